@@ -1,0 +1,44 @@
+# Each target sets up what it needs in .venv: Python >= 3.11 with pip and venv, git and make are enough.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+
+.PHONY: help setup demo test check lint docs bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/dev ## Make .venv with everything in it
+
+demo: .venv/base ## Show the product at work
+	$(BIN)/ilba demo
+
+test: .venv/dev lint ## Run every test
+	$(BIN)/python -m pytest -n auto
+
+check: .venv/dev lint ## The fast tests, in under a minute
+	$(BIN)/python -m pytest -n auto -m "not slow"
+
+lint: .venv/dev
+	$(BIN)/ruff check src tests bench docs
+	$(BIN)/ruff format --check src tests bench docs
+	$(BIN)/mypy
+
+docs: .venv/dev ## Build the documentation in docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+bench: .venv/dev ## Print the benchmark table
+	$(BIN)/python bench/suite.py
+
+clean: ## Remove what was built
+	rm -rf .venv build dist docs/_build .mypy_cache .ruff_cache .pytest_cache
+
+.venv/base: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ilba needs Python 3.11 or newer; try: make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --editable .
+	@touch $@
+
+.venv/dev: .venv/base
+	$(PIP) --editable '.[dev]'
+	@touch $@

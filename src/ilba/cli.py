@@ -1,0 +1,409 @@
+"""The command line: one command per verb, the same words as in Python."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+import polars as pl
+
+from ilba import __version__
+from ilba.errors import IlbaError, InputError, Notice, SecretError, nearest
+from ilba.files import replacing
+from ilba.finest import FinestTable, build, open_store, read_rds
+from ilba.secret import Secret
+
+
+def main() -> NoReturn:
+    """Run the command line; errors of this package become one line on stderr and an exit code."""
+    warnings.simplefilter("ignore")
+    warnings.simplefilter("always", Notice)
+    warnings.showwarning = _show
+    try:
+        commands.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        _fail("stopped. Nothing was half written.", 130)
+    except click.ClickException as problem:
+        problem.show()
+        sys.exit(problem.exit_code)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except (InputError, SecretError) as problem:
+        _fail(str(problem), 2)
+    except IlbaError as problem:
+        _fail(str(problem), 1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(0)
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    click.echo(f"error: {text}", err=True)
+    sys.exit(code)
+
+
+def _show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    click.echo(f"note: {message}", err=True)
+
+
+class _Verbs(click.Group):
+    """A group that suggests the nearest command for a misspelled one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            known = self.list_commands(ctx)
+            raise click.UsageError(
+                f"no such command {args[0]!r}.{nearest(args[0], known)} Commands: {', '.join(known)}.", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+
+def _example(text: str) -> Callable[[click.Command], click.Command]:
+    """Put an example at the end of a command's help."""
+
+    def add(command: click.Command) -> click.Command:
+        command.epilog = f"\b\nExample:\n  {text}"
+        return command
+
+    return add
+
+
+def _list(value: str | list[str]) -> list[str]:
+    """Names or values with commas between them; one that holds a comma goes into double quotes."""
+    if isinstance(value, list):
+        return value
+    rows = list(csv.reader([value], skipinitialspace=True))
+    return [cell.strip() for cell in rows[0]] if rows else []
+
+
+def _named(values: tuple[str, ...], option: str) -> Any:
+    """`a,b` as a list; `x=a,b` given once or more as a mapping; nothing as an empty list."""
+    if not values:
+        return []
+    if not any("=" in value for value in values):
+        return [name for value in values for name in _list(value)]
+    if not all("=" in value for value in values):
+        raise InputError(f"{option} has some values with a name and some without. Write {option} name=a,b for each.")
+    return {name.strip(): _list(rest) for name, _, rest in (v.partition("=") for v in values)}
+
+
+def _level(text: str) -> Any:
+    """`3`, `LA3`, or `area=3,industry=1`."""
+    if "=" not in text:
+        return int(text) if text.lstrip("-").isdecimal() else text
+    pairs = (part.partition("=") for part in _list(text))
+    return {name.strip(): _level(level.strip()) for name, _, level in pairs}
+
+
+@contextlib.contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str], object]]:
+    """A moving bar with the present stage and the time on a terminal; nothing in a pipe."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<10}"), BarColumn(pulse_style="cyan"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("starting", total=None)
+        yield lambda stage: bar.update(task, description=stage)
+
+
+def _json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def _print_frame(frame: pl.DataFrame, rows: int) -> None:
+    """A frame in a terminal: numbers right, labels left, the rest counted."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+    for name, dtype in frame.schema.items():
+        shown.add_column(Text(name), justify="right" if dtype.is_numeric() else "left")
+    for row in frame.head(rows).iter_rows():
+        shown.add_row(*(Text("(missing)" if value is None else str(value)) for value in row))
+    console = Console()
+    console.print(shown)
+    if frame.height > rows:
+        console.print(f"... {frame.height - rows:,} more rows; --out FILE writes all of them, --rows N shows more.")
+
+
+def _opened(path: str) -> FinestTable:
+    return read_rds(path) if path.lower().endswith(".rds") else open_store(path)
+
+
+_json_option = click.option("--json", "as_json", is_flag=True, help="Machine output: one JSON document.")
+_level_option = click.option(
+    "--level",
+    default="0",
+    show_default=True,
+    metavar="N|NAME",
+    help="Level as a number, a column name, or area=3,industry=1.",
+)
+_key_option = click.option(
+    "--key", type=_list, metavar="A,B,..", default=[], help="Keys of the table, with commas between them."
+)
+
+
+@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="ilba")
+def commands() -> None:
+    """Publish frequency tables from microdata without giving people away."""
+
+
+@_example("ilba build people.csv --hkey LA1,LA2,LA3 --key gender,age --mask-thr 5 --out full_tb.parquet")
+@commands.command("build")
+@click.argument("data")
+@click.option(
+    "--hkey",
+    multiple=True,
+    required=True,
+    metavar="A,B,..",
+    help="Hierarchy, coarse to fine. Several: --hkey area=A,B --hkey industry=X,Y.",
+)
+@click.option(
+    "--key",
+    type=_list,
+    metavar="A,B,..",
+    help="Key variables; left out, all other columns with at most --key-thr values.",
+)
+@click.option("--mask-thr", type=int, default=5, show_default=True, help="The threshold K, at least 3.")
+@click.option("--out", default="full_tb.parquet", show_default=True, help="The store to write.")
+@click.option(
+    "--secret",
+    type=click.Path(),
+    help="Key file made by `ilba secret new`. Else ILBA_SECRET, else the key beside the store.",
+)
+@click.option(
+    "--cells",
+    type=click.Choice(["observed", "grid"]),
+    default="observed",
+    show_default=True,
+    help="Which small cells count in S.",
+)
+@click.option(
+    "--hkey-rank", type=_list, metavar="A,B,..", help="Ranks of the --hkey columns, if they are not coarse to fine."
+)
+@click.option("--key-thr", type=int, help="Leave out keys with more different values than this [100 without --key].")
+@click.option(
+    "--missing",
+    type=click.Choice(["drop", "category"]),
+    default="drop",
+    show_default=True,
+    help="What to do with missing values.",
+)
+@click.option(
+    "--missing-values",
+    type=_list,
+    metavar="A,B,..",
+    default=[],
+    help="Labels that stand for a missing value, such as NA.",
+)
+@click.option(
+    "--schema",
+    type=_list,
+    default=[],
+    metavar="COL=int,..",
+    help="CSV columns to read as whole numbers; all others are text.",
+)
+@_json_option
+def build_command(
+    data: str,
+    hkey: tuple[str, ...],
+    key: list[str] | None,
+    mask_thr: int,
+    out: str,
+    secret: str | None,
+    cells: Any,
+    hkey_rank: list[str] | None,
+    key_thr: int | None,
+    missing: Any,
+    missing_values: list[str],
+    schema: list[str],
+    as_json: bool,
+) -> None:
+    """Count microdata into the finest table, mask it and save it as a store."""
+    types = dict(pair.partition("=")[::2] for pair in schema)
+    with _progress(as_json) as stage:
+        finest = build(
+            data,
+            _named(hkey, "--hkey"),
+            key,
+            mask_thr,
+            secret=secret,
+            cells=cells,
+            hkey_rank=None if hkey_rank is None else _ranks(hkey_rank),
+            key_thr=key_thr,
+            missing=missing,
+            missing_values=missing_values,
+            schema=types or None,
+            output_path=out,
+            stage=stage,
+        )
+    _told_of_store(finest, out, as_json)
+
+
+def _ranks(texts: list[str]) -> list[float]:
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        raise InputError(f"--hkey-rank {','.join(texts)} holds something that is not a number.") from None
+
+
+def _told_of_store(finest: FinestTable, out: str, as_json: bool) -> None:
+    design = finest.design
+    if as_json:
+        _json({"store": out, "cells": len(finest), "fingerprint": finest.fingerprint, **design.to_json()})
+        return
+    click.echo(f"{out}: {len(finest):,} cells, K={design.threshold} (confidential)")
+    for hierarchy in design.hierarchies:
+        steps = " > ".join(f"{rank} {column}" for rank, column in enumerate(hierarchy.columns, 1))
+        click.echo(f"  levels of {hierarchy.name}: {steps}")
+    click.echo(f"  keys: {', '.join(design.keys) or '(none)'}")
+    example = f"--level {design.hierarchies[0].columns[0]}" + (f" --key {design.keys[0]}" if design.keys else "")
+    click.echo(f"Next: ilba table {out} {example}")
+
+
+@_example("ilba table full_tb.parquet --level 3 --key gender,age --out table.csv --loss loss.csv")
+@commands.command("table")
+@click.argument("store")
+@_level_option
+@_key_option
+@click.option("--public", is_flag=True, help="Only labels and masked counts, without rows that are 0.")
+@click.option("--out", type=click.Path(), help="Write the whole table as CSV.")
+@click.option("--loss", type=click.Path(), help="Write the distribution of the information loss as CSV.")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="How many rows to show on a terminal.",
+)
+@_json_option
+def table_command(
+    store: str,
+    level: str,
+    key: list[str],
+    public: bool,
+    out: str | None,
+    loss: str | None,
+    rows: int,
+    as_json: bool,
+) -> None:
+    """One table masked by iLBA: shown on a terminal, as CSV in a pipe, or written to a file."""
+    with _progress(as_json) as stage:
+        stage("opening")
+        finest = _opened(store)
+        stage("masking")
+        table = finest.table(_level(level), key)
+        frame = table.public() if public else table.frame
+        stage("writing")
+        if out:
+            table.write_csv(out, public=public)
+        if loss:
+            table.write_loss(loss)
+    if as_json:
+        plain: dict[str, Any] = {
+            "columns": frame.columns,
+            "rows": frame.rows(),
+            "mask_thr": finest.design.threshold,
+        }
+        if not public:
+            plain["loss"] = table.loss.to_dicts()
+        _json(plain)
+    elif sys.stdout.isatty():
+        click.echo(f"{table.title} (K={finest.design.threshold}{'' if public else ', confidential'})")
+        _print_frame(frame, rows)
+        if not public:
+            click.echo("Information loss (masked minus true)")
+            _print_frame(table.loss, table.loss.height)
+    elif not out:
+        click.echo(frame.write_csv(null_value="NA"), nl=False)
+    if out and not as_json:
+        click.echo(f"wrote {out}: {frame.height:,} rows{'' if public else ' (confidential: holds flags)'}", err=True)
+
+
+@_example("ilba cell full_tb.parquet --level 3 --hkey-value 01,0104,010407 --key gender --key-value 2")
+@commands.command("cell")
+@click.argument("store")
+@_level_option
+@_key_option
+@click.option(
+    "--hkey-value",
+    multiple=True,
+    metavar="A,B,..",
+    help="The path down to the level. Several: --hkey-value area=01,0104.",
+)
+@click.option("--key-value", type=_list, metavar="A,B,..", default=[], help="One value for each key.")
+@_json_option
+def cell_command(
+    store: str, level: str, key: list[str], hkey_value: tuple[str, ...], key_value: list[str], as_json: bool
+) -> None:
+    """The masked count of one cell."""
+    masked, occurs = _opened(store).lookup(_level(level), key, _named(hkey_value, "--hkey-value"), key_value)
+    if not occurs:
+        click.echo("note: this combination does not occur.", err=True)
+    _json({"N_masked": masked}) if as_json else click.echo(str(masked))
+
+
+@_example("ilba convert full_tb.rds full_tb.parquet")
+@commands.command("convert")
+@click.argument("source")
+@click.argument("out")
+@_json_option
+def convert_command(source: str, out: str, as_json: bool) -> None:
+    """Turn R's full_tb.rds into a store, or a store into csv (confidential: with true counts)."""
+    ending = Path(out).suffix.lower()
+    if source.lower().endswith(".rds") and ending == ".parquet":
+        finest = read_rds(source)
+        finest.save(out)
+        _told_of_store(finest, out, as_json)
+    elif ending == ".csv":
+        frame = _opened(source).frame
+        with replacing(out) as temporary:
+            frame.write_csv(temporary, quote_style="non_numeric", null_value="NA")
+        if as_json:
+            _json({"csv": out, "cells": frame.height})
+        else:
+            click.echo(f"{out}: {frame.height:,} cells with their true counts (confidential)")
+    else:
+        raise InputError(
+            f"cannot turn {source!r} into {out!r}. It goes from .rds to .parquet, and from a store to .csv."
+        )
+
+
+@commands.group("secret", cls=_Verbs)
+def secret_commands() -> None:
+    """The key with which masks are drawn."""
+
+
+@_example("ilba secret new agency.secret")
+@secret_commands.command("new")
+@click.argument("path", type=click.Path())
+@_json_option
+def secret_new_command(path: str, as_json: bool) -> None:
+    """Make a new key and save it in a file that only you can read."""
+    secret = Secret.new()
+    secret.to_file(path)
+    if as_json:
+        _json({"secret": path, "fingerprint": secret.fingerprint})
+    else:
+        click.echo(f"{path}: a new key (fingerprint {secret.fingerprint}). Keep it safe: it cannot be made again.")
+
+
+if __name__ == "__main__":
+    main()

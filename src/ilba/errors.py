@@ -1,0 +1,78 @@
+"""What can go wrong, and what is only worth saying.
+
+::
+
+    IlbaError                     every error of this package
+    ├── InputError (ValueError)   an argument or the data is not what was expected: wrong use
+    ├── StoreError                a file is not a store, is damaged, or is of a newer format
+    ├── SecretError               a key is missing, malformed or not the one that is needed
+    ├── WriteError (OSError)      a file could not be written (a full disk, say); what was there is still there
+    └── MissingExtra (ImportError) an optional package has to be installed for this
+
+    Notice (UserWarning)          said aloud while the work goes on
+
+A message says what was given, what was expected and what to type next. It never holds a true count or a key.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+import warnings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class IlbaError(Exception):
+    """The root of every error that this package raises on purpose."""
+
+
+class InputError(IlbaError, ValueError):
+    """An argument or the data is not what was expected."""
+
+
+class StoreError(IlbaError):
+    """A file is not a store, is damaged, or was written by a newer version."""
+
+
+class SecretError(IlbaError):
+    """A key is missing, malformed, or not the one that is needed."""
+
+
+class WriteError(IlbaError, OSError):
+    """A file could not be written; what was there before is still there."""
+
+
+class MissingExtra(IlbaError, ImportError):  # noqa: N818 - it names what is missing
+    """An optional package has to be installed first."""
+
+
+class Notice(UserWarning):
+    """Something the user should know while the work goes on, such as rows left out."""
+
+
+def notice(text: str) -> None:
+    """Say `text` aloud, pointing at the caller's line outside this package."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ilba":
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(text, Notice, stacklevel=depth)
+
+
+def nearest(word: object, known: Iterable[object]) -> str:
+    """`' Did you mean ...?'` for a misspelled word, or nothing when no known one is near."""
+    by_text = {str(candidate): candidate for candidate in known}
+    close = difflib.get_close_matches(str(word), by_text, n=1, cutoff=0.6)
+    if not close:
+        folded = {text.casefold(): text for text in by_text}
+        close = [folded[str(word).casefold()]] if str(word).casefold() in folded else []
+    return f" Did you mean {by_text[close[0]]!r}?" if close else ""
+
+
+def listing(words: Iterable[object], most: int = 12) -> str:
+    """The words with commas, cut after `most` of them."""
+    texts = [str(word) for word in words]
+    rest = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")

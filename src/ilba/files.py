@@ -1,0 +1,88 @@
+"""Writing files so that nobody ever meets half of one, and confidential ones are for the owner alone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ilba.errors import InputError, WriteError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PRIVATE = 0o600
+
+
+def writable(path: str | os.PathLike[str]) -> Path:
+    """The path with links resolved, after checking that a file can be written there.
+
+    Long work calls this first: an hour of counting should not end in "no such folder".
+    """
+    target = Path(os.path.realpath(path))
+    folder = target.parent
+    if not folder.is_dir():
+        raise InputError(f"cannot write {os.fspath(path)!r}: there is no folder {str(folder)!r}. Create it first.")
+    if target.is_dir():
+        raise InputError(f"cannot write {os.fspath(path)!r}: it is a folder. Give the name of a file.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write {os.fspath(path)!r}: the folder {str(folder)!r} is not writable for you.")
+    return target
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[Path]:
+    """Give a temporary path beside `path`; on success it takes the place of `path` in one step.
+
+    When the block fails, or the process is killed, `path` is as it was before. The temporary file carries
+    `mode` from its first byte on.
+    """
+    target = writable(path)
+    _sweep(target)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.replace(target)
+        _sync_folder(target.parent)
+    except OSError as problem:
+        raise WriteError(
+            f"could not write {os.fspath(path)!r}: {problem.strerror or problem}. Nothing was changed there."
+        ) from problem
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # some file systems cannot sync a folder; the rename itself is atomic
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _sweep(target: Path) -> None:
+    """Remove what a killed process left beside `target`: it may hold true counts."""
+    for left in target.parent.glob(f".{_escaped(target.name)}.*.tmp"):
+        process = left.name.removesuffix(".tmp").rpartition(".")[2].partition("-")[0]
+        if process.isdigit() and not _running(int(process)):
+            left.unlink(missing_ok=True)
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+
+
+def _running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

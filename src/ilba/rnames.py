@@ -1,0 +1,119 @@
+"""The R package's functions under their R names: the same arguments, defaults and console output.
+
+Only translation happens here; see 'Coming from R' in the docs for every difference.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ilba.design import Names
+from ilba.errors import InputError
+from ilba.files import writable
+from ilba.finest import FinestTable, build, open_store, read_rds
+from ilba.masking import apply_iLBA, apply_SCA
+from ilba.secret import Secret
+from ilba.table import Table
+
+__all__ = ["apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"]
+
+Path_ = str | os.PathLike[str]
+
+
+def save_full_tb(
+    data: Any,
+    hkey: Names,
+    key: Names | None = None,
+    mask_thr: int = 5,
+    hkey_rank: Sequence[float] | None = None,
+    key_thr: int = 100,
+    output_path: Path_ = "full_tb.parquet",
+    *,
+    secret: Secret | Path_ | None = None,
+) -> FinestTable:
+    """Count microdata into the finest table, mask it with SCA and save it as a store."""
+    finest = build(
+        data,
+        hkey,
+        key,
+        mask_thr,
+        secret=secret,
+        hkey_rank=hkey_rank,
+        key_thr=key_thr,
+        output_path=output_path,
+    )
+    columns = finest.design.hierarchies[0].columns
+    print("Hierarchical variables:", " | ".join(f"{rank}:{column}" for rank, column in enumerate(columns, 1)))
+    print("Key variables:", ", ".join(finest.design.keys) or "(none)")
+    print("Masking threshold:", finest.design.threshold)
+    print(f"Finest table saved to '{os.fspath(output_path)}'")
+    return finest
+
+
+def save_agg_tb(
+    hkey_level: int,
+    key: Names,
+    input_path: Path_ = "full_tb.parquet",
+    output_tb_path: Path_ = "agg_tb.csv",
+    output_iL_path: Path_ = "info_loss.csv",
+) -> Table:
+    """Write a table masked by iLBA and the distribution of its information loss as CSV files.
+
+    Both files are confidential: the flags and the loss say more than the public may know. `Table.public` and
+    releases are for publication.
+    """
+    table = _opened(input_path).table(_level(hkey_level), key)
+    if writable(output_tb_path) == writable(output_iL_path):
+        raise InputError("output_tb_path and output_iL_path are the same file. Give two names.")
+    print("Header of aggregated masked table via iLBA")
+    print(_console(table.frame.head(6), types=True))
+    print("\nDistribution of Information Loss")
+    print(_console(table.loss.with_columns(pl.col("perc").map_elements(lambda x: f"{x:.2f}", pl.String))))
+    table.write_csv(output_tb_path)
+    print(f"\nAggregated table saved to '{os.fspath(output_tb_path)}'")
+    table.write_loss(output_iL_path)
+    print(f"Information loss saved to '{os.fspath(output_iL_path)}'")
+    return table
+
+
+def get_agg_freq(
+    hkey_level: int, key: Names, hkey_value: Any, key_value: Any, input_path: Path_ = "full_tb.parquet"
+) -> int:
+    """The masked count of one cell, equal to the entry of the table; 0 with a message where it does not occur."""
+    masked, occurs = _opened(input_path).lookup(_level(hkey_level), key, hkey_value, key_value)
+    if not occurs:
+        print(
+            "This combination does not occur: check hkey_value and key_value if that is a surprise.",
+            file=sys.stderr,
+        )
+    return masked
+
+
+def _opened(path: Path_) -> FinestTable:
+    return read_rds(path) if Path(path).suffix.lower() == ".rds" else open_store(path)
+
+
+def _level(hkey_level: object) -> Any:
+    """R's levels are numbers from 1; the Python names know more."""
+    if isinstance(hkey_level, bool | str) or hkey_level == 0:
+        raise InputError(
+            f"hkey_level={hkey_level!r} is not a number from 1. FinestTable.table also takes names, and 0 for no level."
+        )
+    return hkey_level
+
+
+def _console(frame: pl.DataFrame, *, types: bool = False) -> str:
+    """Columns set flush right under their names, as R prints a table."""
+    columns = []
+    for series in frame.get_columns():
+        head = [series.name] + (["<char>" if series.dtype == pl.String else "<int>"] if types else [])
+        texts = head + ["NA" if value is None else str(value) for value in series.to_list()]
+        width = max(map(len, texts))
+        columns.append([text.rjust(width) for text in texts])
+    return "\n".join(" " + " ".join(row) for row in zip(*columns, strict=True))

@@ -1,0 +1,64 @@
+"""What many tests share: a fixed key, a small population, and the team's reference data where it is at hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ilba import Secret
+
+ROOT = Path(__file__).parent.parent
+SHARED = Path(os.environ.get("ILBA_SHARED", ROOT.parent / "shared"))
+
+
+@pytest.fixture(autouse=True)
+def _no_key_from_outside(monkeypatch):
+    monkeypatch.delenv("ILBA_SECRET", raising=False)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    if not (SHARED / "golden").is_dir():
+        pytest.skip("the reference data is not here; set ILBA_SHARED to its folder")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def secret() -> Secret:
+    return Secret(bytes(range(32)))
+
+
+def population(n: int = 3000, seed: int = 1) -> pl.DataFrame:
+    """People in 2 regions, 6 towns and 18 blocks, with codes as text and one key as whole numbers."""
+    rng = np.random.default_rng(seed)
+    block = np.minimum(rng.geometric(0.15, n) - 1, 17)
+    return pl.DataFrame(
+        {
+            "region": [f"{b // 9 + 1:02}" for b in block],
+            "town": [f"{b // 9 + 1:02}{b // 3 % 3 + 1:02}" for b in block],
+            "block": [f"{b // 9 + 1:02}{b // 3 % 3 + 1:02}{b % 3 + 1:02}" for b in block],
+            "sex": rng.choice(["f", "m"], n),
+            "age": rng.integers(1, 13, n),
+            "job": rng.choice(["none", "공무원", 'the "other", job'], n, p=[0.9, 0.08, 0.02]),
+        }
+    )
+
+
+HKEY = ["region", "town", "block"]
+KEY = ["sex", "age", "job"]
+
+
+@pytest.fixture(scope="session")
+def people() -> pl.DataFrame:
+    return population()
+
+
+@pytest.fixture(scope="session")
+def finest(people, secret):
+    import ilba
+
+    return ilba.build(people, HKEY, KEY, secret=secret)
