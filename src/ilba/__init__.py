@@ -5,6 +5,7 @@
 (8, 0, 0)
 """
 
+from ilba import datasets
 from ilba.design import Design, Hierarchy
 from ilba.errors import IlbaError, InputError, MissingExtra, Notice, SecretError, StoreError, WriteError
 from ilba.finest import FinestTable, build, open_store, read_rds
@@ -30,6 +31,7 @@ __all__ = [
     "apply_SCA",
     "apply_iLBA",
     "build",
+    "datasets",
     "get_agg_freq",
     "open_store",
     "read_rds",

@@ -267,7 +267,7 @@ def _ranks(texts: list[str]) -> list[float]:
 def _told_of_store(finest: FinestTable, out: str, as_json: bool) -> None:
     design = finest.design
     if as_json:
-        _json({"store": out, "cells": len(finest), "fingerprint": finest.fingerprint, **design.to_json()})
+        _json({"store": out, "n_cells": len(finest), "fingerprint": finest.fingerprint, **design.to_json()})
         return
     click.echo(f"{out}: {len(finest):,} cells, K={design.threshold} (confidential)")
     for hierarchy in design.hierarchies:

@@ -139,7 +139,7 @@ def canonical(value: object) -> Label:
     >>> canonical(1.0), canonical(True), canonical("01"), canonical(float("nan"))
     (1, 'true', '01', None)
     """
-    if value is None or value != value:
+    if value is None or value.__class__.__name__ in ("NAType", "NaTType") or value != value:
         return None
     if isinstance(value, str):
         return str(value)
@@ -149,8 +149,6 @@ def canonical(value: object) -> Label:
         return int(value)
     if isinstance(value, float | np.floating):
         return int(value) if float(value).is_integer() else repr(float(value))
-    if value.__class__.__name__ in ("NAType", "NaTType"):
-        return None
     iso = getattr(value, "isoformat", None)
     return str(iso()) if iso is not None else str(value)
 

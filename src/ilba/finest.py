@@ -9,6 +9,7 @@ import io
 import json
 import os
 import warnings
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -44,6 +45,8 @@ Stage: TypeAlias = Callable[[str], object]
 
 FORMAT = 1
 _META = "ilba"
+# Which error polars raises depends on which bytes are wrong; its panics are not even an Exception.
+_UNREADABLE = (Exception, pl.exceptions.PanicException)
 
 
 class FinestTable:
@@ -317,9 +320,10 @@ class FinestTable:
                 MASKED: self._masked,
             }
         )
+        meta["crc32"] = _checksum(meta, cells)
         with replacing(target) as temporary:
             try:
-                cells.write_parquet(temporary, metadata={_META: json.dumps(meta, ensure_ascii=False)})
+                cells.write_parquet(temporary, metadata={_META: _dump(meta)})
             except pl.exceptions.PolarsError as problem:
                 raise WriteError(
                     f"could not write {os.fspath(path)!r}: {problem}. Nothing was changed there."
@@ -478,7 +482,7 @@ def open_store(path: Path_) -> FinestTable:
         raise StoreError(f"cannot open {str(file)!r}: {problem.strerror}.{near}") from None
     try:
         meta = pl.read_parquet_metadata(content)
-    except Exception:  # polars raises several kinds here, depending on which bytes are wrong
+    except _UNREADABLE:
         raise StoreError(
             f"{str(file)!r} is damaged, or not a store: it does not read as Parquet. Build it again."
         ) from None
@@ -497,18 +501,28 @@ def open_store(path: Path_) -> FinestTable:
         content.seek(0)
         cells = pl.read_parquet(content)
         codes = CodeLists.from_json(Design.from_json(plain["design"]), plain["codes"])
-        words = [cells[name].to_numpy() for name in cells.columns if name.startswith("cell")]
-        if cells.height != plain["rows"] or len(words) != len(
-            codes.pack([np.zeros(0, np.int64)] * len(codes.dimensions))
-        ):
+        if plain.pop("crc32") != _checksum(plain, cells):
             raise ValueError
+        words = [cells[name].to_numpy() for name in cells.columns if name not in (COUNT, MASKED)]
         return FinestTable(
             codes, words, cells[COUNT].to_numpy(), cells[MASKED].to_numpy(), fingerprint=plain["fingerprint"]
         )
     except StoreError:
         raise
-    except Exception:
+    except _UNREADABLE:
         raise StoreError(f"{str(file)!r} is a damaged store. Build it again.") from None
+
+
+def _dump(meta: Mapping[str, Any]) -> str:
+    return json.dumps(meta, ensure_ascii=False, separators=(",", ":"))
+
+
+def _checksum(meta: Mapping[str, Any], cells: pl.DataFrame) -> int:
+    """Over everything in a store: a bit that turns on the disk must not become a count."""
+    total = zlib.crc32(_dump(meta).encode())
+    for column in cells.get_columns():
+        total = zlib.crc32(column.to_numpy().astype("<i8", copy=False).tobytes(), total)
+    return total
 
 
 def read_rds(path: Path_) -> FinestTable:

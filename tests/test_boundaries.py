@@ -1,0 +1,94 @@
+"""The order of the house: each module imports only from those before it, and the public names are these."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+import ilba
+from conftest import ROOT
+
+ORDER = [
+    "errors",
+    "files",
+    "design",
+    "secret",
+    "codes",
+    "masking",
+    "microdata",
+    "table",
+    "finest",
+    "rnames",
+    "datasets",
+    "cli",
+]
+SOURCE = ROOT / "src" / "ilba"
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+            if node.module == "ilba":
+                yield from (f"ilba.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_a_module_imports_only_from_those_before_it(name):
+    allowed = {*ORDER[: ORDER.index(name)], name}
+    files = [SOURCE / f"{name}.py"] if (SOURCE / f"{name}.py").exists() else sorted((SOURCE / name).glob("*.py"))
+    assert files
+    for file in files:
+        ours = {module.split(".")[1] for module in imports(file) if module.startswith("ilba.")}
+        assert {module for module in ours if module in ORDER} <= allowed, file
+
+
+def test_every_module_has_its_place_in_the_order():
+    names = {p.stem for p in SOURCE.glob("*.py")} | {p.parent.name for p in SOURCE.glob("*/__init__.py")}
+    assert names - {"__init__"} == set(ORDER)
+
+
+def test_the_method_knows_no_file_no_engine_and_no_randomness_of_its_own():
+    outside = {module.split(".")[0] for module in imports(SOURCE / "masking.py")} - {"ilba", "__future__"}
+    assert outside == {"typing", "numpy"}
+
+
+def test_the_public_names_are_these_and_documented():
+    for name in ilba.__all__:
+        assert getattr(ilba, name).__doc__, name
+    assert set(ilba.__all__) >= {
+        "build",
+        "open_store",
+        "read_rds",
+        "FinestTable",
+        "Secret",
+        "Notice",
+        "IlbaError",
+        "apply_SCA",
+        "apply_iLBA",
+        "save_full_tb",
+        "save_agg_tb",
+        "get_agg_freq",
+    }
+
+
+def test_the_base_install_needs_no_optional_package():
+    """Importing and using ilba must not import pandas, pyarrow or other extras."""
+    script = (
+        "import sys, polars as pl, ilba, ilba.cli\n"
+        "f = ilba.build(pl.DataFrame({'t': ['a'] * 9}), ['t'], secret=ilba.Secret(bytes(32)))\n"
+        "f.table(1).public()\n"
+        "print([m for m in ('pandas', 'pyarrow', 'rdata', 'pyreadstat', 'duckdb', 'scipy') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_the_version_is_the_distributions():
+    assert importlib.metadata.version("ilba") == ilba.__version__

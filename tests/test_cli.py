@@ -1,0 +1,250 @@
+"""The command line, run as a user runs it: a process of its own, real files, real exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import stat
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+import ilba
+from conftest import HKEY, KEY
+
+BUILD = [
+    "build",
+    "p.csv",
+    "--hkey",
+    "region,town,block",
+    "--key",
+    "sex,age,job",
+    "--secret",
+    "k",
+    "--schema",
+    "age=int",
+]
+
+
+def run(*words: str, cwd, code: int = 0, env=None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "ilba.cli", *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **(env or {})},
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, people, secret):
+    folder = tmp_path_factory.mktemp("cli")
+    people.write_csv(folder / "p.csv")
+    secret.to_file(folder / "k")
+    run(*BUILD, cwd=folder)
+    return folder
+
+
+def test_build_says_what_was_written_and_what_to_type_next(folder, finest, tmp_path):
+    done = run(*BUILD, "--out", "again.parquet", cwd=folder)
+    assert "again.parquet: 646 cells, K=5 (confidential)" in done.stdout
+    assert "levels of area: 1 region > 2 town > 3 block" in done.stdout
+    assert done.stderr == ""
+    following = re.search(r"Next: ilba (.*)", done.stdout).group(1).split()
+    run(*following, cwd=folder)
+    assert ilba.open_store(folder / "again.parquet").frame.equals(finest.frame)
+
+
+def test_build_answers_in_json(folder):
+    answer = json.loads(run(*BUILD, "--json", cwd=folder).stdout)
+    assert answer["store"] == "full_tb.parquet"
+    assert answer["n_cells"] == 646
+    assert answer["cells"] == "observed"
+    assert answer["hierarchies"] == [{"name": "area", "columns": HKEY}]
+
+
+def test_build_without_a_secret_makes_one_and_says_so(folder):
+    words = ["build", "p.csv", "--hkey", "region", "--key", "sex", "--out", "new.parquet"]
+    assert "note: no secret was given" in run(*words, cwd=folder).stderr
+    assert stat.S_IMODE((folder / "new.secret").stat().st_mode) == 0o600
+    assert "note: using the key" in run(*words, cwd=folder).stderr
+
+
+def test_build_takes_the_secret_from_the_environment(folder, finest):
+    words = [w for w in BUILD if w not in ("--secret", "k")]
+    run(*words, "--out", "env.parquet", cwd=folder, env={"ILBA_SECRET": str(folder / "k")})
+    assert not (folder / "env.secret").exists()
+    assert ilba.open_store(folder / "env.parquet").frame.equals(finest.frame)
+
+
+def test_a_table_in_a_pipe_is_csv(folder, finest):
+    done = run("table", "full_tb.parquet", "--level", "town", "--key", "sex,age", cwd=folder)
+    assert done.stdout == finest.table("town", ["sex", "age"]).frame.write_csv()
+    public = run("table", "full_tb.parquet", "--level", "2", "--key", "sex,age", "--public", cwd=folder)
+    assert public.stdout == finest.table(2, ["sex", "age"]).public().write_csv()
+
+
+def test_a_table_is_written_privately_with_its_loss(folder, finest):
+    done = run("table", "full_tb.parquet", "--level", "2", "--out", "t.csv", "--loss", "l.csv", cwd=folder)
+    assert "wrote t.csv" in done.stderr
+    written = pl.read_csv(folder / "t.csv", schema_overrides=dict.fromkeys(HKEY, pl.String))
+    assert written.equals(finest.table(2).frame)
+    assert pl.read_csv(folder / "l.csv")["Loss"][-1] == "Total"
+    assert stat.S_IMODE((folder / "t.csv").stat().st_mode) == 0o600
+
+
+def test_a_table_answers_in_json_and_a_public_one_without_flags_or_loss(folder, finest):
+    answer = json.loads(run("table", "full_tb.parquet", "--level", "1", "--key", "job", "--json", cwd=folder).stdout)
+    assert [tuple(row) for row in answer["rows"]] == finest.table(1, "job").frame.rows()
+    assert answer["loss"][-1]["Loss"] == "Total"
+    public = json.loads(run("table", "full_tb.parquet", "--level", "1", "--public", "--json", cwd=folder).stdout)
+    assert set(public) == {"columns", "rows", "mask_thr"}
+    assert public["columns"] == ["region", "N_masked"]
+
+
+def test_a_cell_is_the_tables_entry(folder, finest):
+    words = ["cell", "full_tb.parquet", "--level", "2", "--hkey-value", "01,0101", "--key", "sex,job"]
+    expected = finest.cell(2, ["sex", "job"], ["01", "0101"], ["f", 'the "other", job'])
+    done = run(*words, "--key-value", 'f,"the ""other"", job"', cwd=folder)
+    assert done.stdout == f"{expected}\n"
+    answer = json.loads(run(*words, "--key-value", 'f,"the ""other"", job"', "--json", cwd=folder).stdout)
+    assert answer == {"N_masked": expected}
+
+
+def test_a_cell_that_does_not_occur_is_0_with_a_note(folder):
+    done = run("cell", "full_tb.parquet", "--level", "2", "--hkey-value", "01,0203", cwd=folder)
+    assert (done.stdout, done.stderr) == ("0\n", "note: this combination does not occur.\n")
+
+
+def test_several_hierarchies_are_named(folder):
+    run(
+        "build",
+        "p.csv",
+        "--hkey",
+        "area=region,town",
+        "--hkey",
+        "work=job",
+        "--key",
+        "sex",
+        "--secret",
+        "k",
+        "--out",
+        "two.parquet",
+        cwd=folder,
+    )
+    done = run("table", "two.parquet", "--level", "area=1,work=job", cwd=folder)
+    assert done.stdout.startswith("region,job,N_masked")
+    cell = run(
+        "cell",
+        "two.parquet",
+        "--level",
+        "area=1,work=1",
+        "--hkey-value",
+        "area=01",
+        "--hkey-value",
+        "work=none",
+        cwd=folder,
+    )
+    assert f"01,none,{cell.stdout.strip()}," in done.stdout
+
+
+def test_convert_turns_a_store_into_csv_and_rds_into_a_store(folder, finest, shared):
+    run("convert", "full_tb.parquet", "full.csv", cwd=folder)
+    assert pl.read_csv(folder / "full.csv", schema_overrides=dict.fromkeys(HKEY, pl.String)).equals(finest.frame)
+    assert stat.S_IMODE((folder / "full.csv").stat().st_mode) == 0o600
+    rds = shared / "golden" / "us_acs" / "full_tb.rds"
+    run("convert", str(rds), "r.parquet", cwd=folder)
+    assert ilba.open_store(folder / "r.parquet").frame.equals(ilba.read_rds(rds).frame)
+    assert "cannot turn" in run("convert", "full_tb.parquet", "x.docx", cwd=folder, code=2).stderr
+
+
+def test_secret_new_makes_a_private_key_and_never_overwrites(folder):
+    done = run("secret", "new", "fresh", cwd=folder)
+    assert stat.S_IMODE((folder / "fresh").stat().st_mode) == 0o600
+    text = (folder / "fresh").read_text()
+    assert text.strip().removeprefix("ilba-secret-1:") not in done.stdout
+    assert "is left as it is" in run("secret", "new", "fresh", cwd=folder, code=2).stderr
+    assert (folder / "fresh").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["bild"], "no such command 'bild'. Did you mean 'build'?"),
+        (["secret", "nwe"], "Did you mean 'new'?"),
+        (["build", "p.csv", "--hkye", "region"], "'--hkey'"),
+        (["build", "p.csv"], "Missing option '--hkey'"),
+        (["build", "pp.csv", "--hkey", "region"], "there is no file 'pp.csv'. Did you mean 'p.csv'?"),
+        (["build", "p.csv", "--hkey", "regio"], "Did you mean 'region'?"),
+        (["build", "p.csv", "--hkey", "region", "--mask-thr", "2"], "mask_thr=2"),
+        (["build", "p.csv", "--hkey", "region", "--mask-thr", "x"], "'x' is not a valid integer"),
+        (["build", "p.csv", "--hkey", "region", "--hkey-rank", "a"], "not a number"),
+        (["build", "p.csv", "--hkey", "a=region", "--hkey", "town"], "some without"),
+        (["build", "p.csv", "--hkey", "region", "--secret", "nokey"], "cannot be read"),
+        (["build", "p.csv", "--hkey", "region", "--out", "no/x.parquet"], "there is no folder"),
+        (["table", "full_tb.parquet", "--level", "9"], "Its levels are 0 (none), 1 region"),
+        (["table", "full_tb.parquet", "--level", "blok"], "Did you mean 'block'?"),
+        (["table", "full_tb.parquet", "--key", "sxe"], "Did you mean 'sex'?"),
+        (["cell", "full_tb.parquet", "--level", "1", "--hkey-value", "77"], "'77' is not a value of 'region'"),
+    ],
+)
+def test_wrong_use_exits_with_2_and_names_the_fix(folder, words, says):
+    before = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
+    done = run(*words, cwd=folder, code=2)
+    assert says in done.stderr
+    assert {p.name: p.stat().st_mtime_ns for p in folder.iterdir()} == before
+
+
+def test_a_file_that_is_no_store_exits_with_1(folder):
+    assert "not a store" in run("table", "p.csv", cwd=folder, code=1).stderr
+    assert "cannot open" in run("table", "none.parquet", cwd=folder, code=1).stderr
+
+
+def test_every_command_has_an_example_in_its_help(folder):
+    listed = run("--help", cwd=folder).stdout.partition("Commands:")[2]
+    for name in re.findall(r"^  (\w+)", listed, re.M):
+        command = [name, "new"] if name == "secret" else [name]
+        assert f"ilba {' '.join(command)}" in run(*command, "--help", cwd=folder).stdout.partition("Example:")[2]
+    assert ilba.__version__ in run("--version", cwd=folder).stdout
+
+
+def on_a_terminal(*words: str, cwd) -> str:
+    """What a person sees: the output of a command whose streams are a real pseudo-terminal."""
+    main, side = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ilba.cli", *words], cwd=cwd, stdout=side, stderr=side, stdin=side, env=env
+    )
+    os.close(side)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(main, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    assert process.wait() == 0
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
+
+
+def test_a_terminal_shows_progress_the_first_rows_and_the_loss(folder):
+    seen = on_a_terminal(*BUILD, "--out", "tty.parquet", cwd=folder)
+    assert "0:00:00" in seen
+    table = on_a_terminal("table", "full_tb.parquet", "--level", "3", "--key", "sex", "--rows", "3", cwd=folder)
+    assert "33 more rows" in table
+    assert "Information loss" in table
+    assert "Total" in table
+    public = on_a_terminal("table", "full_tb.parquet", "--level", "1", "--public", cwd=folder)
+    assert "type1" not in public
+    assert "Information loss" not in public
+    assert KEY[0] not in public

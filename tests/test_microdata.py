@@ -1,0 +1,329 @@
+"""Every kind of frame and file gives the same finest table, masks included."""
+
+from __future__ import annotations
+
+import gzip
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyreadstat
+import pytest
+
+import ilba
+from conftest import HKEY, KEY
+from ilba.codes import canonical
+from ilba.microdata import Microdata
+
+
+def as_text(finest: ilba.FinestTable) -> list[tuple]:
+    """Labels as text with both counts: what does not depend on how the file was read."""
+    return sorted(tuple(map(str, row)) for row in finest.frame.rows())
+
+
+def write_csv(people, tmp_path):
+    people.write_csv(tmp_path / "p.csv")
+    return tmp_path / "p.csv"
+
+
+def write_csv_gz(people, tmp_path):
+    (tmp_path / "p.csv.gz").write_bytes(gzip.compress(people.write_csv().encode()))
+    return str(tmp_path / "p.csv.gz")
+
+
+def write_tsv(people, tmp_path):
+    people.write_csv(tmp_path / "p.tsv", separator="\t")
+    return tmp_path / "p.tsv"
+
+
+def write_bom(people, tmp_path):
+    (tmp_path / "p.csv").write_bytes(b"\xef\xbb\xbf" + people.write_csv().encode())
+    return tmp_path / "p.csv"
+
+
+def write_parquet(people, tmp_path):
+    people.write_parquet(tmp_path / "p.parquet")
+    return tmp_path / "p.parquet"
+
+
+def write_parts(people, tmp_path):
+    for i in range(7):
+        folder = tmp_path / "parts" / f"run{i % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        people.gather_every(7, i).write_parquet(folder / f"part-{i}.parquet")
+    (tmp_path / "parts" / "_SUCCESS").touch()
+    return tmp_path / "parts"
+
+
+def write_glob(people, tmp_path):
+    write_parts(people, tmp_path)
+    return str(tmp_path / "parts" / "**" / "*.parquet")
+
+
+def write_csv_glob(people, tmp_path):
+    for i in range(3):
+        people.gather_every(3, i).write_csv(tmp_path / f"p{i}.csv")
+    return str(tmp_path / "p?.csv")
+
+
+def write_arrow(people, tmp_path):
+    people.write_ipc(tmp_path / "p.arrow")
+    return tmp_path / "p.arrow"
+
+
+def write_feather(people, tmp_path):
+    pyarrow.feather.write_feather(people.to_arrow(), tmp_path / "p.feather")
+    return tmp_path / "p.feather"
+
+
+def write_sav(people, tmp_path):
+    pyreadstat.write_sav(people.to_pandas(), str(tmp_path / "p.sav"))
+    return tmp_path / "p.sav"
+
+
+def write_dta(people, tmp_path):
+    pyreadstat.write_dta(people.to_pandas(), str(tmp_path / "p.dta"))
+    return tmp_path / "p.dta"
+
+
+def write_xpt(people, tmp_path):
+    pyreadstat.write_xport(people.to_pandas(), str(tmp_path / "p.xpt"), file_format_version=8)
+    return tmp_path / "p.xpt"
+
+
+def categories(people, _):
+    return people.with_columns(pl.col("sex").cast(pl.Categorical), pl.col("job").cast(pl.Enum(people["job"].unique())))
+
+
+def pandas_objects(people, _):
+    frame = people.to_pandas().astype({"age": object, "sex": "category"})
+    frame.loc[::2, "age"] = frame.loc[::2, "age"].astype(str)
+    return frame
+
+
+SOURCES = {
+    "polars": lambda people, _: people,
+    "polars lazy": lambda people, _: people.lazy(),
+    "polars categories": categories,
+    "polars floats": lambda people, _: people.with_columns(pl.col("age").cast(pl.Float64)),
+    "polars small integers": lambda people, _: people.with_columns(pl.col("age").cast(pl.UInt8)),
+    "pandas": lambda people, _: people.to_pandas(),
+    "pandas floats": lambda people, _: people.to_pandas().astype({"age": float}),
+    "pandas mixed objects": pandas_objects,
+    "pyarrow": lambda people, _: people.to_arrow(),
+    "pyarrow dictionary": lambda people, _: categories(people, _).to_arrow(),
+    "csv": write_csv,
+    "csv.gz": write_csv_gz,
+    "tsv": write_tsv,
+    "csv with a byte order mark": write_bom,
+    "several csv": write_csv_glob,
+    "parquet": write_parquet,
+    "folder": write_parts,
+    "glob": write_glob,
+    "arrow": write_arrow,
+    "feather": write_feather,
+    "sav": write_sav,
+    "dta": write_dta,
+    "xpt": write_xpt,
+}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source_gives_the_same_cells_and_masks(kind, people, finest, secret, tmp_path):
+    read = ilba.build(SOURCES[kind](people, tmp_path), HKEY, KEY, secret=secret)
+    assert as_text(read) == as_text(finest)
+
+
+def test_a_duckdb_relation_is_counted_where_it_lives(people, finest, secret):
+    connection = duckdb.connect()
+    connection.register("people", people.to_arrow())
+    assert as_text(ilba.build(connection.sql("from people"), HKEY, KEY, secret=secret)) == as_text(finest)
+    assert as_text(ilba.build(connection.sql("from people"), HKEY, secret=secret)) == as_text(finest)
+
+
+def test_csv_codes_keep_their_leading_zeros_and_a_schema_makes_numbers(people, secret, tmp_path):
+    path = write_csv(people, tmp_path)
+    text = ilba.build(path, HKEY, KEY, secret=secret)
+    assert text.frame["town"][0] == "0101"
+    assert text.frame["age"].dtype == pl.String
+    for kind in ("int", int, pl.Int32):
+        numbers = ilba.build(path, HKEY, KEY, secret=secret, schema={"age": kind})
+        assert numbers.table(0, "age").frame["age"].to_list() == list(range(1, 13))
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ({"aeg": "int"}, "Did you mean 'age'"),
+        ({"age": "integer"}, "Types are 'int' and 'text'"),
+        ({"sex": "int"}, "do not fit the schema"),
+    ],
+)
+def test_a_wrong_schema_is_refused(people, tmp_path, schema, says):
+    with pytest.raises(ilba.InputError, match=says):
+        ilba.build(write_csv(people, tmp_path), HKEY, KEY, schema=schema)
+
+
+def test_a_schema_for_a_file_with_types_is_refused(people, tmp_path):
+    for data in (people, write_parquet(people, tmp_path)):
+        with pytest.raises(ilba.InputError, match="schema goes with csv"):
+            ilba.build(data, HKEY, KEY, schema={"age": "int"})
+
+
+def test_missing_values_of_every_library_are_missing(secret):
+    plain = {"t": ["a", "b", None, "a"], "x": [1.0, None, 2.0, float("nan")]}
+    frames = [
+        pl.DataFrame(plain),
+        pd.DataFrame(plain),
+        pd.DataFrame(plain, dtype=object),
+        pd.DataFrame(plain).convert_dtypes(),
+        pa.table(plain),
+    ]
+    for frame in frames:
+        with pytest.warns(ilba.Notice, match=r"3 of 4 rows .* \(t 1, x 2\)"):
+            assert ilba.build(frame, ["t"], secret=secret).frame.rows()[0][:3] == ("a", 1, 1) or frame is frames[2]
+        kept = ilba.build(frame, ["t"], secret=secret, missing="category")
+        assert kept.frame["N"].sum() == 4
+        assert kept.table(0, "x").frame["x"].null_count() == 1
+
+
+def test_labels_can_be_declared_missing(secret):
+    frame = pl.DataFrame({"t": ["a", "a", "NA", "b"], "x": [1, 9, 1, 9]})
+    with pytest.warns(ilba.Notice, match=r"3 of 4 rows .* \(t 1, x 2\)"):
+        finest = ilba.build(frame, ["t"], secret=secret, missing_values=["NA", 9])
+    assert finest.frame.rows()[0][:3] == ("a", 1, 1)
+
+
+def test_dates_decimals_fractions_and_truth_values_have_labels(secret):
+    import datetime
+    import decimal
+
+    frame = pl.DataFrame(
+        {
+            "day": [datetime.date(2020, 1, 2)] * 2,
+            "when": [datetime.datetime(2020, 1, 2, 3, 4)] * 2,
+            "share": [0.25, 1e30],
+            "money": [decimal.Decimal("1.50"), decimal.Decimal("2.00")],
+            "yes": [True, False],
+            "huge": pl.Series([2**64 - 1, 1], dtype=pl.UInt64),
+        }
+    )
+    labels = ilba.build(frame, ["day"], secret=secret).frame
+    assert labels["day"][0] == "2020-01-02"
+    assert labels["when"][0] == "2020-01-02T03:04:00"
+    assert set(labels["yes"]) == {"true", "false"}
+    assert set(labels["huge"]) == {"18446744073709551615", "1"}
+    assert labels["share"].dtype == pl.String
+
+
+@pytest.mark.parametrize(
+    ("value", "label"),
+    [
+        (1, 1),
+        (1.0, 1),
+        (np.int8(1), 1),
+        ("1", "1"),
+        (1.5, "1.5"),
+        (True, "true"),
+        (None, None),
+        (pd.NA, None),
+        (pd.NaT, None),
+    ],
+)
+def test_a_value_has_one_label_whatever_its_type(value, label):
+    assert canonical(value) == label
+
+
+def test_columns_without_labels_are_refused(secret):
+    frame = pl.DataFrame({"t": ["a"], "x": [[1, 2]]})
+    with pytest.raises(ilba.InputError, match="'x' is of the type List"):
+        ilba.build(frame, ["t"], ["x"], secret=secret)
+
+
+def test_without_keys_all_other_columns_with_few_categories_are_keys(secret):
+    frame = pl.DataFrame({"t": ["a", "b"] * 150, "x": [1, 2, 3] * 100, "income": range(300)})
+    with pytest.warns(ilba.Notice, match=r"more than 100 different values \(key_thr\): income"):
+        finest = ilba.build(frame, ["t"], secret=secret)
+    assert finest.design.keys == ("x",)
+    assert ilba.build(frame, ["t"], ["income"], secret=secret).design.keys == ("income",)
+    with pytest.warns(ilba.Notice, match="more than 2 different"):
+        assert ilba.build(frame, ["t"], ["x"], key_thr=2, secret=secret).design.keys == ()
+    with pytest.raises(ilba.InputError, match="key_thr=0"):
+        ilba.build(frame, ["t"], ["x"], key_thr=0)
+
+
+PEOPLE = pl.DataFrame({"region": ["01"], "town": ["0101"], "sex": ["f"]})
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "says"),
+    [
+        (PEOPLE, {"hkey": ["regoin"]}, "hkey names 'regoin'.*Did you mean 'region'.*region, town, sex"),
+        (PEOPLE, {"key": ["Sex"]}, "key names 'Sex'.*Did you mean 'sex'"),
+        (PEOPLE, {"hkey": ["region", "sex"], "key": ["sex"]}, "sex is in hkey and in key"),
+        (PEOPLE, {"hkey": []}, "hkey is empty"),
+        (PEOPLE, {"hkey": {}}, "hkey is empty"),
+        (PEOPLE, {"hkey": {"area": []}}, "hkey\\['area'\\] is empty"),
+        (PEOPLE, {"hkey": {"a": ["region"], "b": ["region"]}}, "in two hierarchies"),
+        (PEOPLE, {"hkey": ["region", "region"]}, "twice"),
+        (PEOPLE, {"hkey": 5}, "not a list of column names"),
+        (PEOPLE, {"hkey": ["region", "town"], "hkey_rank": [1]}, "1 ranks for 2 columns"),
+        (PEOPLE, {"hkey": ["region", "town"], "hkey_rank": [1, 1]}, "same rank twice"),
+        (PEOPLE, {"hkey": ["region", "town"], "hkey_rank": [1, "b"]}, "not a number"),
+        (PEOPLE, {"hkey": {"a": ["region"]}, "hkey_rank": [1]}, "one hierarchy given as a list"),
+        (PEOPLE, {"mask_thr": 2}, "mask_thr=2"),
+        (PEOPLE, {"mask_thr": 5.5}, "mask_thr=5.5"),
+        (PEOPLE, {"cells": "observd"}, "Did you mean 'observed'"),
+        (PEOPLE, {"missing": "keep"}, "missing='keep'"),
+        (PEOPLE.clear(), {}, "no rows"),
+        (PEOPLE.with_columns(sex=None), {}, r"every row has a missing value .*\(sex 1\)"),
+        (PEOPLE.with_columns(N=1), {}, "column called 'N'.*from_counts"),
+        (PEOPLE.with_columns(N_masked=1), {}, "column called 'N_masked'"),
+        (PEOPLE.with_columns(type1=1), {"key": ["type1"]}, "'type1' would collide"),
+        ([1, 2], {}, "data is a builtins.list"),
+        ({"region": ["01"]}, {}, "data is a builtins.dict"),
+        (None, {}, "data is a builtins.NoneType"),
+        ("no/such/file.csv", {}, "there is no file"),
+        ("no/such/*.csv", {}, "no file fits"),
+    ],
+)
+def test_bad_input_gets_an_error_that_names_the_fix(data, options, says, tmp_path):
+    store = tmp_path / "full_tb.parquet"
+    with pytest.raises(ilba.InputError, match=says):
+        ilba.build(data, **({"hkey": ["region"], "key": ["sex"], "output_path": store} | options))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
+    (tmp_path / "p.parquet").write_bytes(b"PAR1 not really")
+    (tmp_path / "p.csv").write_bytes("region,sex\n서울,f\n".encode("cp949"))
+    (tmp_path / "p.sav").write_bytes(b"$FL2 nonsense")
+    (tmp_path / "p.docx").write_bytes(b"")
+    (tmp_path / "p.rds").write_bytes(b"")
+    (tmp_path / "empty.csv").write_bytes(b"")
+    (tmp_path / "parts").mkdir()
+    for name, says in {
+        "p.parquet": "cannot be read",
+        "p.csv": "have to be UTF-8",
+        "p.sav": "could not be read as a sav file",
+        "p.docx": "kind that is not read",
+        "p.rds": "file of R",
+        "empty.csv": "cannot be read",
+        "parts": "holds no .parquet files",
+        "pp.csv": "Did you mean 'p.csv'",
+    }.items():
+        with pytest.raises(ilba.InputError, match=says):
+            ilba.build(tmp_path / name, ["region"], ["sex"])
+
+
+def test_nothing_is_read_before_it_is_counted(tmp_path, people):
+    path = write_parquet(people, tmp_path)
+    assert Microdata.open(path).columns == people.columns
+
+
+def test_hkey_ranks_put_the_hierarchy_in_order(people, finest, secret):
+    ranked = ilba.build(people, ["town", "region", "block"], KEY, hkey_rank=[2, 1, 3], secret=secret)
+    assert ranked.frame.equals(finest.frame)
