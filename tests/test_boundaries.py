@@ -24,6 +24,7 @@ ORDER = [
     "finest",
     "rnames",
     "datasets",
+    "demo",
     "cli",
 ]
 SOURCE = ROOT / "src" / "ilba"

@@ -248,3 +248,28 @@ def test_a_terminal_shows_progress_the_first_rows_and_the_loss(folder):
     assert "type1" not in public
     assert "Information loss" not in public
     assert KEY[0] not in public
+
+
+def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(folder):
+    first = run("demo", "--out", "tour", "--records", "20000", cwd=folder)
+    assert {p.name for p in (folder / "tour").iterdir()} == {
+        "full_tb.parquet",
+        "full_tb.secret",
+        "agg_tb.csv",
+        "info_loss.csv",
+    }
+    again = run("demo", "--out", "tour", "--records", "20000", cwd=folder)
+    untimed = [re.sub(r"[\d.]+ s$", "", text, flags=re.M) for text in (first.stdout, again.stdout)]
+    assert untimed[0] == untimed[1]
+    assert "Total" in first.stdout
+    for line in re.findall(r"^  ilba (.*)$", first.stdout, re.M):
+        run(*line.split(), cwd=folder)
+    cell = re.search(r"^  ilba (cell .*)$", first.stdout, re.M).group(1)
+    said = re.search(r"in 010407: (\d+)", first.stdout).group(1)
+    assert run(*cell.split(), cwd=folder).stdout.strip() == said
+
+
+def test_the_demo_on_a_terminal_shows_a_bar_with_its_stages(folder):
+    seen = on_a_terminal("demo", "--out", "tour2", "--records", "20000", cwd=folder)
+    assert "generating" in seen
+    assert "--key-value 2,4,21" in seen

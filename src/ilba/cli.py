@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -105,19 +104,39 @@ def _level(text: str) -> Any:
     return {name.strip(): _level(level.strip()) for name, _, level in pairs}
 
 
-@contextlib.contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str], object]]:
+class _Progress:
     """A moving bar with the present stage and the time on a terminal; nothing in a pipe."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description:<10}"), BarColumn(pulse_style="cyan"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None)
-        yield lambda stage: bar.update(task, description=stage)
+    def __init__(self, quiet: bool = False) -> None:
+        self._bar: Any = None
+        if quiet or not sys.stderr.isatty():
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description:<10}"), BarColumn(pulse_style="cyan"), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+        self._task = self._bar.add_task("starting", total=None)
+
+    def __enter__(self) -> _Progress:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def __call__(self, stage: str) -> None:
+        """Name the stage that begins."""
+        if self._bar:
+            self._bar.update(self._task, description=stage)
+
+    def aside(self, show: Callable[[], object]) -> None:
+        """Print something while the bar is out of the way."""
+        self.__exit__()
+        show()
+        self.__enter__()
 
 
 def _json(value: Any) -> None:
@@ -135,11 +154,17 @@ def _print_frame(frame: pl.DataFrame, rows: int) -> None:
     for name, dtype in frame.schema.items():
         shown.add_column(Text(name), justify="right" if dtype.is_numeric() else "left")
     for row in frame.head(rows).iter_rows():
-        shown.add_row(*(Text("(missing)" if value is None else str(value)) for value in row))
+        shown.add_row(*(Text(_shown(value)) for value in row))
     console = Console()
     console.print(shown)
     if frame.height > rows:
         console.print(f"... {frame.height - rows:,} more rows; --out FILE writes all of them, --rows N shows more.")
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "(missing)"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
 def _opened(path: str) -> FinestTable:
@@ -163,6 +188,26 @@ _key_option = click.option(
 @click.version_option(__version__, prog_name="ilba")
 def commands() -> None:
     """Publish frequency tables from microdata without giving people away."""
+
+
+@_example("ilba demo")
+@commands.command("demo")
+@click.option("--out", default="ilba-demo", show_default=True, help="The folder to write to.")
+@click.option(
+    "--records", type=click.IntRange(min=1000), default=1_000_000, show_default=True, help="Size of the census."
+)
+def demo_command(out: str, records: int) -> None:
+    """A guided tour on a synthetic census of a million people; takes some seconds."""
+    from ilba import demo
+
+    with _Progress() as stage:
+        demo.run(
+            out,
+            say=lambda text: stage.aside(lambda: click.echo(text)),
+            show=lambda frame: stage.aside(lambda: _print_frame(frame, frame.height)),
+            stage=stage,
+            n=records,
+        )
 
 
 @_example("ilba build people.csv --hkey LA1,LA2,LA3 --key gender,age --mask-thr 5 --out full_tb.parquet")
@@ -238,7 +283,7 @@ def build_command(
 ) -> None:
     """Count microdata into the finest table, mask it and save it as a store."""
     types = dict(pair.partition("=")[::2] for pair in schema)
-    with _progress(as_json) as stage:
+    with _Progress(as_json) as stage:
         finest = build(
             data,
             _named(hkey, "--hkey"),
@@ -305,7 +350,7 @@ def table_command(
     as_json: bool,
 ) -> None:
     """One table masked by iLBA: shown on a terminal, as CSV in a pipe, or written to a file."""
-    with _progress(as_json) as stage:
+    with _Progress(as_json) as stage:
         stage("opening")
         finest = _opened(store)
         stage("masking")
