@@ -20,6 +20,7 @@ ORDER = [
     "codes",
     "masking",
     "microdata",
+    "rollup",
     "table",
     "finest",
     "rnames",

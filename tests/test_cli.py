@@ -87,9 +87,9 @@ def test_build_takes_the_secret_from_the_environment(folder, finest):
 
 def test_a_table_in_a_pipe_is_csv(folder, finest):
     done = run("table", "full_tb.parquet", "--level", "town", "--key", "sex,age", cwd=folder)
-    assert done.stdout == finest.table("town", ["sex", "age"]).frame.write_csv()
+    assert done.stdout == finest.table("town", ["sex", "age"]).frame.write_csv(quote_style="non_numeric")
     public = run("table", "full_tb.parquet", "--level", "2", "--key", "sex,age", "--public", cwd=folder)
-    assert public.stdout == finest.table(2, ["sex", "age"]).public().write_csv()
+    assert public.stdout == finest.table(2, ["sex", "age"]).public().write_csv(quote_style="non_numeric")
 
 
 def test_a_table_is_written_privately_with_its_loss(folder, finest):
@@ -141,7 +141,7 @@ def test_several_hierarchies_are_named(folder):
         cwd=folder,
     )
     done = run("table", "two.parquet", "--level", "area=1,work=job", cwd=folder)
-    assert done.stdout.startswith("region,job,N_masked")
+    assert done.stdout.startswith('"region","job","N_masked"')
     cell = run(
         "cell",
         "two.parquet",
@@ -153,7 +153,28 @@ def test_several_hierarchies_are_named(folder):
         "work=none",
         cwd=folder,
     )
-    assert f"01,none,{cell.stdout.strip()}," in done.stdout
+    assert f'"01","none",{cell.stdout.strip()},' in done.stdout
+
+
+def test_a_missing_label_and_one_with_an_equals_sign_can_be_asked_for(folder):
+    pl.DataFrame({"t": ["x=y", "b", None] * 9, "s": [1, None, 2] * 9}).write_parquet(folder / "odd.parquet")
+    run(
+        "build",
+        "odd.parquet",
+        "--hkey",
+        "t",
+        "--missing",
+        "category",
+        "--out",
+        "o.parquet",
+        "--secret",
+        "k",
+        cwd=folder,
+    )
+    assert run("cell", "o.parquet", "--level", "1", "--hkey-value", "x=y", cwd=folder).stdout == "9\n"
+    words = ["cell", "o.parquet", "--level", "1", "--key", "s", "--hkey-value"]
+    assert run(*words, "(missing)", "--key-value", "2", cwd=folder).stdout == "9\n"
+    assert run(*words, "b", "--key-value", "(missing)", cwd=folder).stdout == "9\n"
 
 
 def test_convert_turns_a_store_into_csv_and_rds_into_a_store(folder, finest, shared):

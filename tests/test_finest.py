@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 import ilba
 from conftest import HKEY, KEY, population
 from ilba import FinestTable, Secret, masking
+from ilba.finest import cell_draws
+from ilba.secret import draws
 
 ZERO = Secret(bytes(32))
 
@@ -49,7 +51,7 @@ def every_selection(finest):
 def grid_size(codes, labels: dict, columns) -> int:
     """How many cells of the code-list grid carry these labels, counted by making the grid."""
     size = 1
-    for dimension in codes.dimensions:
+    for dimension in codes.lists:
         chosen = {column: labels[column] for column in dimension.columns if column in labels}
         size *= dimension.labels.filter([pl.col(c) == v for c, v in chosen.items()] or True).height
     return size
@@ -194,12 +196,23 @@ def test_a_missing_value_can_be_a_category(secret):
     assert kept.cell(1, "x", [None], [2]) in (0, 5)
 
 
+def test_draws_of_packed_cells_are_the_draws_of_their_labels(finest, secret):
+    frame = finest.frame
+    labels = {}
+    for column in HKEY + KEY:
+        known = frame[column].unique().to_list()
+        labels[column] = (known, np.array([known.index(value) for value in frame[column]]))
+    packed = cell_draws(secret, finest.codes, finest._words, frame["N"].to_numpy())
+    assert packed.tolist() == draws(secret, labels, frame["N"]).tolist()
+
+
 def test_levels_go_by_number_by_name_and_0_means_none(finest):
     assert finest.table(2).frame.equals(finest.table("town").frame)
     assert finest.table("2").frame.equals(finest.table("town").frame)
     assert finest.table(np.int64(2)).frame.equals(finest.table("town").frame)
     assert finest.table(0, "sex").frame.columns == ["sex", "N_masked", "type1", "type2"]
     assert finest.table().detail["N"].to_list() == [3000]
+    assert finest.table(1, None).frame.equals(finest.table(1).frame)
 
 
 def test_the_columns_of_a_table_stand_in_the_order_asked_for(finest):
@@ -285,7 +298,7 @@ def test_several_hierarchies_need_to_be_named():
         ({"t": ["a"], "N": [1.5]}, {}, "not a whole number"),
         ({"t": ["a"], "N": [-1]}, {}, "below 0"),
         ({"t": ["a"], "N": [None]}, {}, "or is missing"),
-        ({"t": ["a"], "N": ["1"]}, {}, "not a whole number"),
+        ({"t": ["a"], "N": ["x"]}, {}, "not a whole number"),
         ({"t": ["a"], "N": [0]}, {}, "no row with a count above 0"),
         ({"t": ["a", "a"], "N": [2, 3], "N_masked": [5, 0]}, {}, "two rows"),
         ({"t": ["a"], "N": [2], "N_masked": [3]}, {}, "does not fit"),
@@ -293,6 +306,9 @@ def test_several_hierarchies_need_to_be_named():
         ({"t": ["a"], "N": [5], "N_masked": [0]}, {}, "does not fit"),
         ({"t": ["a"], "N": [5]}, {"hkey": ["q"]}, "'q', which the data does not have"),
         ({"t": ["a"], "N": [5]}, {"mask_thr": 2}, "mask_thr=2"),
+        ({"t": ["a"], "N": [5]}, {"missing": "keep"}, "missing='keep'"),
+        ({"t": ["a"], "N": [0], "N_masked": [5]}, {}, "no row with a count"),
+        ({"t": ["a", "b"], "N": [0, 7], "N_masked": [5, 7]}, {}, "does not fit"),
         ({"t": ["a"], "N": [5]}, {"cells": "gird"}, "Did you mean 'grid'"),
     ],
 )
@@ -317,7 +333,7 @@ def test_a_finest_table_from_counts_has_the_masks_of_one_from_records(people, fi
 
 def test_a_missing_label_in_counts_is_told(secret):
     frame = pl.DataFrame({"t": ["a", None], "N": [3, 9]})
-    with pytest.warns(ilba.Notice, match="1 rows with a missing label"):
+    with pytest.warns(ilba.Notice, match="1 row with a missing label"):
         assert len(FinestTable.from_counts(frame, ["t"], secret=secret)) == 1
     assert len(FinestTable.from_counts(frame, ["t"], secret=secret, missing="category")) == 2
 

@@ -327,3 +327,56 @@ def test_nothing_is_read_before_it_is_counted(tmp_path, people):
 def test_hkey_ranks_put_the_hierarchy_in_order(people, finest, secret):
     ranked = ilba.build(people, ["town", "region", "block"], KEY, hkey_rank=[2, 1, 3], secret=secret)
     assert ranked.frame.equals(finest.frame)
+
+
+def test_codes_in_the_names_of_folders_stay_text(people, finest, secret, tmp_path):
+    for (region,), part in people.group_by("region"):
+        (tmp_path / f"region={region}").mkdir()
+        part.drop("region").write_parquet(tmp_path / f"region={region}" / "part.parquet")
+    assert as_text(ilba.build(tmp_path, HKEY, KEY, secret=secret)) == as_text(finest)
+
+
+def test_the_store_cannot_take_the_place_of_the_data(people, tmp_path):
+    source = write_csv(people, tmp_path)
+    before = source.read_bytes()
+    for data, out in ((source, source), (write_parts(people, tmp_path), tmp_path / "parts" / "full_tb.parquet")):
+        with pytest.raises(ilba.InputError, match="where the data is"):
+            ilba.build(data, HKEY, KEY, output_path=out)
+    assert source.read_bytes() == before
+
+
+def test_a_csv_of_counts_comes_back(finest, secret, tmp_path):
+    finest.frame.write_csv(tmp_path / "counts.csv")
+    back = ilba.FinestTable.from_counts(tmp_path / "counts.csv", HKEY, KEY)
+    assert as_text(back) == as_text(finest)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    (tmp_path / "p.csv").write_text("t,x,x\na,1,2\n")
+    with pytest.raises(ilba.InputError, match="two columns called 'x'"):
+        ilba.build(tmp_path / "p.csv", ["t"])
+
+
+def test_a_tsv_is_known_by_its_own_ending(people, finest, secret, tmp_path):
+    folder = tmp_path / "my.tsv.folder"
+    folder.mkdir()
+    assert as_text(ilba.build(write_csv(people, folder), HKEY, KEY, secret=secret)) == as_text(finest)
+
+
+def test_column_names_that_are_not_text_and_huge_floats_are_met(secret):
+    with pytest.raises(ilba.InputError, match="called 0, which is not text"):
+        ilba.build(pd.DataFrame({0: ["a"], "t": ["b"]}), ["t"])
+    assert len(ilba.build(pl.DataFrame({"t": [1e300, 1.0]}), ["t"], secret=secret)) == 2
+
+
+def test_a_label_that_only_stood_in_rows_left_out_is_not_in_the_code_list(secret):
+    frame = pl.DataFrame({"t": ["a", "b", "c"], "x": [1, 2, None], "y": ["p", None, "q"]})
+    with pytest.warns(ilba.Notice, match=r"2 of 3 rows"):
+        finest = ilba.build(frame, ["t"], secret=secret, cells="grid")
+    assert [listed.labels.to_series().to_list() for listed in finest.codes.lists] == [["a"], [1], ["p"]]
+
+
+def test_a_notice_points_at_the_callers_line(people):
+    with pytest.warns(ilba.Notice) as caught:
+        ilba.build(people.with_columns(n=pl.int_range(pl.len())), HKEY)
+    assert caught[0].filename == __file__

@@ -79,6 +79,18 @@ def test_a_malformed_key_is_refused_without_being_shown(tmp_path):
     assert "abab" not in str(caught.value)
 
 
+def test_a_key_given_where_a_path_belongs_is_not_repeated(people, monkeypatch):
+    for text in ("ilba-secret-1:" + "ab" * 32, "ILBA-SECRET-1:" + "ab" * 32, "ab" * 32):
+        for ask in (lambda t=text: ilba.build(people, HKEY, KEY, secret=t), lambda t=text: ilba.Secret.from_file(t)):
+            with pytest.raises(ilba.SecretError) as caught:
+                ask()
+            assert "abab" not in str(caught.value)
+    monkeypatch.setenv("ILBA_SECRET", "ilba-secret1:" + "ab" * 32)
+    with pytest.raises(ilba.SecretError) as caught:
+        ilba.build(people, HKEY, KEY)
+    assert "abab" not in str(caught.value)
+
+
 def test_a_key_file_is_private_reads_back_and_is_never_overwritten(tmp_path):
     secret = Secret.new()
     path = secret.to_file(tmp_path / "agency.secret")

@@ -161,6 +161,34 @@ for write in (save, table):
     assert [p.name for p in tmp_path.iterdir()] == ["s.parquet"]
 
 
+def test_nothing_takes_the_place_of_a_file_of_another_kind(people, finest, tmp_path, secret):
+    store = finest.save(tmp_path / "s.parquet")
+    key = secret.to_file(tmp_path / "k")
+    people.write_parquet(tmp_path / "p.parquet")
+    people.write_csv(tmp_path / "p.csv")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    table = finest.table(1)
+    for write, path in (
+        (table.write_csv, store),
+        (table.write_loss, key),
+        (finest.save, key),
+        (finest.save, tmp_path / "p.parquet"),
+        (finest.save, tmp_path / "p.csv"),
+    ):
+        with pytest.raises(ilba.InputError, match="would destroy"):
+            write(path)
+    with pytest.raises(ilba.InputError, match="same file"):
+        table.write_csv(tmp_path / "t.csv", tmp_path / "t.csv")
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_damaged_store_may_be_replaced(finest, tmp_path):
+    path = finest.save(tmp_path / "s.parquet")
+    path.write_bytes(path.read_bytes()[:100])
+    finest.save(path)
+    assert ilba.open_store(path).frame.equals(finest.frame)
+
+
 def test_a_link_is_followed_and_stays_a_link(finest, tmp_path):
     (tmp_path / "real").mkdir()
     link = tmp_path / "s.parquet"

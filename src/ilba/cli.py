@@ -15,9 +15,11 @@ import polars as pl
 
 from ilba import __version__
 from ilba.errors import IlbaError, InputError, Notice, SecretError, nearest
-from ilba.files import replacing
 from ilba.finest import FinestTable, build, open_store, read_rds
 from ilba.secret import Secret
+from ilba.table import csv_text, write_csv
+
+_MISSING = "(missing)"
 
 
 def main() -> NoReturn:
@@ -85,11 +87,19 @@ def _list(value: str | list[str]) -> list[str]:
     return [cell.strip() for cell in rows[0]] if rows else []
 
 
-def _named(values: tuple[str, ...], option: str) -> Any:
-    """`a,b` as a list; `x=a,b` given once or more as a mapping; nothing as an empty list."""
+def _labels(texts: list[str]) -> list[str | None]:
+    """Labels as typed: a missing one is written as it is shown."""
+    return [None if text == _MISSING else text for text in texts]
+
+
+def _named(values: tuple[str, ...], option: str, names: list[str] | None = None) -> Any:
+    """`a,b` as a list; `x=a,b` given once or more as a mapping; nothing as an empty list.
+
+    With `names`, only these stand before an equals sign: a label may hold one too.
+    """
     if not values:
         return []
-    if not any("=" in value for value in values):
+    if not any("=" in value and (names is None or value.partition("=")[0].strip() in names) for value in values):
         return [name for value in values for name in _list(value)]
     if not all("=" in value for value in values):
         raise InputError(f"{option} has some values with a name and some without. Write {option} name=a,b for each.")
@@ -163,7 +173,7 @@ def _print_frame(frame: pl.DataFrame, rows: int) -> None:
 
 def _shown(value: object) -> str:
     if value is None:
-        return "(missing)"
+        return _MISSING
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
@@ -358,8 +368,8 @@ def table_command(
         frame = table.public() if public else table.frame
         stage("writing")
         if out:
-            table.write_csv(out, public=public)
-        if loss:
+            table.write_csv(out, loss, public=public)
+        elif loss:
             table.write_loss(loss)
     if as_json:
         plain: dict[str, Any] = {
@@ -377,7 +387,7 @@ def table_command(
             click.echo("Information loss (masked minus true)")
             _print_frame(table.loss, table.loss.height)
     elif not out:
-        click.echo(frame.write_csv(null_value="NA"), nl=False)
+        click.echo(csv_text(frame), nl=False)
     if out and not as_json:
         click.echo(f"wrote {out}: {frame.height:,} rows{'' if public else ' (confidential: holds flags)'}", err=True)
 
@@ -393,13 +403,19 @@ def table_command(
     metavar="A,B,..",
     help="The path down to the level. Several: --hkey-value area=01,0104.",
 )
-@click.option("--key-value", type=_list, metavar="A,B,..", default=[], help="One value for each key.")
+@click.option(
+    "--key-value", type=_list, metavar="A,B,..", default=[], help="One value for each key; (missing) for a missing one."
+)
 @_json_option
 def cell_command(
     store: str, level: str, key: list[str], hkey_value: tuple[str, ...], key_value: list[str], as_json: bool
 ) -> None:
     """The masked count of one cell."""
-    masked, occurs = _opened(store).lookup(_level(level), key, _named(hkey_value, "--hkey-value"), key_value)
+    finest = _opened(store)
+    names = [hierarchy.name for hierarchy in finest.design.hierarchies]
+    path = _named(hkey_value, "--hkey-value", names)
+    asked = {name: _labels(part) for name, part in path.items()} if isinstance(path, dict) else _labels(path)
+    masked, occurs = finest.lookup(_level(level), key, asked, _labels(key_value))
     if not occurs:
         click.echo("note: this combination does not occur.", err=True)
     _json({"N_masked": masked}) if as_json else click.echo(str(masked))
@@ -419,8 +435,7 @@ def convert_command(source: str, out: str, as_json: bool) -> None:
         _told_of_store(finest, out, as_json)
     elif ending == ".csv":
         frame = _opened(source).frame
-        with replacing(out) as temporary:
-            frame.write_csv(temporary, quote_style="non_numeric", null_value="NA")
+        write_csv(frame, out)
         if as_json:
             _json({"csv": out, "cells": frame.height})
         else:

@@ -106,10 +106,10 @@ class Design:
         """All label columns: the hierarchies from coarse to fine, then the keys."""
         return (*(column for hierarchy in self.hierarchies for column in hierarchy.columns), *self.keys)
 
-    def select(self, level: Level = 0, key: Names = ()) -> Selection:
+    def select(self, level: Level = 0, key: Names | None = ()) -> Selection:
         """The table at `level` by the keys `key`."""
         levels = self._levels(level)
-        keys = names_of("key", key)
+        keys = names_of("key", () if key is None else key)
         for name in keys:
             if name not in self.keys:
                 if name in self.columns:

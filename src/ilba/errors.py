@@ -55,7 +55,7 @@ class Notice(UserWarning):
 
 def notice(text: str) -> None:
     """Say `text` aloud, pointing at the caller's line outside this package."""
-    depth, frame = 1, sys._getframe(1)
+    depth, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ilba":
         depth, frame = depth + 1, frame.f_back
     warnings.warn(text, Notice, stacklevel=depth)
@@ -69,6 +69,11 @@ def nearest(word: object, known: Iterable[object]) -> str:
         folded = {text.casefold(): text for text in by_text}
         close = [folded[str(word).casefold()]] if str(word).casefold() in folded else []
     return f" Did you mean {by_text[close[0]]!r}?" if close else ""
+
+
+def some(number: int, noun: str) -> str:
+    """A number with its noun: 1 row, 2 rows, 1,234 rows."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def listing(words: Iterable[object], most: int = 12) -> str:

@@ -33,13 +33,17 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: bytes = b"") -> Iterator[Path]:
     """Give a temporary path beside `path`; on success it takes the place of `path` in one step.
+
+    A file that stands there is only replaced when it begins with `instead_of`, and never when it is a key; a text
+    file (`instead_of` empty) does not take the place of Parquet. A slip of the pen must not cost somebody a store.
 
     When the block fails, or the process is killed, `path` is as it was before. The temporary file carries
     `mode` from its first byte on.
     """
     target = writable(path)
+    _spare(target, os.fspath(path), instead_of)
     _sweep(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
@@ -55,6 +59,20 @@ def replacing(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[Pat
         ) from problem
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _spare(target: Path, said: str, instead_of: bytes) -> None:
+    if not target.exists() or not target.stat().st_size:
+        return
+    with target.open("rb") as file:
+        begins = file.read(11)
+    kind = next((kind for magic, kind in _KINDS.items() if begins.startswith(magic)), "another kind of file")
+    allowed = begins.startswith(instead_of) if instead_of else not begins.startswith(tuple(_KINDS))
+    if not allowed:
+        raise InputError(f"{said!r} exists and is {kind}, which this would destroy. Choose another name.")
+
+
+_KINDS = {b"PAR1": "a Parquet file", b"ilba-secret": "a key"}
 
 
 def _sync_folder(folder: Path) -> None:

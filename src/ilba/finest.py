@@ -21,7 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba import masking
-from ilba.codes import CodeLists
+from ilba.codes import CodeLists, Packing
 from ilba.design import COUNT, MASKED, Cells, Design, HKey, Level, Names, Selection, hierarchies_of, names_of
 from ilba.errors import (
     InputError,
@@ -32,10 +32,12 @@ from ilba.errors import (
     listing,
     nearest,
     notice,
+    some,
 )
 from ilba.files import replacing, writable
-from ilba.microdata import Microdata, Missing, Schema, labelled
-from ilba.secret import PRF, Label, Secret, draws, given_secret
+from ilba.microdata import Counted, Microdata, Missing, Schema, check_missing, labelled
+from ilba.rollup import Finest, Sums, roll_up
+from ilba.secret import PRF, Label, Secret, count_words, drawn, given_secret, label_words
 from ilba.table import Table
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -45,6 +47,7 @@ Stage: TypeAlias = Callable[[str], object]
 
 FORMAT = 1
 _META = "ilba"
+_CHUNK = 2**20
 # Which error polars raises depends on which bytes are wrong; its panics are not even an Exception.
 _UNREADABLE = (Exception, pl.exceptions.PanicException)
 
@@ -63,7 +66,6 @@ class FinestTable:
         masked: IntArray,
         *,
         fingerprint: str | None = None,
-        unsaved_secret: Secret | None = None,
     ) -> None:
         self.codes = codes
         self.fingerprint = fingerprint
@@ -71,7 +73,7 @@ class FinestTable:
         self._words = list(words)
         self._count = count
         self._masked = masked
-        self._unsaved_secret = unsaved_secret
+        self._unsaved_secret: Secret | None = None
 
     @classmethod
     def from_counts(
@@ -95,6 +97,7 @@ class FinestTable:
         >>> FinestTable.from_counts(counts, hkey=["town"]).cell(level=1, hkey_value=["a"])
         13
         """
+        check_missing(missing)
         source = Microdata.open(frame)
         if COUNT not in source.columns:
             raise InputError(f"the data has no column {COUNT!r}. Single records are counted by ilba.build.")
@@ -103,72 +106,52 @@ class FinestTable:
         design = Design.of(hkey, rest if key is None else key, mask_thr, cells)
         source.require(areas, "hkey")
         source.require(design.keys, "key")
-        has_masks = MASKED in source.columns
-        read = source.read([*design.columns, COUNT, *([MASKED] if has_masks else [])])
-        counts = labelled(read, design.columns)
-        count = masking.whole_numbers(f"the column {COUNT}", _numbers(counts[COUNT]))
-        counts = counts.with_columns(pl.Series(COUNT, count))
-        if missing == "drop" and counts.select(design.columns).null_count().sum_horizontal()[0]:
-            whole = counts.drop_nulls(design.columns)
-            notice(f"{counts.height - whole.height:,} rows with a missing label were left out.")
-            counts = whole
-        seen = counts.filter(pl.col(COUNT) > 0)
-        if seen.is_empty():
+        masks = [MASKED] if MASKED in source.columns else []
+        rows = labelled(source.read([*design.columns, COUNT, *masks]), design.columns)
+        rows = rows.with_columns(_whole_column(rows[name]) for name in (COUNT, *masks))
+        whole = rows.drop_nulls(design.columns) if missing == "drop" else rows
+        if whole.height < rows.height:
+            notice(f"{some(rows.height - whole.height, 'row')} with a missing label left out.")
+        seen = int((whole[COUNT] > 0).sum())
+        if not seen:
             raise InputError("the data has no row with a count above 0. There is nothing to mask.")
-        codes = CodeLists.of(design, counts)
-        if has_masks:
-            if seen.select(design.columns).is_duplicated().any():
-                raise InputError(
-                    f"a cell stands in two rows, each with its own {MASKED}. Name every column that tells cells apart "
-                    f"in hkey or key, or drop {MASKED} to have the rows added up and masked anew."
-                )
-            masked = masking.whole_numbers(f"the column {MASKED}", _numbers(seen[MASKED]))
-            _check_masks(seen[COUNT].to_numpy(), masked, design.threshold)
-            return cls._packed(codes, seen, masked)
-        return cls._drawn(codes, seen.group_by(design.columns).agg(pl.col(COUNT).sum()), given_secret(secret))
+        counted = Microdata.open(whole).count(
+            design, missing="category", weight=COUNT, carry=MASKED if masks else None, keep_codes=True
+        )
+        if counted.carried is None:
+            return cls._drawn(counted, given_secret(secret))
+        if len(counted.count) < seen:
+            raise InputError(
+                f"a cell stands in two rows, each with its own {MASKED}. Name every column that tells cells apart "
+                f"in hkey or key, or drop {MASKED} to have the rows added up and masked anew."
+            )
+        _check_masks(whole[COUNT].to_numpy(), whole[MASKED].to_numpy(), design.threshold)
+        return cls._told(cls(counted.codes, counted.words, counted.count, counted.carried))
 
     @classmethod
-    def _drawn(cls, codes: CodeLists, seen: pl.DataFrame, secret: Secret | None) -> FinestTable:
+    def _drawn(cls, counted: Counted, secret: Secret | None) -> FinestTable:
         """Mask counted cells with the key, or with a new one."""
         chosen = secret or Secret.new()
-        count = seen[COUNT].to_numpy()
-        K = codes.design.threshold
-        digits = codes.encode(seen)
-        small = np.flatnonzero(count < K)
-        columns: dict[str, tuple[list[Label], IntArray]] = {}
-        for dimension, digit in zip(codes.dimensions, digits, strict=True):
-            for level, column in enumerate(dimension.columns, 1):
-                names = dimension.named(level, np.arange(dimension.size(level)))[-1].to_list()
-                columns[column] = (names, dimension.nodes[level][digit[small]])
-        masked = count.copy()
-        masked[small] = masking.sca(count[small], draws(chosen, columns, count[small]), K)
-        return cls._packed(codes, seen, masked, digits, chosen.fingerprint, None if secret else chosen)
+        K = counted.codes.design.threshold
+        masked = counted.count.copy()
+        small = np.flatnonzero(counted.count < K)
+        for chunk in np.array_split(small, -(-len(small) // _CHUNK) or 1):
+            words = [word[chunk] for word in counted.words]
+            drawn = cell_draws(chosen, counted.codes, words, counted.count[chunk])
+            masked[chunk] = masking.sca(counted.count[chunk], drawn, K)
+        finest = cls(counted.codes, counted.words, counted.count, masked, fingerprint=chosen.fingerprint)
+        finest._unsaved_secret = None if secret else chosen
+        return cls._told(finest)
 
-    @classmethod
-    def _packed(
-        cls,
-        codes: CodeLists,
-        seen: pl.DataFrame,
-        masked: IntArray,
-        digits: Sequence[IntArray] | None = None,
-        fingerprint: str | None = None,
-        unsaved_secret: Secret | None = None,
-    ) -> FinestTable:
-        words = codes.pack(codes.encode(seen) if digits is None else digits)
-        order = np.lexsort(words[::-1]) if len(words) > 1 else np.argsort(words[0], kind="stable")
-        for column, codes_there in ((c, n) for d in codes.dimensions for c, n in d.recurring().items()):
-            notice(
-                f"{codes_there:,} codes of {column!r} stand under different parents. "
-                f"Each is taken as an area of its own, known by its whole path."
-            )
-        return cls(
-            codes,
-            [word[order] for word in words],
-            seen[COUNT].to_numpy()[order],
-            masked[order],
-            fingerprint=fingerprint,
-            unsaved_secret=unsaved_secret,
-        )
+    @staticmethod
+    def _told(finest: FinestTable) -> FinestTable:
+        for listed in finest.codes.lists:
+            for column, recurring in listed.recurring().items():
+                notice(
+                    f"{column!r} has {some(recurring, 'code')} under different parents. "
+                    f"Each is taken as an area of its own, known by its whole path."
+                )
+        return finest
 
     @property
     def design(self) -> Design:
@@ -178,17 +161,19 @@ class FinestTable:
     @property
     def frame(self) -> pl.DataFrame:
         """Labels, N, N_masked, sorted by the labels (confidential)."""
-        digits = [self.codes.digit(self._words, place) for place in range(len(self.codes.dimensions))]
-        columns: list[pl.Series] = []
-        for dimension, digit in zip(self.codes.dimensions, digits, strict=True):
-            columns += dimension.named(dimension.depth, digit)
-        return pl.DataFrame([*columns, pl.Series(COUNT, self._count), pl.Series(MASKED, self._masked)])
+        labels = self.codes.labels(self.codes.finest, self._words)
+        return pl.DataFrame([*labels, pl.Series(COUNT, self._count), pl.Series(MASKED, self._masked)])
 
     @cached_property
-    def _parts(self) -> masking.Parts:
-        return masking.parts(self._count, self._masked, self.design.threshold)
+    def _source(self) -> Finest:
+        K = self.design.threshold
+        return Finest(
+            self.codes.finest,
+            self._words,
+            lambda first, last: masking.parts(self._count[first:last], self._masked[first:last], K),
+        )
 
-    def table(self, level: Level = 0, key: Names = ()) -> Table:
+    def table(self, level: Level = 0, key: Names | None = ()) -> Table:
         """The masked table at a level (a number, a column name, 0 for none) by the keys named.
 
         >>> import polars as pl
@@ -197,20 +182,17 @@ class FinestTable:
         [13, 0]
         """
         selection = self.design.select(level, key)
-        packed = self.codes.project(self._words, selection)
-        names = [f"cell{place}" for place in range(len(packed))]
-        cells = pl.DataFrame({**dict(zip(names, packed, strict=True)), **self._parts._asdict()})
-        groups = cells.group_by(names).agg(pl.col(*masking.Parts._fields).sum(), pl.len().cast(pl.Int64)).sort(names)
-        digits = self.codes.unproject([groups[name].to_numpy() for name in names], selection)
-        summed = masking.Parts(*(groups[name].to_numpy() for name in masking.Parts._fields))
-        released, masked = self._release(summed, groups["len"].to_numpy(), digits, selection)
-        true = summed.sum_large + summed.sum_small
+        return self._table(selection, roll_up(self.codes, self._source, self.codes.packing(selection)))
+
+    def _table(self, selection: Selection, sums: Sums) -> Table:
+        released, masked = self._release(sums)
+        true = sums.parts.sum_large + sums.parts.sum_small
         columns = {COUNT: true, MASKED: released, "type1": masked.type1, "type2": masked.type2, "loss": released - true}
-        labels = self.codes.labels(digits, selection)
+        labels = self.codes.labels(sums.packing, sums.packed)
         detail = pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
         return Table(self.design, selection, detail)
 
-    def cell(self, level: Level = 0, key: Names = (), hkey_value: Any = (), key_value: Values = ()) -> int:
+    def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
         """The masked count of one cell: the entry of the table for it, or 0 where it does not occur.
 
         `hkey_value` holds the whole path down to the level. With several hierarchies it is a mapping from their
@@ -220,34 +202,34 @@ class FinestTable:
         return released
 
     def lookup(
-        self, level: Level = 0, key: Names = (), hkey_value: Any = (), key_value: Values = ()
+        self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
     ) -> tuple[int, bool]:
         """As `cell`, and whether the cell occurs at all (confidential)."""
         selection = self.design.select(level, key)
         nodes = self._nodes(selection, hkey_value, key_value)
         if any(node is None for node in nodes):
             return 0, False
-        digits = [np.array([node], dtype=np.int64) for node in nodes]
-        rows = self._rows(selection, [int(digit[0]) for digit in digits])
+        target = self.codes.packing(selection)
+        packed = target.pack([np.array([node]) for node in nodes], 1)
+        rows = self._rows(target, [int(node) for node in nodes if node is not None])
         if not len(rows):
             return 0, False
-        summed = masking.Parts(*(np.array([part[rows].sum()]) for part in self._parts))
-        released, _ = self._release(summed, np.array([len(rows)]), digits, selection)
+        parts = masking.parts(self._count[rows], self._masked[rows], self.design.threshold)
+        summed = masking.Parts(*(np.array([part.sum()]) for part in parts))
+        released, _ = self._release(Sums(target, packed, summed, np.array([len(rows)])))
         return int(released[0]), True
 
-    def _release(
-        self, summed: masking.Parts, observed: IntArray, digits: Sequence[IntArray], selection: Selection
-    ) -> tuple[IntArray, masking.Masked]:
+    def _release(self, sums: Sums) -> tuple[IntArray, masking.Masked]:
         """The released counts of aggregates whose parts are summed."""
         K = self.design.threshold
-        n_small = summed.n_small
+        n_small = sums.parts.n_small
         if self.design.cells == "grid":
             # Cells of the grid that nobody is in are small cells masked to 0. Their exact number only matters
             # while max(D) can be reached, far below the cap that keeps K * |S| inside 64 bits.
-            size = self.codes.grid(digits, selection, rows=len(observed), most=2**61 // K)
-            n_small = n_small + np.maximum(size - observed, 0)
-        masked = masking.ilba(n_small, summed.n_at_threshold, summed.sum_small, K)
-        return summed.sum_large + masked.sum_masked, masked
+            size = self.codes.grid(sums.packing, sums.packed, most=2**61 // K)
+            n_small = n_small + np.maximum(size - sums.observed, 0)
+        masked = masking.ilba(n_small, sums.parts.n_at_threshold, sums.parts.sum_small, K)
+        return sums.parts.sum_large + masked.sum_masked, masked
 
     def _nodes(self, selection: Selection, hkey_value: Any, key_value: Values) -> list[int | None]:
         """The nodes that the user's values name, in the order of the table's dimensions."""
@@ -273,28 +255,28 @@ class FinestTable:
         if len(values) != len(selection.keys):
             raise InputError(_wrong_number("key_value", values, selection.keys))
         paths = [path for path in areas if path] + [[value] for value in values]
-        return [
-            self.codes.dimensions[dimension].node(path)
-            for (dimension, _), path in zip(self.codes.levels(selection), paths, strict=True)
-        ]
+        places = self.codes.packing(selection).places
+        return [self.codes.lists[place.dimension].node(path) for place, path in zip(places, paths, strict=True)]
 
-    def _rows(self, selection: Selection, nodes: Sequence[int]) -> IntArray:
+    def _rows(self, target: Packing, nodes: Sequence[int]) -> IntArray:
         """The finest cells inside one cell of a table."""
         first, last = 0, len(self._count)
-        wanted = list(zip(self.codes.levels(selection), nodes, strict=True))
-        if wanted and wanted[0][0][0] == 0:
+        wanted = list(zip(target.places, nodes, strict=True))
+        if wanted and wanted[0][0].dimension == 0:
             # Cells are sorted, and an area is a run of finest areas: look only between its two ends.
-            (dimension, level), node = wanted.pop(0)
-            listed = self.codes.dimensions[dimension]
-            start = int(listed.starts[level][node])
-            stride = self.codes.stride(0)
-            ends = [start * stride, (start + int(listed.below(level)[node])) * stride - 1]
-            first = int(np.searchsorted(self._words[0], ends[0], side="left"))
-            last = int(np.searchsorted(self._words[0], ends[1], side="right"))
+            place, node = wanted.pop(0)
+            listed = self.codes.lists[0]
+            starts = listed.starts[place.level]
+            end = int(starts[node + 1]) if node + 1 < len(starts) else len(listed)
+            stride = self.codes.finest.stride(0)
+            first = int(np.searchsorted(self._words[0], int(starts[node]) * stride))
+            last = int(np.searchsorted(self._words[0], end * stride)) if end < len(listed) else last
         words = [word[first:last] for word in self._words]
         inside = np.ones(last - first, dtype=bool)
-        for (dimension, level), node in wanted:
-            inside &= self.codes.dimensions[dimension].nodes[level][self.codes.digit(words, dimension)] == node
+        for place, node in wanted:
+            digit = self.codes.finest.block(words, place.dimension, place.dimension)
+            listed = self.codes.lists[place.dimension]
+            inside &= (digit == node) if place.level == listed.depth else (listed.nodes[place.level][digit] == node)
         return first + np.flatnonzero(inside)
 
     def save(self, path: Path_) -> Path:
@@ -321,7 +303,7 @@ class FinestTable:
             }
         )
         meta["crc32"] = _checksum(meta, cells)
-        with replacing(target) as temporary:
+        with replacing(target, instead_of=b"PAR1") as temporary:
             try:
                 cells.write_parquet(temporary, metadata={_META: _dump(meta)})
             except pl.exceptions.PolarsError as problem:
@@ -354,7 +336,12 @@ class FinestTable:
             return
         try:
             before = open_store(store).fingerprint
-        except StoreError:
+        except _ForeignError:
+            raise InputError(
+                f"{str(store)!r} exists and is not a store, but a Parquet file of another kind, which this would "
+                f"destroy. Choose another name."
+            ) from None
+        except StoreError:  # a damaged store may be replaced
             return
         if before and self.fingerprint and before != self.fingerprint:
             notice(
@@ -388,7 +375,7 @@ def build(
     missing_values: Sequence[object] = (),
     schema: Schema | None = None,
     output_path: Path_ | None = None,
-    stage: Stage = lambda _: None,
+    stage: Stage | None = None,
 ) -> FinestTable:
     """Count microdata into the finest table and mask it with SCA.
 
@@ -417,6 +404,8 @@ def build(
         For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
     output_path
         Where to save the store.
+    stage
+        Called with the name of each stage as it begins, for showing progress.
 
     >>> import polars as pl
     >>> people = pl.DataFrame({"town": ["a"] * 9 + ["b"], "sex": ["f", "m", "f", "f", "f", "m", "f", "f", "f", "m"]})
@@ -425,14 +414,17 @@ def build(
     [7, 5]
     """
     target = None if output_path is None else writable(output_path)
-    if target is not None and target.suffix.lower() == ".rds":
-        raise InputError(f"{os.fspath(target)!r}: a store is a Parquet file. Give a name such as 'full_tb.parquet'.")
+    if target is not None:
+        if target.suffix.lower() == ".rds":
+            raise InputError(f"{str(target)!r}: a store is a Parquet file. Give a name such as 'full_tb.parquet'.")
+        _refuse_to_replace_data(data, target)
+    tell = stage or (lambda _: None)
     chosen = given_secret(secret)
     if chosen is None and target is not None and secret_path(target).exists():
         chosen = Secret.from_file(secret_path(target))
         notice(f"using the key {str(secret_path(target))!r} that stands beside the store.")
 
-    stage("reading")
+    tell("reading")
     source = Microdata.open(data, schema=schema)
     areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
     source.require(areas, "hkey")
@@ -444,14 +436,22 @@ def build(
         keys = _few_categories(source, keys, 100 if key_thr is None else key_thr)
         design = replace(design, keys=keys)
 
-    stage("counting")
-    seen = source.count(design.columns, missing=missing, missing_values=missing_values)
-    stage("masking")
-    finest = FinestTable._drawn(CodeLists.of(design, seen), seen, chosen)
+    tell("counting")
+    counted = source.count(design, missing=missing, missing_values=missing_values)
+    tell("masking")
+    finest = FinestTable._drawn(counted, chosen)
     if target is not None:
-        stage("writing")
+        tell("writing")
         finest.save(target)
     return finest
+
+
+def _refuse_to_replace_data(data: Any, target: Path) -> None:
+    """The store must not take the place of the data, nor lie among its parts and be read as one of them."""
+    if isinstance(data, str | os.PathLike):
+        source = Path(os.path.realpath(data))
+        if target == source or (source.is_dir() and target.is_relative_to(source)):
+            raise InputError(f"the store {str(target)!r} would lie where the data is. Save it elsewhere.")
 
 
 def _few_categories(source: Microdata, keys: Sequence[str], most: int) -> tuple[str, ...]:
@@ -487,7 +487,7 @@ def open_store(path: Path_) -> FinestTable:
             f"{str(file)!r} is damaged, or not a store: it does not read as Parquet. Build it again."
         ) from None
     if _META not in meta:
-        raise StoreError(
+        raise _ForeignError(
             f"{str(file)!r} is a Parquet file, but not a store of ilba. "
             f"Counted cells come in through FinestTable.from_counts, single records through ilba.build."
         )
@@ -511,6 +511,10 @@ def open_store(path: Path_) -> FinestTable:
         raise
     except _UNREADABLE:
         raise StoreError(f"{str(file)!r} is a damaged store. Build it again.") from None
+
+
+class _ForeignError(StoreError):
+    """A Parquet file that is not a store."""
 
 
 def _dump(meta: Mapping[str, Any]) -> str:
@@ -546,19 +550,51 @@ def read_rds(path: Path_) -> FinestTable:
     return FinestTable.from_counts(frame, hkey, key, K)
 
 
-def _numbers(column: pl.Series) -> npt.NDArray[Any]:
-    """A column of counts as numpy sees it; missing or textual ones are refused later."""
+def cell_draws(secret: Secret, codes: CodeLists, words: Sequence[IntArray], count: IntArray) -> IntArray:
+    """The draws of packed cells, as `secret.draws` defines them.
+
+    XOR does not care how the words of a cell are grouped, so the words of neighbouring dimensions are joined into one
+    table while it stays small: a census needs two look-ups per cell instead of nine.
+    """
+    distinct = np.arange(int(count.max()) + 1) if len(count) else np.zeros(0, dtype=np.int64)
+    block = count_words(secret, distinct.tolist())[count]
+    packing = codes.finest
+    tables = []
+    for listed in codes.lists:
+        table = np.zeros((len(listed), 2), dtype=np.uint64)
+        for level, column in enumerate(listed.columns, 1):
+            names = listed.named(level, np.arange(listed.size(level)))[-1].to_list()
+            table ^= label_words(secret, column, names)[listed.nodes[level]]
+        tables.append(table)
+    for word in packing.words:
+        last = len(word)
+        while last:
+            first = last - 1
+            table = tables[word[first]]
+            while first and len(table) * len(tables[word[first - 1]]) <= 2**16:
+                first -= 1
+                table = (tables[word[first]][:, None, :] ^ table[None, :, :]).reshape(-1, 2)
+            block ^= table[packing.block(words, word[first], word[last - 1])]
+            last = first
+    return drawn(secret, block)
+
+
+def _whole_column(column: pl.Series) -> pl.Series:
+    """A column of counts, checked; text, as a csv file holds it, is read."""
+    if column.dtype == pl.String:
+        column = column.cast(pl.Int64, strict=False)
     if column.null_count() or not column.dtype.is_numeric():
         raise InputError(f"the column {column.name} holds something that is not a whole number, or is missing.")
-    return (column.cast(pl.Float64) if column.dtype.is_decimal() else column).to_numpy()
+    numbers = (column.cast(pl.Float64) if column.dtype.is_decimal() else column).to_numpy()
+    return pl.Series(column.name, masking.whole_numbers(f"the column {column.name}", numbers))
 
 
 def _check_masks(count: IntArray, masked: IntArray, K: int) -> None:
-    right = np.where(count >= K, masked == count, (masked == 0) | (masked == K))
+    right = np.where((count >= K) | (count == 0), masked == count, (masked == 0) | (masked == K))
     if not right.all():
         raise InputError(
-            f"{MASKED} does not fit {COUNT} with K={K} in {int((~right).sum()):,} rows: a count below K is masked to 0 "
-            f"or K, and a larger one stays. Give the mask_thr with which it was masked."
+            f"{MASKED} does not fit {COUNT} with K={K} in {some(int((~right).sum()), 'row')}: a count below K becomes "
+            f"0 or K, and a larger one stays. Give the mask_thr with which it was masked."
         )
 
 

@@ -9,23 +9,41 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import narwhals as nw
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
-from ilba.codes import canonical
-from ilba.design import COUNT, MASKED
-from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest, notice
+from ilba.codes import CodeLists, Listed, canonical
+from ilba.design import COUNT, MASKED, Design
+from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest, notice, some
+from ilba.secret import label_text
 
 Missing: TypeAlias = Literal["drop", "category"]
 Schema: TypeAlias = Mapping[str, Any]
 
 _TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
+IntArray: TypeAlias = npt.NDArray[np.int64]
 T = TypeVar("T")
+
+_LEFT_OUT, _DIGIT = "\0left out", "\0digit"  # names that no column out of a file has
+_SORTED_AT_ONCE = 2**27  # up to this many records, 8 bytes each, sorting beats hashing by far
 _READ = "csv, csv.gz, tsv, parquet, arrow, feather, ipc, sav, zsav, por, dta, sas7bdat, xpt, a folder of parquet parts"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Observed cells, packed and sorted, with their counts and the code lists that name them."""
+
+    codes: CodeLists
+    words: list[IntArray]
+    count: IntArray
+    carried: IntArray | None = None
 
 
 class Microdata:
@@ -87,31 +105,100 @@ class Microdata:
         return {column: int(frame[column][0]) for column in columns}
 
     def count(
-        self, columns: Sequence[str], *, missing: Missing = "drop", missing_values: Iterable[object] = ()
-    ) -> pl.DataFrame:
-        """Each observed combination of the columns with its number of records `N`."""
-        if missing not in get_args(Missing):
-            raise InputError(f"missing={missing!r} is not known. It is 'drop' or 'category'.")
-        names = list(columns)
-        if isinstance(self._source, pl.LazyFrame):
-            grouped = self._source.group_by(names).agg(pl.len().alias(COUNT))
-            counted = _told(lambda: grouped.collect(engine="streaming"), self._said)
-        else:
-            source = self._source
+        self,
+        design: Design,
+        *,
+        missing: Missing = "drop",
+        missing_values: Iterable[object] = (),
+        weight: str | None = None,
+        carry: str | None = None,
+        keep_codes: bool = False,
+    ) -> Counted:
+        """Each observed combination of the design's columns with its number of records.
+
+        With `weight` the rows are combinations already and that column is their count. `carry` is a column that
+        is added up beside it, and `keep_codes` leaves labels in the code lists whose count is 0.
+        """
+        check_missing(missing)
+        if isinstance(self._source, nw.LazyFrame):
+            # Counted where it lives; what comes back is small enough to be packed here.
+            names, source = list(design.columns), self._source
+            counting = nw.len() if weight is None else nw.col(weight).sum()
             counted = _told(
-                lambda: source.group_by(*names).agg(nw.len().alias(COUNT)).collect("polars").to_native(),
-                self._said,
+                lambda: source.group_by(*names).agg(counting.alias(COUNT)).collect("polars").to_native(), self._said
             )
-        if counted.is_empty():
+            here = Microdata(counted.lazy(), self._said)
+            return here.count(design, missing=missing, missing_values=missing_values, weight=COUNT)
+        absent = {label_text(canonical(value)) for value in missing_values}
+        frame = self._source
+        raw = [self._distinct(frame, columns, weight) for columns in CodeLists.dimensions(design)]
+        if raw[0].is_empty():
             raise InputError(f"{self._said} has no rows. There is nothing to count.")
-        absent = list(missing_values)
-        spelled_once = not absent and all(_spelled_once(counted.schema[name]) for name in names)
-        counted = labelled(counted, names, absent).with_columns(pl.col(COUNT).cast(pl.Int64))
-        if missing == "drop":
-            counted = _without_missing(counted, names)
-        if not spelled_once:  # NaN beside null, or a value listed as missing: one label by now
-            counted = counted.group_by(names).agg(pl.col(COUNT).sum())
-        return counted
+        spelled = [_labelled(frame, absent, missing) for frame in raw]
+        codes = CodeLists.of(design, [frame.filter(~pl.col(_LEFT_OUT)).drop(_LEFT_OUT) for frame in spelled])
+        if any(not len(listed) for listed in codes.lists):
+            raise InputError(
+                f"every row has a missing value in the selected columns ({_where_missing(raw, spelled)}). "
+                f"Select fewer columns."
+            )
+        words, count, carried = self._tally(frame, codes, raw, spelled, weight, carry)
+        self._tell_missing(raw, spelled, int(count.sum()))
+        if not len(count):
+            raise InputError(
+                f"every row has a missing value in the selected columns ({_where_missing(raw, spelled)}). "
+                f"Select fewer columns."
+            )
+        return Counted(codes, words, count, carried) if keep_codes else _reduced(codes, words, count)
+
+    def _distinct(self, frame: pl.LazyFrame, columns: Sequence[str], weight: str | None) -> pl.DataFrame:
+        """The combinations of some columns as the data spells them, with their number of records."""
+        number = pl.len() if weight is None else pl.col(weight).sum()
+        query = frame.group_by(columns).agg(number.cast(pl.Int64).alias(COUNT))
+        return _told(lambda: query.collect(engine="streaming"), self._said)
+
+    def _tally(
+        self,
+        frame: pl.LazyFrame,
+        codes: CodeLists,
+        raw: Sequence[pl.DataFrame],
+        spelled: Sequence[pl.DataFrame],
+        weight: str | None,
+        carry: str | None,
+    ) -> tuple[list[IntArray], IntArray, IntArray | None]:
+        """Pack every record into a cell and count equal ones; records with a missing value fall out."""
+        digits = []
+        for listed, spelling, labels in zip(codes.lists, raw, spelled, strict=True):
+            frame, digit = _encoded(frame, listed, spelling.drop(COUNT), labels)
+            digits.append(digit)
+        words = []
+        for place_of_word, word in enumerate(codes.finest.words):
+            packed = pl.lit(0, pl.Int64)
+            for place in word:
+                packed = packed * codes.finest.places[place].size + digits[place]
+            words.append(packed.alias(f"w{place_of_word}"))
+        query = frame.select(*words, *(pl.col(name).cast(pl.Int64) for name in (weight, carry) if name))
+        if weight is None and len(words) == 1 and int(raw[0][COUNT].sum()) <= _SORTED_AT_ONCE:
+            cells = (
+                _told(lambda: query.collect(engine="streaming"), self._said)["w0"].drop_nulls().to_numpy(writable=True)
+            )
+            cells.sort()
+            starts = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1]))) if len(cells) else cells
+            return [cells[starts]], np.diff(starts, append=len(cells)).astype(np.int64), None
+        names = [f"w{i}" for i in range(len(words))]
+        number = pl.len() if weight is None else pl.col(weight).sum()
+        sums = [number.cast(pl.Int64).alias(COUNT), *([pl.col(carry).sum()] if carry else [])]
+        grouped = query.drop_nulls(names).group_by(names).agg(sums)
+        counted = _told(lambda: grouped.filter(pl.col(COUNT) > 0).collect(engine="streaming"), self._said).sort(names)
+        carried = counted[carry].to_numpy() if carry else None
+        return [counted[name].to_numpy() for name in names], counted[COUNT].to_numpy(), carried
+
+    def _tell_missing(self, raw: Sequence[pl.DataFrame], spelled: Sequence[pl.DataFrame], kept: int) -> None:
+        total = int(raw[0][COUNT].sum())
+        if kept < total:
+            notice(
+                f"{total - kept:,} of {some(total, 'row')} have a missing value in the selected columns, left out "
+                f"({_where_missing(raw, spelled)}). missing='category' keeps them as a category of their own."
+            )
 
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """The columns as they are, for data that is counted already."""
@@ -123,21 +210,85 @@ class Microdata:
         return frame
 
 
-def labelled(frame: pl.DataFrame, columns: Sequence[str], missing_values: Iterable[object] = ()) -> pl.DataFrame:
+def check_missing(missing: object) -> None:
+    """Refuse a way of treating missing values that there is not."""
+    if missing not in get_args(Missing):
+        raise InputError(f"missing={missing!r} is not known. It is 'drop' or 'category'.")
+
+
+def _encoded(
+    frame: pl.LazyFrame, listed: Listed, spelling: pl.DataFrame, labels: pl.DataFrame
+) -> tuple[pl.LazyFrame, pl.Expr]:
+    """The digit of a dimension as an expression over the data as it is spelled; null for what is left out."""
+    digit = (
+        labels.select(listed.columns)
+        .join(
+            listed.labels.with_row_index(_DIGIT), on=listed.columns, how="left", nulls_equal=True, maintain_order="left"
+        )[_DIGIT]
+        .cast(pl.Int64)
+    )
+    digit = digit.set(labels[_LEFT_OUT], None)
+    finest = spelling.to_series(-1)
+    if finest.n_unique() == len(finest) and finest.null_count() == 0:
+        # The finest column alone tells the whole path.
+        column = pl.col(finest.name)
+        known = digit.is_not_null()
+        if finest.dtype == pl.String:
+            kept = finest.filter(known).gather(digit.drop_nulls().arg_sort())
+            if len(kept) == len(listed):
+                return frame, column.cast(pl.Enum(kept), strict=False).to_physical().cast(pl.Int64)
+        if finest.dtype.is_integer() and known.all() and finest.dtype != pl.UInt64:
+            offset = (finest.cast(pl.Int64) - digit).unique()
+            if len(offset) == 1:  # whole numbers without a gap
+                return frame, column.cast(pl.Int64) - offset[0]
+        if not finest.dtype.is_float():
+            return frame, column.replace_strict(finest, digit, default=None, return_dtype=pl.Int64)
+    name = f"{_DIGIT}{listed.columns[-1]}"
+    return frame.join(
+        spelling.with_columns(digit.alias(name)).lazy(), on=spelling.columns, how="left", nulls_equal=True
+    ), pl.col(name)
+
+
+def _reduced(codes: CodeLists, words: list[IntArray], count: IntArray) -> Counted:
+    """Take labels out of the lists that only stood in rows which were left out."""
+    used = []
+    digits = codes.finest.digits(words)
+    for listed, digit in zip(codes.lists, digits, strict=True):
+        seen = np.zeros(len(listed), dtype=bool)
+        seen[digit] = True
+        used.append(seen)
+    if all(seen.all() for seen in used):
+        return Counted(codes, words, count)
+    fewer = codes.only(used)
+    moved = [(np.cumsum(seen) - 1)[digit] for seen, digit in zip(used, digits, strict=True)]
+    return Counted(fewer, fewer.finest.pack(moved, len(count)), count)
+
+
+def labelled(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     """The frame with its label columns as whole numbers or text, missing as null."""
-    absent = [str(canonical(value)) for value in missing_values]
-    made = []
-    for name in columns:
+    return frame.with_columns(_labels(frame[name]) for name in columns)
+
+
+def _labelled(frame: pl.DataFrame, absent: Collection[str | None], missing: Missing) -> pl.DataFrame:
+    """The labels of combinations, with a mark on those that are left out."""
+    columns = []
+    for name in frame.columns[:-1]:
         column = _labels(frame[name])
         if absent:
-            column = column.set(column.cast(pl.String).is_in(absent).fill_null(False), None)
-        made.append(column.alias(name))
-    return frame.with_columns(made)
+            column = column.set(column.cast(pl.String).is_in(list(absent)).fill_null(False), None)
+        columns.append(column.alias(name))
+    labels = pl.DataFrame(columns)
+    left_out = pl.any_horizontal(pl.all().is_null()) if missing == "drop" else pl.lit(False)
+    return labels.with_columns(left_out.alias(_LEFT_OUT))
 
 
-def _spelled_once(dtype: pl.DataType) -> bool:
-    """Whether different values of a type are always different labels."""
-    return dtype.is_integer() or dtype in (pl.String, pl.Boolean, pl.Categorical, pl.Enum)
+def _where_missing(raw: Sequence[pl.DataFrame], spelled: Sequence[pl.DataFrame]) -> str:
+    return listing(
+        f"{name} {frame.filter(labels[name].is_null())[COUNT].sum():,}"
+        for frame, labels in zip(raw, spelled, strict=True)
+        for name in frame.columns[:-1]
+        if labels[name].null_count()
+    )
 
 
 def _labels(column: pl.Series) -> pl.Series:
@@ -153,12 +304,12 @@ def _labels(column: pl.Series) -> pl.Series:
         return column.cast(pl.String)
     if dtype.is_float():
         column = column.fill_nan(None)
-        if not column.is_infinite().any() and bool((column == column.round()).fill_null(True).all()):
+        if bool(((column == column.round()) & (column.abs() < 2.0**63)).fill_null(True).all()):
             return column.cast(pl.Int64)
     if dtype.is_float() or dtype.is_decimal() or dtype.is_temporal():
         # Few distinct values for many rows: write each of them once.
         distinct = column.unique()
-        texts = pl.Series([canonical(value) for value in distinct.to_list()], strict=False, dtype=pl.String)
+        texts = pl.Series([label_text(canonical(value)) for value in distinct.to_list()], dtype=pl.String)
         return column.replace_strict(distinct, texts, return_dtype=pl.String)
     raise InputError(
         f"the column {column.name!r} is of the type {dtype}, which has no labels. "
@@ -166,27 +317,11 @@ def _labels(column: pl.Series) -> pl.Series:
     )
 
 
-def _without_missing(counted: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    whole = counted.drop_nulls(columns)
-    if whole.height == counted.height:
-        return counted
-    dropped = int(counted[COUNT].sum()) - int(whole[COUNT].sum())
-    where = listing(
-        f"{name} {counted.filter(pl.col(name).is_null())[COUNT].sum():,}"
-        for name in columns
-        if counted[name].null_count()
-    )
-    if whole.is_empty():
-        raise InputError(f"every row has a missing value in the selected columns ({where}). Select fewer columns.")
-    notice(
-        f"{dropped:,} of {counted[COUNT].sum():,} rows have a missing value in the selected columns and were left out "
-        f"({where}). missing='category' keeps them as a category of their own."
-    )
-    return whole
-
-
 def _polars_of(frame: nw.DataFrame[Any]) -> pl.LazyFrame:
     """An eager frame of another library as a polars frame, column by column."""
+    for name in frame.columns:
+        if not isinstance(name, str):
+            raise InputError(f"a column is called {name!r}, which is not text. Rename it.")
     return pl.LazyFrame([_polars_column(frame[name]).alias(name) for name in frame.columns])
 
 
@@ -195,8 +330,7 @@ def _polars_column(column: nw.Series[Any]) -> pl.Series:
     if column.dtype == nw.Object and hasattr(native, "factorize"):
         # A pandas column of mixed objects, such as 1 beside "1" beside None: spell each distinct value once.
         codes, distinct = native.factorize()
-        texts = [canonical(value) for value in distinct]
-        values = pl.Series([None if text is None else str(text) for text in texts], dtype=pl.String)
+        values = pl.Series([label_text(canonical(value)) for value in distinct], dtype=pl.String)
         places = pl.Series(codes).cast(pl.Int64)
         return values.gather(places.set(places < 0, None))
     try:
@@ -212,7 +346,12 @@ def _scan(path: str | os.PathLike[str], schema: Schema | None) -> pl.LazyFrame:
         parts = sorted(part for part in file.rglob("*.parquet") if not part.name.startswith((".", "_")))
         if not parts:
             raise InputError(f"the folder {text!r} holds no .parquet files.")
-        return _no_schema(schema, lambda: pl.scan_parquet(parts, hive_partitioning=True))
+        # Folders named region=01 are a column, and its codes are text like any other.
+        named = {part.partition("=")[0] for path in parts for part in path.relative_to(file).parts[:-1] if "=" in part}
+        hive = dict.fromkeys(sorted(named), pl.String())
+        return _no_schema(
+            schema, lambda: pl.scan_parquet(parts, hive_partitioning=bool(hive), hive_schema=hive or None)
+        )
     if not file.exists():
         if any(char in text for char in "*?["):
             parts = sorted(Path(part) for part in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns
@@ -263,10 +402,14 @@ def _scan_csv(path: Any, schema: Schema | None, text: str) -> pl.LazyFrame:
         if isinstance(named, str):
             raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
         types[column] = named
-    tabs = ".tsv" in text.lower()
+    tabs = Path(text.removesuffix(".gz")).suffix.lower() == ".tsv"
     frame = pl.scan_csv(path, infer_schema=False, separator="\t" if tabs else ",")
+    known = _told(lambda: frame.collect_schema().names(), repr(text))
+    for column in known:
+        twice = column.partition("_duplicated_")[0]
+        if twice != column and twice in known:
+            raise InputError(f"{text!r} has two columns called {twice!r}. Rename one of them.")
     if types:
-        known = _told(frame.collect_schema, repr(text)).names()
         for column in types:
             if column not in known:
                 raise InputError(f"schema names {column!r}, which {text!r} does not have.{nearest(column, known)}")

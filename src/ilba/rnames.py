@@ -15,7 +15,6 @@ import polars as pl
 
 from ilba.design import Names
 from ilba.errors import InputError
-from ilba.files import writable
 from ilba.finest import FinestTable, build, open_store, read_rds
 from ilba.masking import apply_iLBA, apply_SCA
 from ilba.secret import Secret
@@ -58,7 +57,7 @@ def save_full_tb(
 
 def save_agg_tb(
     hkey_level: int,
-    key: Names,
+    key: Names | None,
     input_path: Path_ = "full_tb.parquet",
     output_tb_path: Path_ = "agg_tb.csv",
     output_iL_path: Path_ = "info_loss.csv",
@@ -69,21 +68,18 @@ def save_agg_tb(
     releases are for publication.
     """
     table = _opened(input_path).table(_level(hkey_level), key)
-    if writable(output_tb_path) == writable(output_iL_path):
-        raise InputError("output_tb_path and output_iL_path are the same file. Give two names.")
+    table.write_csv(output_tb_path, output_iL_path)
     print("Header of aggregated masked table via iLBA")
     print(_console(table.frame.head(6), types=True))
     print("\nDistribution of Information Loss")
     print(_console(table.loss.with_columns(pl.col("perc").map_elements(lambda x: f"{x:.2f}", pl.String))))
-    table.write_csv(output_tb_path)
     print(f"\nAggregated table saved to '{os.fspath(output_tb_path)}'")
-    table.write_loss(output_iL_path)
     print(f"Information loss saved to '{os.fspath(output_iL_path)}'")
     return table
 
 
 def get_agg_freq(
-    hkey_level: int, key: Names, hkey_value: Any, key_value: Any, input_path: Path_ = "full_tb.parquet"
+    hkey_level: int, key: Names | None, hkey_value: Any, key_value: Any, input_path: Path_ = "full_tb.parquet"
 ) -> int:
     """The masked count of one cell, equal to the entry of the table; 0 with a message where it does not occur."""
     masked, occurs = _opened(input_path).lookup(_level(hkey_level), key, hkey_value, key_value)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
 import secrets
 import stat
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ _LENGTH = 32
 
 Label: TypeAlias = str | int | None
 IntArray: TypeAlias = npt.NDArray[np.int64]
+Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 class Secret:
@@ -81,6 +83,12 @@ class Secret:
     def from_file(cls, path: str | os.PathLike[str]) -> Secret:
         """The key in a file made by `ilba secret new`."""
         file = Path(path)
+        if re.search(r"[0-9a-fA-F]{24}", file.name) or file.name.lower().startswith("ilba-secret"):
+            # Somebody gave the key itself, or part of it, where a path belongs: do not repeat it.
+            raise SecretError(
+                "secret looks like a key itself. Give the path of a key file, or Secret.from_text(...) in Python, "
+                "or put the key into ILBA_SECRET as its file holds it."
+            )
         try:
             with file.open("rb") as handle:
                 mode = stat.S_IMODE(os.fstat(handle.fileno()).st_mode)
@@ -177,19 +185,29 @@ def draws(
     >>> draws(secret, {"edu": (["1", "2"], np.array([0, 1]))}, [3, 3])
     array([5718385935605881, 1940246438964697])
     """
+    distinct, place = np.unique(np.asarray(counts, dtype=np.int64), return_inverse=True)
+    block = count_words(secret, distinct.tolist())[place]
+    for column, (known, codes) in labels.items():
+        block ^= label_words(secret, column, known)[codes]
+    return drawn(secret, block)
+
+
+def label_words(secret: Secret, column: str, labels: Sequence[Label]) -> Words:
+    """The words of the labels of a column, a row each. Words of a cell are joined by XOR, in any order."""
+    return _words(secret, [_label_message(column, label) for label in labels])
+
+
+def count_words(secret: Secret, counts: Sequence[int]) -> Words:
+    """The words of counts, a row each."""
+    return _words(secret, [b"\xff" * 4 + n.to_bytes(8, "big") for n in counts])
+
+
+def drawn(secret: Secret, words: Words) -> IntArray:
+    """The draws of cells from their joined words."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    word_key = secret._derive("word")
-    counts = np.asarray(counts, dtype=np.int64)
-    # One table of words per column; taking and XOR-ing them costs the same for one cell and for a million.
-    block = np.zeros((len(counts), 2), dtype=np.uint64)
-    for column, (known, codes) in labels.items():
-        block ^= _words([_label_message(column, label) for label in known], word_key)[codes]
-    distinct, place = np.unique(counts, return_inverse=True)
-    block ^= _words([b"\xff" * 4 + int(n).to_bytes(8, "big") for n in distinct], word_key)[place]
-
     cipher = Cipher(algorithms.AES256(secret._derive("aes")), modes.ECB())  # noqa: S305 - one block per cell: a PRF
-    encrypted = np.frombuffer(cipher.encryptor().update(block.tobytes()), dtype=">u8").reshape(-1, 2)
+    encrypted = np.frombuffer(cipher.encryptor().update(words.tobytes()), dtype=">u8").reshape(-1, 2)
     return (encrypted[:, 0].astype(np.uint64) >> np.uint64(64 - DRAW_BITS)).astype(np.int64)
 
 
@@ -198,7 +216,8 @@ def _label_message(column: str, label: Label) -> bytes:
     return len(name).to_bytes(4, "big") + name + (b"\x00" if text is None else b"\x01" + text.encode())
 
 
-def _words(messages: Sequence[bytes], key: bytes) -> npt.NDArray[np.uint64]:
+def _words(secret: Secret, messages: Sequence[bytes]) -> Words:
+    key = secret._derive("word")
     joined = b"".join(_hmac(key, message)[:16] for message in messages)
     return np.frombuffer(joined, dtype=np.uint64).reshape(-1, 2)
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from ilba.design import MASKED, Design, Selection
-from ilba.errors import WriteError
-from ilba.files import replacing
+from ilba.errors import InputError, WriteError
+from ilba.files import replacing, writable
 from ilba.masking import loss_shares
+
+Path_: TypeAlias = str | os.PathLike[str]
+_AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientific": False}
 
 
 class Table:
@@ -48,13 +52,17 @@ class Table:
         """
         return self.detail.filter(pl.col(MASKED) > 0).select(*self.selection.columns, MASKED)
 
-    def write_csv(self, path: str | os.PathLike[str], *, public: bool = False) -> None:
-        """Write `frame`, or with `public` only what the public may see, as CSV with quoted labels."""
-        _write_csv(self.public() if public else self.frame, path)
+    def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
+        """Write `frame` as CSV, or with `public` only what the public may see; and `loss` to a file of its own."""
+        if loss_path is not None and writable(path) == writable(loss_path):
+            raise InputError("the table and its loss would go to the same file. Give two names.")
+        write_csv(self.public() if public else self.frame, path)
+        if loss_path is not None:
+            self.write_loss(loss_path)
 
-    def write_loss(self, path: str | os.PathLike[str]) -> None:
+    def write_loss(self, path: Path_) -> None:
         """Write `loss` as CSV."""
-        _write_csv(self.loss, path)
+        write_csv(self.loss, path)
 
     @property
     def title(self) -> str:
@@ -71,10 +79,16 @@ class Table:
         return f"<p>{self.title} (K={self.design.threshold}, confidential)</p>{self.frame._repr_html_()}"
 
 
-def _write_csv(frame: pl.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Text quoted, numbers bare and as short as R writes them, a missing label as NA."""
+def csv_text(frame: pl.DataFrame) -> str:
+    """A frame as R writes it: text quoted, numbers bare and short, a missing label as NA."""
+    text: str = frame.write_csv(**_AS_R)
+    return text
+
+
+def write_csv(frame: pl.DataFrame, path: Path_) -> None:
+    """Write a frame as `csv_text` spells it, for its owner alone and in one step."""
     with replacing(path) as temporary:
         try:
-            frame.write_csv(temporary, quote_style="non_numeric", null_value="NA", float_scientific=False)
+            frame.write_csv(temporary, **_AS_R)
         except pl.exceptions.PolarsError as problem:
             raise WriteError(f"could not write {os.fspath(path)!r}: {problem}") from None

@@ -73,7 +73,7 @@ def census_parts(
         )
     for number, name in parts.items():
         # Nobody in it is real, so anybody may read it. No name is kept: the next city needs the memory of this one.
-        with replacing(home / name, mode=0o644) as unfinished:
+        with replacing(home / name, mode=0o644, instead_of=b"PAR1") as unfinished:
             _city(size, start, number, _city_code(number, cities)).write_parquet(unfinished)
     return home
 

@@ -1,0 +1,120 @@
+"""Summing the four additive parts of cells into the cells of a coarser table.
+
+A table, a single cell and a cube are the same work: project packed cells, add up their parts. Any finer table can be
+the source, because parts add up; masked numbers never are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.codes import CodeLists, Packing
+from ilba.masking import Parts
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+_CHUNK = 2**22
+_EXACT = 2**53
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The cells of a table that occur, sorted, with their summed parts and how many finest cells each holds."""
+
+    packing: Packing
+    packed: list[IntArray]
+    parts: Parts
+    observed: IntArray
+
+    def __len__(self) -> int:
+        return len(self.observed)
+
+    def chunk(self, first: int, last: int) -> tuple[Parts, IntArray]:
+        """Some of the parts."""
+        return Parts(*(part[first:last] for part in self.parts)), self.observed[first:last]
+
+
+@dataclass(frozen=True)
+class Finest:
+    """The finest cells as a source of sums: their parts are made while they are added up, a chunk at a time."""
+
+    packing: Packing
+    packed: list[IntArray]
+    parts: Callable[[int, int], Parts]
+
+    def __len__(self) -> int:
+        return len(self.packed[0])
+
+    def chunk(self, first: int, last: int) -> tuple[Parts, IntArray]:
+        """Some of the parts."""
+        return self.parts(first, last), np.ones(last - first, dtype=np.int64)
+
+
+def roll_up(codes: CodeLists, source: Sums | Finest, target: Packing) -> Sums:
+    """The sums of a coarser table."""
+    pieces = []
+    for first in range(0, len(source), _CHUNK):
+        last = min(first + _CHUNK, len(source))
+        packed = source.packing.project([word[first:last] for word in source.packed], target, codes.lists)
+        parts, observed = source.chunk(first, last)
+        pieces.append(_summed(target, packed, [*parts, observed]))
+    if len(pieces) == 1:
+        packed, sums = pieces[0]
+    else:
+        words = [np.concatenate(parts) for parts in zip(*(piece[0] for piece in pieces), strict=True)]
+        packed, sums = _summed(target, words, [np.concatenate(x) for x in zip(*(p[1] for p in pieces), strict=True)])
+    return Sums(target, packed, Parts(*sums[:4]), sums[4])
+
+
+def _summed(
+    target: Packing, packed: Sequence[IntArray], values: Sequence[IntArray]
+) -> tuple[list[IntArray], list[IntArray]]:
+    """Add up the values of equal cells; the cells come out sorted."""
+    if len(packed) > 1:
+        return _by_hash(packed, values)
+    (cells,) = packed
+    if len(cells) < 2 or bool((cells[1:] >= cells[:-1]).all()):
+        return _by_runs(cells, values)
+    if target.grid <= 2 * len(cells) + 2**16 and all(int(value.max()) < _EXACT // len(cells) for value in values):
+        return _by_place(target.grid, cells, values)
+    order = sorted_order(cells, target.grid)
+    return _by_runs(cells[order], [value[order] for value in values])
+
+
+def _by_runs(cells: IntArray, values: Iterable[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
+    starts = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1])))
+    if len(starts) == len(cells):
+        return [cells], list(values)
+    return [cells[starts]], [np.add.reduceat(value, starts) for value in values]
+
+
+def _by_place(grid: int, cells: IntArray, values: Iterable[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
+    # bincount adds in floating point: exact, because no sum reaches 2^53 here.
+    sums = [np.bincount(cells, weights=value, minlength=grid).astype(np.int64) for value in values]
+    found = np.flatnonzero(sums[-1])
+    return [found], [value[found] for value in sums]
+
+
+def _by_hash(packed: Sequence[IntArray], values: Sequence[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
+    names = [f"w{i}" for i in range(len(packed))]
+    sums = [f"v{i}" for i in range(len(values))]
+    frame = pl.DataFrame(dict(zip([*names, *sums], [*packed, *values], strict=True)))
+    frame = frame.group_by(names).agg(pl.col(sums).sum()).sort(names)
+    return [frame[name].to_numpy() for name in names], [frame[name].to_numpy() for name in sums]
+
+
+def sorted_order(cells: IntArray, grid: int) -> IntArray:
+    """The order that sorts the cells, equal ones as they stand."""
+    rows = len(cells)
+    if grid * rows < 2**63:
+        # Sorting plain integers is several times faster than sorting an index: carry the row number along.
+        keyed = cells * rows + np.arange(rows)
+        keyed.sort()
+        return keyed - keyed // rows * rows
+    return np.argsort(cells, kind="stable")
