@@ -342,3 +342,20 @@ def test_the_population_of_these_tests_has_small_and_large_cells():
     counts = population().group_by(HKEY + KEY).len()["len"]
     assert (counts < 5).sum() > 200
     assert (counts > 5).sum() > 100
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda f: ilba.build(population(10), hkye=HKEY), r"build\(\) has no argument 'hkye'. Did you mean 'hkey'\?"),
+        (lambda f: ilba.save_full_tb(population(10), HKEY, mask_tr=5), "Did you mean 'mask_thr'"),
+        (lambda f: ilba.save_agg_tb(hkey_levle=1, key=[]), "Did you mean 'hkey_level'"),
+        (lambda f: FinestTable.from_counts(f.frame, HKEY, KEY, cell="grid"), "Did you mean 'cells'"),
+        (lambda f: f.table(levle=1), "Did you mean 'level'"),
+        (lambda f: f.cell(level=1, hkey_values=["01"]), "Did you mean 'hkey_value'"),
+    ],
+)
+def test_a_misspelled_argument_is_refused_with_the_nearest_name(finest, call, says):
+    with pytest.raises(TypeError, match=says) as caught:
+        call(finest)
+    assert isinstance(caught.value, ilba.InputError)

@@ -7,7 +7,16 @@
 
 from ilba import datasets
 from ilba.design import Design, Hierarchy
-from ilba.errors import IlbaError, InputError, MissingExtra, Notice, SecretError, StoreError, WriteError
+from ilba.errors import (
+    IlbaError,
+    InputError,
+    MissingExtra,
+    Notice,
+    SecretError,
+    StoreError,
+    UnknownArgument,
+    WriteError,
+)
 from ilba.finest import FinestTable, build, open_store, read_rds
 from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
 from ilba.secret import Secret
@@ -27,6 +36,7 @@ __all__ = [
     "SecretError",
     "StoreError",
     "Table",
+    "UnknownArgument",
     "WriteError",
     "apply_SCA",
     "apply_iLBA",

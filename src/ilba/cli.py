@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
 import warnings
 from collections.abc import Callable
@@ -177,6 +178,15 @@ def _shown(value: object) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
+def _called() -> str:
+    """What to type for this command here: its name where that finds it, else its path."""
+    typed = Path(sys.argv[0])
+    found = shutil.which("ilba")
+    if typed.stem != "ilba" or (found and Path(found).resolve() == typed.resolve()):
+        return "ilba"
+    return str(typed)
+
+
 def _opened(path: str) -> FinestTable:
     return read_rds(path) if path.lower().endswith(".rds") else open_store(path)
 
@@ -217,6 +227,7 @@ def demo_command(out: str, records: int) -> None:
             show=lambda frame: stage.aside(lambda: _print_frame(frame, frame.height)),
             stage=stage,
             n=records,
+            command=_called(),
         )
 
 

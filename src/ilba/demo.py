@@ -25,7 +25,7 @@ Show = Callable[[pl.DataFrame], object]
 
 
 def run(
-    folder: str | os.PathLike[str], say: Say, show: Show, stage: Say, n: int = 1_000_000
+    folder: str | os.PathLike[str], say: Say, show: Show, stage: Say, n: int = 1_000_000, command: str = "ilba"
 ) -> tuple[FinestTable, Table]:
     """Walk through the product on `n` synthetic people; everything is written to `folder` and can be run again."""
     home = Path(folder)
@@ -62,8 +62,8 @@ def run(
     say(f"One cell, women of 16-20 living as couple and children in 010407: {masked}\n")
     path, values = (",".join(map(str, part)) for part in CELL)
     say("Next, type")
-    say(f"  ilba table {store} --level LA2 --key gender,mar")
-    say(f"  ilba cell {store} --level LA3 --key {','.join(ASKED)} --hkey-value {path} --key-value {values}")
+    say(f"  {command} table {store} --level LA2 --key gender,mar")
+    say(f"  {command} cell {store} --level LA3 --key {','.join(ASKED)} --hkey-value {path} --key-value {values}")
     return finest, table
 
 

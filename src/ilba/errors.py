@@ -4,6 +4,7 @@
 
     IlbaError                     every error of this package
     ├── InputError (ValueError)   an argument or the data is not what was expected: wrong use
+    │   └── UnknownArgument (TypeError)   an argument that the function does not have
     ├── StoreError                a file is not a store, is damaged, or is of a newer format
     ├── SecretError               a key is missing, malformed or not the one that is needed
     ├── WriteError (OSError)      a file could not be written (a full disk, say); what was there is still there
@@ -17,12 +18,17 @@ A message says what was given, what was expected and what to type next. It never
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import sys
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class IlbaError(Exception):
@@ -31,6 +37,10 @@ class IlbaError(Exception):
 
 class InputError(IlbaError, ValueError):
     """An argument or the data is not what was expected."""
+
+
+class UnknownArgument(InputError, TypeError):  # noqa: N818 - it names what was given
+    """An argument that a function does not have."""
 
 
 class StoreError(IlbaError):
@@ -51,6 +61,23 @@ class MissingExtra(IlbaError, ImportError):  # noqa: N818 - it names what is mis
 
 class Notice(UserWarning):
     """Something the user should know while the work goes on, such as rows left out."""
+
+
+def suggesting(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a public function answer a misspelled argument with the nearest one it has."""
+    known = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name not in known:
+                raise UnknownArgument(
+                    f"{function.__name__}() has no argument {name!r}.{nearest(name, known)} "
+                    f"It takes {listing(known, 20)}."
+                )
+        return function(*args, **kwargs)
+
+    return call
 
 
 def notice(text: str) -> None:

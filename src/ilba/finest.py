@@ -33,6 +33,7 @@ from ilba.errors import (
     nearest,
     notice,
     some,
+    suggesting,
 )
 from ilba.files import replacing, writable
 from ilba.microdata import Counted, Microdata, Missing, Schema, check_missing, labelled
@@ -76,6 +77,7 @@ class FinestTable:
         self._unsaved_secret: Secret | None = None
 
     @classmethod
+    @suggesting
     def from_counts(
         cls,
         frame: Any,
@@ -173,6 +175,7 @@ class FinestTable:
             lambda first, last: masking.parts(self._count[first:last], self._masked[first:last], K),
         )
 
+    @suggesting
     def table(self, level: Level = 0, key: Names | None = ()) -> Table:
         """The masked table at a level (a number, a column name, 0 for none) by the keys named.
 
@@ -192,6 +195,7 @@ class FinestTable:
         detail = pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
         return Table(self.design, selection, detail)
 
+    @suggesting
     def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
         """The masked count of one cell: the entry of the table for it, or 0 where it does not occur.
 
@@ -361,6 +365,7 @@ class FinestTable:
         )
 
 
+@suggesting
 def build(
     data: Any,
     hkey: HKey,

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.design import threshold_of
-from ilba.errors import InputError
+from ilba.errors import InputError, suggesting
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 DRAW_RANGE = 2**53
@@ -177,6 +177,7 @@ def loss_shares(loss: npt.ArrayLike) -> tuple[IntArray, IntArray, npt.NDArray[np
     return values, n.astype(np.int64), np.where(nearer_down, down, up)
 
 
+@suggesting
 def apply_SCA(freq: npt.ArrayLike, mask_thr: int, *, draws: npt.ArrayLike | None = None) -> IntArray:
     """Mask counts with SCA, as the R function of this name does.
 
@@ -200,6 +201,7 @@ def apply_SCA(freq: npt.ArrayLike, mask_thr: int, *, draws: npt.ArrayLike | None
     return sca(count, np.floor(drawn * DRAW_RANGE).astype(np.int64), K)
 
 
+@suggesting
 def apply_iLBA(iLBA_inputs: Any, mask_thr: int) -> tuple[Any, Any, Any]:
     """Mask sums of small cells with iLBA, as the R function of this name does.
 

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from ilba.design import Names
-from ilba.errors import InputError
+from ilba.errors import InputError, suggesting
 from ilba.finest import FinestTable, build, open_store, read_rds
 from ilba.masking import apply_iLBA, apply_SCA
 from ilba.secret import Secret
@@ -25,6 +25,7 @@ __all__ = ["apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_
 Path_ = str | os.PathLike[str]
 
 
+@suggesting
 def save_full_tb(
     data: Any,
     hkey: Names,
@@ -55,6 +56,7 @@ def save_full_tb(
     return finest
 
 
+@suggesting
 def save_agg_tb(
     hkey_level: int,
     key: Names | None,
@@ -78,6 +80,7 @@ def save_agg_tb(
     return table
 
 
+@suggesting
 def get_agg_freq(
     hkey_level: int, key: Names | None, hkey_value: Any, key_value: Any, input_path: Path_ = "full_tb.parquet"
 ) -> int:
