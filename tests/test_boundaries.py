@@ -22,6 +22,7 @@ ORDER = [
     "microdata",
     "rollup",
     "table",
+    "cube",
     "finest",
     "rnames",
     "datasets",

@@ -15,7 +15,7 @@ import click
 import polars as pl
 
 from ilba import __version__
-from ilba.errors import IlbaError, InputError, Notice, SecretError, nearest
+from ilba.errors import IlbaError, InputError, Notice, SecretError, nearest, some
 from ilba.finest import FinestTable, build, open_store, read_rds
 from ilba.secret import Secret
 from ilba.table import csv_text, write_csv
@@ -142,6 +142,11 @@ class _Progress:
         """Name the stage that begins."""
         if self._bar:
             self._bar.update(self._task, description=stage)
+
+    def share(self, done: int, total: int) -> None:
+        """Show how much is done."""
+        if self._bar:
+            self._bar.update(self._task, completed=done, total=total)
 
     def aside(self, show: Callable[[], object]) -> None:
         """Print something while the bar is out of the way."""
@@ -430,6 +435,31 @@ def cell_command(
     if not occurs:
         click.echo("note: this combination does not occur.", err=True)
     _json({"N_masked": masked}) if as_json else click.echo(str(masked))
+
+
+@_example("ilba cube full_tb.parquet --out cube --max-keys 3")
+@commands.command("cube")
+@click.argument("store")
+@click.option("--out", default="cube", show_default=True, help="The folder to write to, one Parquet file per table.")
+@click.option(
+    "--levels", multiple=True, metavar="N|NAME", help="Only this level; give it once for each [all, 0 included]."
+)
+@click.option("--keys", type=_list, metavar="A,B,..", help="Only subsets of these keys [all].")
+@click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table.")
+@_json_option
+def cube_command(
+    store: str, out: str, levels: tuple[str, ...], keys: list[str] | None, max_keys: int | None, as_json: bool
+) -> None:
+    """Every table of a store, masked by iLBA (confidential). Goes on where an interrupted run stopped."""
+    with _Progress(as_json) as stage:
+        stage("opening")
+        cube = _opened(store).cube([_level(level) for level in levels] or None, keys, max_keys)
+        stage("tables")
+        cube.write(out, progress=stage.share)
+    if as_json:
+        _json({"cube": out, "tables": [selection.name for selection in cube.selections]})
+    else:
+        click.echo(f"{out}: {some(len(cube), 'table')} (confidential: holds flags)")
 
 
 @_example("ilba convert full_tb.rds full_tb.parquet")

@@ -205,6 +205,11 @@ class Packing:
             words.append(self._joined(blocks, rows))
         return words
 
+    def runs(self, target: Packing) -> int:
+        """In how many moves the digits of a coarser table are taken from these cells."""
+        here = {place.dimension: number for number, place in enumerate(self.places)}
+        return sum(len(self._runs(word, target, here)) for word in target.words)
+
     def _runs(self, word: Sequence[int], target: Packing, here: Mapping[int, int]) -> list[tuple[int, int]]:
         """The places of a target word in runs that stand side by side here too and so can be moved together."""
         runs: list[tuple[int, int]] = []
@@ -229,9 +234,10 @@ class Packing:
     def _joined(digits: Sequence[tuple[IntArray, int]], rows: int) -> IntArray:
         if not digits:
             return np.zeros(rows, dtype=np.int64)
-        packed = digits[0][0]
+        packed = digits[0][0].astype(np.int64, copy=False)
         for digit, size in digits[1:]:
-            packed = packed * size + digit
+            packed = packed * size
+            packed += digit
         return packed
 
 
@@ -241,9 +247,8 @@ class CodeLists:
     def __init__(self, design: Design, lists: Sequence[Listed]) -> None:
         self.design = design
         self.lists = tuple(lists)
-        self.finest = self.packing(
-            Selection(tuple(len(h.columns) for h in design.hierarchies), design.keys, design.columns)
-        )
+        levels = {hierarchy.name: len(hierarchy.columns) for hierarchy in design.hierarchies}
+        self.finest = self.packing(design.select(levels, design.keys))
 
     @classmethod
     def of(cls, design: Design, labels: Sequence[pl.DataFrame]) -> CodeLists:

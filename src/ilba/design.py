@@ -9,6 +9,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
+from urllib.parse import quote
 
 from ilba.errors import InputError, listing, nearest
 
@@ -55,6 +56,21 @@ class Selection:
     levels: tuple[int, ...]
     keys: tuple[str, ...]
     columns: tuple[str, ...]
+    finest: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The table's own name, good for a file: the finest column of each hierarchy, then the keys.
+
+        >>> Design.of(["LA1", "LA2"], ["sex", "age"]).select("LA2", ["age"]).name
+        'LA2.age'
+        """
+        areas = "+".join(_plain(column) for column in self.finest) or "all"
+        return ".".join([areas, *(_plain(key) for key in self.keys)])
+
+
+def _plain(name: str) -> str:
+    return "%61ll" if name == "all" else quote(name, safe="").replace(".", "%2E")
 
 
 @dataclass(frozen=True)
@@ -121,7 +137,8 @@ class Design:
             for hierarchy, number in zip(self.hierarchies, levels, strict=True)
             for column in hierarchy.columns[:number]
         ]
-        return Selection(levels, keys, (*areas, *keys))
+        finest = tuple(h.columns[number - 1] for h, number in zip(self.hierarchies, levels, strict=True) if number)
+        return Selection(levels, keys, (*areas, *keys), finest)
 
     def _levels(self, level: Level) -> tuple[int, ...]:
         names = [hierarchy.name for hierarchy in self.hierarchies]

@@ -10,7 +10,7 @@ import json
 import os
 import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ import polars as pl
 
 from ilba import masking
 from ilba.codes import CodeLists, Packing
+from ilba.cube import Cube, selections, walk
 from ilba.design import COUNT, MASKED, Cells, Design, HKey, Level, Names, Selection, hierarchies_of, names_of
 from ilba.errors import (
     InputError,
@@ -49,6 +50,7 @@ Stage: TypeAlias = Callable[[str], object]
 FORMAT = 1
 _META = "ilba"
 _CHUNK = 2**20
+_KEPT = 2**20  # a table of up to so many cells is kept in memory to sum others from
 # Which error polars raises depends on which bytes are wrong; its panics are not even an Exception.
 _UNREADABLE = (Exception, pl.exceptions.PanicException)
 
@@ -185,7 +187,24 @@ class FinestTable:
         [13, 0]
         """
         selection = self.design.select(level, key)
-        return self._table(selection, roll_up(self.codes, self._source, self.codes.packing(selection)))
+        return self._table(selection, roll_up(self.codes, self._nearest(selection), self.codes.packing(selection)))
+
+    def _nearest(self, selection: Selection) -> Sums | Finest:
+        """What to sum a table from: the table of its level with all keys, kept where it is small, else every cell."""
+        if selection.levels not in self._bases:
+            levels = {h.name: level for h, level in zip(self.design.hierarchies, selection.levels, strict=True)}
+            base = self.design.select(levels, self.design.keys)
+            if set(base.columns) == set(self.design.columns):
+                return self._source
+            sums = roll_up(self.codes, self._source, self.codes.packing(base))
+            self._bases[selection.levels] = sums if len(sums) < _KEPT and 2 * len(sums) < len(self) else None
+            if self._bases[selection.levels] is None and selection.keys == base.keys:
+                return sums
+        return self._bases[selection.levels] or self._source
+
+    @cached_property
+    def _bases(self) -> dict[tuple[int, ...], Sums | None]:
+        return {}
 
     def _table(self, selection: Selection, sums: Sums) -> Table:
         released, masked = self._release(sums)
@@ -194,6 +213,27 @@ class FinestTable:
         labels = self.codes.labels(sums.packing, sums.packed)
         detail = pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
         return Table(self.design, selection, detail)
+
+    @suggesting
+    def cube(
+        self, levels: Iterable[Level] | None = None, keys: Names | None = None, max_keys: int | None = None
+    ) -> Cube:
+        """All tables of these levels (left out: all, 0 included) by all subsets of these keys, at most `max_keys` each.
+
+        Iterating makes the tables one after the other, each from a small finer one; `write` streams them to a folder.
+
+        >>> import polars as pl
+        >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
+        >>> cube = FinestTable.from_counts(counts, hkey=["town"]).cube()
+        >>> {table.selection.name: table.frame["N_masked"].to_list() for table in cube}
+        {'town.sex': [5, 8, 0], 'all.sex': [5, 8], 'all': [13], 'town': [13, 0]}
+        """
+
+        def tables(wanted: Sequence[Selection]) -> Iterator[Table]:
+            for selection, sums in walk(self.codes, self._source, wanted):
+                yield self._table(selection, sums)
+
+        return Cube(selections(self.design, levels, keys, max_keys), tables, about={"store": self._meta()["crc32"]})
 
     @suggesting
     def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
@@ -289,24 +329,9 @@ class FinestTable:
         When the key was generated, it is written beside it.
         """
         target = writable(path)
-        meta = {
-            "format": FORMAT,
-            "rows": len(self),
-            "design": self.design.to_json(),
-            "codes": self.codes.to_json(),
-            "prf": PRF if self.fingerprint else None,
-            "fingerprint": self.fingerprint,
-        }
         self._warn_of_another_key(target)
         self._save_secret(target)
-        cells = pl.DataFrame(
-            {
-                **{f"cell{place}": word for place, word in enumerate(self._words)},
-                COUNT: self._count,
-                MASKED: self._masked,
-            }
-        )
-        meta["crc32"] = _checksum(meta, cells)
+        meta, cells = self._meta(), self._cells
         with replacing(target, instead_of=b"PAR1") as temporary:
             try:
                 cells.write_parquet(temporary, metadata={_META: _dump(meta)})
@@ -315,6 +340,23 @@ class FinestTable:
                     f"could not write {os.fspath(path)!r}: {problem}. Nothing was changed there."
                 ) from None
         return target
+
+    @property
+    def _cells(self) -> pl.DataFrame:
+        words = {f"cell{place}": word for place, word in enumerate(self._words)}
+        return pl.DataFrame({**words, COUNT: self._count, MASKED: self._masked})
+
+    def _meta(self) -> dict[str, Any]:
+        """What a store says of itself, with a checksum over it and the cells."""
+        meta = {
+            "format": FORMAT,
+            "rows": len(self),
+            "design": self.design.to_json(),
+            "codes": self.codes.to_json(),
+            "prf": PRF if self.fingerprint else None,
+            "fingerprint": self.fingerprint,
+        }
+        return {**meta, "crc32": _checksum(meta, self._cells)}
 
     def _save_secret(self, store: Path) -> None:
         if self._unsaved_secret is None:

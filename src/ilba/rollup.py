@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.codes import CodeLists, Packing
+from ilba.codes import CodeLists, Listed, Packing
 from ilba.masking import Parts
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -35,6 +36,10 @@ class Sums:
     def __len__(self) -> int:
         return len(self.observed)
 
+    def project(self, first: int, last: int, target: Packing, lists: Sequence[Listed]) -> list[IntArray]:
+        """The cells of a coarser table to which some of the cells belong."""
+        return self.packing.project([word[first:last] for word in self.packed], target, lists)
+
     def chunk(self, first: int, last: int) -> tuple[Parts, IntArray]:
         """Some of the parts."""
         return Parts(*(part[first:last] for part in self.parts)), self.observed[first:last]
@@ -51,6 +56,25 @@ class Finest:
     def __len__(self) -> int:
         return len(self.packed[0])
 
+    def project(self, first: int, last: int, target: Packing, lists: Sequence[Listed]) -> list[IntArray]:
+        """The cells of a coarser table to which some of the cells belong."""
+        if self.packing.runs(target) == 1:
+            return self.packing.project([word[first:last] for word in self.packed], target, lists)
+        digits = []
+        for dimension, level, _ in target.places:
+            values: npt.NDArray[Any] = self._digits[dimension][first:last]
+            listed = lists[dimension]
+            digits.append(values if level == listed.depth else listed.nodes[level][values])
+        return target.pack(digits, last - first)
+
+    @cached_property
+    def _digits(self) -> list[npt.NDArray[Any]]:
+        """The digits of all cells in as few bytes as they need: taken apart once, they are cheap to join anew."""
+        return [
+            self.packing.block(self.packed, place, place).astype(np.min_scalar_type(max(size - 1, 0)))
+            for place, (_, _, size) in enumerate(self.packing.places)
+        ]
+
     def chunk(self, first: int, last: int) -> tuple[Parts, IntArray]:
         """Some of the parts."""
         return self.parts(first, last), np.ones(last - first, dtype=np.int64)
@@ -61,7 +85,7 @@ def roll_up(codes: CodeLists, source: Sums | Finest, target: Packing) -> Sums:
     pieces = []
     for first in range(0, len(source), _CHUNK):
         last = min(first + _CHUNK, len(source))
-        packed = source.packing.project([word[first:last] for word in source.packed], target, codes.lists)
+        packed = source.project(first, last, target, codes.lists)
         parts, observed = source.chunk(first, last)
         pieces.append(_summed(target, packed, [*parts, observed]))
     if len(pieces) == 1:

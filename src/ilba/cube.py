@@ -1,0 +1,167 @@
+"""Every table of a finest table, each rolled up from a small finer one.
+
+The tables form a tree: a table with all keys comes from the one a level finer, any other from the table with one key
+more, the key with the fewest labels. Walking the tree depth first keeps only one branch in memory.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ilba.codes import CodeLists
+from ilba.design import Design, Level, Names, Selection, names_of
+from ilba.errors import InputError, listing
+from ilba.files import replacing
+from ilba.rollup import Finest, Sums, roll_up
+from ilba.table import Table
+
+Node: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
+_ABOUT = "cube.json"
+
+
+def selections(
+    design: Design, levels: Iterable[Level] | None = None, keys: Names | None = None, max_keys: int | None = None
+) -> list[Selection]:
+    """The tables of a cube: each level (each combination of levels with several hierarchies) by each subset of keys.
+
+    >>> design = Design.of(["LA1", "LA2"], ["sex", "age"])
+    >>> [table.name for table in selections(design, levels=["LA2"], max_keys=1)]
+    ['LA2', 'LA2.sex', 'LA2.age']
+    """
+    if levels is None:
+        combinations = list(itertools.product(*(range(len(h.columns) + 1) for h in design.hierarchies)))
+    else:
+        if isinstance(levels, str | Mapping) or not isinstance(levels, Iterable):
+            levels = [levels]
+        combinations = list(dict.fromkeys(design.select(level).levels for level in levels))
+    chosen = design.keys if keys is None else names_of("keys", keys)
+    design.select(0, chosen)  # unknown keys are refused here, with the nearest name
+    chosen = tuple(key for key in design.keys if key in chosen)
+    if max_keys is not None and (isinstance(max_keys, bool) or not isinstance(max_keys, int) or max_keys < 0):
+        raise InputError(f"max_keys={max_keys!r} is not a whole number of at least 0.")
+    most = len(chosen) if max_keys is None else min(max_keys, len(chosen))
+    subsets = [subset for size in range(most + 1) for subset in itertools.combinations(chosen, size)]
+    return [_selection(design, (combination, subset)) for combination in combinations for subset in subsets]
+
+
+def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
+    """The sums of the wanted tables, whose keys stand in the order of the design, in the order of the tree."""
+    design = codes.design
+    asked = {(selection.levels, selection.keys) for selection in wanted}
+    children: dict[Node, list[Node]] = {}
+    root: Node = (tuple(len(h.columns) for h in design.hierarchies), design.keys)
+    known = {root}
+    for node in asked:
+        while node not in known:
+            known.add(node)
+            parent = _parent(codes, node)
+            # A table nobody asked for is only made where many others hang on it: with all keys.
+            while parent not in asked and parent[1] != design.keys:
+                parent = _parent(codes, parent)
+            children.setdefault(parent, []).append(node)
+            node = parent
+
+    def descend(node: Node, sums: Sums | Finest) -> Iterator[tuple[Selection, Sums]]:
+        if node in asked:
+            own = roll_up(codes, sums, codes.packing(_selection(design, node))) if isinstance(sums, Finest) else sums
+            yield _selection(design, node), own
+        for child in sorted(children.get(node, [])):
+            yield from descend(child, roll_up(codes, sums, codes.packing(_selection(design, child))))
+
+    return descend(root, source)
+
+
+def _parent(codes: CodeLists, node: Node) -> Node:
+    """The smallest table from which another can be rolled up."""
+    design, (levels, keys) = codes.design, node
+    missing = [key for key in design.keys if key not in keys]
+    if missing:
+        first_key = len(design.hierarchies)
+        added = min(missing, key=lambda key: (len(codes.lists[first_key + design.keys.index(key)]), key))
+        return levels, tuple(key for key in design.keys if key in keys or key == added)
+    finer = [place for place, hierarchy in enumerate(design.hierarchies) if levels[place] < len(hierarchy.columns)]
+
+    def growth(place: int) -> float:
+        return codes.lists[place].size(levels[place] + 1) / codes.lists[place].size(levels[place])
+
+    step = min(finer, key=growth)
+    return tuple(level + (place == step) for place, level in enumerate(levels)), keys
+
+
+def _selection(design: Design, node: Node) -> Selection:
+    levels, keys = node
+    names = {hierarchy.name: level for hierarchy, level in zip(design.hierarchies, levels, strict=True)}
+    return design.select(names, keys)
+
+
+class Cube:
+    """The tables of a cube, made when they are asked for."""
+
+    def __init__(
+        self, wanted: Sequence[Selection], tables: Callable[[Sequence[Selection]], Iterator[Table]], about: Any
+    ):
+        self.selections = list(wanted)
+        self._tables = tables
+        self._about = about
+
+    def __len__(self) -> int:
+        return len(self.selections)
+
+    def __iter__(self) -> Iterator[Table]:
+        """The tables, each a `Table`, in the order in which they are cheapest to make."""
+        return self._tables(self.selections)
+
+    def write(self, folder: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None) -> Path:
+        """Write each table as a Parquet file of labels, N_masked, type1 and type2 (confidential).
+
+        After an interruption the same call goes on where it stopped: a table that is there is whole. A folder that
+        holds a cube of another store is refused.
+        """
+        home = Path(folder)
+        if home.exists() and not home.is_dir():
+            raise InputError(f"{str(home)!r} is a file. Give the name of a folder.")
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        about = home / _ABOUT
+        if about.exists():
+            if json.loads(about.read_text(encoding="utf-8")) != self._about:
+                raise InputError(f"{str(home)!r} holds the cube of another store. Choose an empty or new folder.")
+        elif any(home.iterdir()):
+            raise InputError(f"{str(home)!r} is not empty and holds no cube. Choose an empty or new folder.")
+        else:
+            with replacing(about) as temporary:
+                temporary.write_text(json.dumps(self._about), encoding="utf-8")
+        files = {selection: home / f"{selection.name}.parquet" for selection in self.selections}
+        left = [selection for selection in self.selections if not files[selection].exists()]
+
+        def write(table: Table) -> None:
+            with replacing(files[table.selection], instead_of=b"PAR1") as temporary:
+                table.frame.write_parquet(temporary, compression="lz4", statistics=False)
+
+        done = len(self) - len(left)
+        for _ in _beside(write, self._tables(left)):
+            done += 1
+            if progress:
+                progress(done, len(self))
+        return home
+
+    def __repr__(self) -> str:
+        return f"Cube({len(self)} tables: {listing((s.name for s in self.selections), 4)}; confidential)"
+
+
+def _beside(write: Callable[[Table], None], tables: Iterator[Table]) -> Iterator[None]:
+    """Write tables in a thread of its own while the next one is made; at most two wait, so memory stays bounded."""
+    with ThreadPoolExecutor(max_workers=1) as writer:
+        waiting: deque[Future[None]] = deque()
+        for table in tables:
+            waiting.append(writer.submit(write, table))
+            if len(waiting) > 2:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
