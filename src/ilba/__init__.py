@@ -5,7 +5,8 @@
 (8, 0, 0)
 """
 
-from ilba import datasets
+from typing import TYPE_CHECKING, Any
+
 from ilba.design import Design, Hierarchy
 from ilba.errors import (
     IlbaError,
@@ -21,6 +22,9 @@ from ilba.finest import FinestTable, build, open_store, read_rds
 from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
 from ilba.secret import Secret
 from ilba.table import Table
+
+if TYPE_CHECKING:
+    from ilba import datasets
 
 __version__ = "0.1.0"
 
@@ -48,3 +52,12 @@ __all__ = [
     "save_agg_tb",
     "save_full_tb",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the synthetic census when it is first asked for: not every import needs it."""
+    if name == "datasets":
+        import importlib
+
+        return importlib.import_module("ilba.datasets")
+    raise AttributeError(f"module 'ilba' has no attribute {name!r}")

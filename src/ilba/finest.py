@@ -315,10 +315,9 @@ class FinestTable:
             stride = self.codes.finest.stride(0)
             first = int(np.searchsorted(self._words[0], int(starts[node]) * stride))
             last = int(np.searchsorted(self._words[0], end * stride)) if end < len(listed) else last
-        words = [word[first:last] for word in self._words]
         inside = np.ones(last - first, dtype=bool)
         for place, node in wanted:
-            digit = self.codes.finest.block(words, place.dimension, place.dimension)
+            digit = self._source.digit(place.dimension)[first:last]
             listed = self.codes.lists[place.dimension]
             inside &= (digit == node) if place.level == listed.depth else (listed.nodes[place.level][digit] == node)
         return first + np.flatnonzero(inside)

@@ -12,9 +12,8 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -28,6 +27,9 @@ Missing: TypeAlias = Literal["drop", "category"]
 Schema: TypeAlias = Mapping[str, Any]
 
 _TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
+if TYPE_CHECKING:
+    import narwhals as nw
+
 IntArray: TypeAlias = npt.NDArray[np.int64]
 T = TypeVar("T")
 
@@ -63,6 +65,8 @@ class Microdata:
             raise InputError("schema goes with csv files; a frame has types already.")
         if isinstance(data, pl.DataFrame | pl.LazyFrame):
             return cls(data.lazy(), "the data")
+        import narwhals as nw  # only here: polars frames and files do without it
+
         try:
             frame = nw.from_native(data)
         except TypeError:
@@ -100,6 +104,8 @@ class Microdata:
             query = self._source.select(pl.col(c).n_unique() for c in columns)
             frame = _told(lambda: query.collect(engine="streaming"), self._said)
         else:
+            import narwhals as nw
+
             source = self._source
             frame = _told(lambda: source.select(nw.col(*columns).n_unique()).collect("polars").to_native(), self._said)
         return {column: int(frame[column][0]) for column in columns}
@@ -120,7 +126,9 @@ class Microdata:
         is added up beside it, and `keep_codes` leaves labels in the code lists whose count is 0.
         """
         check_missing(missing)
-        if isinstance(self._source, nw.LazyFrame):
+        if not isinstance(self._source, pl.LazyFrame):
+            import narwhals as nw
+
             # Counted where it lives; what comes back is small enough to be packed here.
             names, source = list(design.columns), self._source
             counting = nw.len() if weight is None else nw.col(weight).sum()
@@ -326,6 +334,8 @@ def _polars_of(frame: nw.DataFrame[Any]) -> pl.LazyFrame:
 
 
 def _polars_column(column: nw.Series[Any]) -> pl.Series:
+    import narwhals as nw
+
     native = column.to_native()
     if column.dtype == nw.Object and hasattr(native, "factorize"):
         # A pandas column of mixed objects, such as 1 beside "1" beside None: spell each distinct value once.
