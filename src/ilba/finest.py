@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,9 @@ from ilba.microdata import Counted, Microdata, Missing, Schema, check_missing, l
 from ilba.rollup import Finest, Sums, roll_up
 from ilba.secret import PRF, Label, Secret, count_words, drawn, given_secret, label_words
 from ilba.table import Table
+
+if TYPE_CHECKING:
+    from ilba.release import Release
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = Label | float | Sequence[Any]
@@ -158,6 +161,11 @@ class FinestTable:
         return finest
 
     @property
+    def method(self) -> str:
+        """How its tables are masked."""
+        return "ilba"
+
+    @property
     def design(self) -> Design:
         """The hierarchies, the keys, the threshold and the reading of S."""
         return self.codes.design
@@ -228,12 +236,64 @@ class FinestTable:
         >>> {table.selection.name: table.frame["N_masked"].to_list() for table in cube}
         {'town.sex': [5, 8, 0], 'all.sex': [5, 8], 'all': [13], 'town': [13, 0]}
         """
+        return Cube(
+            selections(self.design, levels, keys, max_keys), self.tables, about={"store": self._meta()["crc32"]}
+        )
 
-        def tables(wanted: Sequence[Selection]) -> Iterator[Table]:
-            for selection, sums in walk(self.codes, self._source, wanted):
-                yield self._table(selection, sums)
+    def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
+        """The wanted tables (keys in the order of the design), each made from a small finer one."""
+        for selection, sums in walk(self.codes, self._source, wanted):
+            yield self._table(selection, sums)
 
-        return Cube(selections(self.design, levels, keys, max_keys), tables, about={"store": self._meta()["crc32"]})
+    @suggesting
+    def release(
+        self,
+        path: Path_,
+        method: str | None = None,
+        tables: Any = "all",
+        *,
+        levels: Iterable[Level] | None = None,
+        keys: Names | None = None,
+        max_keys: int | None = None,
+        rows: Literal["nonzero", "grid"] = "nonzero",
+        title: str = "Frequency tables",
+        description: str = "",
+        source: str = "",
+        labels: Any = None,
+        geometry: Mapping[str, Any] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Release:
+        """Publish tables as a release: a folder of labels and masked counts, code lists and a manifest.
+
+        path
+            The folder. A release that stands there is replaced in one step; anything else is left alone.
+        tables
+            "all", or a list of names such as "LA3.gender.age"; `levels`, `keys` and `max_keys` cut "all" down.
+        rows
+            "nonzero" leaves out rows that are 0; "grid" writes the complete grid. Either way a row tells nothing.
+        labels
+            The agency's code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent.
+        geometry
+            GeoJSON for area columns, such as {"LA3": "towns.geojson"}; features carry the code as `id`.
+        """
+        from ilba.release import release
+
+        return release(
+            self,
+            path,
+            method=method,
+            tables=tables,
+            levels=levels,
+            keys=keys,
+            max_keys=max_keys,
+            rows=rows,
+            title=title,
+            description=description,
+            source=source,
+            labels=labels,
+            geometry=geometry,
+            progress=progress,
+        )
 
     @suggesting
     def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
