@@ -34,7 +34,9 @@ HKEY = ["LA1", "LA2", "LA3", "OA"]
 KEY = ["gender", "age", "edu", "mar", "htype"]
 SUITE = [(level, ["gender", "mar", "edu", "age", "htype"][:n]) for level in range(1, 5) for n in range(1, 6)]
 SECRET = ilba.Secret(bytes(range(32)))
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "bench" / "results"
+PAGE = ROOT / "docs" / "understand" / "speed.md"
 
 
 def best(*jobs: Callable[[], Any], repeat: int = 5) -> list[float]:
@@ -196,6 +198,23 @@ def large(report: Report, folder: Path) -> None:
     report.note("growth exponent from 10M to 50M", f"{math.log(seconds[50] / seconds[10]) / math.log(5):.2f}")
 
 
+def record(result: dict[str, Any], path: Path) -> None:
+    """Keep a run as a file of its own, and show it on the page in the docs."""
+    path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- measured -->\n")
+    PAGE.write_text(f"{before}<!-- measured -->\n{as_table(result)}<!-- end -->{rest.partition('<!-- end -->')[2]}")
+
+
+def as_table(result: dict[str, Any]) -> str:
+    """A recorded run in Markdown."""
+    head = f"{result['date']}, {result['cores']} cores ({result['machine']}), Python {result['python']}, "
+    head += ", ".join(f"{name} {result[name]}" for name in ("polars", "numpy", "cryptography"))
+    columns = ("job", "time", "floor", "ratio", "target", "result")
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    lines += ["| " + " | ".join(str(row[column]) for column in columns) + " |" for row in result["rows"]]
+    return f"\n{head}:\n\n" + "\n".join(lines) + "\n\n"
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--large", action="store_true")
@@ -212,10 +231,8 @@ def main() -> None:
     if chosen.record:
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{datetime.date.today().isoformat()}.json"
-        path.write_text(
-            json.dumps({"date": path.stem, **machine, "rows": report.rows}, indent=1, ensure_ascii=False) + "\n"
-        )
-        print(f"\nrecorded in {path.relative_to(Path(__file__).parent.parent)}")
+        record({"date": path.stem, **machine, "rows": report.rows}, path)
+        print(f"\nrecorded in {path.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

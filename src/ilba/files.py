@@ -46,8 +46,7 @@ def replacing(path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: byt
     """
     target = writable(path)
     _spare(target, os.fspath(path), instead_of)
-    _sweep(target)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = beside(target)
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     try:
         yield temporary
@@ -111,12 +110,16 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _sweep(target: Path) -> None:
-    """Remove what a killed process left beside `target`: it may hold true counts."""
+def beside(target: Path) -> Path:
+    """A temporary name beside `target`, after removing what killed processes left there: it may hold true counts."""
     for left in target.parent.glob(f".{_escaped(target.name)}.*.tmp"):
         process = left.name.removesuffix(".tmp").rpartition(".")[2].partition("-")[0]
         if process.isdigit() and not _running(int(process)):
-            left.unlink(missing_ok=True)
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+    return target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def _escaped(name: str) -> str:

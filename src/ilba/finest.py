@@ -21,7 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba import masking
-from ilba.codes import CodeLists, Packing
+from ilba.codes import CodeLists, Listed, Packing
 from ilba.cube import Cube, selections, walk
 from ilba.design import COUNT, MASKED, Cells, Design, HKey, Level, Names, Selection, hierarchies_of, names_of
 from ilba.errors import (
@@ -76,9 +76,12 @@ class FinestTable:
         self.codes = codes
         self.fingerprint = fingerprint
         """tells which key drew the masks; None when they came with the counts"""
-        self._words = list(words)
-        self._count = count
-        self._masked = masked
+        # One copy of the cells, in the frame that is written to disk; the arrays are views of it.
+        named = {f"cell{place}": word for place, word in enumerate(words)}
+        self._cells = pl.DataFrame({**named, COUNT: count, MASKED: masked})
+        self._words = [self._cells[name].to_numpy() for name in named]
+        self._count = self._cells[COUNT].to_numpy()
+        self._masked = self._cells[MASKED].to_numpy()
         self._unsaved_secret: Secret | None = None
 
     @classmethod
@@ -141,11 +144,12 @@ class FinestTable:
         chosen = secret or Secret.new()
         K = counted.codes.design.threshold
         masked = counted.count.copy()
-        small = np.flatnonzero(counted.count < K)
-        for chunk in np.array_split(small, -(-len(small) // _CHUNK) or 1):
-            words = [word[chunk] for word in counted.words]
-            drawn = cell_draws(chosen, counted.codes, words, counted.count[chunk])
-            masked[chunk] = masking.sca(counted.count[chunk], drawn, K)
+        draw = CellDraws(chosen, counted.codes)
+        for first in range(0, len(masked), _CHUNK):
+            count = counted.count[first : first + _CHUNK]
+            small = np.flatnonzero(count < K)
+            packed = [word[first : first + _CHUNK][small] for word in counted.words]
+            masked[first + small] = masking.sca(count[small], draw(packed, count[small]), K)
         finest = cls(counted.codes, counted.words, counted.count, masked, fingerprint=chosen.fingerprint)
         finest._unsaved_secret = None if secret else chosen
         return cls._told(finest)
@@ -237,7 +241,9 @@ class FinestTable:
         {'town.sex': [5, 8, 0], 'all.sex': [5, 8], 'all': [13], 'town': [13, 0]}
         """
         return Cube(
-            selections(self.design, levels, keys, max_keys), self.tables, about={"store": self._meta()["crc32"]}
+            selections(self.design, levels, keys, max_keys),
+            self.tables,
+            about={"store": self._meta()["crc32"]},
         )
 
     def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
@@ -390,20 +396,15 @@ class FinestTable:
         target = writable(path)
         self._warn_of_another_key(target)
         self._save_secret(target)
-        meta, cells = self._meta(), self._cells
+        meta = self._meta()
         with replacing(target, instead_of=b"PAR1") as temporary:
             try:
-                cells.write_parquet(temporary, metadata={_META: _dump(meta)})
+                self._cells.write_parquet(temporary, metadata={_META: _dump(meta)})
             except pl.exceptions.PolarsError as problem:
                 raise WriteError(
                     f"could not write {os.fspath(path)!r}: {problem}. Nothing was changed there."
                 ) from None
         return target
-
-    @property
-    def _cells(self) -> pl.DataFrame:
-        words = {f"cell{place}": word for place, word in enumerate(self._words)}
-        return pl.DataFrame({**words, COUNT: self._count, MASKED: self._masked})
 
     def _meta(self) -> dict[str, Any]:
         """What a store says of itself, with a checksum over it and the cells."""
@@ -631,7 +632,7 @@ def _checksum(meta: Mapping[str, Any], cells: pl.DataFrame) -> int:
     """Over everything in a store: a bit that turns on the disk must not become a count."""
     total = zlib.crc32(_dump(meta).encode())
     for column in cells.get_columns():
-        total = zlib.crc32(column.to_numpy().astype("<i8", copy=False).tobytes(), total)
+        total = zlib.crc32(column.to_numpy().astype("<i8", copy=False).data, total)
     return total
 
 
@@ -656,33 +657,43 @@ def read_rds(path: Path_) -> FinestTable:
     return FinestTable.from_counts(frame, hkey, key, K)
 
 
-def cell_draws(secret: Secret, codes: CodeLists, words: Sequence[IntArray], count: IntArray) -> IntArray:
+class CellDraws:
     """The draws of packed cells, as `secret.draws` defines them.
 
     XOR does not care how the words of a cell are grouped, so the words of neighbouring dimensions are joined into one
     table while it stays small: a census needs two look-ups per cell instead of nine.
     """
-    distinct = np.arange(int(count.max()) + 1) if len(count) else np.zeros(0, dtype=np.int64)
-    block = count_words(secret, distinct.tolist())[count]
-    packing = codes.finest
-    tables = []
-    for listed in codes.lists:
-        table = np.zeros((len(listed), 2), dtype=np.uint64)
+
+    def __init__(self, secret: Secret, codes: CodeLists) -> None:
+        self._secret = secret
+        self._packing = codes.finest
+        self._counts = count_words(secret, range(codes.design.threshold))
+        self._tables: list[tuple[int, int, npt.NDArray[np.uint64]]] = []
+        words = [self._words(listed) for listed in codes.lists]
+        for word in self._packing.words:
+            last = len(word)
+            while last:
+                first = last - 1
+                table = words[word[first]]
+                while first and len(table) * len(words[word[first - 1]]) <= 2**16:
+                    first -= 1
+                    table = (words[word[first]][:, None, :] ^ table[None, :, :]).reshape(-1, 2)
+                self._tables.append((word[first], word[last - 1], table))
+                last = first
+
+    def _words(self, listed: Listed) -> npt.NDArray[np.uint64]:
+        joined = np.zeros((len(listed), 2), dtype=np.uint64)
         for level, column in enumerate(listed.columns, 1):
             names = listed.named(level, np.arange(listed.size(level)))[-1].to_list()
-            table ^= label_words(secret, column, names)[listed.nodes[level]]
-        tables.append(table)
-    for word in packing.words:
-        last = len(word)
-        while last:
-            first = last - 1
-            table = tables[word[first]]
-            while first and len(table) * len(tables[word[first - 1]]) <= 2**16:
-                first -= 1
-                table = (tables[word[first]][:, None, :] ^ table[None, :, :]).reshape(-1, 2)
-            block ^= table[packing.block(words, word[first], word[last - 1])]
-            last = first
-    return drawn(secret, block)
+            joined ^= label_words(self._secret, column, names)[listed.nodes[level]]
+        return joined
+
+    def __call__(self, packed: Sequence[IntArray], count: IntArray) -> IntArray:
+        """The draws of cells whose counts are below K."""
+        block = self._counts[count]
+        for first, last, table in self._tables:
+            block ^= table[self._packing.block(packed, first, last)]
+        return drawn(self._secret, block)
 
 
 def _whole_column(column: pl.Series) -> pl.Series:

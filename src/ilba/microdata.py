@@ -150,13 +150,19 @@ class Microdata:
                 f"Select fewer columns."
             )
         words, count, carried = self._tally(frame, codes, raw, spelled, weight, carry)
-        self._tell_missing(raw, spelled, int(count.sum()))
-        if not len(count):
+        total, kept = int(raw[0][COUNT].sum()), int(count.sum())
+        if kept == total or keep_codes:
+            return Counted(codes, words, count, carried)
+        if not kept:
             raise InputError(
                 f"every row has a missing value in the selected columns ({_where_missing(raw, spelled)}). "
                 f"Select fewer columns."
             )
-        return Counted(codes, words, count, carried) if keep_codes else _reduced(codes, words, count)
+        notice(
+            f"{total - kept:,} of {some(total, 'row')} have a missing value in the selected columns, left out "
+            f"({_where_missing(raw, spelled)}). missing='category' keeps them as a category of their own."
+        )
+        return _reduced(codes, words, count)
 
     def _distinct(self, frame: pl.LazyFrame, columns: Sequence[str], weight: str | None) -> pl.DataFrame:
         """The combinations of some columns as the data spells them, with their number of records."""
@@ -200,14 +206,6 @@ class Microdata:
         carried = counted[carry].to_numpy() if carry else None
         return [counted[name].to_numpy() for name in names], counted[COUNT].to_numpy(), carried
 
-    def _tell_missing(self, raw: Sequence[pl.DataFrame], spelled: Sequence[pl.DataFrame], kept: int) -> None:
-        total = int(raw[0][COUNT].sum())
-        if kept < total:
-            notice(
-                f"{total - kept:,} of {some(total, 'row')} have a missing value in the selected columns, left out "
-                f"({_where_missing(raw, spelled)}). missing='category' keeps them as a category of their own."
-            )
-
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """The columns as they are, for data that is counted already."""
         if isinstance(self._source, pl.LazyFrame):
@@ -249,12 +247,21 @@ def _encoded(
             offset = (finest.cast(pl.Int64) - digit).unique()
             if len(offset) == 1:  # whole numbers without a gap
                 return frame, column.cast(pl.Int64) - offset[0]
-        if not finest.dtype.is_float():
-            return frame, column.replace_strict(finest, digit, default=None, return_dtype=pl.Int64)
+            if len(finest) <= 40:  # with gaps: how many of the other labels it reaches
+                steps = finest.cast(pl.Int64).sort().to_list()[1:]
+                return frame, _reached(column, steps)
+    # A join streams; replacing values one by one does not, and would hold every record in memory.
     name = f"{_DIGIT}{listed.columns[-1]}"
     return frame.join(
         spelling.with_columns(digit.alias(name)).lazy(), on=spelling.columns, how="left", nulls_equal=True
     ), pl.col(name)
+
+
+def _reached(column: pl.Expr, steps: Sequence[int]) -> pl.Expr:
+    digit = pl.lit(0, pl.Int64)
+    for step in steps:
+        digit = digit + (column >= step).cast(pl.Int64)
+    return digit
 
 
 def _reduced(codes: CodeLists, words: list[IntArray], count: IntArray) -> Counted:
@@ -265,8 +272,6 @@ def _reduced(codes: CodeLists, words: list[IntArray], count: IntArray) -> Counte
         seen = np.zeros(len(listed), dtype=bool)
         seen[digit] = True
         used.append(seen)
-    if all(seen.all() for seen in used):
-        return Counted(codes, words, count)
     fewer = codes.only(used)
     moved = [(np.cumsum(seen) - 1)[digit] for seen, digit in zip(used, digits, strict=True)]
     return Counted(fewer, fewer.finest.pack(moved, len(count)), count)

@@ -14,7 +14,6 @@ import datetime
 import hashlib
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from ilba.codes import CodeLists
 from ilba.cube import selections
 from ilba.design import MASKED, Design, Level, Names, Selection
 from ilba.errors import InputError, StoreError, listing, nearest, notice, some
-from ilba.files import exchange, writable
+from ilba.files import beside, exchange, writable
 from ilba.finest import FinestTable
 
 Rows: TypeAlias = Literal["nonzero", "grid"]
@@ -171,7 +170,7 @@ def release(
     wanted = chosen_tables(design, tables, levels, keys, max_keys)
     given = _given_codes(labels, design)
     maps = _maps(geometry, design)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = beside(target)
     try:
         (temporary / "tables").mkdir(parents=True)
         listed, seen = [], _Seen(design)

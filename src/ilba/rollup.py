@@ -20,7 +20,7 @@ from ilba.masking import Parts
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_CHUNK = 2**22
+_CHUNK = 2**20
 _EXACT = 2**53
 
 
@@ -58,7 +58,7 @@ class Finest:
 
     def project(self, first: int, last: int, target: Packing, lists: Sequence[Listed]) -> list[IntArray]:
         """The cells of a coarser table to which some of the cells belong."""
-        if self.packing.runs(target) == 1:
+        if self.packing.runs(target) <= 2:
             return self.packing.project([word[first:last] for word in self.packed], target, lists)
         digits = []
         for dimension, level, _ in target.places:
