@@ -18,6 +18,7 @@ ORDER = [
     "design",
     "secret",
     "codes",
+    "labels",
     "masking",
     "microdata",
     "rollup",

@@ -291,6 +291,9 @@ def demo_command(out: str, records: int) -> None:
     metavar="COL=int,..",
     help="CSV columns to read as whole numbers; all others are text.",
 )
+@click.option(
+    "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
+)
 @_json_option
 def build_command(
     data: str,
@@ -305,6 +308,7 @@ def build_command(
     missing: Any,
     missing_values: list[str],
     schema: list[str],
+    labels: str | None,
     as_json: bool,
 ) -> None:
     """Count microdata into the finest table, mask it and save it as a store."""
@@ -322,6 +326,7 @@ def build_command(
             missing=missing,
             missing_values=missing_values,
             schema=types or None,
+            labels=labels,
             output_path=out,
             stage=stage,
         )

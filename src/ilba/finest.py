@@ -37,6 +37,7 @@ from ilba.errors import (
     suggesting,
 )
 from ilba.files import replacing, writable
+from ilba.labels import listed_paths, read_labels
 from ilba.microdata import Counted, Microdata, Missing, Schema, check_missing, labelled
 from ilba.rollup import Finest, Sums, roll_up
 from ilba.secret import PRF, Label, Secret, count_words, drawn, given_secret, label_words
@@ -83,6 +84,8 @@ class FinestTable:
         self._count = self._cells[COUNT].to_numpy()
         self._masked = self._cells[MASKED].to_numpy()
         self._unsaved_secret: Secret | None = None
+        self.labels = read_labels(None, codes.design)
+        """the agency's code list with its labels; empty when none was given"""
 
     @classmethod
     @suggesting
@@ -415,6 +418,7 @@ class FinestTable:
             "codes": self.codes.to_json(),
             "prf": PRF if self.fingerprint else None,
             "fingerprint": self.fingerprint,
+            "labels": self.labels.to_dict(as_series=False),
         }
         return {**meta, "crc32": _checksum(meta, self._cells)}
 
@@ -482,6 +486,7 @@ def build(
     missing_values: Sequence[object] = (),
     schema: Schema | None = None,
     output_path: Path_ | None = None,
+    labels: Any = None,
     stage: Stage | None = None,
 ) -> FinestTable:
     """Count microdata into the finest table and mask it with SCA.
@@ -509,6 +514,9 @@ def build(
         Labels that stand for a missing value in this data, such as "NA".
     schema
         For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
+    labels
+        The agency's code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent. Its codes
+        belong to the grid whether they occur or not, and releases carry its labels.
     output_path
         Where to save the store.
     stage
@@ -544,9 +552,12 @@ def build(
         design = replace(design, keys=keys)
 
     tell("counting")
-    counted = source.count(design, missing=missing, missing_values=missing_values)
+    given = read_labels(labels, design)
+    known = [listed_paths(given, columns) for columns in CodeLists.dimensions(design)]
+    counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
     tell("masking")
     finest = FinestTable._drawn(counted, chosen)
+    finest.labels = given
     if target is not None:
         tell("writing")
         finest.save(target)
@@ -611,9 +622,12 @@ def open_store(path: Path_) -> FinestTable:
         if plain.pop("crc32") != _checksum(plain, cells):
             raise ValueError
         words = [cells[name].to_numpy() for name in cells.columns if name not in (COUNT, MASKED)]
-        return FinestTable(
+        finest = FinestTable(
             codes, words, cells[COUNT].to_numpy(), cells[MASKED].to_numpy(), fingerprint=plain["fingerprint"]
         )
+        if plain["labels"]["variable"]:
+            finest.labels = read_labels(pl.DataFrame(plain["labels"]), codes.design)
+        return finest
     except StoreError:
         raise
     except _UNREADABLE:

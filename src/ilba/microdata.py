@@ -119,11 +119,13 @@ class Microdata:
         weight: str | None = None,
         carry: str | None = None,
         keep_codes: bool = False,
+        known: Sequence[pl.DataFrame] | None = None,
     ) -> Counted:
         """Each observed combination of the design's columns with its number of records.
 
         With `weight` the rows are combinations already and that column is their count. `carry` is a column that
-        is added up beside it, and `keep_codes` leaves labels in the code lists whose count is 0.
+        is added up beside it, and `keep_codes` leaves labels in the code lists whose count is 0. `known` holds labels,
+        as text, that belong to the code list of each dimension whether they occur or not.
         """
         check_missing(missing)
         if not isinstance(self._source, pl.LazyFrame):
@@ -143,8 +145,13 @@ class Microdata:
         if raw[0].is_empty():
             raise InputError(f"{self._said} has no rows. There is nothing to count.")
         spelled = [_labelled(frame, absent, missing) for frame in raw]
-        codes = CodeLists.of(design, [frame.filter(~pl.col(_LEFT_OUT)).drop(_LEFT_OUT) for frame in spelled])
-        if any(not len(listed) for listed in codes.lists):
+        observed = [frame.filter(~pl.col(_LEFT_OUT)).drop(_LEFT_OUT) for frame in spelled]
+        given = [
+            _as_observed(more, frame)
+            for more, frame in zip(known or [f.clear() for f in observed], observed, strict=True)
+        ]
+        codes = CodeLists.of(design, [pl.concat(pair) for pair in zip(observed, given, strict=True)])
+        if any(frame.is_empty() for frame in observed):
             raise InputError(
                 f"every row has a missing value in the selected columns ({_where_missing(raw, spelled)}). "
                 f"Select fewer columns."
@@ -162,7 +169,7 @@ class Microdata:
             f"{total - kept:,} of {some(total, 'row')} have a missing value in the selected columns, left out "
             f"({_where_missing(raw, spelled)}). missing='category' keeps them as a category of their own."
         )
-        return _reduced(codes, words, count)
+        return _reduced(codes, words, count, given)
 
     def _distinct(self, frame: pl.LazyFrame, columns: Sequence[str], weight: str | None) -> pl.DataFrame:
         """The combinations of some columns as the data spells them, with their number of records."""
@@ -234,22 +241,19 @@ def _encoded(
         .cast(pl.Int64)
     )
     digit = digit.set(labels[_LEFT_OUT], None)
-    finest = spelling.to_series(-1)
-    if finest.n_unique() == len(finest) and finest.null_count() == 0:
+    finest, codes = spelling.to_series(-1), listed.labels.to_series(-1)
+    if all(one.n_unique() == len(one) and not one.null_count() for one in (finest, codes)):
         # The finest column alone tells the whole path.
         column = pl.col(finest.name)
         known = digit.is_not_null()
-        if finest.dtype == pl.String:
-            kept = finest.filter(known).gather(digit.drop_nulls().arg_sort())
-            if len(kept) == len(listed):
-                return frame, column.cast(pl.Enum(kept), strict=False).to_physical().cast(pl.Int64)
+        if finest.dtype == pl.String and set(codes).isdisjoint(finest.filter(~known)):
+            return frame, column.cast(pl.Enum(codes), strict=False).to_physical().cast(pl.Int64)
         if finest.dtype.is_integer() and known.all() and finest.dtype != pl.UInt64:
             offset = (finest.cast(pl.Int64) - digit).unique()
             if len(offset) == 1:  # whole numbers without a gap
                 return frame, column.cast(pl.Int64) - offset[0]
-            if len(finest) <= 40:  # with gaps: how many of the other labels it reaches
-                steps = finest.cast(pl.Int64).sort().to_list()[1:]
-                return frame, _reached(column, steps)
+            if len(codes) <= 40 and codes.is_sorted():  # with gaps: how many of the other labels it reaches
+                return frame, _reached(column, codes.to_list()[1:])
     # A join streams; replacing values one by one does not, and would hold every record in memory.
     name = f"{_DIGIT}{listed.columns[-1]}"
     return frame.join(
@@ -264,12 +268,28 @@ def _reached(column: pl.Expr, steps: Sequence[int]) -> pl.Expr:
     return digit
 
 
-def _reduced(codes: CodeLists, words: list[IntArray], count: IntArray) -> Counted:
+def _as_observed(known: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
+    """Labels given as text in the types of those that occur."""
+    try:
+        return known.cast(observed.schema)
+    except pl.exceptions.PolarsError:
+        columns = [name for name, dtype in observed.schema.items() if dtype == pl.Int64]
+        raise InputError(
+            f"the code list holds codes that are not whole numbers for {listing(columns)}, which are whole numbers in "
+            f"the data. Turn the column into text, or mend the list."
+        ) from None
+
+
+def _reduced(codes: CodeLists, words: list[IntArray], count: IntArray, given: Sequence[pl.DataFrame]) -> Counted:
     """Take labels out of the lists that only stood in rows which were left out."""
     used = []
     digits = codes.finest.digits(words)
-    for listed, digit in zip(codes.lists, digits, strict=True):
+    for listed, digit, known in zip(codes.lists, digits, given, strict=True):
+        place = listed.labels.with_row_index(_DIGIT).join(known, on=listed.columns, how="semi", nulls_equal=True)[
+            _DIGIT
+        ]
         seen = np.zeros(len(listed), dtype=bool)
+        seen[place.to_numpy()] = True
         seen[digit] = True
         used.append(seen)
     fewer = codes.only(used)

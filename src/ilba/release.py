@@ -29,6 +29,7 @@ from ilba.design import MASKED, Design, Level, Names, Selection
 from ilba.errors import InputError, StoreError, listing, nearest, notice, some
 from ilba.files import beside, exchange, writable
 from ilba.finest import FinestTable
+from ilba.labels import listed_paths, read_labels
 
 Rows: TypeAlias = Literal["nonzero", "grid"]
 Tables: TypeAlias = Literal["all"] | Iterable[str | Selection]
@@ -37,7 +38,6 @@ Path_: TypeAlias = str | os.PathLike[str]
 FORMAT = 1
 MANIFEST = "release.json"
 CODES = "codes.csv"
-CODE_COLUMNS = ("variable", "code", "label_en", "label_ko", "parent")
 _MOST_ROWS = 50_000_000
 
 
@@ -168,7 +168,7 @@ def release(
     target = _free(path)
     design = finest.design
     wanted = chosen_tables(design, tables, levels, keys, max_keys)
-    given = _given_codes(labels, design)
+    given = finest.labels if labels is None else read_labels(labels, design)
     maps = _maps(geometry, design)
     temporary = beside(target)
     try:
@@ -283,29 +283,6 @@ class _Seen:
         return merged
 
 
-def _given_codes(labels: Any, design: Design) -> pl.DataFrame:
-    """The agency's code list, from a frame or a csv or json file."""
-    if labels is None:
-        return pl.DataFrame(schema=dict.fromkeys(CODE_COLUMNS, pl.String))
-    if isinstance(labels, str | os.PathLike):
-        file = Path(labels)
-        try:
-            frame = pl.read_json(file) if file.suffix.lower() == ".json" else pl.read_csv(file, infer_schema=False)
-        except (OSError, pl.exceptions.PolarsError) as problem:
-            raise InputError(f"the code list {str(file)!r} cannot be read as csv or json.") from problem
-    else:
-        frame = pl.DataFrame(labels)
-    for column in ("variable", "code"):
-        if column not in frame.columns:
-            raise InputError(
-                f"the code list has no column {column!r}. Its columns are {listing(CODE_COLUMNS)}; "
-                f"label_en, label_ko and parent may be left out."
-            )
-    frame = frame.with_columns(pl.lit(None, pl.String).alias(c) for c in CODE_COLUMNS if c not in frame.columns)
-    frame = frame.select(pl.col(CODE_COLUMNS).cast(pl.String))
-    return frame.filter(pl.col("variable").is_in(design.columns)).unique(maintain_order=True)
-
-
 def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFrame) -> pl.DataFrame:
     """The published code list: what the agency gave, then what stands in a table and was not in it."""
     rows = []
@@ -341,7 +318,7 @@ def _complete(
         if not there:
             continue
         seen = labels.select(there).drop_nulls(there[-1])
-        paths = pl.concat([seen, _listed_paths(codes, there).cast(seen.schema, strict=False)]).unique()
+        paths = pl.concat([seen, listed_paths(codes, there).cast(seen.schema, strict=False)]).unique()
         if grid.height * paths.height > _MOST_ROWS:
             raise InputError(
                 f"the complete grid of {selection.name!r} has more than {_MOST_ROWS:,} rows. "
@@ -355,20 +332,6 @@ def _complete(
     )
     full = full.with_columns(pl.col(MASKED).fill_null(0)).sort(selection.columns or [MASKED])
     full.write_parquet(file, compression="zstd")
-
-
-def _listed_paths(codes: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """The paths of a dimension that the published code list holds, codes of no table among them."""
-    paths = pl.DataFrame({"": [None]}, schema={"": pl.String})
-    for column, above in zip(columns, ["", *columns], strict=False):
-        known = (
-            codes.filter(pl.col("variable") == column).drop_nulls("code").select(pl.col("code").alias(column), "parent")
-        )
-        if above:
-            paths = paths.join(known, left_on=above, right_on="parent", how="inner")
-        else:
-            paths = paths.join(known.drop("parent"), how="cross")
-    return paths.select(columns)
 
 
 def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:
