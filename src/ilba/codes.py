@@ -99,7 +99,7 @@ class Listed:
 
     def named(self, level: int, nodes: IntArray) -> list[pl.Series]:
         """The label columns down to `level` for the given nodes."""
-        rows = self.starts[level][nodes]
+        rows = pl.Series(self.starts[level].astype(np.uint32)[nodes])  # the type that polars gathers by
         return [column.gather(rows) for column in self.labels.get_columns()[:level]]
 
     def node(self, path: Sequence[object]) -> int | None:
