@@ -165,7 +165,7 @@ def test_tables_are_found_by_level_and_keys_in_any_order(finest, tmp_path):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"tables": ["town.sxe"]}, "there is no table 'town.sxe'. Did you mean 'town.sex'"),
+        ({"tables": ["town.sxe"]}, "'sxe' is not a key of this store. Did you mean 'sex'"),
         ({"tables": []}, "tables is empty"),
         ({"rows": "all"}, "rows='all'"),
         ({"method": "controlled"}, "masked for 'ilba'"),

@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import polars as pl
 
 from ilba.codes import CodeLists
-from ilba.cube import selections
+from ilba.cube import Tables, wanted_tables
 from ilba.design import MASKED, Design, Level, Names, Selection
 from ilba.errors import InputError, StoreError, listing, nearest, notice, some
 from ilba.files import beside, exchange, writable
@@ -32,7 +32,6 @@ from ilba.finest import FinestTable
 from ilba.labels import listed_paths, read_labels
 
 Rows: TypeAlias = Literal["nonzero", "grid"]
-Tables: TypeAlias = Literal["all"] | Iterable[str | Selection]
 Path_: TypeAlias = str | os.PathLike[str]
 
 FORMAT = 1
@@ -167,7 +166,7 @@ def release(
         raise InputError(f"method={method!r}, but this store is masked for {finest.method!r}.")
     target = _free(path)
     design = finest.design
-    wanted = chosen_tables(design, tables, levels, keys, max_keys)
+    wanted = wanted_tables(design, tables, levels, keys, max_keys)
     given = finest.labels if labels is None else read_labels(labels, design)
     maps = _maps(geometry, design)
     temporary = beside(target)
@@ -220,29 +219,6 @@ def release(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return Release(target)
-
-
-def chosen_tables(
-    design: Design, tables: Tables, levels: Iterable[Level] | None, keys: Names | None, max_keys: int | None
-) -> list[Selection]:
-    """The tables that were asked for: all of them, or some by their names."""
-    every = selections(design, levels, keys, max_keys)
-    if isinstance(tables, str) and tables == "all":
-        return every
-    if isinstance(tables, str):
-        tables = [tables]
-    known = {selection.name: selection for selection in selections(design)}
-    wanted = []
-    for table in tables:
-        name = table.name if isinstance(table, Selection) else table
-        if name not in known:
-            raise InputError(
-                f"there is no table {name!r}.{nearest(name, known)} Names are such as {listing(known, 3)}."
-            )
-        wanted.append(known[name])
-    if not wanted:
-        raise InputError("tables is empty: name at least one table, or leave it out for all.")
-    return list(dict.fromkeys(wanted))
 
 
 def _free(path: Path_) -> Path:
