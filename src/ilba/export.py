@@ -11,73 +11,30 @@ parents, the whole path is the code: 01/0101.
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from ilba.design import MASKED
 from ilba.errors import InputError, MissingExtra, listing, nearest, some, suggesting
 from ilba.files import replacing, writable
-from ilba.release import PublicTable, Release
+from ilba.published import LANGUAGES, Dimension, Published
+from ilba.release import Release
 from ilba.table import csv_text
 
 Format: TypeAlias = Literal["csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "px"]
-Lang: TypeAlias = Literal["en", "ko"]
 Path_: TypeAlias = str | os.PathLike[str]
-IntArray: TypeAlias = npt.NDArray[np.int64]
 
 FORMATS: tuple[str, ...] = get_args(Format)
-LANGUAGES: tuple[str, ...] = get_args(Lang)
 PUBLIC = 0o644
-_MOST_CELLS = 20_000_000
 _SHEET_ROWS = 2**20  # of any Excel
-_METHODS = {"ilba": "iLBA"}
-_SAID = {
-    "en": {
-        "count": "Count",
-        "number": "number",
-        "missing": "not stated",
-        "all": "Total",
-        "code": "code",
-        "label": "label",
-        "variable": "variable",
-        "parent": "parent",
-        "codes": "Codes",
-        "masked": "Counts are masked for confidentiality ({method}, K={K}): each is 0 or at least {K}.",
-        "absent": "A combination that is not listed is 0.",
-        "additive": "Tables add up.",
-        "loose": "Tables do not add up: take a total from the table that was published for it, not from a sum.",
-        "source": "Source: {source}",
-    },
-    "ko": {
-        "count": "빈도",
-        "number": "수",
-        "missing": "미상",
-        "all": "합계",
-        "code": "코드",
-        "label": "이름",
-        "variable": "변수",
-        "parent": "상위 코드",
-        "codes": "코드",
-        "masked": "비밀 보호를 위하여 빈도를 조정하였습니다({method}, K={K}). 모든 값은 0이거나 {K} 이상입니다.",
-        "absent": "표에 없는 조합의 값은 0입니다.",
-        "additive": "통계표 간 합계가 일치합니다.",
-        "loose": "통계표 간 합계가 일치하지 않습니다. 합계는 더하지 말고 해당 통계표에서 찾으십시오.",
-        "source": "출처: {source}",
-    },
-}
 
 
 @suggesting
@@ -104,8 +61,12 @@ def export(
         raise InputError(f"agency={agency!r} is not an SDMX agency: letters, digits, _ and -, starting with a letter.")
     frame = opened.table(table_name)
     target = writable(path)
-    _WRITERS[format](Exported(opened, opened.tables[table_name], frame, lang, agency), target)
-    return (target, structure_path(target)) if format == "sdmx-csv" else (target,)
+    table = Published(opened, opened.tables[table_name], frame, lang)
+    if format == "sdmx-csv":
+        _sdmx_csv(table, target, agency)
+        return target, structure_path(target)
+    _WRITERS[format](table, target)
+    return (target,)
 
 
 def structure_path(path: Path_) -> Path:
@@ -113,244 +74,12 @@ def structure_path(path: Path_) -> Path:
     return Path(path).with_suffix(".structure.json")
 
 
-class Labels:
-    """What codes and variables are called in a language; a code without a label is called by itself."""
-
-    def __init__(self, codes: pl.DataFrame | None, lang: str = "en") -> None:
-        self.lang = lang
-        self._variables: dict[str, str] = {}
-        self._codes: dict[tuple[str, str], str] = {}
-        self._below: dict[tuple[str, str, str], str] = {}
-        self._labelled: set[str] = set()
-        wanted = [f"label_{lang}", *(f"label_{other}" for other in LANGUAGES if other != lang)]
-        for row in codes.iter_rows(named=True) if codes is not None else ():
-            variable, code = row["variable"], row["code"]
-            label = next((row[name] for name in wanted if row.get(name)), None)
-            if code is None:
-                self._variables[variable] = label or variable
-                continue
-            if label not in (None, code):
-                self._labelled.add(variable)
-            self._codes.setdefault((variable, code), label or code)
-            if row.get("parent") is not None:
-                self._below.setdefault((variable, row["parent"], code), label or code)
-
-    def variable(self, column: str) -> str:
-        """The name of a variable."""
-        return self._variables.get(column, column)
-
-    def code(self, column: str, code: str | None, parent: str | None = None) -> str:
-        """The label of a code; the parent tells codes apart that stand under several."""
-        if code is None:
-            return _SAID[self.lang]["missing"]
-        found = self._below.get((column, parent, code)) if parent is not None else None
-        return found or self._codes.get((column, code), code)
-
-    def has(self, column: str) -> bool:
-        """Whether any code of a variable has a label that says more than the code."""
-        return column in self._labelled
-
-
-@dataclass(frozen=True)
-class Dimension:
-    """One axis of a dense table: a key, or a hierarchy down to a level; its codes and labels are unique."""
-
-    name: str
-    label: str
-    columns: tuple[str, ...]
-    paths: pl.DataFrame
-    codes: list[str]
-    labels: list[str]
-    geo: bool
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-
-class Exported:
-    """A table of a release with the words that go with it."""
-
-    def __init__(self, release: Release, table: PublicTable, frame: pl.DataFrame, lang: str, agency: str) -> None:
-        self.release = release
-        self.table = table
-        self.frame = frame
-        self.lang = lang
-        self.agency = agency
-        self.labels = Labels(release.codes, lang)
-        self.said = _SAID[lang]
-
-    @property
-    def title(self) -> str:
-        """The title of the release and the variables of the table."""
-        words = [self.labels.variable(dimension[-1]) for dimension in self._dimension_columns()]
-        return f"{self.release.manifest['title']}: {', '.join(words) or self.said['all']}"
-
-    def notes(self, dense: bool) -> list[str]:
-        """What a reader has to know, a sentence or two each."""
-        told = self.release.manifest
-        notes = [self.said["masked"].format(method=_METHODS.get(told["method"], told["method"]), K=told["threshold"])]
-        if not dense and told["rows"] != "grid":
-            notes.append(self.said["absent"])
-        notes.append(self.said["additive" if self.release.additive else "loose"])
-        return notes
-
-    @property
-    def created(self) -> datetime:
-        """When the release was made."""
-        return datetime.fromisoformat(self.release.manifest["created"])
-
-    def named(self) -> pl.DataFrame:
-        """The rows with a label column after each code column that has labels."""
-        columns: list[pl.Series] = []
-        for column in self.table.columns:
-            codes = self.frame[column]
-            columns.append(codes)
-            if self.labels.has(column):
-                columns.append(self._label_column(column))
-        return pl.DataFrame([*columns, self.frame[MASKED]])
-
-    def _label_column(self, column: str) -> pl.Series:
-        above = self._above(column)
-        on = [column] if above is None else [above, column]
-        keys = self.frame.select(pl.col(on).cast(pl.String))
-        pairs = keys.unique()
-        label = [
-            self.labels.code(column, row[-1], row[0] if above is not None else None) for row in pairs.iter_rows()
-        ]
-        joined = keys.join(
-            pairs.with_columns(pl.Series("\0label", label, dtype=pl.String)),
-            on=on,
-            how="left",
-            nulls_equal=True,
-            maintain_order="left",
-        )
-        return joined["\0label"].alias(self.label_name(column))
-
-    def label_name(self, column: str) -> str:
-        """The name of the label column of a code column."""
-        name = f"{column}_label"
-        while name in self.release.design.columns:
-            name += "_"
-        return name
-
-    def _above(self, column: str) -> str | None:
-        for hierarchy in self.release.design.hierarchies:
-            place = hierarchy.columns.index(column) if column in hierarchy.columns else 0
-            if place:
-                return hierarchy.columns[place - 1]
-        return None
-
-    def _dimension_columns(self) -> list[tuple[str, ...]]:
-        design, levels = self.release.design, self.table.levels
-        paths = [h.columns[: levels[h.name]] for h in design.hierarchies if levels[h.name]]
-        return [*paths, *((key,) for key in self.table.keys)]
-
-    @cached_property
-    def dimensions(self) -> list[Dimension]:
-        """The axes of the complete grid."""
-        found = []
-        maps = {entry["column"] for entry in self.release.manifest["geometry"]}
-        areas = {c for h in self.release.design.hierarchies if h.name == "area" or maps & {*h.columns} for c in h.columns}
-        for columns in self._dimension_columns():
-            paths = self._paths(columns)
-            finest = columns[-1]
-            missing = "NA"
-            while (paths == missing).select(pl.any_horizontal(pl.all().any())).item():
-                missing = f"_{missing}"
-            filled = paths.fill_null(missing)
-            codes = filled[finest].to_list()
-            if len(set(codes)) < len(codes):
-                codes = ["/".join(path) for path in filled.iter_rows()]
-            above = paths[columns[-2]].to_list() if len(columns) > 1 else [None] * len(codes)
-            labels = [
-                self.labels.code(finest, code, parent)
-                for code, parent in zip(paths[finest].to_list(), above, strict=True)
-            ]
-            twice = {label for label in labels if labels.count(label) > 1} if len(set(labels)) < len(labels) else set()
-            labels = [
-                f"{label} ({code})" if label in twice else label for label, code in zip(labels, codes, strict=True)
-            ]
-            found.append(
-                Dimension(finest, self.labels.variable(finest), columns, paths, codes, labels, finest in areas)
-            )
-        return found
-
-    def _paths(self, columns: tuple[str, ...]) -> pl.DataFrame:
-        """Every published path of a dimension, in the order of the code lists.
-
-        In a release of complete grids the table has them all. Else they are in the code lists, which hold for each
-        code its parent; where a parent itself stands under several, only the tables know the paths.
-        """
-        paths = self.frame.select(pl.col(columns).cast(pl.String)).unique()
-        if self.release.manifest["rows"] != "grid":
-            lists = {
-                column: self.release.codes.filter(pl.col("variable") == column).drop_nulls("code") for column in columns
-            }
-            recur = any(lists[column]["code"].is_duplicated().any() for column in columns[1:-1])
-            more = self._seen(columns) if recur else _listed_paths(lists)
-            paths = pl.concat([paths, more]).unique()
-        places = []
-        for column in columns:
-            order = (
-                self.release.codes.filter(pl.col("variable") == column)
-                .drop_nulls("code")
-                .select(pl.col("code").alias(column))
-                .unique(maintain_order=True)
-                .with_row_index(f"\0{column}")
-            )
-            paths = paths.join(order, on=column, how="left")
-            places += [f"\0{column}", column]
-        return paths.sort(places, nulls_last=True).select(columns)
-
-    def _seen(self, columns: tuple[str, ...]) -> pl.DataFrame:
-        tables = [table for table in self.release.tables.values() if set(columns) <= set(table.columns)]
-        return pl.concat(
-            pl.scan_parquet(self.release.path / table.file).select(pl.col(columns).cast(pl.String)).unique()
-            for table in tables
-        ).collect()
-
-    @cached_property
-    def values(self) -> IntArray:
-        """The counts of the complete grid, the last dimension fastest."""
-        size = [len(dimension) for dimension in self.dimensions]
-        cells = math.prod(size)
-        if not cells:
-            raise InputError(f"{self.table.name!r} has no published cell: there is nothing to write in this format.")
-        if cells > _MOST_CELLS:
-            raise InputError(
-                f"the complete grid of {self.table.name!r} has {cells:,} cells, more than the {_MOST_CELLS:,} that are "
-                f"written here. Take parquet or csv, or a table with fewer variables."
-            )
-        place = pl.DataFrame({"place": np.zeros(self.frame.height, dtype=np.int64)})["place"]
-        for dimension in self.dimensions:
-            numbered = dimension.paths.with_row_index("\0place")
-            rows = self.frame.select(pl.col(dimension.columns).cast(pl.String))
-            joined = rows.join(numbered, on=dimension.columns, how="left", nulls_equal=True, maintain_order="left")
-            place = place * len(dimension) + joined["\0place"].cast(pl.Int64)
-        values = np.zeros(cells, dtype=np.int64)
-        values[place.to_numpy()] = self.frame[MASKED].to_numpy()
-        return values
-
-
-def _listed_paths(lists: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """The paths of codes that the code lists hold."""
-    paths, above = pl.DataFrame(), ""
-    for column, codes in lists.items():
-        known = codes.select(pl.col("code").alias(column), "parent").unique(maintain_order=True)
-        if above:
-            paths = paths.join(known, left_on=above, right_on="parent", how="inner")
-        else:
-            paths = known.drop("parent").unique(maintain_order=True)
-        above = column
-    return paths.select(list(lists))
-
-
-def _csv(table: Exported, path: Path) -> None:
+def _csv(table: Published, path: Path) -> None:
     with replacing(path, PUBLIC) as temporary:
         temporary.write_text(csv_text(table.named()), encoding="utf-8", newline="")
 
 
-def _parquet(table: Exported, path: Path) -> None:
+def _parquet(table: Published, path: Path) -> None:
     if path.is_file() and path.stat().st_size:
         try:
             known = pl.read_parquet_metadata(path)
@@ -363,14 +92,14 @@ def _parquet(table: Exported, path: Path) -> None:
         table.named().write_parquet(temporary, compression="zstd", metadata={k: str(v) for k, v in about.items()})
 
 
-def _about(table: Exported) -> dict[str, Any]:
+def _about(table: Published) -> dict[str, Any]:
     """What a program has to know of a release, under the names of its manifest."""
     told = table.release.manifest
     names = ("method", "threshold", "cells", "additive", "absent", "source", "software", "created")
     return {"table": table.table.name, **{name: told[name] for name in names}}
 
 
-def _xlsx(table: Exported, path: Path) -> None:
+def _xlsx(table: Published, path: Path) -> None:
     try:
         import xlsxwriter
     except ModuleNotFoundError as problem:
@@ -399,17 +128,16 @@ def _xlsx(table: Exported, path: Path) -> None:
         )
         sheet = book.add_worksheet(_sheet_name(table.table.name))
         for place, column in enumerate(rows.get_columns()):
-            number = column.dtype.is_numeric() and column.name == MASKED
-            sheet.set_column(place, place, _width(column), count if number else None)
+            sheet.set_column(place, place, _width(column), count if column.name == MASKED else None)
         sheet.write_string(0, 0, table.title, bold)
         for place, text in enumerate(notes, 1):
             sheet.write_string(place, 0, text, note)
         for place, name in enumerate(_headings(table)):
             sheet.write_string(top, place, name, head)
         for place, row in enumerate(rows.iter_rows(), top + 1):
-            for column, value in enumerate(row[:-1]):
+            for across, value in enumerate(row[:-1]):
                 # A code is text even where it looks like a number: 01 must not become 1.
-                sheet.write_string(place, column, "" if value is None else str(value))
+                sheet.write_string(place, across, "" if value is None else str(value))
             sheet.write_number(place, len(row) - 1, row[-1], count)
         sheet.freeze_panes(top + 1, 0)
         if rows.height:
@@ -421,7 +149,7 @@ def _xlsx(table: Exported, path: Path) -> None:
         book.close()
 
 
-def _headings(table: Exported) -> list[str]:
+def _headings(table: Published) -> list[str]:
     """The header of a sheet: the name of the variable over the labels, the name of the column over the codes."""
     names = []
     for column in table.table.columns:
@@ -433,7 +161,7 @@ def _headings(table: Exported) -> list[str]:
     return [*names, table.said["count"]]
 
 
-def _code_sheet(book: Any, table: Exported, head: Any) -> None:
+def _code_sheet(book: Any, table: Published, head: Any) -> None:
     sheet = book.add_worksheet(table.said["codes"])
     heading = [table.said[name] for name in ("variable", "code", "label", "parent")]
     codes = table.release.codes.filter(pl.col("variable").is_in(table.table.columns))
@@ -447,8 +175,8 @@ def _code_sheet(book: Any, table: Exported, head: Any) -> None:
     for place, name in enumerate(heading):
         sheet.set_column(place, place, min(60, max(12, *(_cells_wide(row[place]) for row in [heading, *rows])) + 2))
         sheet.write_string(0, place, name, head)
-    for number, row in enumerate(rows, 1):
-        for place, text in enumerate(row):
+    for number, texts in enumerate(rows, 1):
+        for place, text in enumerate(texts):
             sheet.write_string(number, place, text)
     sheet.freeze_panes(1, 0)
 
@@ -467,12 +195,12 @@ def _cells_wide(text: str) -> int:
     return sum(2 if ord(letter) > 0x10FF else 1 for letter in text)
 
 
-def _json_stat(table: Exported, path: Path) -> None:
+def _json_stat(table: Published, path: Path) -> None:
     with replacing(path, PUBLIC) as temporary:
         temporary.write_text(json.dumps(json_stat(table), ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
 
 
-def json_stat(table: Exported) -> dict[str, Any]:
+def json_stat(table: Published) -> dict[str, Any]:
     """A table as a JSON-stat 2.0 dataset; its metric dimension holds the one thing that is counted."""
     values = table.values
     measure = "measure"
@@ -525,12 +253,12 @@ def _parents(dimension: Dimension) -> dict[str, Any]:
     }
 
 
-def _px(table: Exported, path: Path) -> None:
+def _px(table: Published, path: Path) -> None:
     with replacing(path, PUBLIC) as temporary:
         temporary.write_text(px(table), encoding="utf-8", newline="\r\n")
 
 
-def px(table: Exported) -> str:
+def px(table: Published) -> str:
     """A table as a PC-Axis file, version 2013: all dimensions but the last in the stub."""
     values, told = table.values, table.release.manifest
     axes = [(_unlike(d.label, table, d), d.name, d.codes, d.labels) for d in table.dimensions]
@@ -571,7 +299,7 @@ def px(table: Exported) -> str:
     return "".join(f"{keyword}={_px_value(value)};\n" for keyword, value in lines) + f"DATA=\n{data}\n;\n"
 
 
-def _unlike(label: str, table: Exported, dimension: Dimension) -> str:
+def _unlike(label: str, table: Published, dimension: Dimension) -> str:
     """Variables are known by their labels in this format, so two must not share one."""
     same = sum(other.label == label for other in table.dimensions)
     return label if same == 1 else f"{label} ({dimension.name})"
@@ -602,7 +330,7 @@ def _px_value(value: str | bool | int | Sequence[str]) -> str:
     return "\n".join([*lines, line])
 
 
-def _sdmx_csv(table: Exported, path: Path) -> None:
+def _sdmx_csv(table: Published, path: Path, agency: str) -> None:
     try:
         from pysdmx.io import write_sdmx
         from pysdmx.io.format import Format as SdmxFormat
@@ -620,21 +348,27 @@ def _sdmx_csv(table: Exported, path: Path) -> None:
     }
     rows = pl.DataFrame({**columns, "OBS_VALUE": values})
     rows = rows.with_columns(OBS_STATUS=pl.lit("A"), CONF_STATUS=pl.lit("F"))
-    structures, structure = _sdmx_structures(table, axes)
-    schema = Schema("dataflow", table.agency, structures[-1].id, structure.components, structure.version)
+    structures, structure = _sdmx_structures(table, axes, agency)
+    schema = Schema("dataflow", agency, structures[-1].id, structure.components, structure.version)
     identity = f"{structures[-1].id}-{table.created:%Y%m%dT%H%M%S}"
-    header = Header(id=identity, prepared=table.created, sender=Organisation(id=table.agency))
+    header = Header(id=identity, prepared=table.created, sender=Organisation(id=agency))
     with ExitStack() as files:
         data = files.enter_context(replacing(path, PUBLIC))
         beside = files.enter_context(replacing(structure_path(path), PUBLIC))
         write_sdmx([PandasDataset(structure=schema, data=rows.to_pandas())], SdmxFormat.DATA_SDMX_CSV_2_0_0, str(data))
-        write_sdmx(structures, SdmxFormat.STRUCTURE_SDMX_JSON_2_0_0, str(beside), header=header)
+        written = write_sdmx(structures, SdmxFormat.STRUCTURE_SDMX_JSON_2_0_0, header=header)
+        message = json.loads(written or "")
+        # pysdmx 1.21 writes an empty list of groups, where the schema wants at least one or no list.
+        for one in message["data"]["dataStructures"]:
+            if not one["dataStructureComponents"].get("groups", True):
+                del one["dataStructureComponents"]["groups"]
+        beside.write_text(json.dumps(message, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
 
 Axis: TypeAlias = tuple[str, str, list[str], list[str]]
 
 
-def _sdmx_axes(table: Exported) -> list[Axis]:
+def _sdmx_axes(table: Published) -> list[Axis]:
     """Identifier, name, codes and labels of each dimension, spelled with the letters that SDMX allows."""
     axes: list[Axis] = []
     taken = {"STRUCTURE", "STRUCTURE_ID", "ACTION", "OBS_VALUE", "OBS_STATUS", "CONF_STATUS", "TIME_PERIOD"}
@@ -659,12 +393,23 @@ def _sdmx_code(code: str) -> str:
     return re.sub(r"[^A-Za-z0-9_@\-]", lambda odd: "".join(f"${byte:02X}" for byte in odd[0].encode()), code) or "$"
 
 
-def _sdmx_structures(table: Exported, axes: Sequence[Axis]) -> tuple[list[Any], Any]:
+def _sdmx_structures(table: Published, axes: Sequence[Axis], agency: str) -> tuple[list[Any], Any]:
     """The code lists, the concepts, the data structure and the dataflow; and the data structure by itself."""
-    from pysdmx.model import Code, Codelist, Component, Components, Concept, ConceptScheme, Dataflow, DataType
-    from pysdmx.model import DataStructureDefinition, ItemReference, Role
+    from pysdmx.model import (
+        Code,
+        Codelist,
+        Component,
+        Components,
+        Concept,
+        ConceptScheme,
+        Dataflow,
+        DataStructureDefinition,
+        DataType,
+        ItemReference,
+        Role,
+    )
 
-    agency, version = table.agency, "1.0.0"
+    version = "1.0.0"
     name = re.sub(r"[^A-Za-z0-9_]", "_", table.table.name).upper()
     english = {"OBS_STATUS": {"A": "Normal value"}, "CONF_STATUS": {"F": "Free (free for publication)"}}
     lists = [
@@ -700,8 +445,8 @@ def _sdmx_structures(table: Exported, axes: Sequence[Axis]) -> tuple[list[Any], 
     def component(axis: str, role: Role, **more: Any) -> Component:
         concept = ItemReference("Concept", agency, scheme.id, version, axis)
         urn = f"urn:sdmx:org.sdmx.infomodel.codelist.Codelist={agency}:CL_{axis.upper()}({version})"
-        enumerated = {} if role == Role.MEASURE else {"local_enum_ref": urn}
-        return Component(id=axis, required=True, role=role, concept=concept, **enumerated, **more)
+        reference = None if role == Role.MEASURE else urn
+        return Component(id=axis, required=True, role=role, concept=concept, local_enum_ref=reference, **more)
 
     structure = DataStructureDefinition(
         id=f"DSD_{name}",
@@ -731,11 +476,10 @@ def _missing_extra(problem: ImportError, what: str) -> MissingExtra:
     return MissingExtra(f"writing {what} needs {problem.name or 'more packages'}. Type: pip install 'ilba[formats]'")
 
 
-_WRITERS: dict[str, Callable[[Exported, Path], None]] = {
+_WRITERS: dict[str, Callable[[Published, Path], None]] = {
     "csv": _csv,
     "parquet": _parquet,
     "xlsx": _xlsx,
     "json-stat": _json_stat,
-    "sdmx-csv": _sdmx_csv,
     "px": _px,
 }
