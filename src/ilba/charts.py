@@ -117,7 +117,9 @@ def bars(
         across = 2 if len(panel) < 5 else 3
         facet = alt.Facet(panel.field, type="nominal", title=None, sort=panel.labels)
         chart = chart.facet(facet, columns=across)
-    return _finish(alt, chart, title or table.title, [f"{table.note} {table.said['zero']}"])
+    return _finish(
+        alt, chart, title or table.title, [table.note + ("" if table.complete else f" {table.said['zero']}")]
+    )
 
 
 def _one(alt: Any, chart: Chart, axis: _Axis, count: Any, said: str, tooltip: Any, small: bool) -> Chart:
@@ -140,7 +142,7 @@ def _one(alt: Any, chart: Chart, axis: _Axis, count: Any, said: str, tooltip: An
 
 def _grouped(alt: Any, chart: Chart, long: _Axis, colours: _Axis, count: Any, tooltip: Any, small: bool) -> Chart:
     scale = alt.Scale(domain=colours.labels, range=list(PALETTE[: len(colours)]))
-    legend = alt.Legend(orient="top", title=colours.label, columns=4, labelLimit=220)
+    legend = alt.Legend(orient="top", title=colours.label, columns=min(5, len(colours)), labelLimit=220)
     step = max(5, 22 // len(colours)) if len(long) > 12 else 12
     return (
         chart.mark_bar()
@@ -187,7 +189,7 @@ def _down(alt: Any, axis: _Axis) -> Any:
         type="nominal",
         sort=axis.labels,
         title=axis.label,
-        axis=alt.Axis(labelLimit=240, labelOverlap=False, labelFontSize=12 if len(axis) <= 40 else 10),
+        axis=alt.Axis(labelLimit=240, maxExtent=320, labelOverlap=False, labelFontSize=12 if len(axis) <= 40 else 10),
     )
 
 
@@ -285,7 +287,7 @@ def loss_shares(cells: Mapping[int, int], threshold: int, title: str) -> Chart:
     within = sum(n for value, n in cells.items() if abs(value) <= near) / total if total else 1
     base = alt.Chart(alt.InlineData(values=values)).encode(
         x=alt.X("loss", type="ordinal", title="masked minus true count", axis=alt.Axis(labelAngle=0)),
-        y=alt.Y("share", type="quantitative", title="share of cells", axis=alt.Axis(format="%")),
+        y=alt.Y("share", type="quantitative", title="share of cells", axis=alt.Axis(format="%", tickCount=5)),
     )
     drawn = base.mark_bar().encode(
         color=alt.Color(
@@ -318,7 +320,7 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
         which an attacker can prove more than is published, from 0 to 1).
     """
     alt = _altair()
-    rows = pl.DataFrame(frame)
+    rows = pl.DataFrame(frame, strict=False)  # 0 among fractions is one, too
     for column in ("method", "mean_loss", "provable"):
         if column not in rows.columns:
             raise InputError(f"the frame has no column {column!r}. It needs method, mean_loss and provable.")
@@ -346,6 +348,55 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     words = base.mark_text(align="left", dx=11, fontSize=13).encode(text=alt.Text("method", type="nominal"))
     chart = (points + words).properties(width=460, height=320)
     return _finish(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
+
+
+def points(rows: pl.DataFrame, measure: str, said: str, title: str, form: str = "~f") -> Chart:
+    """Draw a measure of many tables against their size, coloured by level. Confidential.
+
+    `rows` holds table, level, cells and the measure.
+    """
+    alt = _altair()
+    levels = rows["level"].unique(maintain_order=True).to_list()
+    # More levels than colours only happen with several hierarchies; then colours start over.
+    colours = [PALETTE[place % len(PALETTE)] for place in range(len(levels))]
+    chart = (
+        alt.Chart(alt.InlineData(values=rows.select("table", "level", "cells", measure).to_dicts()))
+        .mark_circle(size=70, opacity=0.75)
+        .encode(
+            x=alt.X(
+                "cells",
+                type="quantitative",
+                title="cells of the table",
+                scale=alt.Scale(type="log", nice=False, padding=12),
+                axis=alt.Axis(format="~s", tickCount=6),
+            ),
+            y=alt.Y(
+                measure,
+                type="quantitative",
+                title=said,
+                axis=alt.Axis(format=form, tickCount=6),
+                scale=alt.Scale(zero=form != "%"),
+            ),
+            color=alt.Color(
+                "level",
+                type="nominal",
+                scale=alt.Scale(domain=levels, range=colours),
+                legend=alt.Legend(title="level", orient="top", columns=5),
+            ),
+            tooltip=["table:N", "level:N", alt.Tooltip("cells", type="quantitative", format=","), f"{measure}:Q"],
+        )
+        .properties(width=420, height=260)
+    )
+    return _finish(alt, chart, title, ["CONFIDENTIAL. One point per table."], confidential=True)
+
+
+def require() -> None:
+    """Say at once, before long work, when charts cannot be drawn here."""
+    _altair()
+    try:
+        import vl_convert  # noqa: F401
+    except ModuleNotFoundError as problem:
+        raise MissingExtra(f"charts need {problem.name}. Type: pip install 'ilba[charts]'") from None
 
 
 def save(chart: Chart, path: Path_) -> Path:
@@ -452,6 +503,10 @@ class _Drawn:
     axes: list[_Axis]
     said: Mapping[str, str]
     note: str
+
+    @property
+    def complete(self) -> bool:
+        return self.rows.height == math.prod(len(axis) for axis in self.axes)
 
     @property
     def title(self) -> str:
