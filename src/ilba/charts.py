@@ -345,7 +345,7 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
         shape=alt.Shape("method", type="nominal", sort=names, legend=None),
         tooltip=["method:N", "mean_loss:Q", alt.Tooltip("provable", type="quantitative", format=".2%")],
     )
-    words = base.mark_text(align="left", dx=11, fontSize=13).encode(text=alt.Text("method", type="nominal"))
+    words = base.mark_text(align="left", dx=9, dy=-9, fontSize=13).encode(text=alt.Text("method", type="nominal"))
     chart = (points + words).properties(width=460, height=320)
     return _finish(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
 

@@ -178,7 +178,8 @@ count. Masking with K={K} keeps every loss within {K // 2 + K}; a cell with at m
 
 def _overview(losses: Mapping[Selection, Loss], K: int) -> str:
     heads = ["Table", "Cells", f"Count ≤ {K}", "Type 1", "Type 2", "Mean", "99%", "Max", f"Within {K // 2}"]
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    # The head comes again on every printed page, and the mark with it, where a browser knows no running header.
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads).replace("</th>", f" {_CONFIDENTIAL}</th>", 1)
     rows = []
     for one in losses.values():
         share = one.small / one.cells if one.cells else 0
@@ -227,7 +228,7 @@ def _section(one: Loss, K: int) -> str:
 
 
 def _scatter(losses: Mapping[Selection, Loss], K: int) -> list[Any]:
-    """How the mean loss, and the share of cells that stay near, depend on the size and the level of a table."""
+    """How the loss depends on the size and the level of a table."""
     rows = pl.DataFrame(
         {
             "table": [one.title for one in losses.values()],
@@ -235,11 +236,13 @@ def _scatter(losses: Mapping[Selection, Loss], K: int) -> list[Any]:
             "cells": [max(one.cells, 1) for one in losses.values()],
             "mean": [one.mean for one in losses.values()],
             "within": [one.within(K // 2) for one in losses.values()],
+            "small": [one.small / max(one.cells, 1) for one in losses.values()],
         }
     )
     return [
         charts.points(rows, "mean", "mean absolute loss", f"Mean loss by size of table, K={K}"),
-        charts.points(rows, "within", f"share of cells within {K // 2}", f"Share of cells at most {K // 2} away", "%"),
+        charts.points(rows, "within", "share of cells", f"Cells at most {K // 2} away from the true count", "%"),
+        charts.points(rows, "small", "share of cells", f"Cells with a true count of at most {K}", "%"),
     ]
 
 
@@ -269,7 +272,7 @@ _STYLE = """
 body{margin:0;color:var(--ink);background:#fff;font:15px/1.45 Helvetica,Arial,"Noto Sans KR","Malgun Gothic",sans-serif}
 .mark{position:sticky;top:0;z-index:2;background:var(--red);color:#fff;text-align:center;padding:6px;font-weight:bold;
  letter-spacing:.06em}
-main{max-width:1160px;margin:0 auto;padding:16px 24px 64px}
+main{max-width:1200px;margin:0 auto;padding:16px 24px 64px}
 h1{margin:.4em 0 .2em}h2{margin:2em 0 .6em;border-bottom:1px solid var(--line);padding-bottom:.3em}
 .about{color:var(--soft);max-width:70em}
 .tag{font-style:normal;font-weight:bold;font-size:11px;letter-spacing:.06em;color:var(--red);
@@ -277,7 +280,8 @@ h1{margin:.4em 0 .2em}h2{margin:2em 0 .6em;border-bottom:1px solid var(--line);p
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(170px,1fr));gap:10px;margin:18px 0}
 .tiles div{border:1px solid var(--line);border-radius:6px;padding:10px 12px}
 .tiles dt{color:var(--soft);font-size:13px}.tiles dd{margin:2px 0 0;font-size:22px;font-weight:bold}
-.figures{display:flex;flex-wrap:wrap;gap:16px}figure{margin:0;max-width:100%}figure svg{max-width:100%;height:auto}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(440px,1fr));gap:8px 16px}
+figure{margin:0;max-width:100%}figure svg{max-width:100%;height:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th{text-align:right;font-weight:600;color:var(--soft)}td{text-align:right}
 th,td{padding:3px 10px;border-bottom:1px solid #eee;white-space:nowrap}
@@ -299,8 +303,8 @@ summary{cursor:pointer;padding:7px 0}summary span{color:var(--soft);font-size:13
 details:target{border-color:var(--cool)}
 @page{margin:22mm 14mm 16mm;@top-center{content:"CONFIDENTIAL";color:#B00020;font:bold 12pt Helvetica,Arial,sans-serif}}
 @media print{
- .mark{position:fixed;top:0;left:0;right:0;background:none;color:var(--red);padding:0}
- main{max-width:none;padding:24px 0}
+ .mark{position:static}
+ main{max-width:none;padding:0}
  .all thead th{position:static}
  details{break-inside:avoid}details::details-content{content-visibility:visible;display:block;height:auto}
  .bar::before{print-color-adjust:exact;-webkit-print-color-adjust:exact}
