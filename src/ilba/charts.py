@@ -434,9 +434,9 @@ def html(chart: Chart) -> str:
 
 
 def is_confidential(chart: Chart) -> bool:
-    """Whether a chart shows what the public may not see."""
+    """Whether a chart shows what the public may not see; one that was not made here counts as such."""
     about = getattr(chart, "usermeta", None)
-    return isinstance(about, Mapping) and bool(about.get("confidential"))
+    return not (isinstance(about, Mapping) and about.get("confidential") is False)
 
 
 def _converted(convert: Any) -> None:

@@ -120,7 +120,7 @@ class Table:
         rest = f'<p style="margin:4px 0;color:#777">and {some(more, "more row")}</p>' if more > 0 else ""
         return (
             f'<div><p style="margin:4px 0"><b>{escape(self.title)}</b> · {some(frame.height, "row")} · '
-            f'K={self.design.threshold} · <b style="color:#B00020">CONFIDENTIAL</b></p>'
+            f'K={self.design.threshold} · <b style="color:#B00020">confidential</b></p>'
             f'<table style="border-collapse:collapse;font-size:90%">'
             f'<thead><tr style="border-bottom:1px solid">{head}</tr></thead>'
             f"<tbody>{body}</tbody></table>{rest}</div>"
