@@ -26,13 +26,17 @@ ORDER = [
     "cube",
     "finest",
     "release",
+    "published",
+    "export",
+    "charts",
+    "report",
     "rnames",
     "datasets",
     "demo",
     "cli",
 ]
 # Methods of a class that hand over to a later module; nothing there is imported before they are called.
-DOORS = {"finest": {"release"}}
+DOORS = {"finest": {"release"}, "table": {"charts"}}
 SOURCE = ROOT / "src" / "ilba"
 
 
