@@ -26,7 +26,7 @@ ORDER = [
     "cube",
     "finest",
     "release",
-    "published",
+    "wording",
     "export",
     "charts",
     "report",
