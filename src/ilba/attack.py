@@ -27,8 +27,8 @@ Progress: TypeAlias = Callable[[int, int], object]
 
 _BUDGET = 3_000_000
 """cells of all tables that are worked on together: small enough for the processor's caches"""
-_FEW = 0.15
-"""below this share of the parents, only their own children are looked at, one by one"""
+_FEW = 0.2
+"""up to this share of the parents, only their own children are looked at, one by one"""
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Block:
                         ruled[node] = clock
                         if self._occupied(node, K):
                             clock += 1
-                            stamp[node] = ruled[node] = clock
+                            stamp[node] = clock
                             changed.add(node)
                             busy = True
             for edge in order:
@@ -99,19 +99,15 @@ class Block:
                     continue
                 clock += 1
                 seen[edge] = clock
-                for kind in range(len(self.kinds)):
-                    up, down = self._settle(kind, edge)
-                    if up or down:
-                        clock += 1
+                moves = [self._settle(kind, edge) for kind in range(len(self.kinds))]
+                clock += 1
+                for node, moved_now in zip(edge, map(any, zip(*moves, strict=True)), strict=True):
+                    if moved_now:
+                        stamp[node] = clock
+                        changed.add(node)
                         busy = True
-                        if up:
-                            stamp[edge.parent] = clock
-                            changed.add(edge.parent)
-                        if down:
-                            stamp[edge.child] = clock
-                            changed.add(edge.child)
-                        else:  # a parent that took its children's sums has nothing new to tell them
-                            seen[edge] = clock
+                if stamp[edge.child] < clock:  # a parent that took its children's sums has nothing new to tell them
+                    seen[edge] = clock
         return changed
 
     def sums(self, kind: int, edge: Edge) -> tuple[Array, Array]:
@@ -134,48 +130,32 @@ class Block:
             sum_low, sum_high = sum_low + beside_low, sum_high + beside_high
         up = self._raise(kind, edge.parent, sum_low, edge) | self._lower(kind, edge.parent, sum_high, edge)
 
-        # The children can only gain where the parent knows more than their sum does.
-        open_low, open_high = parent_low > sum_low, parent_high < sum_high
-        gain_low, gain_high = bool(open_low.any()), bool(open_high.any())
-        if not (gain_low or gain_high):
+        # The children can only gain where the parent knows more than their sum does,
+        if not ((parent_low > sum_low).any() or (parent_high < sum_high).any()):
             return up, False
-        active = np.flatnonzero(open_low | open_high)
-        if len(steps) == 1 and steps[0].starts is None and len(active) < _FEW * parent_low.size:
-            return up, self._few(kind, edge, active, parent_low - sum_high, parent_high - sum_low)
-        down = False
-        if gain_low:
-            before = low.copy() if gain_high else low
-            down |= self._raise(kind, edge.child, spread(parent_low - sum_high, steps) + high, edge)
-            low = before
-        if gain_high:
-            down |= self._lower(kind, edge.child, spread(parent_high - sum_low, steps) + low, edge)
-        return up, down
-
-    def _few(self, kind: int, edge: Edge, active: IntArray, low_left: Array, high_left: Array) -> bool:
-        """As the end of `_settle`, for the children of some parents."""
-        bounds = self.kinds[kind]
-        low, high = bounds.low[edge.child], bounds.high[edge.child]
-        axis = self.steps(edge)[0].axis
-        n = low.shape[axis]
-        inner = int(np.prod(low.shape[axis + 1 :], dtype=np.int64))
-        outer = active // inner
-        place = (outer * (n * inner) + (active - outer * inner))[:, None] + np.arange(n) * inner
+        # and then only the widest of them, when the slack that the others leave is smaller than it is wide.
+        widest = collapse(high - low, steps, parent_low.dtype, np.maximum)
+        low_left, high_left = parent_low - sum_high, parent_high - sum_low
+        active = np.flatnonzero((widest > -low_left) | (widest > high_left))
+        if not len(active):
+            return up, False
+        if len(active) > _FEW * parent_low.size:
+            before = low.copy()
+            down = self._raise(kind, edge.child, spread(low_left, steps) + high, edge)
+            return up, down | self._lower(kind, edge.child, spread(high_left, steps) + before, edge)
+        place, parent = _children(active, parent_low.shape, low.shape, steps)
         flat_low, flat_high = low.reshape(-1), high.reshape(-1)
         now_low, now_high = flat_low[place], flat_high[place]
-        new_low = low_left.reshape(-1)[active][:, None] + now_high
-        new_high = high_left.reshape(-1)[active][:, None] + now_low
-        down = False
-        for flat, place_of, new, now, is_high in (
-            (flat_low, place, np.minimum(new_low, now_high + 1), now_low, False),
-            (flat_high, place, np.maximum(new_high, -1), now_high, True),
+        new_low = np.minimum(low_left.reshape(-1)[parent] + now_high, now_high + 1)
+        new_high = np.maximum(high_left.reshape(-1)[parent] + now_low, -1)
+        for flat, new, better, is_high in (
+            (flat_low, new_low, new_low > now_low, False),
+            (flat_high, new_high, new_high < now_high, True),
         ):
-            better = new < now if is_high else new > now
-            if better.any():
-                where = place_of[better]
-                flat[where] = new[better]
-                self._record(kind, edge.child, is_high, where, new[better], edge)
-                down = True
-        return down
+            where = place[better]
+            flat[where] = new[better]
+            self._record(kind, edge.child, is_high, where, new[better], edge)
+        return up, True
 
     def _raise(self, kind: int, node: Node, new: Array, edge: Edge | None) -> bool:
         bounds = self.kinds[kind]
@@ -440,6 +420,26 @@ def _longest(block: Block, edge: Edge) -> int:
         shape = (*block.lattice.shape(edge.child), block.rows[edge.child[0]][1] - block.rows[edge.child[0]][0])
         longest *= shape[axis] if starts is None else int(np.diff(starts, append=shape[axis]).max())
     return longest
+
+
+def _children(
+    parents: IntArray, parent_shape: tuple[int, ...], shape: tuple[int, ...], steps: Sequence[Step]
+) -> tuple[IntArray, IntArray]:
+    """The places of the children of some parents, and beside each the place of its parent."""
+    place, of = np.unravel_index(parents, parent_shape), parents
+    coordinates = list(place)
+    for axis, starts, _ in steps:
+        if starts is None:
+            first, number = np.zeros(len(of), dtype=np.int64), np.full(len(of), shape[axis])
+        else:
+            first = starts[coordinates[axis]]
+            number = np.diff(starts, append=shape[axis])[coordinates[axis]]
+        again = np.repeat(np.arange(len(of)), number)
+        running = np.arange(len(again)) - np.repeat(np.cumsum(number) - number, number)
+        coordinates = [values[again] for values in coordinates]
+        coordinates[axis] = first[again] + running
+        of = of[again]
+    return np.ravel_multi_index(coordinates, shape).astype(np.int64, copy=False), of
 
 
 def _pack(values: Array) -> Any:

@@ -128,13 +128,13 @@ class Lattice:
         return size
 
 
-def collapse(values: Array, steps: Sequence[Step], dtype: Any) -> Array:
-    """Sum a finer table's cells into a coarser one's."""
+def collapse(values: Array, steps: Sequence[Step], dtype: Any, how: np.ufunc = np.add) -> Array:
+    """Sum a finer table's cells into a coarser one's (or take the largest of them, with np.maximum)."""
     for axis, starts, _ in steps:
         if starts is None:
-            values = values.sum(axis=axis, keepdims=True, dtype=dtype)
+            values = how.reduce(values, axis=axis, keepdims=True, dtype=dtype)
         else:
-            values = np.add.reduceat(values, starts, axis=axis, dtype=dtype)
+            values = how.reduceat(values, starts, axis=axis, dtype=dtype)
     return values
 
 
