@@ -6,6 +6,7 @@
 """
 
 from ilba import datasets
+from ilba.audit import AuditReport, audit
 from ilba.design import Design, Hierarchy
 from ilba.errors import (
     IlbaError,
@@ -18,6 +19,7 @@ from ilba.errors import (
     WriteError,
 )
 from ilba.finest import FinestTable, build, open_store, read_rds
+from ilba.published import Published
 from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
 from ilba.secret import Secret
 from ilba.table import Table
@@ -25,6 +27,7 @@ from ilba.table import Table
 __version__ = "0.1.0"
 
 __all__ = [
+    "AuditReport",
     "Design",
     "FinestTable",
     "Hierarchy",
@@ -32,6 +35,7 @@ __all__ = [
     "InputError",
     "MissingExtra",
     "Notice",
+    "Published",
     "Secret",
     "SecretError",
     "StoreError",
@@ -40,6 +44,7 @@ __all__ = [
     "WriteError",
     "apply_SCA",
     "apply_iLBA",
+    "audit",
     "build",
     "datasets",
     "get_agg_freq",

@@ -42,6 +42,8 @@ class Bounds:
 class Event(NamedTuple):
     """One step of the attack, kept for explanations: which bounds of a table moved, and along which edge."""
 
+    step: int
+    """what is said in one step rests on earlier steps only"""
     kind: int
     """0 for sums, 1 for numbers of occupied cells"""
     node: Node
@@ -64,7 +66,12 @@ class Block:
         self.listed: dict[Node, Listed] = {}
         self.outside: dict[tuple[int, Edge], tuple[Array, Array]] = {}
         """what lies in other blocks of the same parents: sums of lows and of highs"""
+        self.large: dict[Node, IntArray] = {}
+        """the places of cells that hold a large cell, and so are not small themselves"""
         self.events: list[Event] | None = None
+        self.start: list[Bounds] = []
+        """with events: the bounds before the attack"""
+        self._step = 0
         self._steps: dict[Edge, list[Step]] = {}
 
     def steps(self, edge: Edge) -> list[Step]:
@@ -122,6 +129,7 @@ class Block:
     def _settle(self, kind: int, edge: Edge) -> tuple[bool, bool]:
         """Let a parent and its children tell each other what they know; whether each of them moved."""
         bounds, steps = self.kinds[kind], self.steps(edge)
+        self._step += 1
         parent_low, parent_high = bounds.low[edge.parent], bounds.high[edge.parent]
         low, high = bounds.low[edge.child], bounds.high[edge.child]
         sum_low, sum_high = self.sums(kind, edge)
@@ -135,6 +143,7 @@ class Block:
             return up, False
         # and then only the widest of them, when the slack that the others leave is smaller than it is wide.
         widest = collapse(high - low, steps, parent_low.dtype, np.maximum)
+        self._step += 1
         low_left, high_left = parent_low - sum_high, parent_high - sum_low
         active = np.flatnonzero((widest > -low_left) | (widest > high_left))
         if not len(active):
@@ -183,16 +192,22 @@ class Block:
 
     def _record(self, kind: int, node: Node, is_high: bool, place: IntArray, value: Array, edge: Edge | None) -> None:
         if self.events is not None:
-            self.events.append(Event(kind, node, is_high, place, value.astype(np.int64), edge))
+            self.events.append(Event(self._step, kind, node, is_high, place, value.astype(np.int64), edge))
 
     def _occupied(self, node: Node, K: int) -> bool:
         """Let the sum of small cells and the number of occupied ones tell each other what they know."""
         low, high = self.kinds[0].low[node], self.kinds[0].high[node]
         least, most = self.kinds[1].low[node], self.kinds[1].high[node]
-        moved = self._raise(1, node, (low > 0).astype(low.dtype), None)
+        moved = False
+        self._step += 1
+        moved |= self._raise(1, node, (low > 0).astype(low.dtype), None)
+        self._step += 1
         moved |= self._raise(0, node, least, None)
+        self._step += 1
         moved |= self._lower(1, node, high, None)
+        self._step += 1
         moved |= self._lower(0, node, np.where(most == 0, 0, high), None)
+        self._step += 1
         if node not in self.listed:
             return moved
         place, at_k, block_end, most_shifted = self.listed[node]
@@ -245,7 +260,13 @@ class Attack:
         self._complete = False
         if cells <= budget or record:
             self.whole = self._block(self.rows, nodes, edges)
-            self.whole.events = [] if record else None
+            if record:
+                self.whole.events = []
+                copies = [
+                    ({n: a.copy() for n, a in b.low.items()}, {n: a.copy() for n, a in b.high.items()})
+                    for b in self.whole.kinds
+                ]
+                self.whole.start = [Bounds(low, high) for low, high in copies]
             return
         upper = {level: ends for level, ends in self.rows.items() if level < self.finest}
         self.chunks = self._cut(upper, budget)
@@ -290,6 +311,8 @@ class Attack:
                     block.kinds[1].low[node], block.kinds[1].high[node] = known.least, known.most
                 if known.listed is not None:
                     block.listed[node] = known.listed
+                if known.large is not None:
+                    block.large[node] = np.flatnonzero(known.large)
         inside = [edge for edge in edges if edge.parent in block.kinds[0].low]
         longest = max((_longest(block, edge) for edge in inside), default=1)
         for bounds in block.kinds:
@@ -353,8 +376,10 @@ class Attack:
             return self._block(rows, self._bottom, self._inner)
         block = Block(self.lattice, rows, self._bottom, self._inner)
         kept = self._kept[number]
-        block.kinds = [Bounds(*({node: _unpack(v) for node, v in side.items()} for side in kind)) for kind in kept.kinds]
-        block.listed = kept.listed
+        block.kinds = [
+            Bounds(*({node: _unpack(v) for node, v in side.items()} for side in kind)) for kind in kept.kinds
+        ]
+        block.listed, block.large = kept.listed, kept.large
         return block
 
     def _visit(self, number: int) -> set[Node]:
@@ -371,7 +396,7 @@ class Attack:
         before = {}
         for (kind, edge), totals in self._totals.items():
             before[kind, edge] = (0, 0) if new else block.sums(kind, edge)
-            block.outside[kind, edge] = tuple(  # type: ignore[assignment]
+            block.outside[kind, edge] = tuple(
                 total[places[edge.parent]] - own for total, own in zip(totals, before[kind, edge], strict=True)
             )
         if not self._complete:  # what lies in chunks that were not looked at yet is not known
@@ -388,7 +413,7 @@ class Attack:
                 home.low[node][where], home.high[node][where] = guest.low[node], guest.high[node]
                 moved.add(node)
         kinds = [tuple({n: _pack(side[n]) for n in self._bottom} for side in (b.low, b.high)) for b in block.kinds]
-        self._kept[number] = _Kept(kinds, block.listed, self._sees(number))
+        self._kept[number] = _Kept(kinds, block.listed, block.large, self._sees(number))
         return moved
 
     def _check(self, block: Block) -> None:
@@ -410,6 +435,7 @@ class Attack:
 class _Kept(NamedTuple):
     kinds: list[Any]
     listed: dict[Node, Listed]
+    large: dict[Node, IntArray]
     saw: tuple[int, ...]
 
 

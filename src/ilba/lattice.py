@@ -67,9 +67,10 @@ class Lattice:
     def edges(self) -> list[Edge]:
         """The cover relation, finest children first."""
         levels = np.array(self.nodes)
-        below = (levels[:, None, :] <= levels[None, :, :]).all(axis=2)
+        below: Array = np.all(levels[:, None, :] <= levels[None, :, :], axis=2)
         np.fill_diagonal(below, False)
-        between = (below.astype(np.float32) @ below.astype(np.float32)) > 0
+        reach: Array = below.astype(np.float32)
+        between = (reach @ reach) > 0
         found = np.argwhere(below & ~between)
         edges = [Edge(self.nodes[parent], self.nodes[child]) for parent, child in found]
         return sorted(edges, key=lambda edge: (sum(edge.child), sum(edge.parent), edge), reverse=True)

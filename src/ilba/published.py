@@ -182,8 +182,12 @@ class Published:
             order = np.argsort(packed, kind="stable")
             if (np.diff(packed[order]) == 0).any():
                 raise InputError(f"the table {selection.name!r} has two rows for the same cell.")
-            columns = [masking.whole_numbers(name, frame[name].to_numpy())[order] for name in needed if name in _COUNTS]
-            tables[node_of(design, selection)] = Rows(packed[order], *columns)
+            columns = {
+                name: masking.whole_numbers(name, frame[name].to_numpy())[order] for name in needed if name in _COUNTS
+            }
+            tables[node_of(design, selection)] = Rows(
+                packed[order], columns[MASKED], columns.get("type1"), columns.get("type2")
+            )
         return cls(codes, policy, design.cells, tables)
 
     @property
@@ -217,7 +221,7 @@ class Published:
     def _public_parts(
         self, level: int, first: int, last: int, nodes: Sequence[Node]
     ) -> dict[Node, tuple[Array, Array, Array, Array]]:
-        """What the finest table says about each aggregate: cells at K, large cells and their sum, listed small cells."""
+        """What the finest table says about each aggregate: cells at K, large cells, their sum, listed small ones."""
         lattice, K = self.lattice, self.K
         base = lattice.base
         start, end = lattice.areas(base[0], level, first, last)
@@ -300,7 +304,9 @@ class Published:
         low = np.where(several, np.maximum(low, block * K + 1), low)
         return low, np.where(several, np.minimum(high, block * K + K), high)
 
-    def _unknown_number(self, released: Array, n: Array, at_k: Array) -> tuple[Array, Array, Array, Array, Listed, Array]:
+    def _unknown_number(
+        self, released: Array, n: Array, at_k: Array
+    ) -> tuple[Array, Array, Array, Array, Listed, Array]:
         """iLBA in the observed reading: |S| is not public, only that it is at least |S_K|."""
         K = self.K
         zero, q = released == 0, np.where(released == K, 0, (released - 1 - K // 2) // K)
@@ -326,7 +332,7 @@ class Published:
         if node not in self.tables:  # the common refinement of the released tables; its parents bound it
             shape = (*self.lattice.shape(node), last - first)
             return Known(np.zeros(shape, np.int64), np.full(shape, self._largest), None, None, None, None, 0)
-        inside, area, cell = self.rows(node, first, last)
+        _, area, cell = self.rows(node, first, last)
         value = self.dense(node, first, last, self.tables[node].value)
         n = self._finest_cells(node, first, last)
         if policy.scheme == "sums":
@@ -342,7 +348,7 @@ class Published:
         low = np.where(alone, np.where(value > K, value, value == K), low)
         high = np.where(alone, np.where(value >= K, value, K - 1), high)
         if policy.listed:
-            there = np.zeros((self.lattice.width(node), last - first), dtype=bool)
+            there: Array = np.zeros((self.lattice.width(node), last - first), dtype=bool)
             there[cell, area] = True
             there = there.reshape(value.shape)
             low, high = np.where(there, np.maximum(low, 1), 0), np.where(there, high, 0)
@@ -376,14 +382,16 @@ def _small(values: IntArray) -> IntArray:
     """The values in four bytes where they fit: a large release has many rows."""
     if len(values) and int(values.max()) >= 2**31:
         return values
-    return values.astype(np.int32)  # type: ignore[return-value]
+    return values.astype(np.int32)
 
 
 def named(design: Design, name: str) -> Selection:
     """The table with this name, as `Selection.name` spells it."""
     known = {selection.name: selection for selection in selections(design)}
     if name not in known:
-        raise InputError(f"{name!r} is not a table of this store.{nearest(name, known)} Names look like {listing(known, 3)}.")
+        raise InputError(
+            f"{name!r} is not a table of this store.{nearest(name, known)} Names look like {listing(known, 3)}."
+        )
     return known[name]
 
 
