@@ -71,7 +71,8 @@ class AuditReport:
     @property
     def aggregates(self) -> int:
         """How many cells of coarser tables are proven to lie in 1..K-1."""
-        return int(self.tables["disclosed"].sum()) - self.cells_disclosed
+        proven = int(self.tables["disclosed"].sum())
+        return proven - self.cells_disclosed if self.published.lattice.base in self.published.tables else proven
 
     @property
     def share(self) -> float:
@@ -192,7 +193,10 @@ def audit(
         raise InputError(f"audit() takes a finest table or a Published, not a {type(finest).__name__}.")
     attack = Attack(published).run(progress)
     found = _Findings(attack)
-    certificate = published.policy.scheme == "sums" or (published.split and not any(attack.misfits.values()))
+    misfits = published.misfits
+    if misfits is None and published.split:
+        misfits = sum(attack.misfits.values())
+    certificate = published.policy.scheme == "sums" or misfits == 0
     certified = undecided = None
     if found.small is not None:
         certified = found.small
@@ -208,7 +212,7 @@ def audit(
         cells_certified=certified,
         cells_undecided=undecided,
         certificate=certificate,
-        misfits=sum(attack.misfits.values()) if published.split else None,
+        misfits=misfits,
         ranges=found.ranges,
         worst=explain(published, *found.worst, explanations) if explanations else [],
         seconds=time.perf_counter() - start,
@@ -224,7 +228,7 @@ class _Findings:
         self._counts: dict[Node, list[int]] = {node: [0, 0, 0] for node in lattice.nodes}
         width = lattice.width(self._base)
         areas = published.codes.lists[0].size(self._base[0])
-        rows = published.tables.get(self._base)
+        rows = published.base
         self._complete = width * areas <= COMPLETE
         cells = np.arange(width * areas) if self._complete or rows is None else rows.packed
         if rows is None and not self._complete:
@@ -253,7 +257,7 @@ class _Findings:
         order = np.lexsort((packed, hi, hi - lo))[:1000]
         self.worst = packed[order], lo[order], hi[order]
         self.disclosed, self.exact = len(packed), int((lo == hi).sum())
-        self.small = self._counts[self._base][0] if published.has_truth and rows is not None else None
+        self.small = self._counts[self._base][0] if rows is not None and rows.truth is not None else None
         if rows is not None:
             self.proven = np.isin(rows.packed, packed)
             if published.split:  # a large cell's count is public
@@ -269,10 +273,10 @@ class _Findings:
         counts = self._counts[node]
         counts[1] += int(proven.sum())
         counts[2] += int((proven & (lo == hi)).sum())
-        rows = published.tables.get(node)
+        rows = published.base if node == self._base else published.tables[node]
         if rows is None or rows.truth is None:
             return
-        inside, area, cell = published.rows(node, first, last)
+        inside, area, cell = published.place(node, rows, first, last)
         small, large = rows.truth.sum_small[inside], rows.truth.sum_large[inside]
         true = small if published.split else small + large
         counts[0] += int(((large == 0) & (small > 0) & (small < K)).sum())
@@ -287,7 +291,7 @@ class _Findings:
         published = self.published
         nodes = [node for node in reversed(published.lattice.nodes) if node in published.tables]
         chosen = [selection_of(published.design, node) for node in nodes]
-        small = [self._counts[node][0] if published.has_truth else None for node in nodes]
+        small = [self._counts[node][0] if published.tables[node].truth else None for node in nodes]
         return pl.DataFrame(
             {
                 "table": [selection.name for selection in chosen],

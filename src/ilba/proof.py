@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ilba.attack import Attack, Block, Event
 from ilba.lattice import Edge, Node, Region
-from ilba.published import Published
+from ilba.published import Known, Published
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -42,6 +42,8 @@ class Proof:
     def __init__(self, attack: Attack) -> None:
         self.published = attack.published
         self.block: Block = attack.whole
+        self._recurring = {column for listed in self.published.codes.lists for column in listed.recurring()}
+        self._known: dict[int, dict[Node, Known]] = {}
         self._events: dict[tuple[int, Node, bool], list[Event]] = defaultdict(list)
         for event in self.block.events or ():
             self._events[event.kind, event.node, event.is_high].append(event)
@@ -139,9 +141,12 @@ class Proof:
         words = []
         for listed, level, number in zip(published.codes.lists, node, nodes, strict=True):
             if level:
-                label = listed.named(level, np.array([number]))[-1]
-                value = "(missing)" if label[0] is None else label[0]
-                words.append(f"{label.name} {value}")
+                row = int(listed.starts[level][number])
+                column = listed.columns[level - 1]
+                # A code that stands under several parents is only known by its whole path.
+                first = 0 if column in self._recurring else level - 1
+                path = (listed.labels.item(row, step) for step in range(first, level))
+                words.append(f"{column} {' > '.join('(missing)' if one is None else str(one) for one in path)}")
         return ", ".join(words) or "the total"
 
     def _given(self, bound: Bound) -> str:
@@ -184,7 +189,10 @@ class Proof:
 
     def _large(self, node: Node, place: int) -> int:
         """The part of a count that lies in large cells, from the finest table."""
-        known = self.published.knowledge(node[0], *self.block.rows[node[0]])[node].large
+        level = node[0]
+        if level not in self._known:
+            self._known[level] = self.published.knowledge(level, *self.block.rows[level])
+        known = self._known[level][node].large
         return 0 if known is None else int(known.reshape(-1)[place])
 
     def _follows(self, bound: Bound, value: int, event: Event, rests: list[Bound]) -> str:

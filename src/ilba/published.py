@@ -59,6 +59,13 @@ def policy_of(method: str) -> Policy:
     return POLICIES[method]
 
 
+def if_masked(policy: Policy, cells: Cells, n_grid: Array, at_k: Array, K: int) -> masking.Masked:
+    """What would be released for the small cells of aggregates if the masked finest table were the truth."""
+    if policy.scheme == "ilba":
+        return masking.ilba(at_k if cells == "observed" else n_grid, at_k, K * at_k, K)
+    return masking.Masked(K * at_k, np.zeros_like(at_k), np.zeros_like(at_k))
+
+
 class Truth(NamedTuple):
     """The true parts of the observed cells of a table (confidential; never read by the attack)."""
 
@@ -106,16 +113,26 @@ class Published:
     """Released tables as an attacker sees them."""
 
     def __init__(
-        self, codes: CodeLists, policy: Policy, cells: Cells, tables: Mapping[Node, Rows], *, has_truth: bool = False
+        self,
+        codes: CodeLists,
+        policy: Policy,
+        cells: Cells,
+        tables: Mapping[Node, Rows],
+        *,
+        base: Rows | None = None,
+        misfits: int | None = None,
     ) -> None:
         if not tables:
-            raise InputError("no table is released, so there is nothing to audit. Name at least one.")
+            raise InputError(_NOTHING)
         self.codes = codes
         self.policy = policy
         self.cells: Cells = "observed" if policy.listed else cells
         self.tables = dict(tables)
-        self.has_truth = has_truth
         self.lattice = Lattice(codes, self.tables)
+        self.base = self.tables.get(self.lattice.base, base)
+        """the finest cells that the tables tell apart: a released table, or what is known of it from the store"""
+        self.misfits = misfits
+        """how many released counts would differ if the masked finest table were the truth, where the store told"""
         self.K = codes.design.threshold
         finest = tuple(listed.depth for listed in codes.lists)
         self.split = finest in self.tables
@@ -131,10 +148,14 @@ class Published:
         """What a release of these tables of a finest table would show."""
         policy, design, K = policy_of(method), finest.design, finest.design.threshold
         chosen = selections(design) if wanted is None else list(wanted)
+        if not chosen:
+            raise InputError(_NOTHING)
         chosen = [selection_of(design, node) for node in dict.fromkeys(node_of(design, s) for s in chosen)]
         cells: Cells = "observed" if policy.listed else design.cells
         tables = {}
-        for selection, sums in finest.sums(chosen):
+        misfits = 0
+        refined = selection_of(design, Lattice(finest.codes, [node_of(design, s) for s in chosen]).base)
+        for selection, sums in finest.sums(list(dict.fromkeys([*chosen, refined]))):
             if len(sums.packed) > 1:
                 raise InputError(f"the table {selection.name!r} has more than 2^63 possible cells: audit fewer keys.")
             node = node_of(design, selection)
@@ -158,7 +179,16 @@ class Published:
                 value = K * parts.n_at_threshold
             truth = Truth(*map(_small, (n_small, parts.n_at_threshold, parts.sum_small, parts.sum_large)))
             tables[node] = Rows(sums.packed[0], _small(value + parts.sum_large), type1, type2, truth)
-        return cls(finest.codes, policy, cells, tables, has_truth=True)
+            if selection in chosen:
+                other = if_masked(policy, cells, n_grid, parts.n_at_threshold, K)
+                misfits += int((other.sum_masked != value).sum())
+                if policy.listed:
+                    misfits += int((parts.sum_large + parts.n_at_threshold == 0).sum())
+                if type1 is not None and type2 is not None:
+                    misfits += int(((other.type1 != type1) | (other.type2 != type2)).sum())
+        base = tables[node_of(design, refined)]
+        released = {node_of(design, selection): tables[node_of(design, selection)] for selection in chosen}
+        return cls(finest.codes, policy, cells, released, base=base, misfits=misfits)
 
     @classmethod
     def from_frames(
@@ -195,9 +225,9 @@ class Published:
         """The design that the code lists carry."""
         return self.codes.design
 
-    def rows(self, node: Node, first: int, last: int) -> tuple[slice, IntArray, IntArray]:
+    def place(self, node: Node, rows: Rows, first: int, last: int) -> tuple[slice, IntArray, IntArray]:
         """The rows of a table for some of its areas: which they are, their area counted from `first`, their cell."""
-        packed, width = self.tables[node].packed, self.lattice.width(node)
+        packed, width = rows.packed, self.lattice.width(node)
         ends = np.searchsorted(packed, [first * width, last * width])
         inside = slice(int(ends[0]), int(ends[1]))
         area = packed[inside] // width
@@ -205,7 +235,7 @@ class Published:
 
     def dense(self, node: Node, first: int, last: int, values: Array) -> Array:
         """Values of the rows of a table as an array over all its cells, 0 where there is no row."""
-        inside, area, cell = self.rows(node, first, last)
+        inside, area, cell = self.place(node, self.tables[node], first, last)
         cells = np.zeros((self.lattice.width(node), last - first), dtype=np.int64)
         cells[cell, area] = values[inside]
         return cells.reshape(*self.lattice.shape(node), last - first)
@@ -225,7 +255,7 @@ class Published:
         lattice, K = self.lattice, self.K
         base = lattice.base
         start, end = lattice.areas(base[0], level, first, last)
-        inside, area, cell = self.rows(base, start, end)
+        inside, area, cell = self.place(base, self.tables[base], start, end)
         value = self.tables[base].value[inside]
         parents = self.codes.lists[0].parents(base[0], level)[start:end] - first
         wide, rows = lattice.width(base), last - first
@@ -254,15 +284,20 @@ class Published:
         released = self.dense(node, first, last, rows.value) - large
         if (released < 0).any():
             raise self._contradiction(node)
-        n = n_listed if policy.listed else self.lattice.sizes(node, first, last) - n_large
+        n_grid = self.lattice.sizes(node, first, last) - n_large
+        n = n_listed if policy.listed else n_grid
         least = most = listed = None
-        misfits = 0
+        other = if_masked(policy, self.cells, n_grid, at_k, K)
+        misfits = int((other.sum_masked != released).sum())
+        if rows.type1 is not None and rows.type2 is not None:
+            flags = (self.dense(node, first, last, part) for part in (rows.type1, rows.type2))
+            misfits += sum(int((a != b).sum()) for a, b in zip(flags, other[1:], strict=True))
         if node == self.lattice.base:
             at = (released == K) & (n_large == 0)
             low, high = at.astype(np.int64), np.where(n_large > 0, 0, np.where(at, K, K - 1))
             if policy.listed:
                 low, high = n_listed, np.where(n_listed > 0, high, 0)
-                misfits = int((n_listed & (released == 0)).sum())
+                misfits += int(((n_listed > 0) & (released == 0)).sum())
             wrong = (released != 0) & ~at
         elif policy.scheme == "sums":
             low, high, wrong = at_k, K * at_k + (K - 1) * (n - at_k), released != K * at_k
@@ -270,16 +305,13 @@ class Published:
             low = np.where(released == 0, 0, np.where(released == K, 1, released))
             high = np.where(released == 0, K - 1, released)
             wrong = (released > 0) & (released < K)
-            misfits = int((released != K * at_k).sum())
         elif self.cells == "grid" or policy.listed:
             low, high = masking.preimage(released, n, at_k, K)
             if policy.flags:
                 low, high = self._flagged(node, first, last, released, n, low, high)
             wrong = low > high
-            misfits = int((masking.ilba(n, at_k, K * at_k, K).sum_masked != released).sum())
         else:
             low, high, least, most, listed, wrong = self._unknown_number(released, n, at_k)
-            misfits = int((masking.ilba(at_k, at_k, K * at_k, K).sum_masked != released).sum())
         if wrong.any():
             raise self._contradiction(node)
         if self.counted and least is None:
@@ -332,7 +364,7 @@ class Published:
         if node not in self.tables:  # the common refinement of the released tables; its parents bound it
             shape = (*self.lattice.shape(node), last - first)
             return Known(np.zeros(shape, np.int64), np.full(shape, self._largest), None, None, None, None, 0)
-        _, area, cell = self.rows(node, first, last)
+        _, area, cell = self.place(node, self.tables[node], first, last)
         value = self.dense(node, first, last, self.tables[node].value)
         n = self._finest_cells(node, first, last)
         if policy.scheme == "sums":
@@ -354,7 +386,7 @@ class Published:
             low, high = np.where(there, np.maximum(low, 1), 0), np.where(there, high, 0)
         if ((value > 0) & (value < K)).any():
             raise self._contradiction(node)
-        return Known(low, high, None, None, None, None, int(policy.scheme != "sums"))
+        return Known(low, high, None, None, None, None, 0)
 
     def _finest_cells(self, node: Node, first: int, last: int) -> Array:
         """How many finest cells lie in each cell of a table."""
@@ -374,6 +406,7 @@ class Published:
         )
 
 
+_NOTHING = "no table is released, so there is nothing to audit. Name at least one."
 _WIDEST = 50_000_000
 _COUNTS = (MASKED, "type1", "type2")
 

@@ -92,7 +92,8 @@ def witnessed(published: Published) -> npt.NDArray[np.bool_]:
         down, up, down_fewer, up_fewer = present[d]
         to_zero = ~at_k & (down_fewer <= -count) & (-count <= up_fewer)
         to_threshold = at_k & (down <= K - count) & (K - count <= up)
-        return np.logical_or(to_zero, to_threshold)
+        either: npt.NDArray[np.bool_] = to_zero | to_threshold
+        return either
 
     good = alone(-1)
     digits = packing.digits([packed])
