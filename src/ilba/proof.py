@@ -23,6 +23,7 @@ _LARGEST = 4_000_000
 """cells of all tables together up to which a part of a release is attacked again for an explanation"""
 _LARGER = 400_000
 """the same where a shorter proof of less is at hand"""
+_EXACT = " is above K, so it is exact."
 _LONG = 40
 """sentences beyond which a shorter proof of less is better"""
 
@@ -84,6 +85,11 @@ class Proof:
         say(Bound(0, node, True, place), never)
         low, high = (self._last(Bound(0, node, end, place), never)[1] for end in (False, True))
         total = f"is exactly {low}" if low == high else f"lies in {low}..{high}"
+        exact = [text for text in published if text.endswith(_EXACT)]
+        if len(exact) > 1:  # they are all alike, and only say that these cells add nothing to the sums of small ones
+            K = self.published.K
+            published = dict.fromkeys(text for text in published if text not in exact)
+            published[f"{len(exact)} other cells are published above K={K}, so they are exact and not small."] = None
         return [*published, *lines, f"So {self.name(node, place)} {total}."]
 
     def _rests_on(self, bound: Bound, event: Event) -> Iterator[Bound]:
@@ -170,7 +176,7 @@ class Proof:
             return f"{name}: {value} published means {low}..{high}."
         if node == published.lattice.base:
             if value > K:
-                return f"{name}: {value} published is above K={K}, so it is exact."
+                return f"{name}: {value} published{_EXACT}"
             return f"{name}: {value} published means {low}..{high}."
         large = self._large(node, place)
         flags = ""
