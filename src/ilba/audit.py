@@ -201,7 +201,7 @@ def audit(
     if found.small is not None:
         certified = found.small
         if not certificate:
-            certified = int((witnessed(published) & ~found.proven).sum()) if published.split else 0
+            certified = _certified(published, found.proven) if published.split else 0
         undecided = found.small - found.disclosed - certified
     return AuditReport(
         published=published,
@@ -217,6 +217,13 @@ def audit(
         worst=explain(published, *found.worst, explanations) if explanations else [],
         seconds=time.perf_counter() - start,
     )
+
+
+def _certified(published: Published, proven: npt.NDArray[np.bool_]) -> int:
+    safe = witnessed(published, proven)
+    if (safe & proven).any():  # a witness and a proof cannot both be right: each checks the other
+        raise AssertionError("a cell was proven small and has a witness. This is a mistake in ilba: please report it.")
+    return int(safe.sum())
 
 
 class _Findings:
