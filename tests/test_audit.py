@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import FinestTable, InputError, Published, Secret, masking
+from ilba import FinestTable, InputError, Exposure, Secret, masking
 from ilba.attack import Attack
 from ilba.codes import CodeLists
 from ilba.cube import selections
-from ilba.published import POLICIES, wanted_tables
+from ilba.exposure import POLICIES, wanted_tables
 from ilba.witness import _World, witnessed
 from test_finest import stores
 
@@ -64,7 +64,7 @@ def views(shape: str, K: int, reading: str):
     return f[first], masked[first], low, high
 
 
-def release(shape: str, K: int, reading: str, f, masked) -> Published:
+def release(shape: str, K: int, reading: str, f, masked) -> Exposure:
     """All the views side by side: one top area for each."""
     labels = SHAPES[shape][2]
     number = np.repeat(np.arange(len(f)), f.shape[1])
@@ -73,13 +73,13 @@ def release(shape: str, K: int, reading: str, f, masked) -> Published:
     if shape == "chain":
         frame = frame.with_columns(part=first, cell=second)
         finest = FinestTable.from_counts(frame, ["view", "part", "cell"], [], K, cells=reading)
-        return Published.of(finest, "ilba", selections(finest.design, levels=[1, 2, 3]))
+        return Exposure.of(finest, "ilba", selections(finest.design, levels=[1, 2, 3]))
     frame = frame.with_columns(t=first, x=second)
     finest = FinestTable.from_counts(frame, ["view", "t"], ["x"], K, cells=reading)
-    return Published.of(finest, "ilba", selections(finest.design, levels=[1, 2]))
+    return Exposure.of(finest, "ilba", selections(finest.design, levels=[1, 2]))
 
 
-def proven(published: Published):
+def proven(published: Exposure):
     """The bounds of the finest cells, area by area."""
     base, found = published.lattice.base, []
     for block in Attack(published).run().blocks():
@@ -121,7 +121,7 @@ def test_on_all_toys_the_attack_proves_only_what_holds_in_every_world(shape, K, 
 # Larger: an exact solver, random populations, parts of the lattice
 
 
-def exact_ranges(published: Published):
+def exact_ranges(published: Exposure):
     """The least and the largest count of each finest cell over all truths that fit, by integer programming."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -173,7 +173,7 @@ def test_an_exact_solver_confirms_every_proof_and_every_witness(seed):
     frame = pl.DataFrame(cells, schema=["a", "b", "x", "y"], orient="row")
     frame = frame.with_columns(N=pl.Series(rng.poisson(K / 3, len(cells))))
     finest = FinestTable.from_counts(frame, ["a", "b"], ["x", "y"], K, cells="grid", secret=Secret(bytes([seed]) * 32))
-    published = Published.of(finest)
+    published = Exposure.of(finest)
     attack = Attack(published).run()
     base = published.lattice.base
     low, high = (side[base] for side in _sides(attack.whole))
@@ -190,7 +190,7 @@ def test_an_exact_solver_confirms_every_proof_and_every_witness(seed):
     assert not (safe & theirs).any()
 
 
-def bounds(published: Published, **options):
+def bounds(published: Exposure, **options):
     """All bounds of an attack, put together from its parts."""
     found = {}
     for block in Attack(published, **options).run().blocks():
@@ -207,7 +207,7 @@ def releases(draw):
     finest, _ = draw(stores())
     everything = selections(finest.design)
     chosen = draw(st.one_of(st.just(everything), st.lists(st.sampled_from(everything), min_size=1, unique=True)))
-    return Published.of(finest, draw(st.sampled_from(list(POLICIES))), chosen)
+    return Exposure.of(finest, draw(st.sampled_from(list(POLICIES))), chosen)
 
 
 @settings(max_examples=150, deadline=None)
@@ -362,7 +362,7 @@ def test_ilba_is_certified_where_the_masked_table_is_a_possible_truth():
 @pytest.mark.parametrize("method", ["ilba", "r-file"])
 def test_every_world_that_witnesses_walk_through_leads_to_the_same_release(secret, cells, method):
     finest = ilba.build(population(700), HKEY, KEY, secret=secret, cells=cells)
-    published = Published.of(finest, method)
+    published = Exposure.of(finest, method)
     frame, K = finest.frame, finest.design.threshold
     small = (frame["N"] <= K).to_numpy()
     count = frame["N"].to_numpy().copy()
@@ -373,7 +373,7 @@ def test_every_world_that_witnesses_walk_through_leads_to_the_same_release(secre
     count[small] = world.count
     # A cell that became empty keeps its labels in the code lists, through its row with N = 0.
     other = FinestTable.from_counts(frame.with_columns(N=pl.Series(count)), HKEY, KEY, K, cells=cells)
-    again = Published.of(other, method)
+    again = Exposure.of(other, method)
     for node, rows in published.tables.items():
         areas = published.codes.lists[0].size(node[0])
         assert (
@@ -395,7 +395,7 @@ def test_public_tables_alone_prove_the_same(secret, cells):
     finest = ilba.build(population(600), HKEY, KEY, secret=secret, cells=cells)
     names = [table.name for table in selections(finest.design, levels=[1, 3])]
     codes = CodeLists.from_json(finest.design, finest.codes.to_json())
-    public = ilba.audit(Published.from_frames(codes, public_release(finest, names)))
+    public = ilba.audit(Exposure.from_frames(codes, public_release(finest, names)))
     store = ilba.audit(finest, tables=names)
     assert public.ranges.equals(store.ranges)
     assert public.cells_disclosed == store.cells_disclosed > 0
@@ -411,13 +411,13 @@ def test_tables_of_another_release_are_refused(secret):
     frames = public_release(finest, ["block.sex.age.job", "town.sex"])
     changed = frames["town.sex"].with_columns(pl.col("N_masked") + 1)
     with pytest.raises(InputError, match=r"'town\.sex' holds numbers that method='ilba' with K=5"):
-        ilba.audit(Published.from_frames(finest.codes, {**frames, "town.sex": changed}))
+        ilba.audit(Exposure.from_frames(finest.codes, {**frames, "town.sex": changed}))
     with pytest.raises(InputError, match="labels in region, town that no code list holds"):
-        Published.from_frames(finest.codes, {"town": pl.DataFrame({"region": "09", "town": "0901", "N_masked": 7})})
+        Exposure.from_frames(finest.codes, {"town": pl.DataFrame({"region": "09", "town": "0901", "N_masked": 7})})
     with pytest.raises(InputError, match="two rows for the same cell"):
-        Published.from_frames(finest.codes, {"all": pl.DataFrame({"N_masked": [7, 8]})})
+        Exposure.from_frames(finest.codes, {"all": pl.DataFrame({"N_masked": [7, 8]})})
     with pytest.raises(InputError, match="no column N_masked"):
-        Published.from_frames(finest.codes, {"all": pl.DataFrame({"N": [7]})})
+        Exposure.from_frames(finest.codes, {"all": pl.DataFrame({"N": [7]})})
 
 
 def test_wrong_use_is_answered_with_what_to_type(finest):

@@ -25,7 +25,7 @@ ORDER = [
     "cube",
     "finest",
     "lattice",
-    "published",
+    "exposure",
     "attack",
     "witness",
     "proof",

@@ -19,7 +19,7 @@ from ilba.errors import (
     WriteError,
 )
 from ilba.finest import FinestTable, build, open_store, read_rds
-from ilba.published import Published
+from ilba.exposure import Exposure
 from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
 from ilba.secret import Secret
 from ilba.table import Table
@@ -35,7 +35,7 @@ __all__ = [
     "InputError",
     "MissingExtra",
     "Notice",
-    "Published",
+    "Exposure",
     "Secret",
     "SecretError",
     "StoreError",

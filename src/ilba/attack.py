@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ilba.errors import InputError
 from ilba.lattice import Array, Edge, Lattice, Node, Region, Step, collapse, spread
-from ilba.published import Listed, Published
+from ilba.exposure import Listed, Exposure
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Progress: TypeAlias = Callable[[int, int], object]
@@ -240,7 +240,7 @@ class Attack:
     """The attack on a release, or on the part of it that lies below one area."""
 
     def __init__(
-        self, published: Published, within: Region | None = None, *, budget: int = _BUDGET, record: bool = False
+        self, published: Exposure, within: Region | None = None, *, budget: int = _BUDGET, record: bool = False
     ) -> None:
         self.published = published
         self.lattice = lattice = published.lattice

@@ -27,7 +27,7 @@ from ilba.files import replacing
 from ilba.finest import FinestTable
 from ilba.lattice import Node, selection_of
 from ilba.proof import Explanation, explain
-from ilba.published import POLICIES, Published, Tables, wanted_tables
+from ilba.exposure import POLICIES, Exposure, Tables, wanted_tables
 from ilba.witness import witnessed
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ COMPLETE = 2**21
 class AuditReport:
     """What an attacker can prove from a release. Confidential: it says which cells are small."""
 
-    published: Published
+    published: Exposure
     tables: pl.DataFrame
     """for each released table: its name, its level, how many of its cells are truly in 1..K-1 (null without the
     store), how many are proven to be, and how many of those exactly"""
@@ -152,7 +152,7 @@ class AuditReport:
 
 @suggesting
 def audit(
-    finest: FinestTable | Published,
+    finest: FinestTable | Exposure,
     method: str = "ilba",
     tables: Tables = "all",
     levels: Iterable[Level] | None = None,
@@ -164,7 +164,7 @@ def audit(
     """What everybody could prove from these tables, if they were released together.
 
     finest
-        A finest table; or a `Published`, made from public tables alone.
+        A finest table; or a `Exposure`, made from public tables alone.
     method
         "ilba" as this package publishes it; "controlled" or "sca-sums", sums of the masked finest table; or, to see
         the difference, "r-file" (the R package's files: observed rows, with flags), "r-rows" (the same without
@@ -185,12 +185,12 @@ def audit(
     (2, 2, 0)
     """
     start = time.perf_counter()
-    if isinstance(finest, Published):
+    if isinstance(finest, Exposure):
         published = finest
     elif isinstance(finest, FinestTable):
-        published = Published.of(finest, method, wanted_tables(finest.design, tables, levels, keys, max_keys))
+        published = Exposure.of(finest, method, wanted_tables(finest.design, tables, levels, keys, max_keys))
     else:
-        raise InputError(f"audit() takes a finest table or a Published, not a {type(finest).__name__}.")
+        raise InputError(f"audit() takes a finest table or a Exposure, not a {type(finest).__name__}.")
     attack = Attack(published).run(progress)
     found = _Findings(attack)
     misfits = published.misfits
@@ -219,7 +219,7 @@ def audit(
     )
 
 
-def _certified(published: Published, proven: npt.NDArray[np.bool_]) -> int:
+def _certified(published: Exposure, proven: npt.NDArray[np.bool_]) -> int:
     safe = witnessed(published, proven)
     if (safe & proven).any():  # a witness and a proof cannot both be right: each checks the other
         raise AssertionError("a cell was proven small and has a witness. This is a mistake in ilba: please report it.")
@@ -314,7 +314,7 @@ def _sides(block: Any) -> tuple[dict[Node, Any], dict[Node, Any]]:
     return block.kinds[0].low, block.kinds[0].high
 
 
-def _title(published: Published) -> str:
+def _title(published: Exposure) -> str:
     design = published.design
     reading = "" if published.policy.scheme == "sums" else f", cells={published.cells!r}"
     return (

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from ilba.attack import Attack, Block, Event
 from ilba.lattice import Edge, Node, Region
-from ilba.published import Known, Published
+from ilba.exposure import Known, Exposure
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -246,7 +246,7 @@ class Explanation(NamedTuple):
     why: list[str]
 
 
-def explain(published: Published, packed: IntArray, low: IntArray, high: IntArray, most: int = 10) -> list[Explanation]:
+def explain(published: Exposure, packed: IntArray, low: IntArray, high: IntArray, most: int = 10) -> list[Explanation]:
     """Explanations for the first disclosed cells of the finest table, with the range that the whole attack proves.
 
     The part of the release that is attacked again grows from the cell's own area upwards, because a proof in one area

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ilba import masking
 from ilba.lattice import selection_of
-from ilba.published import Published, Rows, Truth
+from ilba.exposure import Exposure, Rows, Truth
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
     high_fewer: IntArray
 
 
-def limits(published: Published, rows: Rows, truth: Truth) -> Limits:
+def limits(published: Exposure, rows: Rows, truth: Truth) -> Limits:
     """The limits of each row of a table."""
     K, policy = published.K, published.policy
     n, at_k, f, large = (part.astype(np.int64) for part in truth)
@@ -58,7 +58,7 @@ def limits(published: Published, rows: Rows, truth: Truth) -> Limits:
 class _World:
     """A truth that fits everything released: the counts of the occupied small cells, and the sums of all aggregates."""
 
-    def __init__(self, published: Published, packed: IntArray, count: IntArray, at_k: BoolArray) -> None:
+    def __init__(self, published: Exposure, packed: IntArray, count: IntArray, at_k: BoolArray) -> None:
         lattice, codes = published.lattice, published.codes
         packing = codes.packing(selection_of(codes.design, lattice.base))
         self.K, self.count, self.at_k = published.K, count.copy(), at_k
@@ -163,7 +163,7 @@ class _World:
                 self.sums[shown[:, cell]] += change
 
 
-def witnessed(published: Published, proven: BoolArray | None = None, looks: int = _LOOKS) -> BoolArray:
+def witnessed(published: Exposure, proven: BoolArray | None = None, looks: int = _LOOKS) -> BoolArray:
     """For each row of the finest table whether a witness was found; only for rows with a true count in 1..K-1.
 
     `proven` are rows that are proven small, for which there is none.
@@ -191,7 +191,7 @@ def witnessed(published: Published, proven: BoolArray | None = None, looks: int 
     return found
 
 
-def _fibres(published: Published, digits: list[IntArray], axis: int) -> IntArray:
+def _fibres(published: Exposure, digits: list[IntArray], axis: int) -> IntArray:
     """A number for the cells that differ in one variable only, inside the same next coarser released area."""
     lattice, lists = published.lattice, published.codes.lists
     coarser = [node[axis] for node in lattice.nodes if node[axis] < lattice.base[axis]]

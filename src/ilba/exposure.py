@@ -1,6 +1,6 @@
 """What is published, and what each published number says to somebody who knows the method.
 
-`Published` is the attacker's view: the released tables, the code lists, K, the reading of S and the policy. It is made
+`Exposure` is the attacker's view: the released tables, the code lists, K, the reading of S and the policy. It is made
 from a finest table, or from public tables alone. What it remembers of the truth, when it has seen it, is only used to
 count how many small cells there are and to look for witnesses; the attack never reads it.
 """
@@ -109,7 +109,7 @@ class Known(NamedTuple):
     """how many cells would look otherwise if the masked finest table were the truth"""
 
 
-class Published:
+class Exposure:
     """Released tables as an attacker sees them."""
 
     def __init__(
@@ -144,7 +144,7 @@ class Published:
             )
 
     @classmethod
-    def of(cls, finest: FinestTable, method: str = "ilba", wanted: Sequence[Selection] | None = None) -> Published:
+    def of(cls, finest: FinestTable, method: str = "ilba", wanted: Sequence[Selection] | None = None) -> Exposure:
         """What a release of these tables of a finest table would show."""
         policy, design, K = policy_of(method), finest.design, finest.design.threshold
         chosen = selections(design) if wanted is None else list(wanted)
@@ -193,7 +193,7 @@ class Published:
     @classmethod
     def from_frames(
         cls, codes: CodeLists, frames: Mapping[str | Selection, pl.DataFrame], method: str = "ilba"
-    ) -> Published:
+    ) -> Exposure:
         """A release from its public tables: frames of labels and N_masked by the name of the table.
 
         A row that is not there counts as 0. The code lists carry the design with K and the reading of S.
