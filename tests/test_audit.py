@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import FinestTable, InputError, Exposure, Secret, masking
+from ilba import Exposure, FinestTable, InputError, Secret, masking
 from ilba.attack import Attack
 from ilba.codes import CodeLists
-from ilba.cube import selections
-from ilba.exposure import POLICIES, wanted_tables
+from ilba.cube import selections, wanted_tables
+from ilba.exposure import POLICIES
 from ilba.witness import _World, witnessed
 from test_finest import stores
 
@@ -423,9 +423,9 @@ def test_tables_of_another_release_are_refused(secret):
 def test_wrong_use_is_answered_with_what_to_type(finest):
     with pytest.raises(InputError, match="Did you mean 'controlled'"):
         ilba.audit(finest, "controled")
-    with pytest.raises(InputError, match=r"Did you mean 'town\.sex'"):
+    with pytest.raises(InputError, match="Did you mean 'sex'"):
         ilba.audit(finest, tables=["town.sez"])
-    with pytest.raises(InputError, match="do not go with a list"):
+    with pytest.raises(InputError, match="leave out levels"):
         ilba.audit(finest, tables=["town.sex"], levels=[1])
     with pytest.raises(InputError, match="Name at least one"):
         ilba.audit(finest, tables=[])

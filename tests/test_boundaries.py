@@ -18,6 +18,7 @@ ORDER = [
     "design",
     "secret",
     "codes",
+    "labels",
     "masking",
     "microdata",
     "rollup",
@@ -30,11 +31,18 @@ ORDER = [
     "witness",
     "proof",
     "audit",
+    "release",
+    "published",
+    "export",
+    "charts",
+    "report",
     "rnames",
     "datasets",
     "demo",
     "cli",
 ]
+# Methods of a class that hand over to a later module; nothing there is imported before they are called.
+DOORS = {"finest": {"release"}, "table": {"charts"}}
 SOURCE = ROOT / "src" / "ilba"
 
 
@@ -55,7 +63,7 @@ def test_a_module_imports_only_from_those_before_it(name):
     assert files
     for file in files:
         ours = {module.split(".")[1] for module in imports(file) if module.startswith("ilba.")}
-        assert {module for module in ours if module in ORDER} <= allowed, file
+        assert {module for module in ours if module in ORDER} <= allowed | DOORS.get(name, set()), file
 
 
 def test_every_module_has_its_place_in_the_order():

@@ -278,6 +278,7 @@ def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(fold
         "full_tb.secret",
         "agg_tb.csv",
         "info_loss.csv",
+        "release",
     }
     again = run("demo", "--out", "tour", "--records", "20000", cwd=folder)
     untimed = [re.sub(r"[\d.]+ s$", "", text, flags=re.M) for text in (first.stdout, again.stdout)]
@@ -294,3 +295,25 @@ def test_the_demo_on_a_terminal_shows_a_bar_with_its_stages(folder):
     seen = on_a_terminal("demo", "--out", "tour2", "--records", "20000", cwd=folder)
     assert "generating" in seen
     assert "--key-value 2,4,21" in seen
+
+
+def test_a_release_is_published_from_the_command_line(folder):
+    (folder / "codes.csv").write_text("variable,code,label_en,label_ko\nsex,f,Female,여자\nsex,m,Male,남자\n")
+    shape = {"type": "FeatureCollection", "features": []}
+    (folder / "towns.geojson").write_text(json.dumps(shape))
+    words = ["release", "full_tb.parquet", "--out", "pub", "--labels", "codes.csv", "--geometry", "town=towns.geojson"]
+    done = run(*words, "--max-keys", "1", "--levels", "town", "--title", "Towns", cwd=folder)
+    assert "pub: 4 tables, public" in done.stdout
+    release = ilba.Release(folder / "pub")
+    release.verify()
+    assert release.manifest["title"] == "Towns"
+    assert release.geometry("town") == shape
+    answer = json.loads(run(*words, "--tables", "town.sex,all", "--json", cwd=folder).stdout)
+    assert answer == {"release": "pub", "tables": ["town.sex", "all"]}
+    assert "Did you mean 'sex'" in run(*words, "--tables", "town.sxe", cwd=folder, code=2).stderr
+    assert list(ilba.Release(folder / "pub").tables) == ["town.sex", "all"]
+
+
+def test_a_cube_is_written_from_the_command_line(folder, finest):
+    assert "cube: 8 tables" in run("cube", "full_tb.parquet", "--levels", "town", cwd=folder).stdout
+    assert pl.read_parquet(folder / "cube" / "town.sex.parquet").equals(finest.table("town", "sex").frame)

@@ -261,3 +261,15 @@ def test_the_command_line_page_shows_every_option_of_every_command(site):
     for name, command in leaves.items():
         text = html.unescape(re.sub(r"<[^>]+>", "", sections[name]))
         assert [o for p in command.params for o in p.opts if o.startswith("-") and o not in text] == [], name
+
+
+def test_the_figures_on_the_page_of_speed_are_those_that_were_recorded():
+    import json
+    import sys
+
+    sys.path.insert(0, str(ROOT / "bench"))
+    from suite import as_table
+
+    newest = max((ROOT / "bench" / "results").glob("*.json"))
+    page = (ROOT / "docs" / "understand" / "speed.md").read_text(encoding="utf-8")
+    assert as_table(json.loads(newest.read_text(encoding="utf-8"))) in page

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import ilba
 from conftest import HKEY, KEY, population
 from ilba import FinestTable, Secret, masking
-from ilba.finest import cell_draws
+from ilba.finest import CellDraws
 from ilba.secret import draws
 
 ZERO = Secret(bytes(32))
@@ -197,12 +197,13 @@ def test_a_missing_value_can_be_a_category(secret):
 
 
 def test_draws_of_packed_cells_are_the_draws_of_their_labels(finest, secret):
-    frame = finest.frame
+    small = np.flatnonzero(finest._count < 5)
+    frame = finest.frame[small]
     labels = {}
     for column in HKEY + KEY:
         known = frame[column].unique().to_list()
         labels[column] = (known, np.array([known.index(value) for value in frame[column]]))
-    packed = cell_draws(secret, finest.codes, finest._words, frame["N"].to_numpy())
+    packed = CellDraws(secret, finest.codes)([word[small] for word in finest._words], frame["N"].to_numpy())
     assert packed.tolist() == draws(secret, labels, frame["N"]).tolist()
 
 

@@ -380,3 +380,54 @@ def test_a_notice_points_at_the_callers_line(people):
     with pytest.warns(ilba.Notice) as caught:
         ilba.build(people.with_columns(n=pl.int_range(pl.len())), HKEY)
     assert caught[0].filename == __file__
+
+
+LABELS = pl.DataFrame(
+    {
+        "variable": ["region", "region", "town", "town", "town", "sex", "sex", "sex", "age", "age"],
+        "code": ["01", "03", "0101", "0109", "0301", "f", "m", "x", "1", "99"],
+        "label_en": ["North", "Far", "A", "B", "C", "Female", "Male", "Other", "young", "unknown"],
+        "parent": [None, None, "01", "01", "03", None, None, None, None, None],
+    }
+)
+
+
+def test_a_code_list_adds_codes_to_the_grid_and_changes_no_mask(people, secret, tmp_path):
+    hkey, key = ["region", "town"], ["sex", "age"]
+    plain = ilba.build(people, hkey, key, secret=secret, cells="grid")
+    listed = ilba.build(
+        people, hkey, key, secret=secret, cells="grid", labels=LABELS, output_path=tmp_path / "s.parquet"
+    )
+    assert listed.frame.equals(plain.frame)
+    lists = [one.labels for one in listed.codes.lists]
+    assert {("01", "0109"), ("03", "0301")} <= set(lists[0].rows())
+    assert lists[1].to_series().to_list() == ["f", "m", "x"]
+    assert lists[2].to_series().to_list() == [*range(1, 13), 99]
+    assert listed.cell(2, "sex", ["03", "0301"], "x") == 0
+    size = len(lists[0]) * 3 * 13
+    assert listed.codes.finest.grid == size
+    opened = ilba.open_store(tmp_path / "s.parquet")
+    assert opened.labels.equals(listed.labels)
+    assert opened.table(1, "sex").detail.equals(listed.table(1, "sex").detail)
+
+
+def test_a_code_list_survives_rows_that_are_left_out(secret):
+    frame = pl.DataFrame({"region": ["01", "02", "05"], "sex": ["f", None, "m"]})
+    with pytest.warns(ilba.Notice, match="1 of 3 rows"):
+        finest = ilba.build(frame, ["region"], secret=secret, labels=LABELS)
+    assert finest.codes.lists[0].labels.to_series().to_list() == ["01", "03", "05"]
+    assert finest.codes.lists[1].labels.to_series().to_list() == ["f", "m", "x"]
+    assert sorted(finest.frame["N"].to_list()) == [1, 1]
+
+
+def test_a_code_list_that_does_not_fit_the_data_is_refused(people):
+    wrong = pl.DataFrame({"variable": ["age"], "code": ["old"]})
+    with pytest.raises(ilba.InputError, match="not whole numbers for age"):
+        ilba.build(people, HKEY, KEY, labels=wrong)
+
+
+def test_a_release_carries_the_labels_of_its_store(people, secret, tmp_path):
+    finest = ilba.build(people, ["region"], ["sex"], secret=secret, labels=LABELS)
+    store = finest.save(tmp_path / "s.parquet")
+    release = ilba.open_store(store).release(tmp_path / "out")
+    assert "Female" in release.codes["label_en"].to_list()

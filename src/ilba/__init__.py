@@ -5,7 +5,8 @@
 (8, 0, 0)
 """
 
-from ilba import datasets
+from typing import TYPE_CHECKING, Any
+
 from ilba.audit import AuditReport, audit
 from ilba.design import Design, Hierarchy
 from ilba.errors import (
@@ -18,24 +19,29 @@ from ilba.errors import (
     UnknownArgument,
     WriteError,
 )
-from ilba.finest import FinestTable, build, open_store, read_rds
 from ilba.exposure import Exposure
+from ilba.finest import FinestTable, build, open_store, read_rds
+from ilba.release import Release
 from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
 from ilba.secret import Secret
 from ilba.table import Table
+
+if TYPE_CHECKING:
+    from ilba import datasets
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AuditReport",
     "Design",
+    "Exposure",
     "FinestTable",
     "Hierarchy",
     "IlbaError",
     "InputError",
     "MissingExtra",
     "Notice",
-    "Exposure",
+    "Release",
     "Secret",
     "SecretError",
     "StoreError",
@@ -53,3 +59,12 @@ __all__ = [
     "save_agg_tb",
     "save_full_tb",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the synthetic census when it is first asked for: not every import needs it."""
+    if name == "datasets":
+        import importlib
+
+        return importlib.import_module("ilba.datasets")
+    raise AttributeError(f"module 'ilba' has no attribute {name!r}")

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.errors import InputError
+from ilba.exposure import Exposure, Listed
 from ilba.lattice import Array, Edge, Lattice, Node, Region, Step, collapse, spread
-from ilba.exposure import Listed, Exposure
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Progress: TypeAlias = Callable[[int, int], object]

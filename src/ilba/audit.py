@@ -21,13 +21,14 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.attack import Attack, Progress
+from ilba.cube import Tables, wanted_tables
 from ilba.design import Level, Names
 from ilba.errors import InputError, some, suggesting
+from ilba.exposure import POLICIES, Exposure
 from ilba.files import replacing
 from ilba.finest import FinestTable
 from ilba.lattice import Node, selection_of
 from ilba.proof import Explanation, explain
-from ilba.exposure import POLICIES, Exposure, Tables, wanted_tables
 from ilba.witness import witnessed
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -153,7 +154,7 @@ class AuditReport:
 @suggesting
 def audit(
     finest: FinestTable | Exposure,
-    method: str = "ilba",
+    method: str | None = None,
     tables: Tables = "all",
     levels: Iterable[Level] | None = None,
     keys: Names | None = None,
@@ -164,11 +165,12 @@ def audit(
     """What everybody could prove from these tables, if they were released together.
 
     finest
-        A finest table; or a `Exposure`, made from public tables alone.
+        A finest table; or an `Exposure`, made from public tables alone.
     method
-        "ilba" as this package publishes it; "controlled" or "sca-sums", sums of the masked finest table; or, to see
-        the difference, "r-file" (the R package's files: observed rows, with flags), "r-rows" (the same without
-        flags) and "sca-aggregates" (SCA drawn anew for each aggregate).
+        How the tables are made; left out, as this finest table makes them. "ilba" is iLBA as this package publishes
+        it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are "r-file"
+        (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and "sca-aggregates"
+        (SCA drawn anew for each aggregate).
     tables
         "all", or names of tables such as "LA2.age" (`Selection.name`), or selections.
     levels, keys, max_keys
@@ -188,9 +190,11 @@ def audit(
     if isinstance(finest, Exposure):
         published = finest
     elif isinstance(finest, FinestTable):
-        published = Exposure.of(finest, method, wanted_tables(finest.design, tables, levels, keys, max_keys))
+        published = Exposure.of(
+            finest, method or finest.method, wanted_tables(finest.design, tables, levels, keys, max_keys)
+        )
     else:
-        raise InputError(f"audit() takes a finest table or a Exposure, not a {type(finest).__name__}.")
+        raise InputError(f"audit() takes a finest table or an Exposure, not a {type(finest).__name__}.")
     attack = Attack(published).run(progress)
     found = _Findings(attack)
     misfits = published.misfits

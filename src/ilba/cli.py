@@ -291,6 +291,9 @@ def demo_command(out: str, records: int) -> None:
     metavar="COL=int,..",
     help="CSV columns to read as whole numbers; all others are text.",
 )
+@click.option(
+    "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
+)
 @_json_option
 def build_command(
     data: str,
@@ -305,6 +308,7 @@ def build_command(
     missing: Any,
     missing_values: list[str],
     schema: list[str],
+    labels: str | None,
     as_json: bool,
 ) -> None:
     """Count microdata into the finest table, mask it and save it as a store."""
@@ -322,6 +326,7 @@ def build_command(
             missing=missing,
             missing_values=missing_values,
             schema=types or None,
+            labels=labels,
             output_path=out,
             stage=stage,
         )
@@ -460,6 +465,73 @@ def cube_command(
         _json({"cube": out, "tables": [selection.name for selection in cube.selections]})
     else:
         click.echo(f"{out}: {some(len(cube), 'table')} (confidential: holds flags)")
+
+
+@_example("ilba release full_tb.parquet --out release --max-keys 3 --title 'Census 2010' --labels codes.csv")
+@commands.command("release")
+@click.argument("store")
+@click.option(
+    "--out", default="release", show_default=True, help="The folder to publish; an older release there is replaced."
+)
+@click.option("--tables", type=_list, metavar="A,B,..", help="Names such as LA3.gender.age [all].")
+@click.option(
+    "--levels", multiple=True, metavar="N|NAME", help="Only this level; give it once for each [all, 0 included]."
+)
+@click.option("--keys", type=_list, metavar="A,B,..", help="Only subsets of these keys [all].")
+@click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table.")
+@click.option(
+    "--rows",
+    type=click.Choice(["nonzero", "grid"]),
+    default="nonzero",
+    show_default=True,
+    help="Rows that are 0: none, or all.",
+)
+@click.option("--title", default="Frequency tables", show_default=True, help="The title of the release.")
+@click.option("--description", default="", help="What it holds, in a sentence.")
+@click.option("--source", default="", help="Where the data comes from.")
+@click.option(
+    "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
+)
+@click.option("--geometry", multiple=True, metavar="COL=FILE", help="GeoJSON of an area column; give it once for each.")
+@_json_option
+def release_command(
+    store: str,
+    out: str,
+    tables: list[str] | None,
+    levels: tuple[str, ...],
+    keys: list[str] | None,
+    max_keys: int | None,
+    rows: Any,
+    title: str,
+    description: str,
+    source: str,
+    labels: str | None,
+    geometry: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Publish tables: a folder of labels and masked counts, code lists and a manifest. Nothing else gets in."""
+    with _Progress(as_json) as stage:
+        stage("opening")
+        finest = _opened(store)
+        stage("tables")
+        release = finest.release(
+            out,
+            tables=tables or "all",
+            levels=[_level(level) for level in levels] or None,
+            keys=keys,
+            max_keys=max_keys,
+            rows=rows,
+            title=title,
+            description=description,
+            source=source,
+            labels=labels,
+            geometry=dict(pair.partition("=")[::2] for pair in geometry),
+            progress=stage.share,
+        )
+    if as_json:
+        _json({"release": out, "tables": list(release.tables)})
+    else:
+        click.echo(f"{out}: {some(len(release.tables), 'table')}, public")
 
 
 @_example("ilba convert full_tb.rds full_tb.parquet")

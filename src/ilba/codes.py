@@ -99,7 +99,7 @@ class Listed:
 
     def named(self, level: int, nodes: IntArray) -> list[pl.Series]:
         """The label columns down to `level` for the given nodes."""
-        rows = self.starts[level][nodes]
+        rows = pl.Series(self.starts[level].astype(np.uint32)[nodes])  # the type that polars gathers by
         return [column.gather(rows) for column in self.labels.get_columns()[:level]]
 
     def node(self, path: Sequence[object]) -> int | None:
@@ -247,6 +247,7 @@ class CodeLists:
     def __init__(self, design: Design, lists: Sequence[Listed]) -> None:
         self.design = design
         self.lists = tuple(lists)
+        self._packings: dict[Selection, Packing] = {}
         levels = {hierarchy.name: len(hierarchy.columns) for hierarchy in design.hierarchies}
         self.finest = self.packing(design.select(levels, design.keys))
 
@@ -262,6 +263,11 @@ class CodeLists:
 
     def packing(self, selection: Selection) -> Packing:
         """How the cells of a table are packed, in the order of its columns."""
+        if selection not in self._packings:
+            self._packings[selection] = self._packing(selection)
+        return self._packings[selection]
+
+    def _packing(self, selection: Selection) -> Packing:
         areas = [(place, level) for place, level in enumerate(selection.levels) if level]
         first_key = len(self.design.hierarchies)
         keys = [(first_key + self.design.keys.index(key), 1) for key in selection.keys]

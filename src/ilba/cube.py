@@ -14,14 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 from ilba.codes import CodeLists
 from ilba.design import Design, Level, Names, Selection, names_of
-from ilba.errors import InputError, listing
+from ilba.errors import InputError, listing, nearest
 from ilba.files import replacing
 from ilba.rollup import Finest, Sums, roll_up
 from ilba.table import Table
 
+Tables: TypeAlias = str | Selection | Iterable[str | Selection]
 Node: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
 _ABOUT = "cube.json"
 
@@ -49,6 +51,57 @@ def selections(
     most = len(chosen) if max_keys is None else min(max_keys, len(chosen))
     subsets = [subset for size in range(most + 1) for subset in itertools.combinations(chosen, size)]
     return [_selection(design, (combination, subset)) for combination in combinations for subset in subsets]
+
+
+def wanted_tables(
+    design: Design,
+    tables: Tables = "all",
+    levels: Iterable[Level] | None = None,
+    keys: Names | None = None,
+    max_keys: int | None = None,
+) -> list[Selection]:
+    """The tables to be released: those of a cube, or those listed, each once and with its keys in the design's order.
+
+    >>> design = Design.of(["LA1", "LA2"], ["sex", "age"])
+    >>> [table.name for table in wanted_tables(design, ["LA2.age.sex", "all"])]
+    ['LA2.sex.age', 'all']
+    """
+    if isinstance(tables, str) and tables == "all":
+        return selections(design, levels, keys, max_keys)
+    if levels is not None or keys is not None or max_keys is not None:
+        raise InputError("tables lists the tables already: leave out levels, keys and max_keys.")
+    given = [tables] if isinstance(tables, str | Selection) else list(tables)
+    if not given:
+        raise InputError("tables is empty. Name at least one table, or give tables='all'.")
+    found = [_ordered(design, table if isinstance(table, Selection) else _named(design, table)) for table in given]
+    return list(dict.fromkeys(found))
+
+
+def _ordered(design: Design, table: Selection) -> Selection:
+    if len(table.levels) != len(design.hierarchies):
+        raise InputError(f"the table {table.name!r} belongs to another design.")
+    levels = {h.name: level for h, level in zip(design.hierarchies, table.levels, strict=True)}
+    design.select(levels, table.keys)  # unknown keys are refused here, with the nearest name
+    return design.select(levels, [key for key in design.keys if key in table.keys])
+
+
+def _named(design: Design, name: object) -> Selection:
+    """The table with this name, as `Selection.name` spells it; the keys may stand in any order."""
+    if not isinstance(name, str):
+        raise InputError(f"tables holds {name!r}, which is neither a table nor the name of one, such as 'town.sex'.")
+    areas, *keys = name.split(".")
+    levels: dict[str, int | str] = {}
+    known = [column for hierarchy in design.hierarchies for column in hierarchy.columns]
+    for area in [] if areas == "all" else areas.split("+"):
+        column = unquote(area)
+        owner = next((h.name for h in design.hierarchies if column in h.columns), None)
+        if owner is None or owner in levels:
+            raise InputError(
+                f"there is no table {name!r}.{nearest(column, known)} A name begins with 'all' or one of "
+                f"{listing(known)}, and goes on with keys: 'all.sex'."
+            )
+        levels[owner] = column
+    return design.select(levels, [unquote(key) for key in keys])
 
 
 def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:

@@ -58,6 +58,18 @@ def run(
     show(table.loss)
     say(f"  {home / 'agg_tb.csv'}, {home / 'info_loss.csv'}  both confidential\n")
 
+    stage("publishing")
+    clock = time.perf_counter()
+    release = finest.release(
+        home / "release",
+        title="Synthetic census",
+        source="ilba.datasets.census: nobody in it is real",
+        labels=datasets.census_codes(),
+        geometry={column: datasets.census_geometry(column) for column in HKEY},
+    )
+    say(f"Published: all {len(release.tables)} tables with labels in two languages and a map, in {_since(clock)}")
+    say(f"  {home / 'release'}  public: masked counts only\n")
+
     masked = finest.cell("LA3", ASKED, *CELL)
     say(f"One cell, women of 16-20 living as couple and children in 010407: {masked}\n")
     path, values = (",".join(map(str, part)) for part in CELL)

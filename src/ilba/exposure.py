@@ -7,7 +7,7 @@ count how many small cells there are and to look for witnesses; the attack never
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -18,14 +18,13 @@ import polars as pl
 
 from ilba import masking
 from ilba.codes import CodeLists, Packing
-from ilba.cube import selections
-from ilba.design import MASKED, Cells, Design, Level, Names, Selection
+from ilba.cube import selections, wanted_tables
+from ilba.design import MASKED, Cells, Design, Selection
 from ilba.errors import InputError, listing, nearest
 from ilba.finest import FinestTable
 from ilba.lattice import Array, Edge, Lattice, Node, collapse, node_of, selection_of
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
-Tables: TypeAlias = Literal["all"] | Iterable[str | Selection]
 
 
 @dataclass(frozen=True)
@@ -201,8 +200,7 @@ class Exposure:
         policy, design = policy_of(method), codes.design
         tables = {}
         for name, frame in frames.items():
-            selection = named(design, name) if isinstance(name, str) else name
-            selection = selection_of(design, node_of(design, selection))
+            (selection,) = wanted_tables(design, [name])
             packing = codes.packing(selection)
             needed = [*selection.columns, MASKED, *(("type1", "type2") if policy.flags else ())]
             absent = [column for column in needed if column not in frame.columns]
@@ -416,32 +414,6 @@ def _small(values: IntArray) -> IntArray:
     if len(values) and int(values.max()) >= 2**31:
         return values
     return values.astype(np.int32)
-
-
-def named(design: Design, name: str) -> Selection:
-    """The table with this name, as `Selection.name` spells it."""
-    known = {selection.name: selection for selection in selections(design)}
-    if name not in known:
-        raise InputError(
-            f"{name!r} is not a table of this store.{nearest(name, known)} Names look like {listing(known, 3)}."
-        )
-    return known[name]
-
-
-def wanted_tables(
-    design: Design,
-    tables: Tables = "all",
-    levels: Iterable[Level] | None = None,
-    keys: Names | None = None,
-    max_keys: int | None = None,
-) -> list[Selection]:
-    """The tables a user asks for: "all" of some levels and keys, or a list of names or selections."""
-    if isinstance(tables, str) and tables == "all":
-        return selections(design, levels, keys, max_keys)
-    if levels is not None or keys is not None or max_keys is not None:
-        raise InputError("levels, keys and max_keys choose among all tables; they do not go with a list of tables.")
-    given = [tables] if isinstance(tables, str | Selection) else list(tables)
-    return [named(design, table) if isinstance(table, str) else table for table in given]
 
 
 def _packed(codes: CodeLists, packing: Packing, selection: Selection, frame: pl.DataFrame) -> IntArray:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import secrets
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,8 +46,7 @@ def replacing(path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: byt
     """
     target = writable(path)
     _spare(target, os.fspath(path), instead_of)
-    _sweep(target)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    temporary = beside(target)
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     try:
         yield temporary
@@ -59,6 +60,31 @@ def replacing(path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: byt
         ) from problem
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def exchange(made: Path, target: Path) -> None:
+    """Let a finished folder take the place of another in one step; the old one is removed afterwards."""
+    if not target.exists():
+        made.replace(target)
+        _sync_folder(target.parent)
+        return
+    if not _swap(made, target):
+        # No exchange on this system: for a moment the old folder has another name, but is whole.
+        aside = made.with_suffix(".old")
+        target.rename(aside)
+        made.rename(target)
+        aside.rename(made)
+    _sync_folder(target.parent)
+    shutil.rmtree(made)
+
+
+def _swap(one: Path, other: Path) -> bool:
+    """Linux exchanges two names in one system call."""
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        return bool(library.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), 2) == 0)
+    except (OSError, AttributeError):
+        return False
 
 
 def _spare(target: Path, said: str, instead_of: bytes) -> None:
@@ -84,12 +110,16 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _sweep(target: Path) -> None:
-    """Remove what a killed process left beside `target`: it may hold true counts."""
+def beside(target: Path) -> Path:
+    """A temporary name beside `target`, after removing what killed processes left there: it may hold true counts."""
     for left in target.parent.glob(f".{_escaped(target.name)}.*.tmp"):
         process = left.name.removesuffix(".tmp").rpartition(".")[2].partition("-")[0]
         if process.isdigit() and not _running(int(process)):
-            left.unlink(missing_ok=True)
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
+    return target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
 
 
 def _escaped(name: str) -> str:

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from ilba import masking
-from ilba.codes import CodeLists, Packing
+from ilba.codes import CodeLists, Listed, Packing
 from ilba.cube import Cube, selections, walk
 from ilba.design import COUNT, MASKED, Cells, Design, HKey, Level, Names, Selection, hierarchies_of, names_of
 from ilba.errors import (
@@ -37,10 +37,14 @@ from ilba.errors import (
     suggesting,
 )
 from ilba.files import replacing, writable
+from ilba.labels import listed_paths, read_labels
 from ilba.microdata import Counted, Microdata, Missing, Schema, check_missing, labelled
 from ilba.rollup import Finest, Sums, roll_up
 from ilba.secret import PRF, Label, Secret, count_words, drawn, given_secret, label_words
 from ilba.table import Table
+
+if TYPE_CHECKING:
+    from ilba.release import Release
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = Label | float | Sequence[Any]
@@ -73,10 +77,15 @@ class FinestTable:
         self.codes = codes
         self.fingerprint = fingerprint
         """tells which key drew the masks; None when they came with the counts"""
-        self._words = list(words)
-        self._count = count
-        self._masked = masked
+        # One copy of the cells, in the frame that is written to disk; the arrays are views of it.
+        named = {f"cell{place}": word for place, word in enumerate(words)}
+        self._cells = pl.DataFrame({**named, COUNT: count, MASKED: masked})
+        self._words = [self._cells[name].to_numpy() for name in named]
+        self._count = self._cells[COUNT].to_numpy()
+        self._masked = self._cells[MASKED].to_numpy()
         self._unsaved_secret: Secret | None = None
+        self.labels = read_labels(None, codes.design)
+        """the agency's code list with its labels; empty when none was given"""
 
     @classmethod
     @suggesting
@@ -138,11 +147,12 @@ class FinestTable:
         chosen = secret or Secret.new()
         K = counted.codes.design.threshold
         masked = counted.count.copy()
-        small = np.flatnonzero(counted.count < K)
-        for chunk in np.array_split(small, -(-len(small) // _CHUNK) or 1):
-            words = [word[chunk] for word in counted.words]
-            drawn = cell_draws(chosen, counted.codes, words, counted.count[chunk])
-            masked[chunk] = masking.sca(counted.count[chunk], drawn, K)
+        draw = CellDraws(chosen, counted.codes)
+        for first in range(0, len(masked), _CHUNK):
+            count = counted.count[first : first + _CHUNK]
+            small = np.flatnonzero(count < K)
+            packed = [word[first : first + _CHUNK][small] for word in counted.words]
+            masked[first + small] = masking.sca(count[small], draw(packed, count[small]), K)
         finest = cls(counted.codes, counted.words, counted.count, masked, fingerprint=chosen.fingerprint)
         finest._unsaved_secret = None if secret else chosen
         return cls._told(finest)
@@ -156,6 +166,11 @@ class FinestTable:
                     f"Each is taken as an area of its own, known by its whole path."
                 )
         return finest
+
+    @property
+    def method(self) -> str:
+        """How its tables are masked."""
+        return "ilba"
 
     @property
     def design(self) -> Design:
@@ -232,12 +247,66 @@ class FinestTable:
         >>> {table.selection.name: table.frame["N_masked"].to_list() for table in cube}
         {'town.sex': [5, 8, 0], 'all.sex': [5, 8], 'all': [13], 'town': [13, 0]}
         """
+        return Cube(
+            selections(self.design, levels, keys, max_keys),
+            self.tables,
+            about={"store": self._meta()["crc32"]},
+        )
 
-        def tables(wanted: Sequence[Selection]) -> Iterator[Table]:
-            for selection, sums in self.sums(wanted):
-                yield self._table(selection, sums)
+    def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
+        """The wanted tables (keys in the order of the design), each made from a small finer one."""
+        for selection, sums in self.sums(wanted):
+            yield self._table(selection, sums)
 
-        return Cube(selections(self.design, levels, keys, max_keys), tables, about={"store": self._meta()["crc32"]})
+    @suggesting
+    def release(
+        self,
+        path: Path_,
+        method: str | None = None,
+        tables: Any = "all",
+        *,
+        levels: Iterable[Level] | None = None,
+        keys: Names | None = None,
+        max_keys: int | None = None,
+        rows: Literal["nonzero", "grid"] = "nonzero",
+        title: str = "Frequency tables",
+        description: str = "",
+        source: str = "",
+        labels: Any = None,
+        geometry: Mapping[str, Any] | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Release:
+        """Publish tables as a release: a folder of labels and masked counts, code lists and a manifest.
+
+        path
+            The folder. A release that stands there is replaced in one step; anything else is left alone.
+        tables
+            "all", or a list of names such as "LA3.gender.age"; `levels`, `keys` and `max_keys` cut "all" down.
+        rows
+            "nonzero" leaves out rows that are 0; "grid" writes the complete grid. Either way a row tells nothing.
+        labels
+            The agency's code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent.
+        geometry
+            GeoJSON for area columns, such as {"LA3": "towns.geojson"}; features carry the code as `id`.
+        """
+        from ilba.release import release
+
+        return release(
+            self,
+            path,
+            method=method,
+            tables=tables,
+            levels=levels,
+            keys=keys,
+            max_keys=max_keys,
+            rows=rows,
+            title=title,
+            description=description,
+            source=source,
+            labels=labels,
+            geometry=geometry,
+            progress=progress,
+        )
 
     @suggesting
     def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
@@ -319,10 +388,9 @@ class FinestTable:
             stride = self.codes.finest.stride(0)
             first = int(np.searchsorted(self._words[0], int(starts[node]) * stride))
             last = int(np.searchsorted(self._words[0], end * stride)) if end < len(listed) else last
-        words = [word[first:last] for word in self._words]
         inside = np.ones(last - first, dtype=bool)
         for place, node in wanted:
-            digit = self.codes.finest.block(words, place.dimension, place.dimension)
+            digit = self._source.digit(place.dimension)[first:last]
             listed = self.codes.lists[place.dimension]
             inside &= (digit == node) if place.level == listed.depth else (listed.nodes[place.level][digit] == node)
         return first + np.flatnonzero(inside)
@@ -335,20 +403,15 @@ class FinestTable:
         target = writable(path)
         self._warn_of_another_key(target)
         self._save_secret(target)
-        meta, cells = self._meta(), self._cells
+        meta = self._meta()
         with replacing(target, instead_of=b"PAR1") as temporary:
             try:
-                cells.write_parquet(temporary, metadata={_META: _dump(meta)})
+                self._cells.write_parquet(temporary, metadata={_META: _dump(meta)})
             except pl.exceptions.PolarsError as problem:
                 raise WriteError(
                     f"could not write {os.fspath(path)!r}: {problem}. Nothing was changed there."
                 ) from None
         return target
-
-    @property
-    def _cells(self) -> pl.DataFrame:
-        words = {f"cell{place}": word for place, word in enumerate(self._words)}
-        return pl.DataFrame({**words, COUNT: self._count, MASKED: self._masked})
 
     def _meta(self) -> dict[str, Any]:
         """What a store says of itself, with a checksum over it and the cells."""
@@ -359,6 +422,7 @@ class FinestTable:
             "codes": self.codes.to_json(),
             "prf": PRF if self.fingerprint else None,
             "fingerprint": self.fingerprint,
+            "labels": self.labels.to_dict(as_series=False),
         }
         return {**meta, "crc32": _checksum(meta, self._cells)}
 
@@ -426,6 +490,7 @@ def build(
     missing_values: Sequence[object] = (),
     schema: Schema | None = None,
     output_path: Path_ | None = None,
+    labels: Any = None,
     stage: Stage | None = None,
 ) -> FinestTable:
     """Count microdata into the finest table and mask it with SCA.
@@ -453,6 +518,9 @@ def build(
         Labels that stand for a missing value in this data, such as "NA".
     schema
         For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
+    labels
+        The agency's code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent. Its codes
+        belong to the grid whether they occur or not, and releases carry its labels.
     output_path
         Where to save the store.
     stage
@@ -488,9 +556,12 @@ def build(
         design = replace(design, keys=keys)
 
     tell("counting")
-    counted = source.count(design, missing=missing, missing_values=missing_values)
+    given = read_labels(labels, design)
+    known = [listed_paths(given, columns) for columns in CodeLists.dimensions(design)]
+    counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
     tell("masking")
     finest = FinestTable._drawn(counted, chosen)
+    finest.labels = given
     if target is not None:
         tell("writing")
         finest.save(target)
@@ -555,9 +626,12 @@ def open_store(path: Path_) -> FinestTable:
         if plain.pop("crc32") != _checksum(plain, cells):
             raise ValueError
         words = [cells[name].to_numpy() for name in cells.columns if name not in (COUNT, MASKED)]
-        return FinestTable(
+        finest = FinestTable(
             codes, words, cells[COUNT].to_numpy(), cells[MASKED].to_numpy(), fingerprint=plain["fingerprint"]
         )
+        if plain["labels"]["variable"]:
+            finest.labels = read_labels(pl.DataFrame(plain["labels"]), codes.design)
+        return finest
     except StoreError:
         raise
     except _UNREADABLE:
@@ -576,7 +650,7 @@ def _checksum(meta: Mapping[str, Any], cells: pl.DataFrame) -> int:
     """Over everything in a store: a bit that turns on the disk must not become a count."""
     total = zlib.crc32(_dump(meta).encode())
     for column in cells.get_columns():
-        total = zlib.crc32(column.to_numpy().astype("<i8", copy=False).tobytes(), total)
+        total = zlib.crc32(column.to_numpy().astype("<i8", copy=False).data, total)
     return total
 
 
@@ -601,33 +675,43 @@ def read_rds(path: Path_) -> FinestTable:
     return FinestTable.from_counts(frame, hkey, key, K)
 
 
-def cell_draws(secret: Secret, codes: CodeLists, words: Sequence[IntArray], count: IntArray) -> IntArray:
+class CellDraws:
     """The draws of packed cells, as `secret.draws` defines them.
 
     XOR does not care how the words of a cell are grouped, so the words of neighbouring dimensions are joined into one
     table while it stays small: a census needs two look-ups per cell instead of nine.
     """
-    distinct = np.arange(int(count.max()) + 1) if len(count) else np.zeros(0, dtype=np.int64)
-    block = count_words(secret, distinct.tolist())[count]
-    packing = codes.finest
-    tables = []
-    for listed in codes.lists:
-        table = np.zeros((len(listed), 2), dtype=np.uint64)
+
+    def __init__(self, secret: Secret, codes: CodeLists) -> None:
+        self._secret = secret
+        self._packing = codes.finest
+        self._counts = count_words(secret, range(codes.design.threshold))
+        self._tables: list[tuple[int, int, npt.NDArray[np.uint64]]] = []
+        words = [self._words(listed) for listed in codes.lists]
+        for word in self._packing.words:
+            last = len(word)
+            while last:
+                first = last - 1
+                table = words[word[first]]
+                while first and len(table) * len(words[word[first - 1]]) <= 2**16:
+                    first -= 1
+                    table = (words[word[first]][:, None, :] ^ table[None, :, :]).reshape(-1, 2)
+                self._tables.append((word[first], word[last - 1], table))
+                last = first
+
+    def _words(self, listed: Listed) -> npt.NDArray[np.uint64]:
+        joined = np.zeros((len(listed), 2), dtype=np.uint64)
         for level, column in enumerate(listed.columns, 1):
             names = listed.named(level, np.arange(listed.size(level)))[-1].to_list()
-            table ^= label_words(secret, column, names)[listed.nodes[level]]
-        tables.append(table)
-    for word in packing.words:
-        last = len(word)
-        while last:
-            first = last - 1
-            table = tables[word[first]]
-            while first and len(table) * len(tables[word[first - 1]]) <= 2**16:
-                first -= 1
-                table = (tables[word[first]][:, None, :] ^ table[None, :, :]).reshape(-1, 2)
-            block ^= table[packing.block(words, word[first], word[last - 1])]
-            last = first
-    return drawn(secret, block)
+            joined ^= label_words(self._secret, column, names)[listed.nodes[level]]
+        return joined
+
+    def __call__(self, packed: Sequence[IntArray], count: IntArray) -> IntArray:
+        """The draws of cells whose counts are below K."""
+        block = self._counts[count]
+        for first, last, table in self._tables:
+            block ^= table[self._packing.block(packed, first, last)]
+        return drawn(self._secret, block)
 
 
 def _whole_column(column: pl.Series) -> pl.Series:

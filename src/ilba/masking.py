@@ -97,7 +97,7 @@ def candidates(sum_small: npt.ArrayLike, K: int) -> tuple[IntArray, IntArray]:
     [6, 10]
     """
     total = _ints(sum_small)
-    low = total - (total - 1) % K
+    low = (total - 1) // K * K + 1  # f_S - mod(f_S - 1, K)
     return low, low + K - 1
 
 

@@ -12,9 +12,8 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import polars as pl
@@ -28,6 +27,9 @@ Missing: TypeAlias = Literal["drop", "category"]
 Schema: TypeAlias = Mapping[str, Any]
 
 _TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
+if TYPE_CHECKING:
+    import narwhals as nw
+
 IntArray: TypeAlias = npt.NDArray[np.int64]
 T = TypeVar("T")
 
@@ -63,6 +65,8 @@ class Microdata:
             raise InputError("schema goes with csv files; a frame has types already.")
         if isinstance(data, pl.DataFrame | pl.LazyFrame):
             return cls(data.lazy(), "the data")
+        import narwhals as nw  # only here: polars frames and files do without it
+
         try:
             frame = nw.from_native(data)
         except TypeError:
@@ -100,6 +104,8 @@ class Microdata:
             query = self._source.select(pl.col(c).n_unique() for c in columns)
             frame = _told(lambda: query.collect(engine="streaming"), self._said)
         else:
+            import narwhals as nw
+
             source = self._source
             frame = _told(lambda: source.select(nw.col(*columns).n_unique()).collect("polars").to_native(), self._said)
         return {column: int(frame[column][0]) for column in columns}
@@ -113,14 +119,18 @@ class Microdata:
         weight: str | None = None,
         carry: str | None = None,
         keep_codes: bool = False,
+        known: Sequence[pl.DataFrame] | None = None,
     ) -> Counted:
         """Each observed combination of the design's columns with its number of records.
 
         With `weight` the rows are combinations already and that column is their count. `carry` is a column that
-        is added up beside it, and `keep_codes` leaves labels in the code lists whose count is 0.
+        is added up beside it, and `keep_codes` leaves labels in the code lists whose count is 0. `known` holds labels,
+        as text, that belong to the code list of each dimension whether they occur or not.
         """
         check_missing(missing)
-        if isinstance(self._source, nw.LazyFrame):
+        if not isinstance(self._source, pl.LazyFrame):
+            import narwhals as nw
+
             # Counted where it lives; what comes back is small enough to be packed here.
             names, source = list(design.columns), self._source
             counting = nw.len() if weight is None else nw.col(weight).sum()
@@ -135,20 +145,31 @@ class Microdata:
         if raw[0].is_empty():
             raise InputError(f"{self._said} has no rows. There is nothing to count.")
         spelled = [_labelled(frame, absent, missing) for frame in raw]
-        codes = CodeLists.of(design, [frame.filter(~pl.col(_LEFT_OUT)).drop(_LEFT_OUT) for frame in spelled])
-        if any(not len(listed) for listed in codes.lists):
+        observed = [frame.filter(~pl.col(_LEFT_OUT)).drop(_LEFT_OUT) for frame in spelled]
+        given = [
+            _as_observed(more, frame)
+            for more, frame in zip(known or [f.clear() for f in observed], observed, strict=True)
+        ]
+        codes = CodeLists.of(design, [pl.concat(pair) for pair in zip(observed, given, strict=True)])
+        if any(frame.is_empty() for frame in observed):
             raise InputError(
                 f"every row has a missing value in the selected columns ({_where_missing(raw, spelled)}). "
                 f"Select fewer columns."
             )
         words, count, carried = self._tally(frame, codes, raw, spelled, weight, carry)
-        self._tell_missing(raw, spelled, int(count.sum()))
-        if not len(count):
+        total, kept = int(raw[0][COUNT].sum()), int(count.sum())
+        if kept == total or keep_codes:
+            return Counted(codes, words, count, carried)
+        if not kept:
             raise InputError(
                 f"every row has a missing value in the selected columns ({_where_missing(raw, spelled)}). "
                 f"Select fewer columns."
             )
-        return Counted(codes, words, count, carried) if keep_codes else _reduced(codes, words, count)
+        notice(
+            f"{total - kept:,} of {some(total, 'row')} have a missing value in the selected columns, left out "
+            f"({_where_missing(raw, spelled)}). missing='category' keeps them as a category of their own."
+        )
+        return _reduced(codes, words, count, given)
 
     def _distinct(self, frame: pl.LazyFrame, columns: Sequence[str], weight: str | None) -> pl.DataFrame:
         """The combinations of some columns as the data spells them, with their number of records."""
@@ -192,14 +213,6 @@ class Microdata:
         carried = counted[carry].to_numpy() if carry else None
         return [counted[name].to_numpy() for name in names], counted[COUNT].to_numpy(), carried
 
-    def _tell_missing(self, raw: Sequence[pl.DataFrame], spelled: Sequence[pl.DataFrame], kept: int) -> None:
-        total = int(raw[0][COUNT].sum())
-        if kept < total:
-            notice(
-                f"{total - kept:,} of {some(total, 'row')} have a missing value in the selected columns, left out "
-                f"({_where_missing(raw, spelled)}). missing='category' keeps them as a category of their own."
-            )
-
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """The columns as they are, for data that is counted already."""
         if isinstance(self._source, pl.LazyFrame):
@@ -228,37 +241,57 @@ def _encoded(
         .cast(pl.Int64)
     )
     digit = digit.set(labels[_LEFT_OUT], None)
-    finest = spelling.to_series(-1)
-    if finest.n_unique() == len(finest) and finest.null_count() == 0:
+    finest, codes = spelling.to_series(-1), listed.labels.to_series(-1)
+    if all(one.n_unique() == len(one) and not one.null_count() for one in (finest, codes)):
         # The finest column alone tells the whole path.
         column = pl.col(finest.name)
         known = digit.is_not_null()
-        if finest.dtype == pl.String:
-            kept = finest.filter(known).gather(digit.drop_nulls().arg_sort())
-            if len(kept) == len(listed):
-                return frame, column.cast(pl.Enum(kept), strict=False).to_physical().cast(pl.Int64)
+        if finest.dtype == pl.String and set(codes).isdisjoint(finest.filter(~known)):
+            return frame, column.cast(pl.Enum(codes), strict=False).to_physical().cast(pl.Int64)
         if finest.dtype.is_integer() and known.all() and finest.dtype != pl.UInt64:
             offset = (finest.cast(pl.Int64) - digit).unique()
             if len(offset) == 1:  # whole numbers without a gap
                 return frame, column.cast(pl.Int64) - offset[0]
-        if not finest.dtype.is_float():
-            return frame, column.replace_strict(finest, digit, default=None, return_dtype=pl.Int64)
+            if len(codes) <= 40 and codes.is_sorted():  # with gaps: how many of the other labels it reaches
+                return frame, _reached(column, codes.to_list()[1:])
+    # A join streams; replacing values one by one does not, and would hold every record in memory.
     name = f"{_DIGIT}{listed.columns[-1]}"
     return frame.join(
         spelling.with_columns(digit.alias(name)).lazy(), on=spelling.columns, how="left", nulls_equal=True
     ), pl.col(name)
 
 
-def _reduced(codes: CodeLists, words: list[IntArray], count: IntArray) -> Counted:
+def _reached(column: pl.Expr, steps: Sequence[int]) -> pl.Expr:
+    digit = pl.lit(0, pl.Int64)
+    for step in steps:
+        digit = digit + (column >= step).cast(pl.Int64)
+    return digit
+
+
+def _as_observed(known: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
+    """Labels given as text in the types of those that occur."""
+    try:
+        return known.cast(observed.schema)
+    except pl.exceptions.PolarsError:
+        columns = [name for name, dtype in observed.schema.items() if dtype == pl.Int64]
+        raise InputError(
+            f"the code list holds codes that are not whole numbers for {listing(columns)}, which are whole numbers in "
+            f"the data. Turn the column into text, or mend the list."
+        ) from None
+
+
+def _reduced(codes: CodeLists, words: list[IntArray], count: IntArray, given: Sequence[pl.DataFrame]) -> Counted:
     """Take labels out of the lists that only stood in rows which were left out."""
     used = []
     digits = codes.finest.digits(words)
-    for listed, digit in zip(codes.lists, digits, strict=True):
+    for listed, digit, known in zip(codes.lists, digits, given, strict=True):
+        place = listed.labels.with_row_index(_DIGIT).join(known, on=listed.columns, how="semi", nulls_equal=True)[
+            _DIGIT
+        ]
         seen = np.zeros(len(listed), dtype=bool)
+        seen[place.to_numpy()] = True
         seen[digit] = True
         used.append(seen)
-    if all(seen.all() for seen in used):
-        return Counted(codes, words, count)
     fewer = codes.only(used)
     moved = [(np.cumsum(seen) - 1)[digit] for seen, digit in zip(used, digits, strict=True)]
     return Counted(fewer, fewer.finest.pack(moved, len(count)), count)
@@ -326,6 +359,8 @@ def _polars_of(frame: nw.DataFrame[Any]) -> pl.LazyFrame:
 
 
 def _polars_column(column: nw.Series[Any]) -> pl.Series:
+    import narwhals as nw
+
     native = column.to_native()
     if column.dtype == nw.Object and hasattr(native, "factorize"):
         # A pandas column of mixed objects, such as 1 beside "1" beside None: spell each distinct value once.

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.attack import Attack, Block, Event
+from ilba.exposure import Exposure, Known
 from ilba.lattice import Edge, Node, Region
-from ilba.exposure import Known, Exposure
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 

@@ -20,7 +20,7 @@ from ilba.masking import Parts
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_CHUNK = 2**22
+_CHUNK = 2**20
 _EXACT = 2**53
 
 
@@ -58,22 +58,25 @@ class Finest:
 
     def project(self, first: int, last: int, target: Packing, lists: Sequence[Listed]) -> list[IntArray]:
         """The cells of a coarser table to which some of the cells belong."""
-        if self.packing.runs(target) == 1:
+        if self.packing.runs(target) <= 2:
             return self.packing.project([word[first:last] for word in self.packed], target, lists)
         digits = []
         for dimension, level, _ in target.places:
-            values: npt.NDArray[Any] = self._digits[dimension][first:last]
+            values: npt.NDArray[Any] = self.digit(dimension)[first:last]
             listed = lists[dimension]
             digits.append(values if level == listed.depth else listed.nodes[level][values])
         return target.pack(digits, last - first)
 
+    def digit(self, dimension: int) -> npt.NDArray[Any]:
+        """A digit of all cells in as few bytes as it needs: taken out once, it is cheap to use again."""
+        if dimension not in self._digits:
+            small = np.min_scalar_type(max(self.packing.places[dimension].size - 1, 0))
+            self._digits[dimension] = self.packing.block(self.packed, dimension, dimension).astype(small)
+        return self._digits[dimension]
+
     @cached_property
-    def _digits(self) -> list[npt.NDArray[Any]]:
-        """The digits of all cells in as few bytes as they need: taken apart once, they are cheap to join anew."""
-        return [
-            self.packing.block(self.packed, place, place).astype(np.min_scalar_type(max(size - 1, 0)))
-            for place, (_, _, size) in enumerate(self.packing.places)
-        ]
+    def _digits(self) -> dict[int, npt.NDArray[Any]]:
+        return {}
 
     def chunk(self, first: int, last: int) -> tuple[Parts, IntArray]:
         """Some of the parts."""

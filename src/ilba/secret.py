@@ -19,7 +19,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -197,7 +197,7 @@ def label_words(secret: Secret, column: str, labels: Sequence[Label]) -> Words:
     return _words(secret, [_label_message(column, label) for label in labels])
 
 
-def count_words(secret: Secret, counts: Sequence[int]) -> Words:
+def count_words(secret: Secret, counts: Iterable[int]) -> Words:
     """The words of counts, a row each."""
     return _words(secret, [b"\xff" * 4 + n.to_bytes(8, "big") for n in counts])
 

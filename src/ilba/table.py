@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
+from html import escape
 from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
 
 from ilba.design import MASKED, Design, Selection
-from ilba.errors import InputError, WriteError
+from ilba.errors import InputError, WriteError, some, suggesting
 from ilba.files import replacing, writable
 from ilba.masking import loss_shares
 
 Path_: TypeAlias = str | os.PathLike[str]
+_SHOWN = 20  # rows in a notebook
 _AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientific": False}
 
 
@@ -64,6 +67,26 @@ class Table:
         """Write `loss` as CSV."""
         write_csv(self.loss, path)
 
+    @suggesting
+    def chart(self, labels: Any = None, lang: str = "en", title: str = "") -> Any:
+        """Draw what `public()` holds as bars or a heat map: an Altair chart; `labels` is a code list.
+
+        >>> finest.table("LA2", ["gender"]).chart()  # doctest: +SKIP
+        """
+        from ilba import charts
+
+        return charts.bars(self.public(), self.design, labels=labels, lang=lang, title=title)
+
+    @suggesting
+    def map(self, geometry: Mapping[str, Any] | Path_, labels: Any = None, lang: str = "en", title: str = "") -> Any:
+        """Draw what `public()` holds as a map: an Altair chart; `geometry` is GeoJSON with the codes as `id`.
+
+        >>> finest.table("LA3").map(ilba.datasets.census_geometry("LA3"))  # doctest: +SKIP
+        """
+        from ilba import charts
+
+        return charts.areas(self.public(), geometry, self.design, labels=labels, lang=lang, title=title)
+
     @property
     def title(self) -> str:
         """The variables of the table in words."""
@@ -76,7 +99,38 @@ class Table:
         return f"{self.title} (K={self.design.threshold}, confidential)\n{self.frame}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{self.title} (K={self.design.threshold}, confidential)</p>{self.frame._repr_html_()}"
+        """The first rows as a compact table."""
+        frame = self.frame
+        numbers = {
+            name for name, dtype in frame.schema.items() if name not in self.selection.columns or dtype.is_numeric()
+        }
+        right, left = ' style="text-align:right;padding:2px 10px"', ' style="text-align:left;padding:2px 10px"'
+        aligned = {name: right if name in numbers else left for name in frame.columns}
+        head = "".join(f"<th{aligned[name]}>{escape(name)}</th>" for name in frame.columns)
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f"<td{aligned[name]}>{_shown(value, name == MASKED)}</td>"
+                for name, value in zip(frame.columns, row, strict=True)
+            )
+            + "</tr>"
+            for row in frame.head(_SHOWN).iter_rows()
+        )
+        more = frame.height - _SHOWN
+        rest = f'<p style="margin:4px 0;color:#777">and {some(more, "more row")}</p>' if more > 0 else ""
+        return (
+            f'<div><p style="margin:4px 0"><b>{escape(self.title)}</b> · {some(frame.height, "row")} · '
+            f'K={self.design.threshold} · <b style="color:#B00020">confidential</b></p>'
+            f'<table style="border-collapse:collapse;font-size:90%">'
+            f'<thead><tr style="border-bottom:1px solid">{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table>{rest}</div>"
+        )
+
+
+def _shown(value: object, count: bool) -> str:
+    if value is None:
+        return "<i>missing</i>"
+    return f"{value:,}" if count else escape(str(value))
 
 
 def csv_text(frame: pl.DataFrame) -> str:

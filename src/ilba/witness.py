@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba import masking
-from ilba.lattice import selection_of
 from ilba.exposure import Exposure, Rows, Truth
+from ilba.lattice import selection_of
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]

@@ -1,0 +1,353 @@
+"""Releases: the only door to the outside.
+
+A release is a folder of public tables (labels and masked counts), code lists and a manifest. There is no place in it
+for a true count, a flag, a loss or a key. It is made beside its name and takes it in one step.
+
+What is published is decided by the masked numbers and by what was fixed beforehand, never by the truth: the code lists
+hold the codes that the agency gave and those that stand in a published table. A code whose every count was masked to 0
+would otherwise tell that somebody has it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import polars as pl
+
+from ilba.codes import CodeLists
+from ilba.cube import Tables, wanted_tables
+from ilba.design import MASKED, Design, Level, Names, Selection
+from ilba.errors import InputError, StoreError, listing, nearest, notice, some
+from ilba.files import beside, exchange, writable
+from ilba.finest import FinestTable
+from ilba.labels import listed_paths, read_labels
+
+Rows: TypeAlias = Literal["nonzero", "grid"]
+Path_: TypeAlias = str | os.PathLike[str]
+
+FORMAT = 1
+MANIFEST = "release.json"
+CODES = "codes.csv"
+_MOST_ROWS = 50_000_000
+
+
+@dataclass(frozen=True)
+class PublicTable:
+    """One table of a release: what it counts and where it is. It has no room for more."""
+
+    name: str
+    levels: Mapping[str, int]
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: int
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        """Its file inside the release."""
+        return f"tables/{self.name}.parquet"
+
+
+class Release:
+    """A release folder, opened for reading. Public."""
+
+    def __init__(self, path: Path_) -> None:
+        self.path = Path(path)
+        file = self.path / MANIFEST
+        try:
+            manifest = json.loads(file.read_text(encoding="utf-8"))
+            if manifest["format"] > FORMAT:
+                raise StoreError(f"{str(self.path)!r} is a release of a newer format. Type: pip install --upgrade ilba")
+            self.manifest: dict[str, Any] = manifest
+            self.design = Design.from_json(manifest)
+            self.tables = {
+                table["name"]: PublicTable(
+                    table["name"],
+                    table["levels"],
+                    tuple(table["keys"]),
+                    tuple(table["columns"]),
+                    table["rows"],
+                    table["sha256"],
+                )
+                for table in manifest["tables"]
+            }
+        except FileNotFoundError:
+            said = "a store; a release is made from it with `ilba release`" if self.path.is_file() else "not a release"
+            raise StoreError(f"{str(self.path)!r} is {said}: it holds no {MANIFEST}.") from None
+        except NotADirectoryError:
+            raise StoreError(
+                f"{str(self.path)!r} is a file, not a release. A store becomes one with `ilba release`."
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError):
+            raise StoreError(f"{str(file)!r} is damaged. Make the release again.") from None
+
+    @property
+    def additive(self) -> bool:
+        """Whether tables add up, so that any coarser table may be summed from a finer one."""
+        return bool(self.manifest["additive"])
+
+    def find(self, level: Level = 0, key: Names | None = ()) -> PublicTable:
+        """The table at a level by some keys, in whatever order."""
+        selection = self.design.select(level, key)
+        ordered = tuple(name for name in self.design.keys if name in selection.keys)
+        levels = {h.name: n for h, n in zip(self.design.hierarchies, selection.levels, strict=True)}
+        name = self.design.select(levels, ordered).name
+        if name not in self.tables:
+            raise InputError(f"this release has no table {name!r}. It has {listing(self.tables)}.")
+        return self.tables[name]
+
+    def table(self, name: str) -> pl.DataFrame:
+        """The labels and masked counts of a table by its name."""
+        if name not in self.tables:
+            raise InputError(f"this release has no table {name!r}.{nearest(name, self.tables)}")
+        return pl.read_parquet(self.path / self.tables[name].file)
+
+    @cached_property
+    def codes(self) -> pl.DataFrame:
+        """The code lists: variable, code, label_en, label_ko, parent; a row without code names the variable."""
+        return pl.read_csv(self.path / CODES, infer_schema=False)
+
+    def geometry(self, column: str) -> dict[str, Any] | None:
+        """The map of the areas in a column as GeoJSON, where the release has one."""
+        for entry in self.manifest["geometry"]:
+            if entry["column"] == column:
+                found: dict[str, Any] = json.loads((self.path / entry["file"]).read_text(encoding="utf-8"))
+                return found
+        return None
+
+    def verify(self) -> None:
+        """Check every file against its checksum in the manifest, and that nothing else lies in the folder."""
+        listed = {self.manifest["codes"]["file"]: self.manifest["codes"]["sha256"]}
+        listed |= {entry["file"]: entry["sha256"] for entry in self.manifest["geometry"]}
+        listed |= {table.file: table.sha256 for table in self.tables.values()}
+        for name, digest in listed.items():
+            file = self.path / name
+            if not file.is_file() or _digest(file) != digest:
+                raise StoreError(f"{name!r} of the release {str(self.path)!r} is missing or was changed.")
+        there = {file.relative_to(self.path).as_posix() for file in self.path.rglob("*") if file.is_file()}
+        if there - set(listed) - {MANIFEST}:
+            raise StoreError(f"{str(self.path)!r} holds files of no release: {listing(sorted(there - set(listed)))}.")
+
+    def __repr__(self) -> str:
+        told = self.manifest
+        return f"Release({told['title']!r}, {some(len(self.tables), 'table')}, {told['method']}, K={told['threshold']})"
+
+
+def release(
+    finest: FinestTable,
+    path: Path_,
+    *,
+    method: str | None = None,
+    tables: Tables = "all",
+    levels: Iterable[Level] | None = None,
+    keys: Names | None = None,
+    max_keys: int | None = None,
+    rows: Rows = "nonzero",
+    title: str = "Frequency tables",
+    description: str = "",
+    source: str = "",
+    labels: Any = None,
+    geometry: Mapping[str, Any] | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Release:
+    """Publish tables of a store: see `FinestTable.release`."""
+    if rows not in get_args(Rows):
+        raise InputError(f"rows={rows!r} is not known. It is 'nonzero' or 'grid'.")
+    if method not in (None, finest.method):
+        raise InputError(f"method={method!r}, but this store is masked for {finest.method!r}.")
+    target = _free(path)
+    design = finest.design
+    wanted = wanted_tables(design, tables, levels, keys, max_keys)
+    given = finest.labels if labels is None else read_labels(labels, design)
+    maps = _maps(geometry, design)
+    temporary = beside(target)
+    try:
+        (temporary / "tables").mkdir(parents=True)
+        listed, seen = [], _Seen(design)
+        for done, table in enumerate(finest.tables(wanted), 1):
+            public = table.public()
+            seen.add(public)
+            file = temporary / "tables" / f"{table.selection.name}.parquet"
+            public.write_parquet(file, compression="zstd")
+            listed.append((table.selection, file))
+            if progress:
+                progress(done, len(wanted))
+        lists = seen.lists() if design.cells == "observed" else [one.labels for one in finest.codes.lists]
+        codes = _code_list(design, lists, given)
+        codes.write_csv(temporary / CODES)
+        if rows == "grid":
+            for selection, file in listed:
+                _complete(design, selection, codes, lists, file)
+        entries = [_entry(design, selection, file) for selection, file in sorted(listed, key=_order(wanted))]
+        charted = []
+        for column, shape in maps.items():
+            (temporary / "geometry").mkdir(exist_ok=True)
+            file = temporary / "geometry" / f"{design.select(column).name}.geojson"
+            file.write_text(json.dumps(shape, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+            charted.append({"column": column, "file": f"geometry/{file.name}", "sha256": _digest(file)})
+        from ilba import __version__
+
+        manifest = {
+            "format": FORMAT,
+            "title": title,
+            "description": description,
+            "source": source,
+            "method": finest.method,
+            **design.to_json(),
+            "rows": rows,
+            "absent": 0,
+            "additive": finest.method == "controlled",
+            "tables": entries,
+            "codes": {"file": CODES, "sha256": _digest(temporary / CODES)},
+            "geometry": charted,
+            "software": f"ilba {__version__}",
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        }
+        (temporary / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        for file in (temporary, *temporary.rglob("*")):
+            file.chmod(0o755 if file.is_dir() else 0o644)
+        exchange(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return Release(target)
+
+
+def _free(path: Path_) -> Path:
+    target = Path(os.path.realpath(path))
+    writable(target / MANIFEST) if target.is_dir() else writable(target)
+    if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / MANIFEST).exists())):
+        raise InputError(
+            f"{os.fspath(path)!r} exists and is not a release, which this would destroy. Choose another name."
+        )
+    return target
+
+
+class _Seen:
+    """The labels that stand in published tables, per dimension."""
+
+    def __init__(self, design: Design) -> None:
+        self._columns = CodeLists.dimensions(design)
+        self._found: list[list[pl.DataFrame]] = [[] for _ in self._columns]
+
+    def add(self, public: pl.DataFrame) -> None:
+        for columns, found in zip(self._columns, self._found, strict=True):
+            there = [column for column in columns if column in public.columns]
+            if there:
+                found.append(public.select(there).unique())
+
+    def lists(self) -> list[pl.DataFrame]:
+        """Per dimension the paths that were seen, coarser ones with nulls below; empty where none was."""
+        merged = []
+        for columns, found in zip(self._columns, self._found, strict=True):
+            frames = [frame for frame in found if frame.height]
+            if not frames:
+                merged.append(pl.DataFrame(schema=dict.fromkeys(columns, pl.String)))
+                continue
+            whole = pl.concat(frames, how="diagonal").unique()
+            missing = [column for column in columns if column not in whole.columns]
+            whole = whole.with_columns(pl.lit(None, pl.String).alias(column) for column in missing)
+            merged.append(whole.select(columns).sort(columns))
+        return merged
+
+
+def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFrame) -> pl.DataFrame:
+    """The published code list: what the agency gave, then what stands in a table and was not in it."""
+    rows = []
+    for columns, labels in zip(CodeLists.dimensions(design), lists, strict=True):
+        for place, column in enumerate(columns):
+            parent = pl.col(columns[place - 1]).cast(pl.String) if place else pl.lit(None, pl.String)
+            found = labels.select(
+                pl.lit(column).alias("variable"), pl.col(column).cast(pl.String).alias("code"), parent=parent
+            )
+            rows.append(found.drop_nulls("code").unique(maintain_order=True))
+    found = pl.concat(rows)
+    unknown = found.join(given.drop_nulls("code"), on=["variable", "code"], how="anti", maintain_order="left")
+    if given.height and unknown.height:
+        first = listing((f"{v} {c}" for v, c, _ in unknown.rows()), 6)
+        notice(f"the code list does not name {some(unknown.height, 'code')} of the tables: {first}.")
+    added = unknown.select(
+        "variable", "code", pl.col("code").alias("label_en"), pl.lit(None, pl.String).alias("label_ko"), "parent"
+    )
+    order = {column: place for place, column in enumerate(design.columns)}
+    return pl.concat([given, added]).sort(
+        pl.col("variable").replace_strict(order, return_dtype=pl.Int64), maintain_order=True
+    )
+
+
+def _complete(
+    design: Design, selection: Selection, codes: pl.DataFrame, lists: Sequence[pl.DataFrame], file: Path
+) -> None:
+    """Write the complete grid of a table, zeros included: over the published code lists."""
+    table = pl.read_parquet(file)
+    grid = pl.DataFrame({"": [0]})
+    for columns, labels in zip(CodeLists.dimensions(design), lists, strict=True):
+        there = [column for column in columns if column in selection.columns]
+        if not there:
+            continue
+        seen = labels.select(there).drop_nulls(there[-1])
+        paths = pl.concat([seen, listed_paths(codes, there).cast(seen.schema, strict=False)]).unique()
+        if grid.height * paths.height > _MOST_ROWS:
+            raise InputError(
+                f"the complete grid of {selection.name!r} has more than {_MOST_ROWS:,} rows. "
+                f"Leave rows='grid' out, or release fewer keys."
+            )
+        grid = grid.join(paths, how="cross")
+    full = (
+        grid.drop("").join(table, on=list(selection.columns), how="left", nulls_equal=True)
+        if selection.columns
+        else table
+    )
+    full = full.with_columns(pl.col(MASKED).fill_null(0)).sort(selection.columns or [MASKED])
+    full.write_parquet(file, compression="zstd")
+
+
+def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:
+    """GeoJSON per area column, from dictionaries or files."""
+    maps = {}
+    columns = [column for hierarchy in design.hierarchies for column in hierarchy.columns]
+    for column, given in (geometry or {}).items():
+        if column not in columns:
+            raise InputError(f"geometry names {column!r}, which is no area column.{nearest(column, columns)}")
+        shape = given
+        if isinstance(given, str | os.PathLike):
+            try:
+                shape = json.loads(Path(given).read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                raise InputError(f"the geometry {os.fspath(given)!r} cannot be read as GeoJSON.") from None
+        if not isinstance(shape, Mapping) or shape.get("type") != "FeatureCollection":
+            raise InputError(f"the geometry of {column!r} is not a GeoJSON FeatureCollection.")
+        maps[column] = shape
+    return maps
+
+
+def _entry(design: Design, selection: Selection, file: Path) -> dict[str, Any]:
+    levels = {h.name: level for h, level in zip(design.hierarchies, selection.levels, strict=True)}
+    rows = pl.scan_parquet(file).select(pl.len()).collect().item()
+    return {
+        "name": selection.name,
+        "file": f"tables/{file.name}",
+        "levels": levels,
+        "keys": list(selection.keys),
+        "columns": list(selection.columns),
+        "rows": rows,
+        "sha256": _digest(file),
+    }
+
+
+def _order(wanted: Sequence[Selection]) -> Callable[[tuple[Selection, Path]], int]:
+    places = {selection: place for place, selection in enumerate(wanted)}
+    return lambda one: places[one[0]]
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

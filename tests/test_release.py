@@ -1,0 +1,285 @@
+"""What leaves the house cannot leak: every file of every release is walked."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pytest
+
+import ilba
+from conftest import HKEY, KEY, population
+from ilba import FinestTable, Release, Secret
+from ilba.release import MANIFEST
+
+KEYBYTES = bytes(range(32))
+FORBIDDEN = {"N", "n", "type1", "type2", "loss", "Loss", "true", "count"}
+
+
+def walk_for_leaks(release: Release) -> None:
+    """Fail on any column, value, row, word or byte that a public release must not hold."""
+    K = release.manifest["threshold"]
+    files = [file for file in release.path.rglob("*") if file.is_file()]
+    assert {file.suffix for file in files} <= {".parquet", ".json", ".csv", ".geojson"}
+    for file in files:
+        content = file.read_bytes()
+        assert KEYBYTES not in content, file
+        assert KEYBYTES.hex().encode() not in content, file
+        assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    for table in release.tables.values():
+        frame = release.table(table.name)
+        assert frame.columns == [*table.columns, "N_masked"]
+        assert not FORBIDDEN & set(frame.columns)
+        assert frame.filter(pl.col("N_masked").is_between(1, K - 1)).is_empty(), table.name
+        assert frame.select(table.columns).is_unique().all() or not table.columns
+        assert frame.height == table.rows
+        if release.manifest["rows"] == "nonzero":
+            assert frame.filter(pl.col("N_masked") == 0).is_empty(), table.name
+        else:
+            sizes = [frame.select(c).n_unique() for c in grouped(release, table.columns)]
+            assert frame.height == (pl.Series(sizes).product() if sizes else 1), table.name
+    said = json.dumps(release.manifest)
+    for word in ("loss", "bound", "fingerprint", "secret", "true_", "records"):
+        assert word not in said.lower().replace('"absent"', "")
+    release.verify()
+
+
+def grouped(release, columns):
+    """The columns of a table by dimension."""
+    for hierarchy in release.design.hierarchies:
+        there = [c for c in hierarchy.columns if c in columns]
+        if there:
+            yield there
+    yield from ([key] for key in release.design.keys if key in columns)
+
+
+@pytest.mark.parametrize(
+    ("K", "cells", "rows"), list(itertools.product((3, 5, 10), ("observed", "grid"), ("nonzero", "grid")))
+)
+def test_no_file_of_a_release_leaks(people, tmp_path, K, cells, rows):
+    finest = ilba.build(people, HKEY, KEY, K, secret=Secret(KEYBYTES), cells=cells)
+    release = finest.release(tmp_path / "out", rows=rows)
+    assert len(release.tables) == 32
+    walk_for_leaks(release)
+    for name, table in release.tables.items():
+        published = release.table(name).filter(pl.col("N_masked") > 0)
+        assert published.equals(finest.table(table.levels, table.keys).public())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["census", "kr_estab", "nl_grid", "us_acs"])
+@pytest.mark.parametrize("K", [3, 5, 10])
+def test_no_file_of_a_real_release_leaks(request, tmp_path, name, K):
+    designs = {
+        "census": (["LA1", "LA2", "LA3", "OA"], ["gender", "age", "edu", "mar", "htype"], None),
+        "kr_estab": (["CP_CD", "CDW_CD", "ZONE_CD"], ["RPRSNTV_SEXDSTN", "AGE_FACTOR", "BR_ACT", "BR_JOJIK"], None),
+        "nl_grid": (["g5km", "g1km", "g500m", "g100m"], ["cons_q", "unemployed"], None),
+        "us_acs": (["STATE", "PUMA"], ["SEX", "MSP", "RAC1P", "EDU", "HOUSING_TYPE"], 3),
+    }
+    hkey, key, max_keys = designs[name]
+    data = (
+        ilba.datasets.census(200_000)
+        if name == "census"
+        else (request.getfixturevalue("shared") / "data" / f"{name}.parquet")
+    )
+    labels = ilba.datasets.census_codes() if name == "census" else None
+    finest = ilba.build(data, hkey, key, K, secret=Secret(KEYBYTES))
+    walk_for_leaks(finest.release(tmp_path / "out", max_keys=max_keys, labels=labels))
+
+
+def test_the_leak_test_itself_finds_leaks(finest, tmp_path):
+    release = finest.release(tmp_path / "out", max_keys=1)
+    file = release.path / "tables" / "town.sex.parquet"
+    good = file.read_bytes()
+    for spoil in (
+        lambda f: f.with_columns(type1=0),
+        lambda f: f.with_columns(pl.lit(3, pl.Int64).alias("N_masked")),
+        lambda f: f.with_columns(pl.lit(0, pl.Int64).alias("N_masked")),
+    ):
+        spoil(release.table("town.sex")).write_parquet(file)
+        with pytest.raises(AssertionError):
+            walk_for_leaks(release)
+        file.write_bytes(good)
+    (release.path / "note.csv").write_bytes(KEYBYTES.hex().encode())
+    with pytest.raises(AssertionError):
+        walk_for_leaks(release)
+
+
+def test_a_code_whose_counts_were_all_masked_to_0_is_not_listed_unless_the_agency_gave_it(tmp_path):
+    counts = pl.DataFrame({"t": ["a", "a", "b"], "x": ["p", "rare", "p"], "N": [9, 1, 2], "N_masked": [9, 0, 0]})
+    finest = FinestTable.from_counts(counts, ["t"])
+    bare = finest.release(tmp_path / "bare")
+    assert set(bare.codes["code"]) == {"a", "p"}
+    assert b"rare" not in b"".join(f.read_bytes() for f in bare.path.rglob("*") if f.is_file())
+    given = pl.DataFrame(
+        {"variable": ["x", "x", "x"], "code": ["p", "rare", "never"], "label_en": ["P", "Rare", "Never"]}
+    )
+    with pytest.warns(ilba.Notice, match="does not name 1 code of the tables: t a"):
+        told = finest.release(tmp_path / "told", labels=given)
+    assert set(told.codes["code"]) == {"a", "p", "rare", "never"}
+
+
+def test_the_same_store_and_request_give_the_same_bytes_apart_from_the_time(people, finest, tmp_path, secret):
+    again = ilba.build(people.sample(fraction=1, shuffle=True, seed=9), HKEY, KEY, secret=secret)
+    one = finest.release(tmp_path / "one", title="T", max_keys=2)
+    two = again.release(tmp_path / "two", title="T", max_keys=2)
+    files = {f.relative_to(one.path) for f in one.path.rglob("*") if f.is_file()}
+    assert files == {f.relative_to(two.path) for f in two.path.rglob("*") if f.is_file()}
+    for file in files:
+        if file.name != MANIFEST:
+            assert (one.path / file).read_bytes() == (two.path / file).read_bytes()
+    assert {k: v for k, v in one.manifest.items() if k != "created"} == {
+        k: v for k, v in two.manifest.items() if k != "created"
+    }
+
+
+def test_the_manifest_says_what_a_reader_needs(finest, tmp_path):
+    release = finest.release(
+        tmp_path / "out", tables=["town.sex", "all"], title="People", description="Of a town", source="Office"
+    )
+    told = release.manifest
+    assert (told["title"], told["description"], told["source"]) == ("People", "Of a town", "Office")
+    assert (told["method"], told["threshold"], told["cells"], told["additive"]) == ("ilba", 5, "observed", False)
+    assert (told["rows"], told["absent"]) == ("nonzero", 0)
+    assert told["software"] == f"ilba {ilba.__version__}"
+    assert [table["name"] for table in told["tables"]] == ["town.sex", "all"]
+    assert told["tables"][0]["levels"] == {"area": 2}
+    assert release.find("town", "sex").name == "town.sex"
+    assert "2 tables" in repr(release)
+
+
+def test_tables_are_found_by_level_and_keys_in_any_order(finest, tmp_path):
+    release = finest.release(tmp_path / "out")
+    assert release.find(2, ["job", "sex"]).name == "town.sex.job"
+    with pytest.raises(ilba.InputError, match=r"Did you mean 'town\.sex'"):
+        release.table("town.sxe")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"tables": ["town.sxe"]}, "'sxe' is not a key of this store. Did you mean 'sex'"),
+        ({"tables": []}, "tables is empty"),
+        ({"rows": "all"}, "rows='all'"),
+        ({"method": "controlled"}, "masked for 'ilba'"),
+        ({"levels": ["twon"]}, "Did you mean 'town'"),
+        ({"labels": pl.DataFrame({"code": ["a"]})}, "no column 'variable'"),
+        ({"labels": "no.csv"}, "cannot be read"),
+        ({"geometry": {"twon": {}}}, "Did you mean 'town'"),
+        ({"geometry": {"town": {"type": "Point"}}}, "not a GeoJSON FeatureCollection"),
+        ({"geometry": {"town": "no.geojson"}}, "cannot be read as GeoJSON"),
+        ({"titel": "x"}, "Did you mean 'title'"),
+    ],
+)
+def test_a_wrong_release_is_refused_and_nothing_is_written(finest, tmp_path, options, says):
+    with pytest.raises(ilba.InputError, match=says):
+        finest.release(tmp_path / "out", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_a_release_is_replaced(finest, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for name in ("mine", "file"):
+        with pytest.raises(ilba.InputError, match="not a release"):
+            finest.release(tmp_path / name)
+    with pytest.raises(ilba.InputError, match="no folder"):
+        finest.release(tmp_path / "no" / "out")
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "mine"
+    assert (tmp_path / "file").read_text() == "mine"
+    finest.release(tmp_path / "out", title="old", max_keys=1)
+    assert finest.release(tmp_path / "out", title="new", max_keys=0).manifest["title"] == "new"
+    assert {p.name for p in tmp_path.iterdir()} == {"mine", "file", "out"}
+
+
+def test_a_release_that_is_changed_or_damaged_is_told(finest, tmp_path):
+    release = finest.release(tmp_path / "out", max_keys=1)
+    file = release.path / "tables" / "town.parquet"
+    good = file.read_bytes()
+    file.write_bytes(good + b" ")
+    with pytest.raises(ilba.StoreError, match="was changed"):
+        release.verify()
+    file.write_bytes(good)
+    (release.path / "extra.txt").touch()
+    with pytest.raises(ilba.StoreError, match=r"files of no release: extra.txt"):
+        release.verify()
+    (release.path / MANIFEST).write_text("{")
+    with pytest.raises(ilba.StoreError, match="damaged"):
+        Release(release.path)
+    with pytest.raises(ilba.StoreError, match="not a release"):
+        Release(tmp_path)
+    store = finest.save(tmp_path / "s.parquet")
+    with pytest.raises(ilba.StoreError, match="ilba release"):
+        Release(store)
+
+
+def test_labels_and_maps_travel_with_a_release(tmp_path, secret):
+    people = ilba.datasets.census(20_000)
+    finest = ilba.build(people, ["LA1", "LA2", "LA3", "OA"], ["gender", "mar"], secret=secret)
+    ilba.datasets.census_codes().write_csv(tmp_path / "codes.csv")
+    shapes = {"LA2": ilba.datasets.census_geometry("LA2")}
+    (tmp_path / "la3.geojson").write_text(json.dumps(ilba.datasets.census_geometry("LA3")))
+    release = finest.release(
+        tmp_path / "out", max_keys=1, labels=tmp_path / "codes.csv", geometry=shapes | {"LA3": tmp_path / "la3.geojson"}
+    )
+    walk_for_leaks(release)
+    women = release.codes.filter((pl.col("variable") == "gender") & (pl.col("code") == "2"))
+    assert women.select("label_en", "label_ko").row(0) == ("Female", "여자")
+    assert len(release.geometry("LA3")["features"]) == 78
+    assert release.geometry("OA") is None
+    assert release.codes.filter(pl.col("variable") == "edu").is_empty()
+    records = ilba.datasets.census_codes().to_dicts()
+    (tmp_path / "codes.json").write_text(json.dumps(records))
+    again = finest.release(tmp_path / "again", max_keys=1, labels=tmp_path / "codes.json")
+    assert again.codes.equals(release.codes)
+
+
+def test_a_grid_holds_the_given_codes_of_areas_and_keys_too(tmp_path):
+    counts = pl.DataFrame({"r": ["A", "A"], "t": ["a1", "a2"], "x": [1, 2], "N": [9, 8]})
+    finest = FinestTable.from_counts(counts, ["r", "t"], secret=Secret(KEYBYTES))
+    given = pl.DataFrame(
+        {
+            "variable": ["r", "r", "t", "t", "t", "x", "x", "x"],
+            "code": ["A", "B", "a1", "a2", "b1", "1", "2", "3"],
+            "parent": [None, None, "A", "A", "B", None, None, None],
+        }
+    )
+    release = finest.release(tmp_path / "out", rows="grid", labels=given)
+    walk_for_leaks(release)
+    table = release.table("t.x")
+    assert table.height == 3 * 3
+    assert table.filter(pl.col("N_masked") > 0).rows() == [("A", "a1", 1, 9), ("A", "a2", 2, 8)]
+    assert ("B", "b1", 3, 0) in table.rows()
+
+
+@pytest.mark.slow
+def test_killing_a_release_at_any_moment_leaves_the_old_one_or_the_new_one_whole(tmp_path, secret):
+    store = ilba.build(population(100_000), HKEY, KEY, secret=secret).save(tmp_path / "s.parquet")
+    out = tmp_path / "out"
+
+    def command(title):
+        script = f"import ilba; ilba.open_store({str(store)!r}).release({str(out)!r}, title={title!r})"
+        return [sys.executable, "-c", script]
+
+    start = time.monotonic()
+    subprocess.run(command("old"), check=True)
+    needed = time.monotonic() - start
+    for attempt in range(15):
+        process = subprocess.Popen(command(f"new {attempt}"))
+        time.sleep(needed * (0.5 + 0.6 * attempt / 15))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        release = Release(out)
+        release.verify()
+        assert len(release.tables) == 32
+    subprocess.run(command("last"), check=True)
+    assert Release(out).manifest["title"] == "last"
+    assert {p.name for p in tmp_path.iterdir()} == {"s.parquet", "out"}, "what killed runs left is swept"
