@@ -7,6 +7,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from ilba.audit import AuditReport, audit
 from ilba.design import Design, Hierarchy
 from ilba.errors import (
     IlbaError,
@@ -18,6 +19,7 @@ from ilba.errors import (
     UnknownArgument,
     WriteError,
 )
+from ilba.exposure import Exposure
 from ilba.finest import FinestTable, build, open_store, read_rds
 from ilba.release import Release
 from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AuditReport",
     "Design",
+    "Exposure",
     "FinestTable",
     "Hierarchy",
     "IlbaError",
@@ -46,6 +50,7 @@ __all__ = [
     "WriteError",
     "apply_SCA",
     "apply_iLBA",
+    "audit",
     "build",
     "datasets",
     "get_agg_freq",

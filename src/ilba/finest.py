@@ -192,6 +192,10 @@ class FinestTable:
             lambda first, last: masking.parts(self._count[first:last], self._masked[first:last], K),
         )
 
+    def sums(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
+        """The summed parts of several tables, each from a small finer one (confidential)."""
+        return walk(self.codes, self._source, wanted)
+
     @suggesting
     def table(self, level: Level = 0, key: Names | None = ()) -> Table:
         """The masked table at a level (a number, a column name, 0 for none) by the keys named.
@@ -251,7 +255,7 @@ class FinestTable:
 
     def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
         """The wanted tables (keys in the order of the design), each made from a small finer one."""
-        for selection, sums in walk(self.codes, self._source, wanted):
+        for selection, sums in self.sums(wanted):
             yield self._table(selection, sums)
 
     @suggesting

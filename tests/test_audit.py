@@ -1,0 +1,502 @@
+"""The audit: what it calls proven is true in every world that fits, and what it calls safe has a witness."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ilba
+from conftest import HKEY, KEY, population
+from ilba import Exposure, FinestTable, InputError, Secret, masking
+from ilba.attack import Attack
+from ilba.codes import CodeLists
+from ilba.cube import selections, wanted_tables
+from ilba.exposure import POLICIES
+from ilba.witness import _World, witnessed
+from test_finest import stores
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Toys: every truth with every draw, exhaustively. Each view (all that is published) is one area of a single release, so
+# that one attack answers them all.
+
+SHAPES = {
+    "1x2": (2, [(0,), (1,), (0, 1)], [("t0", 0), ("t0", 1)]),
+    "1x3": (3, [(0,), (1,), (2,), (0, 1, 2)], [("t0", 0), ("t0", 1), ("t0", 2)]),
+    "2x2": (4, [(0, 1), (2, 3), (0, 2), (1, 3), (0, 1, 2, 3)], [("t0", 0), ("t0", 1), ("t1", 0), ("t1", 1)]),
+    "chain": (3, [(1, 2), (0, 1, 2)], [("a", "a"), ("bc", "b"), ("bc", "c")]),
+}
+
+
+def worlds(n: int, K: int):
+    """All truths up to one above K with all their draws."""
+    cell = [(f, m) for f in range(K + 2) for m in ([f] if f in (0, K, K + 1) else [0, K])]
+    if n == 4 and K == 5:
+        cell = [
+            one for one in cell if one[0] <= K
+        ]  # a large cell only takes itself out; keep the number of worlds down
+    all_of_them = np.array(list(itertools.product(cell, repeat=n)))
+    return all_of_them[:, :, 0], all_of_them[:, :, 1]
+
+
+def views(shape: str, K: int, reading: str):
+    """What is published in each world: the masked finest table and the aggregates."""
+    n, aggregates, _ = SHAPES[shape]
+    f, masked = worlds(n, K)
+    columns = [masked]
+    for cells in aggregates:
+        part, at = f[:, cells], masked[:, cells]
+        small = part <= K
+        counted = small & (part > 0) if reading == "observed" else small
+        value = masking.ilba(counted.sum(1), (small & (at == K)).sum(1), np.where(small, part, 0).sum(1), K).sum_masked
+        columns.append((value + np.where(small, 0, part).sum(1))[:, None])
+    seen, first, view = np.unique(np.hstack(columns), axis=0, return_index=True, return_inverse=True)
+    low, high = np.full((len(seen), n), 99), np.full((len(seen), n), -1)
+    np.minimum.at(low, view.reshape(-1), f)
+    np.maximum.at(high, view.reshape(-1), f)
+    return f[first], masked[first], low, high
+
+
+def release(shape: str, K: int, reading: str, f, masked) -> Exposure:
+    """All the views side by side: one top area for each."""
+    labels = SHAPES[shape][2]
+    number = np.repeat(np.arange(len(f)), f.shape[1])
+    frame = pl.DataFrame({"view": number, "N": f.reshape(-1), "N_masked": masked.reshape(-1)})
+    first, second = (pl.Series([pair[i] for pair in labels] * len(f)) for i in (0, 1))
+    if shape == "chain":
+        frame = frame.with_columns(part=first, cell=second)
+        finest = FinestTable.from_counts(frame, ["view", "part", "cell"], [], K, cells=reading)
+        return Exposure.of(finest, "ilba", selections(finest.design, levels=[1, 2, 3]))
+    frame = frame.with_columns(t=first, x=second)
+    finest = FinestTable.from_counts(frame, ["view", "t"], ["x"], K, cells=reading)
+    return Exposure.of(finest, "ilba", selections(finest.design, levels=[1, 2]))
+
+
+def proven(published: Exposure):
+    """The bounds of the finest cells, area by area."""
+    base, found = published.lattice.base, []
+    for block in Attack(published).run().blocks():
+        if base in block.own:
+            found.append([side[base].reshape(-1, side[base].shape[-1]).T for side in _sides(block)])
+    return [np.concatenate(side) for side in zip(*found, strict=True)]
+
+
+def _sides(block):
+    return block.kinds[0].low, block.kinds[0].high
+
+
+@pytest.mark.parametrize("reading", ["observed", "grid"])
+@pytest.mark.parametrize("K", [3, 5])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_on_all_toys_the_attack_proves_only_what_holds_in_every_world(shape, K, reading):
+    f, masked, low, high = views(shape, K, reading)
+    published = release(shape, K, reading, f, masked)
+    ours_low, ours_high = (side.reshape(f.shape) for side in proven(published))
+    large = masked > K
+    ours_low, ours_high = np.where(large, masked, ours_low), np.where(large, masked, ours_high)
+    assert (ours_low <= low).all()
+    assert (ours_high >= high).all()
+    ours, theirs = (ours_low >= 1) & (ours_high < K), (low >= 1) & (high < K)
+    assert not (ours & ~theirs).any()
+    # On these toys nothing is missed either: the gap to trying every world is 0 cells. It is not 0 in general.
+    assert (ours == theirs).all()
+    assert ours.any() == (reading == "observed" or shape in ("2x2", "chain"))
+    assert ((ours_low == low) & (ours_high == high)).mean() > (0.99 if shape == "chain" else 0.999)
+
+    rows = published.tables[published.lattice.base]
+    safe = np.zeros(f.size, dtype=bool)
+    safe[rows.packed] = witnessed(published)
+    assert not (safe.reshape(f.shape) & theirs).any()
+    assert safe.any()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Larger: an exact solver, random populations, parts of the lattice
+
+
+def exact_ranges(published: Exposure):
+    """The least and the largest count of each finest cell over all truths that fit, by integer programming."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    lattice, base = published.lattice, published.lattice.base
+    known = {}
+    for level in lattice.levels:
+        known |= published.knowledge(level, 0, published.codes.lists[0].size(level))
+    size = known[base].low.size
+    rows, lows, highs = [], [], []
+    number = np.arange(size).reshape(known[base].low.shape)
+    for node, one in known.items():
+        if node == base:
+            continue
+        inside = {tuple(index): [] for index in np.ndindex(one.low.shape)}
+        for index in np.ndindex(number.shape):
+            *keys, area = index
+            digits = [area, *keys]
+            to = [
+                int(listed.parents(fine, coarse)[digit])
+                for listed, fine, coarse, digit in zip(published.codes.lists, base, node, digits, strict=True)
+            ]
+            inside[(*to[1:], to[0])].append(number[index])
+        for index, cells in inside.items():
+            row = np.zeros(size)
+            row[cells] = 1
+            rows.append(row)
+            lows.append(one.low[index])
+            highs.append(one.high[index])
+    within = Bounds(known[base].low.reshape(-1), known[base].high.reshape(-1))
+    fit = LinearConstraint(np.array(rows), lows, highs)
+    ends = []
+    for sign in (1, -1):
+        found = []
+        for cell in range(size):
+            aim = np.zeros(size)
+            aim[cell] = sign
+            solved = milp(aim, constraints=fit, bounds=within, integrality=np.ones(size))
+            assert solved.success
+            found.append(round(sign * solved.fun))
+        ends.append(np.array(found).reshape(number.shape))
+    return ends
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_exact_solver_confirms_every_proof_and_every_witness(seed):
+    rng = np.random.default_rng(seed)
+    K = (3, 5)[seed % 2]
+    cells = list(itertools.product(range(2), range(2), range(3), range(2)))
+    frame = pl.DataFrame(cells, schema=["a", "b", "x", "y"], orient="row")
+    frame = frame.with_columns(N=pl.Series(rng.poisson(K / 3, len(cells))))
+    finest = FinestTable.from_counts(frame, ["a", "b"], ["x", "y"], K, cells="grid", secret=Secret(bytes([seed]) * 32))
+    published = Exposure.of(finest)
+    attack = Attack(published).run()
+    base = published.lattice.base
+    low, high = (side[base] for side in _sides(attack.whole))
+    exact_low, exact_high = exact_ranges(published)
+    assert (low <= exact_low).all()
+    assert (high >= exact_high).all()
+    ours, theirs = (low >= 1) & (high < K), (exact_low >= 1) & (exact_high < K)
+    assert not (ours & ~theirs).any()
+    assert ours.sum() >= 0.8 * theirs.sum()  # the gap, on tables of 24 cells with every margin
+    rows = published.tables[base]
+    where = np.zeros(low.size, dtype=bool)
+    where[rows.packed] = witnessed(published)
+    safe = where.reshape(low.shape[-1], -1).T.reshape(low.shape)
+    assert not (safe & theirs).any()
+
+
+def bounds(published: Exposure, **options):
+    """All bounds of an attack, put together from its parts."""
+    found = {}
+    for block in Attack(published, **options).run().blocks():
+        for kind, of in enumerate(block.kinds):
+            for node in block.own:
+                for is_high, side in enumerate((of.low, of.high)):
+                    found.setdefault((kind, node, is_high), []).append(side[node])
+    return {key: np.concatenate(parts, axis=-1) for key, parts in found.items()}
+
+
+@st.composite
+def releases(draw):
+    """Some tables of a small store, by any method."""
+    finest, _ = draw(stores())
+    everything = selections(finest.design)
+    chosen = draw(st.one_of(st.just(everything), st.lists(st.sampled_from(everything), min_size=1, unique=True)))
+    return Exposure.of(finest, draw(st.sampled_from(list(POLICIES))), chosen)
+
+
+@settings(max_examples=150, deadline=None)
+@given(releases(), st.integers(1, 60))
+def test_the_truth_is_always_inside_and_working_in_parts_changes_nothing(published, budget):
+    whole, parts = bounds(published), bounds(published, budget=budget)
+    assert whole.keys() == parts.keys()
+    for key, values in whole.items():
+        assert (values == parts[key]).all()
+    for node, rows in published.tables.items():
+        true = rows.truth.sum_small + (0 if published.split else rows.truth.sum_large)
+        dense = published.dense(node, 0, published.codes.lists[0].size(node[0]), true)
+        assert (whole[0, node, 0] <= dense).all()
+        assert (dense <= whole[0, node, 1]).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(releases())
+def test_every_small_cell_is_counted_once_and_ranges_hold_the_truth(published):
+    report = ilba.audit(published, explanations=2)
+    K = published.K
+    if report.cells_small is None:
+        return
+    assert report.cells_small == report.cells_disclosed + report.cells_certified + report.cells_undecided
+    assert 0 <= report.cells_exact <= report.cells_disclosed
+    assert report.cells_undecided >= 0
+    small = report.ranges.filter((pl.col("low") >= 1) & (pl.col("high") < K))
+    assert small.height == report.cells_disclosed
+    if report.certificate:
+        assert (report.cells_disclosed, report.aggregates) == (0, 0)
+    for one in report.worst:
+        assert 1 <= one.low <= one.high < K
+        assert one.why[-1].startswith(f"So {one.cell} ")
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_ranges_list_every_cell_of_the_grid_with_its_labels(secret, cells):
+    finest = ilba.build(population(400), HKEY, KEY, secret=secret, cells=cells)
+    report = ilba.audit(finest)
+    ranges = report.ranges
+    assert ranges.columns == [*HKEY, *KEY, "low", "high"]
+    assert ranges.height == finest.codes.finest.grid
+    joined = ranges.join(finest.frame, on=[*HKEY, *KEY], how="left").with_columns(pl.col("N").fill_null(0))
+    assert (joined["low"] <= joined["N"]).all()
+    assert (joined["N"] <= joined["high"]).all()
+    assert report.cells_small == finest.frame.filter(pl.col("N") < 5).height
+    assert 0 < report.cells_disclosed < report.cells_small
+
+
+def test_a_large_grid_lists_the_cells_of_the_store(secret, monkeypatch):
+    finest = ilba.build(population(400), HKEY, KEY, secret=secret)
+    whole = ilba.audit(finest)
+    # ilba.audit is the function; the module of the same name is found where all modules are.
+    monkeypatch.setattr(sys.modules["ilba.audit"], "COMPLETE", 10)
+    report = ilba.audit(finest)
+    assert report.ranges.select(HKEY + KEY).equals(finest.frame.select(HKEY + KEY))
+    assert report.ranges.equals(whole.ranges.join(report.ranges.select(HKEY + KEY), on=HKEY + KEY, how="semi"))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The smallest counterexamples, found and explained
+
+
+def toy(counts, masked, K, cells, areas=1):
+    labels = [(area, x) for area in range(areas) for x in range(len(counts) // areas)]
+    frame = pl.DataFrame(labels, schema=["town", "x"], orient="row").with_columns(
+        N=pl.Series(counts), N_masked=pl.Series(masked)
+    )
+    return FinestTable.from_counts(frame, ["town"], ["x"], K, cells=cells)
+
+
+def test_two_small_cells_whose_total_is_released_as_K_are_given_away_in_the_observed_reading():
+    report = ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
+    assert (report.cells_small, report.cells_disclosed, report.cells_exact) == (2, 2, 0)
+    assert report.ranges.select("low", "high").rows() == [(1, 4), (1, 4)]
+    assert report.worst[0].why == [
+        "town 0: 5 published means 1..8 in 2 occupied cells.",
+        "town 0, x 1: 0 published means 0..4.",
+        "town 0, x 0: 0 published means 0..4.",
+        "town 0, x 0: at least 1 occupied cell, because town 0 has at least 2 occupied and its other parts are at most "
+        "1 in town 0, x 1.",
+        "town 0, x 0: at least 1, because somebody is there.",
+        "So town 0, x 0 lies in 1..4.",
+    ]
+    assert ilba.audit(toy([2, 3], [0, 0], 5, "grid")).cells_disclosed == 0
+
+
+def test_a_chain_of_three_cells_gives_one_away_in_the_grid_reading():
+    frame = pl.DataFrame({"part": ["a", "bc", "bc"], "cell": ["a", "b", "c"], "N": [2, 0, 0], "N_masked": [0, 0, 0]})
+    report = ilba.audit(FinestTable.from_counts(frame, ["part", "cell"], [], 5, cells="grid"))
+    assert report.ranges.select("low", "high").rows() == [(1, 4), (0, 0), (0, 0)]
+    assert report.worst[0].why == [
+        "the total: 5 published means 1..5.",
+        "part bc: 0 published means 0..0.",
+        "cell a: 0 published means 0..4.",
+        "part a: at least 1, because the total is at least 1 and its other parts are 0.",
+        "cell a: at least 1, because part a is at least 1 and its other parts are 0.",
+        "So cell a lies in 1..4.",
+    ]
+
+
+def test_a_table_of_two_by_two_without_a_released_zero_gives_a_cell_away():
+    report = ilba.audit(toy([0, 1, 2, 0], [0, 0, 3, 0], 3, "grid", areas=2))
+    assert (report.cells_disclosed, report.cells_exact) == (1, 0)
+    assert report.worst[0].why == [
+        "town 1, x 0: 3 published means 1..3.",
+        "the total: 3 published means 1..3.",
+        "x 1: 3 published means 1..4.",
+        "x 0: at most 2, because the total is at most 3 and its other parts are at least 1 in x 1.",
+        "town 1, x 0: at most 2, because x 0 is at most 2 and its other parts are 0 or more.",
+        "So town 1, x 0 lies in 1..2.",
+    ]
+
+
+def test_flags_name_both_counts_of_two_cells():
+    finest = toy([2, 2], [0, 0], 3, "observed")
+    assert ilba.audit(finest, "r-file", tables=["town", "town.x"]).cells_exact == 2
+    assert ilba.audit(finest, "r-rows", tables=["town", "town.x"]).cells_exact == 0
+
+
+def test_a_listed_zero_is_a_small_cell():
+    report = ilba.audit(toy([2, 9], [0, 9], 5, "observed"), "r-rows", tables=["town.x"])
+    assert report.cells_disclosed == 1
+    assert report.worst[0].why == ["town 0, x 0: 0 published means 1..4.", "So town 0, x 0 lies in 1..4."]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The certificate
+
+
+@pytest.mark.parametrize("method", ["controlled", "sca-sums"])
+def test_sums_of_the_masked_finest_table_are_certified(finest, method):
+    report = ilba.audit(finest, method)
+    assert report.certificate
+    assert report.safe
+    assert (report.cells_certified, report.cells_undecided) == (report.cells_small, 0)
+    assert ilba.audit(finest, method, levels=[1], max_keys=1).cells_certified is not None
+
+
+def test_ilba_is_certified_where_the_masked_table_is_a_possible_truth():
+    finest = toy([3, 0, 0, 9], [5, 0, 0, 9], 5, "observed")
+    report = ilba.audit(finest)
+    assert report.certificate
+    assert report.misfits == 0
+    assert (report.cells_small, report.cells_certified) == (1, 1)
+    other = ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
+    assert not other.certificate
+    assert other.misfits > 0
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+@pytest.mark.parametrize("method", ["ilba", "r-file"])
+def test_every_world_that_witnesses_walk_through_leads_to_the_same_release(secret, cells, method):
+    finest = ilba.build(population(700), HKEY, KEY, secret=secret, cells=cells)
+    published = Exposure.of(finest, method)
+    frame, K = finest.frame, finest.design.threshold
+    small = (frame["N"] <= K).to_numpy()
+    count = frame["N"].to_numpy().copy()
+    world = _World(published, published.base.packed[small], count[small], frame["N_masked"].to_numpy()[small] == K)
+    for seed in range(40):
+        world.walk(np.random.default_rng(seed))
+    assert (world.count != count[small]).sum() > 10
+    count[small] = world.count
+    # A cell that became empty keeps its labels in the code lists, through its row with N = 0.
+    other = FinestTable.from_counts(frame.with_columns(N=pl.Series(count)), HKEY, KEY, K, cells=cells)
+    again = Exposure.of(other, method)
+    for node, rows in published.tables.items():
+        areas = published.codes.lists[0].size(node[0])
+        assert (
+            again.dense(node, 0, areas, again.tables[node].value) == published.dense(node, 0, areas, rows.value)
+        ).all()
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Public tables alone, and what a user meets
+
+
+def public_release(finest: FinestTable, names) -> dict[str, pl.DataFrame]:
+    tables = wanted_tables(finest.design, names)
+    return {one.name: finest.table(one.levels[0], one.keys).public() for one in tables}
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_public_tables_alone_prove_the_same(secret, cells):
+    finest = ilba.build(population(600), HKEY, KEY, secret=secret, cells=cells)
+    names = [table.name for table in selections(finest.design, levels=[1, 3])]
+    codes = CodeLists.from_json(finest.design, finest.codes.to_json())
+    public = ilba.audit(Exposure.from_frames(codes, public_release(finest, names)))
+    store = ilba.audit(finest, tables=names)
+    assert public.ranges.equals(store.ranges)
+    assert public.cells_disclosed == store.cells_disclosed > 0
+    assert public.cells_exact == store.cells_exact
+    assert public.tables.drop("small").equals(store.tables.drop("small"))
+    assert [one.why for one in public.worst] == [one.why for one in store.worst]
+    assert (public.cells_small, public.cells_certified, public.cells_undecided) == (None, None, None)
+    assert "unknown" in str(public)
+
+
+def test_tables_of_another_release_are_refused(secret):
+    finest = ilba.build(population(600), HKEY, KEY, secret=secret, cells="grid")
+    frames = public_release(finest, ["block.sex.age.job", "town.sex"])
+    changed = frames["town.sex"].with_columns(pl.col("N_masked") + 1)
+    with pytest.raises(InputError, match=r"'town\.sex' holds numbers that method='ilba' with K=5"):
+        ilba.audit(Exposure.from_frames(finest.codes, {**frames, "town.sex": changed}))
+    with pytest.raises(InputError, match="labels in region, town that no code list holds"):
+        Exposure.from_frames(finest.codes, {"town": pl.DataFrame({"region": "09", "town": "0901", "N_masked": 7})})
+    with pytest.raises(InputError, match="two rows for the same cell"):
+        Exposure.from_frames(finest.codes, {"all": pl.DataFrame({"N_masked": [7, 8]})})
+    with pytest.raises(InputError, match="no column N_masked"):
+        Exposure.from_frames(finest.codes, {"all": pl.DataFrame({"N": [7]})})
+
+
+def test_wrong_use_is_answered_with_what_to_type(finest):
+    with pytest.raises(InputError, match="Did you mean 'controlled'"):
+        ilba.audit(finest, "controled")
+    with pytest.raises(InputError, match="Did you mean 'sex'"):
+        ilba.audit(finest, tables=["town.sez"])
+    with pytest.raises(InputError, match="leave out levels"):
+        ilba.audit(finest, tables=["town.sex"], levels=[1])
+    with pytest.raises(InputError, match="Name at least one"):
+        ilba.audit(finest, tables=[])
+    with pytest.raises(InputError, match="Did you mean 'tables'"):
+        ilba.audit(finest, tabels=["town.sex"])
+    with pytest.raises(InputError, match="takes a finest table"):
+        ilba.audit(finest.frame)
+
+
+def test_fewer_tables_prove_less(finest):
+    everything = ilba.audit(finest)
+    few = ilba.audit(finest, tables=["block.sex.age.job", "town.sex", "all"])
+    assert few.cells_small == everything.cells_small
+    assert few.cells_disclosed < everything.cells_disclosed
+    assert ilba.audit(finest, tables=["town.sex"]).published.split is False
+
+
+def test_the_report_is_one_confidential_page_that_fetches_nothing(finest, tmp_path):
+    report = ilba.audit(finest, "r-file")
+    path = report.to_html(tmp_path / "audit.html")
+    page = path.read_text("utf-8")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "Confidential" in page
+    assert not re.search(r"(src|href)=|url\(|https?://|@import", page)
+    assert page.count("<svg") == 2
+    assert "the &quot;other&quot;, job" in page
+    for one in report.worst:
+        assert one.cell.partition(",")[0] in page
+
+
+def test_the_report_speaks_json_and_text(finest):
+    report = ilba.audit(finest)
+    plain = json.loads(report.to_json())
+    assert plain["confidential"] is True
+    assert plain["cells_disclosed"] == report.cells_disclosed
+    assert {row["table"] for row in plain["tables"]} == {one.name for one in selections(finest.design)}
+    assert plain["worst"][0]["why"]
+    assert "Not safe" in str(report)
+    assert "confidential" in str(report)
+    assert "confidential" in repr(report)
+    row = report.tables.filter(pl.col("table") == "block.sex.age.job").to_dicts()[0]
+    assert (row["small"], row["disclosed"], row["exact"]) == (
+        report.cells_small,
+        report.cells_disclosed,
+        report.cells_exact,
+    )
+
+
+def test_progress_is_told_to_its_end(finest):
+    told = []
+    ilba.audit(finest, progress=lambda done, of: told.append((done, of)))
+    assert told
+    assert told[-1][0] == told[-1][1]
+
+
+@pytest.mark.slow
+def test_on_the_census_every_policy_but_sums_gives_cells_away_in_this_order():
+    shares = {}
+    for cells in ("observed", "grid"):
+        finest = ilba.build(
+            ilba.datasets.census(),
+            ["LA1", "LA2", "LA3"],
+            ["gender", "edu", "age"],
+            cells=cells,
+            secret=Secret(bytes(32)),
+        )
+        for method in ("ilba", "r-rows", "r-file", "sca-sums"):
+            shares[method, cells] = ilba.audit(finest, method, explanations=0).share
+    assert shares["r-file", "observed"] > 80 > shares["r-rows", "observed"] > 60
+    assert 15 < shares["ilba", "grid"] < 30
+    assert 15 < shares["ilba", "observed"] < 35
+    assert shares["sca-sums", "observed"] == shares["sca-sums", "grid"] == 0
+    # What the R package would write does not depend on the reading of the store.
+    assert shares["r-file", "observed"] == shares["r-file", "grid"]
