@@ -341,3 +341,64 @@ def test_tables_are_exported_and_a_report_is_written_from_the_command_line(folde
     )
     run("report", "full_tb.parquet", "--max-keys", "1", "--levels", "town", cwd=folder)
     assert stat.S_IMODE((folder / "report.html").stat().st_mode) == 0o600
+
+
+def test_an_audit_attacks_a_store_and_a_release(folder):
+    report = json.loads(run("audit", "full_tb.parquet", "--max-keys", "2", "--json", cwd=folder).stdout)
+    again = ilba.audit(ilba.open_store(folder / "full_tb.parquet"), max_keys=2)
+    assert report["cells_disclosed"] == again.cells_disclosed > 0
+    told = run("audit", "full_tb.parquet", "--max-keys", "2", "--out", "audit.html", cwd=folder).stdout
+    assert "Not safe" in told
+    assert stat.S_IMODE((folder / "audit.html").stat().st_mode) == 0o600
+    run("release", "full_tb.parquet", "--out", "all", cwd=folder)
+    with_store = json.loads(run("audit", "all", "--store", "full_tb.parquet", "--json", cwd=folder).stdout)
+    whole = ilba.audit(ilba.open_store(folder / "full_tb.parquet"))
+    assert with_store["cells_disclosed"] == whole.cells_disclosed
+    assert "leave out" in run("audit", "all", "--method", "ilba", cwd=folder, code=2).stderr
+    run(
+        "build",
+        "p.csv",
+        "--hkey",
+        "region,town,block",
+        "--key",
+        "sex,age,job",
+        "--schema",
+        "age=int",
+        "--out",
+        "x.parquet",
+        cwd=folder,
+    )
+    assert "not made from this store" in run("audit", "all", "--store", "x.parquet", cwd=folder, code=2).stderr
+
+
+def test_a_release_that_is_not_safe_is_refused_where_safety_is_required(folder):
+    words = ["release", "full_tb.parquet", "--out", "safe", "--require-safe"]
+    done = run(*words, "--audit", "build-audit.html", cwd=folder, code=1)
+    assert "nothing was published" in done.stderr
+    assert "--max-keys" in done.stderr
+    assert not (folder / "safe").exists()
+    assert (folder / "build-audit.html").exists()
+    run(*words, "--tables", "all", cwd=folder)
+    assert (folder / "safe" / "release.json").exists()
+
+
+def test_what_if_compares_methods_and_thresholds_and_draws_risk_against_loss(folder):
+    words = [
+        "audit",
+        "full_tb.parquet",
+        "--method",
+        "ilba",
+        "--method",
+        "sca-sums",
+        "--mask-thr",
+        "3",
+        "--mask-thr",
+        "5",
+    ]
+    rows = json.loads(
+        run(*words, "--max-keys", "1", "--chart", "risk.svg", "--secret", "k", "--json", cwd=folder).stdout
+    )
+    assert [(row["method"], row["K"]) for row in rows] == [("ilba", 3), ("sca-sums", 3), ("ilba", 5), ("sca-sums", 5)]
+    assert all(row["provable"] == 0 and row["safe"] for row in rows if row["method"] == "sca-sums")
+    assert rows[2]["mean_loss"] < rows[3]["mean_loss"]
+    assert (folder / "risk.svg").read_text().startswith("<svg")

@@ -17,6 +17,7 @@ from ilba.errors import (
     SecretError,
     StoreError,
     UnknownArgument,
+    UnsafeRelease,
     WriteError,
 )
 from ilba.exposure import Exposure
@@ -47,6 +48,7 @@ __all__ = [
     "StoreError",
     "Table",
     "UnknownArgument",
+    "UnsafeRelease",
     "WriteError",
     "apply_SCA",
     "apply_iLBA",

@@ -11,7 +11,7 @@ import html
 import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -22,13 +22,15 @@ import polars as pl
 
 from ilba.attack import Attack, Progress
 from ilba.cube import Tables, wanted_tables
-from ilba.design import Level, Names
+from ilba.design import MASKED, Level, Names, Selection
 from ilba.errors import InputError, some, suggesting
 from ilba.exposure import POLICIES, Exposure
 from ilba.files import replacing
 from ilba.finest import FinestTable
 from ilba.lattice import Node, selection_of
 from ilba.proof import Explanation, explain
+from ilba.release import Release
+from ilba.secret import Secret
 from ilba.witness import witnessed
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -153,7 +155,7 @@ class AuditReport:
 
 @suggesting
 def audit(
-    finest: FinestTable | Exposure,
+    finest: FinestTable | Release | Exposure,
     method: str | None = None,
     tables: Tables = "all",
     levels: Iterable[Level] | None = None,
@@ -161,6 +163,7 @@ def audit(
     max_keys: int | None = None,
     explanations: int = 10,
     progress: Progress | None = None,
+    store: FinestTable | None = None,
 ) -> AuditReport:
     """What everybody could prove from these tables, if they were released together.
 
@@ -179,6 +182,9 @@ def audit(
         For how many of the disclosed cells to say how they are proven.
     progress
         Called with how many parts of the release were attacked, and of how many.
+    store
+        With a release: the store it was made from, to know how many cells are truly small. Without it the published
+        code lists are taken for complete.
 
     >>> import polars as pl
     >>> counts = pl.DataFrame({"town": ["a", "a"], "sex": [1, 2], "N": [2, 3], "N_masked": [0, 0]})
@@ -187,14 +193,16 @@ def audit(
     (2, 2, 0)
     """
     start = time.perf_counter()
-    if isinstance(finest, Exposure):
+    if isinstance(finest, Release):
+        published = _released(finest, store)
+    elif isinstance(finest, Exposure):
         published = finest
     elif isinstance(finest, FinestTable):
         published = Exposure.of(
             finest, method or finest.method, wanted_tables(finest.design, tables, levels, keys, max_keys)
         )
     else:
-        raise InputError(f"audit() takes a finest table or an Exposure, not a {type(finest).__name__}.")
+        raise InputError(f"audit() takes a finest table, a release or an Exposure, not a {type(finest).__name__}.")
     attack = Attack(published).run(progress)
     found = _Findings(attack)
     misfits = published.misfits
@@ -228,6 +236,70 @@ def _certified(published: Exposure, proven: npt.NDArray[np.bool_]) -> int:
     if (safe & proven).any():  # a witness and a proof cannot both be right: each checks the other
         raise AssertionError("a cell was proven small and has a witness. This is a mistake in ilba: please report it.")
     return int(safe.sum())
+
+
+@suggesting
+def what_if(
+    finest: FinestTable,
+    methods: Sequence[str],
+    thresholds: Sequence[int],
+    *,
+    secret: Secret | str | os.PathLike[str] | None = None,
+    tables: Tables = "all",
+    levels: Iterable[Level] | None = None,
+    keys: Names | None = None,
+    max_keys: int | None = None,
+    progress: Progress | None = None,
+) -> pl.DataFrame:
+    """Risk and loss of the same tables for several methods and thresholds: a row each, nothing is released.
+
+    Another threshold than the store's needs masks of its own, drawn with `secret` or with a throw-away key: good for
+    choosing K, not for publishing.
+    """
+    rows = []
+    steps = [(K, method) for K in thresholds for method in methods]
+    wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
+    for done, (K, method) in enumerate(steps, 1):
+        masked = finest if finest.design.threshold == K else finest.with_threshold(K, secret)
+        report = audit(masked, method, [table.name for table in wanted], explanations=0)
+        loss = _losses(report.published)
+        rows.append(
+            {
+                "method": method,
+                "K": K,
+                "mean_loss": float(loss.mean()),
+                "p99_loss": float(np.quantile(loss, 0.99, method="higher")),
+                "max_loss": int(loss.max()),
+                "provable": report.share,
+                "exact": 100 * report.cells_exact / report.cells_small if report.cells_small else 0.0,
+                "safe": report.safe,
+            }
+        )
+        if progress:
+            progress(done, len(steps))
+    return pl.DataFrame(rows)
+
+
+def _losses(shown: Exposure) -> npt.NDArray[np.int64]:
+    """How far each released count is from the truth, over all tables of an exposure that has seen the truth."""
+    away = []
+    for rows in shown.tables.values():
+        if rows.truth is not None:
+            away.append(np.abs(rows.value.astype(np.int64) - rows.truth.sum_small - rows.truth.sum_large))
+    return np.concatenate(away)
+
+
+def _released(release: Release, store: FinestTable | None) -> Exposure:
+    """What a release shows; with its store, after checking that it is the one it was made from."""
+    if store is None:
+        frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
+        return Exposure.from_frames(release.code_lists(), frames, release.manifest["method"])
+    wanted = wanted_tables(store.design, list(release.tables))
+    for table in store.tables(wanted):
+        shown = release.table(table.selection.name).filter(pl.col(MASKED) > 0)
+        if not shown.equals(table.public()):
+            raise InputError(f"the release was not made from this store: the table {table.selection.name!r} differs.")
+    return Exposure.of(store, store.method, wanted)
 
 
 class _Findings:

@@ -15,7 +15,7 @@ import click
 import polars as pl
 
 from ilba import __version__
-from ilba.errors import IlbaError, InputError, Notice, SecretError, nearest, some
+from ilba.errors import IlbaError, InputError, Notice, SecretError, UnsafeRelease, nearest, some
 from ilba.finest import FinestTable, build, open_store, read_rds
 from ilba.secret import Secret
 from ilba.table import csv_text, write_csv
@@ -493,6 +493,10 @@ def cube_command(
     "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
 )
 @click.option("--geometry", multiple=True, metavar="COL=FILE", help="GeoJSON of an area column; give it once for each.")
+@click.option(
+    "--audit", "audit_path", type=click.Path(), help="Audit before publishing and write the report here (confidential)."
+)
+@click.option("--require-safe", is_flag=True, help="Publish only what the audit finds safe; else exit with 1.")
 @_json_option
 def release_command(
     store: str,
@@ -507,19 +511,37 @@ def release_command(
     source: str,
     labels: str | None,
     geometry: tuple[str, ...],
+    audit_path: str | None,
+    require_safe: bool,
     as_json: bool,
 ) -> None:
     """Publish tables: a folder of labels and masked counts, code lists and a manifest. Nothing else gets in."""
     with _Progress(as_json) as stage:
         stage("opening")
         finest = _opened(store)
+        wanted: dict[str, Any] = {
+            "tables": tables or "all",
+            "levels": [_level(level) for level in levels] or None,
+            "keys": keys,
+            "max_keys": max_keys,
+        }
+        if audit_path or require_safe:
+            from ilba.audit import audit
+
+            stage("attacking")
+            report = audit(finest, finest.method, **wanted, progress=stage.share)
+            if audit_path:
+                report.to_html(audit_path)
+            if require_safe and not report.safe:
+                raise UnsafeRelease(
+                    "the audit does not find this release safe, so nothing was published. Release fewer tables "
+                    "(--max-keys, --levels), build with a larger --mask-thr, or use masks that were chosen jointly "
+                    "(method 'controlled'). `ilba audit` shows what can be proven."
+                )
         stage("tables")
         release = finest.release(
             out,
-            tables=tables or "all",
-            levels=[_level(level) for level in levels] or None,
-            keys=keys,
-            max_keys=max_keys,
+            **wanted,
             rows=rows,
             title=title,
             description=description,
@@ -581,6 +603,106 @@ def report_command(
         _json({"report": out})
     else:
         click.echo(f"{out}: confidential, for you alone")
+
+
+@_example("ilba audit full_tb.parquet --max-keys 3 --out audit.html")
+@commands.command("audit")
+@click.argument("source")
+@click.option("--store", type=click.Path(), help="With a release: its store, to know how many cells are truly small.")
+@click.option(
+    "--method", multiple=True, help="ilba, controlled, sca-sums, sca-aggregates, r-file, r-rows; several to compare."
+)
+@click.option("--mask-thr", type=int, multiple=True, help="What if K were this? Several to compare.")
+@click.option("--tables", type=_list, metavar="A,B,..", help="Names such as LA3.gender.age [all].")
+@click.option(
+    "--levels", multiple=True, metavar="N|NAME", help="Only this level; give it once for each [all, 0 included]."
+)
+@click.option("--keys", type=_list, metavar="A,B,..", help="Only subsets of these keys [all].")
+@click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table.")
+@click.option("--out", type=click.Path(), help="Write the report as HTML (confidential).")
+@click.option("--chart", type=click.Path(), help="With several methods or K: risk against loss as html, svg or png.")
+@click.option(
+    "--secret", type=click.Path(), help="The key for --mask-thr; without one a throw-away key draws the masks."
+)
+@_json_option
+def audit_command(
+    source: str,
+    store: str | None,
+    method: tuple[str, ...],
+    mask_thr: tuple[int, ...],
+    tables: list[str] | None,
+    levels: tuple[str, ...],
+    keys: list[str] | None,
+    max_keys: int | None,
+    out: str | None,
+    chart: str | None,
+    secret: str | None,
+    as_json: bool,
+) -> None:
+    """Attack all tables of a store or a release together: what can everybody prove? (confidential)"""
+    from ilba.audit import audit
+    from ilba.release import Release
+
+    wanted: dict[str, Any] = {
+        "tables": tables or "all",
+        "levels": [_level(level) for level in levels] or None,
+        "keys": keys,
+        "max_keys": max_keys,
+    }
+    if Path(source).is_dir():
+        if method or mask_thr or tables or levels or keys or max_keys is not None:
+            raise InputError("a release is audited as it is: leave out --method, --mask-thr and the choice of tables.")
+        with _Progress(as_json) as stage:
+            stage("attacking")
+            report = audit(Release(source), store=_opened(store) if store else None, progress=stage.share)
+        _told_of_audit(report, out, as_json)
+        return
+    if store:
+        raise InputError("--store goes with a release. Here the store itself is audited.")
+    finest = _opened(source)
+    if len(method) + len(mask_thr) > max(len(method), 1) or len(method) > 1:
+        _what_if(
+            finest, method or (finest.method,), mask_thr or (finest.design.threshold,), wanted, secret, chart, as_json
+        )
+        return
+    with _Progress(as_json) as stage:
+        stage("attacking")
+        report = audit(finest, method[0] if method else finest.method, **wanted, progress=stage.share)
+    _told_of_audit(report, out, as_json)
+
+
+def _told_of_audit(report: Any, out: str | None, as_json: bool) -> None:
+    if out:
+        report.to_html(out)
+    click.echo(report.to_json() if as_json else str(report))
+    if out and not as_json:
+        click.echo(f"{out}: the whole report, confidential")
+
+
+def _what_if(
+    finest: FinestTable,
+    methods: tuple[str, ...],
+    thresholds: tuple[int, ...],
+    wanted: dict[str, Any],
+    secret: str | None,
+    chart: str | None,
+    as_json: bool,
+) -> None:
+    """Risk against loss for several methods and thresholds, nothing written but the chart."""
+    from ilba.audit import what_if
+
+    with _Progress(as_json) as stage:
+        stage("attacking")
+        rows = what_if(finest, methods, thresholds, secret=secret, **wanted, progress=stage.share)
+    if chart:
+        from ilba import charts
+
+        points = rows.select(pl.format("{} K={}", "method", "K").alias("method"), "mean_loss", pl.col("provable") / 100)
+        charts.save(charts.risk(points), chart)
+    if as_json:
+        _json(rows.to_dicts())
+    else:
+        _print_frame(rows, rows.height)
 
 
 @_example("ilba convert full_tb.rds full_tb.parquet")

@@ -8,6 +8,7 @@
     ├── StoreError                a file is not a store, is damaged, or is of a newer format
     ├── SecretError               a key is missing, malformed or not the one that is needed
     ├── WriteError (OSError)      a file could not be written (a full disk, say); what was there is still there
+    ├── UnsafeRelease             the audit does not find a release safe, and that was required
     └── MissingExtra (ImportError) an optional package has to be installed for this
 
     Notice (UserWarning)          said aloud while the work goes on
@@ -49,6 +50,10 @@ class StoreError(IlbaError):
 
 class SecretError(IlbaError):
     """A key is missing, malformed, or not the one that is needed."""
+
+
+class UnsafeRelease(IlbaError):  # noqa: N818 - it names what was refused
+    """A release that the audit does not find safe, where safety was required."""
 
 
 class WriteError(IlbaError, OSError):

@@ -23,7 +23,19 @@ import polars as pl
 from ilba import masking
 from ilba.codes import CodeLists, Listed, Packing
 from ilba.cube import Cube, selections, walk
-from ilba.design import COUNT, MASKED, Cells, Design, HKey, Level, Names, Selection, hierarchies_of, names_of
+from ilba.design import (
+    COUNT,
+    MASKED,
+    Cells,
+    Design,
+    HKey,
+    Level,
+    Names,
+    Selection,
+    hierarchies_of,
+    names_of,
+    threshold_of,
+)
 from ilba.errors import (
     InputError,
     MissingExtra,
@@ -252,6 +264,11 @@ class FinestTable:
             self.tables,
             about={"store": self._meta()["crc32"]},
         )
+
+    def with_threshold(self, mask_thr: int, secret: Secret | Path_ | None = None) -> FinestTable:
+        """The same counts masked anew for another K, to compare. Never publish the same data under two of them."""
+        codes = CodeLists(replace(self.design, threshold=threshold_of(mask_thr)), self.codes.lists)
+        return self._drawn(Counted(codes, self._words, self._count), given_secret(secret))
 
     def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
         """The wanted tables (keys in the order of the design), each made from a small finer one."""

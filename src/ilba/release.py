@@ -116,6 +116,20 @@ class Release:
         """The code lists: variable, code, label_en, label_ko, parent; a row without code names the variable."""
         return pl.read_csv(self.path / CODES, infer_schema=False)
 
+    def code_lists(self) -> CodeLists:
+        """The published code lists in the types of the tables: all that an outsider knows of which cells there are."""
+        types: dict[str, pl.DataType] = {}
+        for table in self.tables.values():
+            types |= pl.read_parquet_schema(self.path / table.file)
+        frames = []
+        for columns in CodeLists.dimensions(self.design):
+            paths = listed_paths(self.codes, columns)
+            frames.append(paths.select(pl.col(c).cast(types.get(c, pl.String()), strict=False) for c in columns))
+        for columns, frame in zip(CodeLists.dimensions(self.design), frames, strict=True):
+            if frame.is_empty():
+                raise InputError(f"the code list of this release does not name {listing(columns)}. Give the store too.")
+        return CodeLists.of(self.design, frames)
+
     def geometry(self, column: str) -> dict[str, Any] | None:
         """The map of the areas in a column as GeoJSON, where the release has one."""
         for entry in self.manifest["geometry"]:
