@@ -201,8 +201,41 @@ def large(report: Report, folder: Path) -> None:
 def record(result: dict[str, Any], path: Path) -> None:
     """Keep a run as a file of its own, and show it on the page in the docs."""
     path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    PAGE.with_suffix(".svg").write_text(picture(result), encoding="utf-8")
     before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- measured -->\n")
     PAGE.write_text(f"{before}<!-- measured -->\n{as_table(result)}<!-- end -->{rest.partition('<!-- end -->')[2]}")
+
+
+def picture(result: dict[str, Any]) -> str:
+    """How each job stands to its target, as SVG: below 1 is better than asked."""
+    import altair as alt
+    import vl_convert
+
+    def number(text: str) -> float:
+        return float(text.removesuffix("x").split()[0])
+
+    shares = [
+        {"job": row["job"].split(" / ")[0], "share": number(row["ratio"] or row["time"]) / number(row["target"])}
+        for row in result["rows"]
+        if row["target"]
+    ]
+    for share in shares:
+        share["text"] = f"{share['share']:.2f}"
+    bars = alt.Chart(alt.Data(values=shares)).encode(
+        y=alt.Y("job:N", sort=None, title=None, axis=alt.Axis(labelLimit=420))
+    )
+    colour = alt.condition("datum.share <= 1", alt.value("#0072b2"), alt.value("#e69f00"))
+    share = alt.X("share:Q", title="measured / target (1 is the target)")
+    chart = bars.mark_bar().encode(x=share, color=colour) + bars.mark_text(align="left", dx=4).encode(
+        x=share, text="text:N"
+    )
+    chart += alt.Chart(alt.Data(values=[{"x": 1}])).mark_rule(strokeDash=[4, 3]).encode(x="x:Q")
+    title = f"Speed against its targets, {result['date']}"
+    return str(
+        vl_convert.vegalite_to_svg(
+            chart.properties(width=420, title=title, padding={"left": 30, "right": 20, "top": 5, "bottom": 5}).to_dict()
+        )
+    )
 
 
 def as_table(result: dict[str, Any]) -> str:

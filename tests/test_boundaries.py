@@ -32,7 +32,7 @@ ORDER = [
     "proof",
     "audit",
     "release",
-    "published",
+    "wording",
     "export",
     "charts",
     "report",

@@ -317,3 +317,27 @@ def test_a_release_is_published_from_the_command_line(folder):
 def test_a_cube_is_written_from_the_command_line(folder, finest):
     assert "cube: 8 tables" in run("cube", "full_tb.parquet", "--levels", "town", cwd=folder).stdout
     assert pl.read_parquet(folder / "cube" / "town.sex.parquet").equals(finest.table("town", "sex").frame)
+
+
+def test_tables_are_exported_and_a_report_is_written_from_the_command_line(folder):
+    run("release", "full_tb.parquet", "--out", "shop", "--max-keys", "1", cwd=folder)
+    for kind, file in {
+        "csv": "town.sex.csv",
+        "xlsx": "town.sex.xlsx",
+        "px": "town.sex.px",
+        "json-stat": "town.sex.json",
+    }.items():
+        done = run("export", "shop", "--table", "town.sex", "--format", kind, cwd=folder)
+        assert f"{file}: public" in done.stdout
+        assert (folder / file).stat().st_size > 100
+    files = json.loads(run("export", "shop", "--table", "all", "--format", "sdmx-csv", "--json", cwd=folder).stdout)
+    assert len(files["files"]) == 2
+    assert (
+        "Did you mean 'xlsx'" in run("export", "shop", "--table", "all", "--format", "xls", cwd=folder, code=2).stderr
+    )
+    assert (
+        "ilba release"
+        in run("export", "full_tb.parquet", "--table", "all", "--format", "px", cwd=folder, code=1).stderr
+    )
+    run("report", "full_tb.parquet", "--max-keys", "1", "--levels", "town", cwd=folder)
+    assert stat.S_IMODE((folder / "report.html").stat().st_mode) == 0o600

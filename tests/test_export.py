@@ -21,7 +21,7 @@ from pysdmx.io import get_datasets, read_sdmx
 import ilba
 from conftest import HKEY
 from ilba.export import FORMATS, _sdmx_code, export
-from ilba.published import Labels, Published
+from ilba.wording import Labels, WordedTable
 
 CODES = pl.DataFrame(
     {
@@ -354,7 +354,7 @@ def test_an_export_never_takes_the_place_of_a_store_or_a_key(finest, release, se
 
 
 def test_a_grid_or_a_sheet_that_is_too_large_is_refused(release, tmp_path, monkeypatch):
-    monkeypatch.setattr("ilba.published._MOST_CELLS", 100)
+    monkeypatch.setattr("ilba.wording._MOST_CELLS", 100)
     for format in ("json-stat", "sdmx-csv", "px"):
         with pytest.raises(ilba.InputError, match="Take parquet or csv"):
             written(release, "block.sex.age", format, tmp_path)
@@ -403,10 +403,45 @@ def test_the_census_exports_with_its_korean_names(secret, tmp_path):
         labels=ilba.datasets.census_codes(),
         geometry={"LA3": ilba.datasets.census_geometry("LA3")},
     )
-    table = Published(release, release.tables["OA"], release.table("OA"), "ko")
+    table = WordedTable(release, release.tables["OA"], release.table("OA"), "ko")
     # Every area of the code list is there, whether or not anybody was counted in it.
     assert len(table.values) == 2506 > release.table("OA").height
     [path] = export(release, "LA3.gender.age", "px", tmp_path / "t.px", lang="ko")
     read = pyaxis.parse(str(path), encoding="utf-8")["DATA"]
     assert read.shape == (78 * 2 * 18, 4)
     assert list(read.iloc[0])[:3] == ["해내동", "남자", "0-5세"]
+
+
+def published_values(path, kind) -> tuple[set[str], list[int]]:
+    """The column names and every count in an exported file, read without our own code."""
+    if kind == "parquet":
+        frame = pl.read_parquet(path)
+        return set(frame.columns), frame["N_masked"].to_list()
+    if kind == "xlsx":
+        sheet = openpyxl.load_workbook(path).worksheets[0]
+        rows = [[cell.value for cell in row if cell.value is not None] for row in sheet.iter_rows()]
+        words = {value for row in rows for value in row if isinstance(value, str)}
+        return words, [row[-1] for row in rows if row and isinstance(row[-1], int)]
+    if kind == "json-stat":
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        return set(plain["id"]) | set(plain), plain["value"]
+    if kind == "px":
+        head, _, data = path.read_text(encoding="utf-8").partition("DATA=")
+        return set(head.split('"')), [int(number) for number in data.replace(";", " ").split()]
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    column = "OBS_VALUE" if kind == "sdmx-csv" else list(rows[0])[-1]
+    return set(rows[0]), [int(row[column]) for row in rows]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_no_export_of_any_table_leaks(finest, tmp_path, kind):
+    release = finest.release(tmp_path / "release", max_keys=2)
+    for name in release.tables:
+        first, *_ = export(release, name, kind, tmp_path / f"{name}.{kind}")
+        words, values = published_values(first, kind)
+        assert not {"N", "type1", "type2", "loss", "Loss"} & words, name
+        assert len(values) >= release.tables[name].rows, name
+        assert not [value for value in values if 1 <= value < 5], name
+        assert sum(values) == release.table(name)["N_masked"].sum(), name
+        assert bytes(range(32)).hex().encode() not in first.read_bytes()

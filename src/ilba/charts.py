@@ -21,7 +21,7 @@ import polars as pl
 from ilba.design import MASKED, Design
 from ilba.errors import InputError, MissingExtra, listing, nearest, some, suggesting
 from ilba.files import PRIVATE, replacing
-from ilba.published import LANGUAGES, Labels
+from ilba.wording import LANGUAGES, Labels
 
 if TYPE_CHECKING:
     from ilba.table import Table

@@ -534,6 +534,55 @@ def release_command(
         click.echo(f"{out}: {some(len(release.tables), 'table')}, public")
 
 
+@_example("ilba export release --table LA3.gender.age --format xlsx --out table.xlsx --lang ko")
+@commands.command("export")
+@click.argument("release")
+@click.option("--table", required=True, help="The name of the table, such as LA3.gender.age.")
+@click.option("--format", "kind", required=True, help="csv, parquet, xlsx, json-stat, sdmx-csv or px.")
+@click.option("--out", type=click.Path(), help="The file to write [the table's name with the ending of the format].")
+@click.option("--lang", default="en", show_default=True, help="Language of the labels: en or ko.")
+@click.option("--agency", default="ILBA", show_default=True, help="Maintenance agency in SDMX identifiers.")
+@_json_option
+def export_command(release: str, table: str, kind: str, out: str | None, lang: str, agency: str, as_json: bool) -> None:
+    """One table of a release in a format that others read."""
+    from ilba.export import export
+
+    endings = {"json-stat": "json", "sdmx-csv": "sdmx.csv"}
+    written = export(release, table, kind, out or f"{table}.{endings.get(kind, kind)}", lang, agency=agency)
+    if as_json:
+        _json({"files": [str(file) for file in written]})
+    else:
+        for file in written:
+            click.echo(f"{file}: public")
+
+
+@_example("ilba report full_tb.parquet --out report.html --max-keys 2")
+@commands.command("report")
+@click.argument("store")
+@click.option("--out", default="report.html", show_default=True, help="The HTML file to write.")
+@click.option(
+    "--levels", multiple=True, metavar="N|NAME", help="Only this level; give it once for each [all, 0 included]."
+)
+@click.option("--keys", type=_list, metavar="A,B,..", help="Only subsets of these keys [all].")
+@click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table.")
+@_json_option
+def report_command(
+    store: str, out: str, levels: tuple[str, ...], keys: list[str] | None, max_keys: int | None, as_json: bool
+) -> None:
+    """The methodologist's report on the loss in every table, with charts (confidential)."""
+    from ilba.report import report
+
+    with _Progress(as_json) as stage:
+        stage("opening")
+        finest = _opened(store)
+        stage("tables")
+        report(finest, out, [_level(level) for level in levels] or None, keys, max_keys, progress=stage.share)
+    if as_json:
+        _json({"report": out})
+    else:
+        click.echo(f"{out}: confidential, for you alone")
+
+
 @_example("ilba convert full_tb.rds full_tb.parquet")
 @commands.command("convert")
 @click.argument("source")

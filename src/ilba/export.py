@@ -25,9 +25,9 @@ import polars as pl
 from ilba.design import MASKED
 from ilba.errors import InputError, MissingExtra, listing, nearest, some, suggesting
 from ilba.files import replacing, writable
-from ilba.published import LANGUAGES, Dimension, Published
 from ilba.release import Release
 from ilba.table import csv_text
+from ilba.wording import LANGUAGES, Dimension, WordedTable
 
 Format: TypeAlias = Literal["csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "px"]
 Path_: TypeAlias = str | os.PathLike[str]
@@ -61,7 +61,7 @@ def export(
         raise InputError(f"agency={agency!r} is not an SDMX agency: letters, digits, _ and -, starting with a letter.")
     frame = opened.table(table_name)
     target = writable(path)
-    table = Published(opened, opened.tables[table_name], frame, lang)
+    table = WordedTable(opened, opened.tables[table_name], frame, lang)
     if format == "sdmx-csv":
         _sdmx_csv(table, target, agency)
         return target, structure_path(target)
@@ -74,12 +74,12 @@ def structure_path(path: Path_) -> Path:
     return Path(path).with_suffix(".structure.json")
 
 
-def _csv(table: Published, path: Path) -> None:
+def _csv(table: WordedTable, path: Path) -> None:
     with replacing(path, PUBLIC) as temporary:
         temporary.write_text(csv_text(table.named()), encoding="utf-8", newline="")
 
 
-def _parquet(table: Published, path: Path) -> None:
+def _parquet(table: WordedTable, path: Path) -> None:
     if path.is_file() and path.stat().st_size:
         try:
             known = pl.read_parquet_metadata(path)
@@ -92,14 +92,14 @@ def _parquet(table: Published, path: Path) -> None:
         table.named().write_parquet(temporary, compression="zstd", metadata={k: str(v) for k, v in about.items()})
 
 
-def _about(table: Published) -> dict[str, Any]:
+def _about(table: WordedTable) -> dict[str, Any]:
     """What a program has to know of a release, under the names of its manifest."""
     told = table.release.manifest
     names = ("method", "threshold", "cells", "additive", "absent", "source", "software", "created")
     return {"table": table.table.name, **{name: told[name] for name in names}}
 
 
-def _xlsx(table: Published, path: Path) -> None:
+def _xlsx(table: WordedTable, path: Path) -> None:
     try:
         import xlsxwriter
     except ModuleNotFoundError as problem:
@@ -149,7 +149,7 @@ def _xlsx(table: Published, path: Path) -> None:
         book.close()
 
 
-def _headings(table: Published) -> list[str]:
+def _headings(table: WordedTable) -> list[str]:
     """The header of a sheet: the name of the variable over the labels, the name of the column over the codes."""
     names = []
     for column in table.table.columns:
@@ -161,7 +161,7 @@ def _headings(table: Published) -> list[str]:
     return [*names, table.said["count"]]
 
 
-def _code_sheet(book: Any, table: Published, head: Any) -> None:
+def _code_sheet(book: Any, table: WordedTable, head: Any) -> None:
     sheet = book.add_worksheet(table.said["codes"])
     heading = [table.said[name] for name in ("variable", "code", "label", "parent")]
     codes = table.release.codes.filter(pl.col("variable").is_in(table.table.columns))
@@ -195,12 +195,12 @@ def _cells_wide(text: str) -> int:
     return sum(2 if ord(letter) > 0x10FF else 1 for letter in text)
 
 
-def _json_stat(table: Published, path: Path) -> None:
+def _json_stat(table: WordedTable, path: Path) -> None:
     with replacing(path, PUBLIC) as temporary:
         temporary.write_text(json.dumps(json_stat(table), ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
 
 
-def json_stat(table: Published) -> dict[str, Any]:
+def json_stat(table: WordedTable) -> dict[str, Any]:
     """A table as a JSON-stat 2.0 dataset; its metric dimension holds the one thing that is counted."""
     values = table.values
     measure = "measure"
@@ -253,12 +253,12 @@ def _parents(dimension: Dimension) -> dict[str, Any]:
     }
 
 
-def _px(table: Published, path: Path) -> None:
+def _px(table: WordedTable, path: Path) -> None:
     with replacing(path, PUBLIC) as temporary:
         temporary.write_text(px(table), encoding="utf-8", newline="\r\n")
 
 
-def px(table: Published) -> str:
+def px(table: WordedTable) -> str:
     """A table as a PC-Axis file, version 2013: all dimensions but the last in the stub."""
     values, told = table.values, table.release.manifest
     axes = [(_unlike(d.label, table, d), d.name, d.codes, d.labels) for d in table.dimensions]
@@ -299,7 +299,7 @@ def px(table: Published) -> str:
     return "".join(f"{keyword}={_px_value(value)};\n" for keyword, value in lines) + f"DATA=\n{data}\n;\n"
 
 
-def _unlike(label: str, table: Published, dimension: Dimension) -> str:
+def _unlike(label: str, table: WordedTable, dimension: Dimension) -> str:
     """Variables are known by their labels in this format, so two must not share one."""
     same = sum(other.label == label for other in table.dimensions)
     return label if same == 1 else f"{label} ({dimension.name})"
@@ -330,7 +330,7 @@ def _px_value(value: str | bool | int | Sequence[str]) -> str:
     return "\n".join([*lines, line])
 
 
-def _sdmx_csv(table: Published, path: Path, agency: str) -> None:
+def _sdmx_csv(table: WordedTable, path: Path, agency: str) -> None:
     try:
         from pysdmx.io import write_sdmx
         from pysdmx.io.format import Format as SdmxFormat
@@ -368,7 +368,7 @@ def _sdmx_csv(table: Published, path: Path, agency: str) -> None:
 Axis: TypeAlias = tuple[str, str, list[str], list[str]]
 
 
-def _sdmx_axes(table: Published) -> list[Axis]:
+def _sdmx_axes(table: WordedTable) -> list[Axis]:
     """Identifier, name, codes and labels of each dimension, spelled with the letters that SDMX allows."""
     axes: list[Axis] = []
     taken = {"STRUCTURE", "STRUCTURE_ID", "ACTION", "OBS_VALUE", "OBS_STATUS", "CONF_STATUS", "TIME_PERIOD"}
@@ -393,7 +393,7 @@ def _sdmx_code(code: str) -> str:
     return re.sub(r"[^A-Za-z0-9_@\-]", lambda odd: "".join(f"${byte:02X}" for byte in odd[0].encode()), code) or "$"
 
 
-def _sdmx_structures(table: Published, axes: Sequence[Axis], agency: str) -> tuple[list[Any], Any]:
+def _sdmx_structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> tuple[list[Any], Any]:
     """The code lists, the concepts, the data structure and the dataflow; and the data structure by itself."""
     from pysdmx.model import (
         Code,
@@ -476,7 +476,7 @@ def _missing_extra(problem: ImportError, what: str) -> MissingExtra:
     return MissingExtra(f"writing {what} needs {problem.name or 'more packages'}. Type: pip install 'ilba[formats]'")
 
 
-_WRITERS: dict[str, Callable[[Published, Path], None]] = {
+_WRITERS: dict[str, Callable[[WordedTable, Path], None]] = {
     "csv": _csv,
     "parquet": _parquet,
     "xlsx": _xlsx,

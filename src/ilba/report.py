@@ -126,6 +126,7 @@ def _page(finest: FinestTable, losses: Mapping[Selection, Loss]) -> str:
     design = finest.design
     K = design.threshold
     every = Loss.together(list(losses.values()))
+    bound = K // 2 + K if finest.method == "ilba" else None  # the paper's, and only for its method
     areas = " · ".join(" > ".join(h.columns) for h in design.hierarchies)
     facts = {
         "Tables": f"{len(losses):,}",
@@ -135,7 +136,7 @@ def _page(finest: FinestTable, losses: Mapping[Selection, Loss]) -> str:
         "Mean absolute loss": f"{every.mean:.3f}",
         "99% of cells within": f"{every.p99}",
         "Largest loss": f"{every.largest}",
-        "Bound": f"{K // 2 + K}",
+        **({"Bound": f"{bound}"} if bound else {"Method": finest.method}),
         f"Within {K // 2}": _percent(every.within(K // 2)),
         f"True count at most {K}": _percent(every.small / every.cells if every.cells else 0),
     }
@@ -145,7 +146,10 @@ def _page(finest: FinestTable, losses: Mapping[Selection, Loss]) -> str:
         *_scatter(losses, design.threshold),
     ]
     pictures = "".join(f"<figure>{_inline(chart, place)}</figure>" for place, chart in enumerate(drawn))
-    tables = "".join(_section(one, K) for one in losses.values())
+    tables = "".join(_section(one, K, bound) for one in losses.values())
+    promise = (
+        f"Masking with K={K} keeps every loss within {bound}; with at most one small cell behind it, within {K - 1}."
+    )
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -160,8 +164,7 @@ def _page(finest: FinestTable, losses: Mapping[Selection, Loss]) -> str:
 <main>
 <h1>Information loss report</h1>
 <p class="about">{escape(areas)}; keys {escape(", ".join(design.keys)) or "none"}. Loss is the masked minus the true
-count. Masking with K={K} keeps every loss within {K // 2 + K}; a cell with at most one small cell behind it within
-{K - 1}.</p>
+count. {promise if bound else ""}</p>
 <dl class="tiles">{tiles}</dl>
 <h2>At a glance {_CONFIDENTIAL}</h2>
 <div class="figures">{pictures}</div>
@@ -199,7 +202,7 @@ def _overview(losses: Mapping[Selection, Loss], K: int) -> str:
     return f'<table class="all"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
 
 
-def _section(one: Loss, K: int) -> str:
+def _section(one: Loss, K: int, bound: int | None) -> str:
     near = K // 2
     top = max(one.by_loss.values(), default=1)
     rows = "".join(
@@ -214,7 +217,7 @@ def _section(one: Loss, K: int) -> str:
         "type 2 (shifted down)": f"{one.type2:,}",
         "mean absolute loss": f"{one.mean:.3f}",
         "99% within": f"{one.p99}",
-        "largest absolute loss": f"{one.largest} of at most {K // 2 + K}",
+        "largest absolute loss": f"{one.largest} of at most {bound}" if bound else f"{one.largest}",
         f"within {near}": _percent(one.within(near)),
     }
     told = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())

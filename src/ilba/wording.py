@@ -117,7 +117,7 @@ class Dimension:
         return len(self.codes)
 
 
-class Published:
+class WordedTable:
     """A table of a release with the words that go with it."""
 
     def __init__(self, release: Release, table: PublicTable, frame: pl.DataFrame, lang: str = "en") -> None:
