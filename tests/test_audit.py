@@ -236,6 +236,8 @@ def test_every_small_cell_is_counted_once_and_ranges_hold_the_truth(published):
     assert report.cells_undecided >= 0
     small = report.ranges.filter((pl.col("low") >= 1) & (pl.col("high") < K))
     assert small.height == report.cells_disclosed
+    if published.split:  # counted from the store, and again from the public numbers alone
+        assert (report.misfits == 0) == (not any(Attack(published).misfits.values()))
     if report.certificate:
         assert (report.cells_disclosed, report.aggregates) == (0, 0)
     for one in report.worst:

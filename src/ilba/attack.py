@@ -318,7 +318,7 @@ class Attack:
         for bounds in block.kinds:
             # The smallest integers in which the sums along any edge fit: less to move through memory.
             peak = max((int(high.max(initial=0)) for high in bounds.high.values()), default=0) + 1
-            dtype = next(t for t in (np.int16, np.int32, np.int64) if peak * longest <= np.iinfo(t).max)
+            dtype = next((t for t in (np.int16, np.int32) if peak * longest <= np.iinfo(t).max), np.int64)
             for side in (bounds.low, bounds.high):
                 side.update({node: np.ascontiguousarray(values, dtype=dtype) for node, values in side.items()})
         return block

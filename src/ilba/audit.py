@@ -442,7 +442,8 @@ def _page(report: AuditReport) -> str:
         )
         for row in report.tables.to_dicts()
     )
-    tables = sorted(report.tables.to_dicts(), key=lambda row: -row["disclosed"])[:40]
+    shown = [row for row in report.tables.to_dicts() if row["small"] or row["disclosed"]]
+    tables = sorted(shown, key=lambda row: -row["disclosed"])[:40]
     return f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
