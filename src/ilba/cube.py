@@ -51,8 +51,8 @@ def selections(
     return [_selection(design, (combination, subset)) for combination in combinations for subset in subsets]
 
 
-def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
-    """The sums of the wanted tables, whose keys stand in the order of the design, in the order of the tree."""
+def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[Node, dict[Node, list[Node]]]:
+    """The finest table, and for each table those that are best rolled up from it until all wanted ones are reached."""
     design = codes.design
     asked = {(selection.levels, selection.keys) for selection in wanted}
     children: dict[Node, list[Node]] = {}
@@ -67,12 +67,20 @@ def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Itera
                 parent = _parent(codes, parent)
             children.setdefault(parent, []).append(node)
             node = parent
+    return root, {node: sorted(below) for node, below in children.items()}
+
+
+def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
+    """The sums of the wanted tables, whose keys stand in the order of the design, in the order of the tree."""
+    design = codes.design
+    asked = {(selection.levels, selection.keys) for selection in wanted}
+    root, children = tree(codes, wanted)
 
     def descend(node: Node, sums: Sums | Finest) -> Iterator[tuple[Selection, Sums]]:
         if node in asked:
             own = roll_up(codes, sums, codes.packing(_selection(design, node))) if isinstance(sums, Finest) else sums
             yield _selection(design, node), own
-        for child in sorted(children.get(node, [])):
+        for child in children.get(node, []):
             yield from descend(child, roll_up(codes, sums, codes.packing(_selection(design, child))))
 
     return descend(root, source)

@@ -1,0 +1,285 @@
+"""Flipping masks between 0 and K until every sum lies near its truth: compiled loops over integers.
+
+Cells and sums are plain numbers here. A cell j has a true count x in 1..K-1 and a mask K z, z = 0 or 1; a set is the
+small cells of one aggregate, and its error is the sum of K z - x over them. `ptr` and `sets` list the sets of each
+cell, `first` and `cells` the cells of each set. Everything is whole numbers in a fixed order, so that a result is the
+same on every machine: costs are exact, chances are compared in fixed point, and a chance is a keyed function of the
+cell and the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ilba.errors import MissingExtra
+
+try:
+    import numba
+except ModuleNotFoundError:
+    raise MissingExtra('choosing masks jointly needs numba. Type: pip install "ilba[controlled]"') from None
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BITS = 16
+"""Digits behind the point of chances and fields."""
+CHANCES = 4096
+"""How many different chances there are."""
+WEIGHT = 8
+"""The weight with which a set starts; it grows while the set stays over its bound."""
+_HEAVIEST = 60 * WEIGHT
+_GROWTH = 3
+_NEAR, _OVER = 20, 5  # the price of an error squared, and of an eighth of a bound broken, in 32nds
+_UNIT = 32
+_NEVER = np.int32(2**31 - 1)
+_DEAR = 2**30 - 2
+_GOLD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def compiled(function: F) -> F:
+    """Compile a function, and keep the result on disk where that is possible."""
+    try:
+        kept: F = numba.njit(cache=True)(function)
+    except RuntimeError:  # no folder for the cache: compile anew in each process
+        kept = numba.njit(function)
+    return kept
+
+
+@compiled
+def mixed(h: np.uint64) -> np.uint64:
+    """The finaliser of splitmix64: from a number to one that looks drawn."""
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return h ^ (h >> np.uint64(31))
+
+
+@compiled
+def _field(log_odds: np.int64, error: np.int64, size: np.int64, stiff: int) -> np.int64:
+    """What draws a mask to K: the log odds x : K-x, less what the class is off its mean."""
+    off = (error << BITS) // size
+    return log_odds - stiff * min(max(off, -(1 << BITS)), 1 << BITS)
+
+
+@compiled
+def place(
+    ptr: Any, sets: Any, error: Any, z: Any, x: Any, kind: Any, free: Any, key: Any, K: int, heat: int,
+    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: int,
+) -> None:  # fmt: skip
+    """Choose the masks of the free cells one after the other, each against the errors that those before it left.
+
+    This is the self-balancing walk of discrepancy theory: a cell goes up with odds x : K-x, shifted by the sum of the
+    errors of its sets. One walk gets nearer than dozens of sweeps over independent draws. `error` holds what the
+    cells that are not free have left; the classes are kept at their mean as they fill.
+    """
+    for j in range(len(z)):
+        if not free[j]:
+            continue
+        total = np.int64(0)
+        for i in range(ptr[j], ptr[j + 1]):
+            total += error[sets[i]]
+        v = kind[j]
+        pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff)
+        drawn = np.int64(mixed(key[j]) >> np.uint64(52))
+        odds = threshold[CHANCES - 1 - drawn] - threshold[drawn]  # the logistic of a uniform number
+        up = (2 * np.int64(K) * total) << (BITS + 8) < (pull + odds) * heat
+        z[j] = up
+        d = np.int64(K) * up - x[j]
+        kind_error[v] += d
+        kind_size[v] += 1
+        for i in range(ptr[j], ptr[j + 1]):
+            error[sets[i]] += np.int32(d)
+
+
+@compiled
+def errors_of(ptr: Any, sets: Any, z: Any, x: Any, K: int, n_sets: int) -> Any:
+    """The error of each set."""
+    error = np.zeros(n_sets, np.int32)
+    for j in range(len(z)):
+        d = np.int32(K * np.int64(z[j]) - x[j])
+        for i in range(ptr[j], ptr[j + 1]):
+            error[sets[i]] += d
+    return error
+
+
+@compiled
+def sweep(
+    ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, key: Any, step: int, K: int, heat: int,
+    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: int,
+) -> int:  # fmt: skip
+    """Offer every free cell one flip. The cost is the sum of squared errors, `heat` is K^2 T in 256ths."""
+    flipped = 0
+    salt = np.uint64(step) * _GOLD
+    for j in range(len(z)):
+        if not free[j]:
+            continue
+        total = np.int64(0)
+        for i in range(ptr[j], ptr[j + 1]):
+            total += error[sets[i]]
+        d = np.int64(K) if z[j] == 0 else np.int64(-K)
+        cost = 2 * d * total + np.int64(K) * K * (ptr[j + 1] - ptr[j])
+        v = kind[j]
+        pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff)
+        chance = threshold[np.int64(mixed(key[j] + salt) >> np.uint64(52))]
+        if cost << (BITS + 8) > (chance + (pull if d > 0 else -pull)) * heat:
+            continue
+        z[j] = 1 - z[j]
+        kind_error[v] += d
+        flipped += 1
+        for i in range(ptr[j], ptr[j + 1]):
+            error[sets[i]] += np.int32(d)
+    return flipped
+
+
+@compiled
+def _price(over: np.int64, K: np.int64) -> np.int64:
+    return K * (K + over) if over > 0 else np.int64(0)
+
+
+@compiled
+def _cost(j: int, d: np.int64, ptr: Any, sets: Any, state: Any, bound: np.int64, K: np.int64) -> np.int64:
+    """What flipping a cell costs: errors squared, and bounds broken times the weight of the set."""
+    squares = np.int64(0)
+    broken = np.int64(0)
+    for i in range(ptr[j], ptr[j + 1]):
+        e = np.int64(state[sets[i], 0])
+        w = state[sets[i], 1]
+        squares += e
+        limit = bound + (w >> 16)
+        before, after = abs(e) - limit, abs(e + d) - limit
+        if before > 0 or after > 0:
+            broken += np.int64(w & 0xFFFF) * (_price(after, K) - _price(before, K))
+    return _NEAR * (2 * d * squares + K * K * (ptr[j + 1] - ptr[j])) + _OVER * broken
+
+
+@compiled
+def _seen(cost: np.int64, z: int, free: int) -> np.int32:
+    """A cost and a mask in one number, so that choosing among cells reads one place of memory for each."""
+    if not free:
+        return np.int32(_NEVER)
+    return np.int32(min(max(cost, -_DEAR), _DEAR) << 1 | z)
+
+
+@compiled
+def over(state: Any, bound: int) -> int:
+    """How many sets are over their bound."""
+    found = 0
+    for a in range(len(state)):
+        found += abs(state[a, 0]) > bound + (state[a, 1] >> 16)
+    return found
+
+
+@compiled
+def repair(
+    ptr: Any, sets: Any, first: Any, cells: Any, state: Any, z: Any, kind: Any, free: Any, K_: int, bound_: int,
+    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: int, h: np.uint64, passes: int, look: Any, worn: bool,
+    widest: int,
+) -> Any:  # fmt: skip
+    """Go through the sets over their bound, `passes` times: flip a cell of each, and another one to make up for it.
+
+    `state` holds error and weight of each set; the weight of one that stays over its bound grows. `look` holds the
+    cost of each flip as it was when last looked at, good enough to choose by; `worn` says that it is too old for that.
+    """
+    K, bound = np.int64(K_), np.int64(bound_)
+    unit = _UNIT * K * K
+    n, N = len(z), len(state)
+    bad = np.empty(N, np.int32)
+    broken = np.empty(widest, np.int32)
+    looked = 3 * n if worn else 0
+    for _ in range(passes):
+        n_bad = 0
+        for a in range(N):
+            if abs(state[a, 0]) > bound + (state[a, 1] >> 16):
+                bad[n_bad] = a
+                n_bad += 1
+        if n_bad == 0:
+            break
+        if looked > 2 * n:
+            looked = 0
+            for j in range(n):
+                look[j] = _seen(_cost(j, K if z[j] == 0 else -K, ptr, sets, state, bound, K), z[j], free[j])
+        for b in range(n_bad):
+            a = bad[b]
+            limit = bound + (state[a, 1] >> 16)
+            if abs(state[a, 0]) <= limit:
+                continue
+            want = 1 if state[a, 0] > 0 else 0
+            sign = -1 if want == 1 else 1
+            d = sign * K
+            size = np.uint64(first[a + 1] - first[a])
+            effort = (state[a, 1] & 0xFFFF) >> 3
+            tries, partners = min(12, 2 + effort), min(64, 6 + 4 * effort)
+            done = False
+            for _t in range(tries):
+                # The cheapest of twelve of the set's cells that go the right way.
+                j, least = -1, _NEVER
+                for _r in range(12):
+                    h = mixed(h + _GOLD)
+                    k = cells[first[a] + np.int64((h >> np.uint64(20)) % size)]
+                    if (look[k] & 1) == want and look[k] < least:
+                        least = look[k]
+                        j = k
+                if j < 0:
+                    continue
+                cost = _cost(j, d, ptr, sets, state, bound, K)
+                looked += 1
+                look[j] = _seen(cost + unit // 2, want, 1)
+                v = kind[j]
+                gain = sign * _field(log_odds[v], kind_error[v], kind_size[v], stiff)
+                h = mixed(h + _GOLD)
+                chance = threshold[np.int64(h >> np.uint64(52))]
+                n_broken = 0
+                for i in range(ptr[j], ptr[j + 1]):
+                    c = sets[i]
+                    state[c, 0] += np.int32(d)
+                    if sign * state[c, 0] > bound + (state[c, 1] >> 16):
+                        broken[n_broken] = c
+                        n_broken += 1
+                z[j] = 1 - want
+                if cost << BITS <= (chance + gain) * unit:
+                    kind_error[v] += d
+                    done = True
+                    look[j] = _seen(-cost, 1 - want, 1)
+                    break
+                degree = np.uint64(ptr[j + 1] - ptr[j])
+                for q in range(partners):
+                    # A second flip the other way: in a set that the first one broke, or in any of its sets.
+                    h = mixed(h + _GOLD)
+                    if n_broken > 0 and (q & 1) == 0:
+                        c = broken[np.int64((h >> np.uint64(20)) % np.uint64(n_broken))]
+                    else:
+                        c = sets[ptr[j] + np.int64((h >> np.uint64(20)) % degree)]
+                    inside = np.uint64(first[c + 1] - first[c])
+                    k, least = -1, _NEVER
+                    for _r in range(16):
+                        h = mixed(h + _GOLD)
+                        other = cells[first[c] + np.int64((h >> np.uint64(20)) % inside)]
+                        if (look[other] & 1) != want and look[other] < least and other != j:
+                            least = look[other]
+                            k = other
+                    if k < 0:
+                        continue
+                    back = _cost(k, -d, ptr, sets, state, bound, K)
+                    looked += 1
+                    look[k] = _seen(back + unit // 2, 1 - want, 1)
+                    u = kind[k]
+                    both = gain - sign * _field(log_odds[u], kind_error[u], kind_size[u], stiff)
+                    if (cost + back) << BITS <= (chance + both) * unit:
+                        z[k] = want
+                        kind_error[v] += d
+                        kind_error[u] -= d
+                        done = True
+                        look[k] = _seen(-back, want, 1)
+                        look[j] = _seen(-cost, 1 - want, 1)
+                        for i in range(ptr[k], ptr[k + 1]):
+                            state[sets[i], 0] -= np.int32(d)
+                        break
+                if done:
+                    break
+                z[j] = want
+                for i in range(ptr[j], ptr[j + 1]):
+                    state[sets[i], 0] -= np.int32(d)
+            if abs(state[a, 0]) > limit and (state[a, 1] & 0xFFFF) < _HEAVIEST:
+                state[a, 1] += _GROWTH
+    return over(state, bound_), h, looked
