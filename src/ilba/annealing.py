@@ -10,7 +10,7 @@ cell and the step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -41,14 +41,13 @@ _GOLD = np.uint64(0x9E3779B97F4A7C15)
 def compiled(function: F) -> F:
     """Compile a function, and keep the result on disk where that is possible."""
     try:
-        kept: F = numba.njit(cache=True)(function)
+        return cast("F", numba.njit(cache=True)(function))
     except RuntimeError:  # no folder for the cache: compile anew in each process
-        kept = numba.njit(function)
-    return kept
+        return cast("F", numba.njit(function))
 
 
 @compiled
-def mixed(h: np.uint64) -> np.uint64:
+def mixed(h: Any) -> Any:
     """The finaliser of splitmix64: from a number to one that looks drawn."""
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -56,7 +55,7 @@ def mixed(h: np.uint64) -> np.uint64:
 
 
 @compiled
-def _field(log_odds: np.int64, error: np.int64, size: np.int64, stiff: int) -> np.int64:
+def _field(log_odds: Any, error: Any, size: Any, stiff: int) -> Any:
     """What draws a mask to K: the log odds x : K-x, less what the class is off its mean."""
     off = (error << BITS) // size
     return log_odds - stiff * min(max(off, -(1 << BITS)), 1 << BITS)
@@ -93,10 +92,12 @@ def place(
 
 
 @compiled
-def errors_of(ptr: Any, sets: Any, z: Any, x: Any, K: int, n_sets: int) -> Any:
-    """The error of each set."""
+def errors_of(ptr: Any, sets: Any, z: Any, x: Any, counted: Any, K: int, n_sets: int) -> Any:
+    """The error of each set, from the cells that are to be counted."""
     error = np.zeros(n_sets, np.int32)
     for j in range(len(z)):
+        if not counted[j]:
+            continue
         d = np.int32(K * np.int64(z[j]) - x[j])
         for i in range(ptr[j], ptr[j + 1]):
             error[sets[i]] += d
@@ -133,12 +134,12 @@ def sweep(
 
 
 @compiled
-def _price(over: np.int64, K: np.int64) -> np.int64:
+def _price(over: Any, K: Any) -> Any:
     return K * (K + over) if over > 0 else np.int64(0)
 
 
 @compiled
-def _cost(j: int, d: np.int64, ptr: Any, sets: Any, state: Any, bound: np.int64, K: np.int64) -> np.int64:
+def _cost(j: int, d: Any, ptr: Any, sets: Any, state: Any, bound: Any, K: Any) -> Any:
     """What flipping a cell costs: errors squared, and bounds broken times the weight of the set."""
     squares = np.int64(0)
     broken = np.int64(0)
@@ -154,7 +155,7 @@ def _cost(j: int, d: np.int64, ptr: Any, sets: Any, state: Any, bound: np.int64,
 
 
 @compiled
-def _seen(cost: np.int64, z: int, free: int) -> np.int32:
+def _seen(cost: Any, z: int, free: int) -> Any:
     """A cost and a mask in one number, so that choosing among cells reads one place of memory for each."""
     if not free:
         return np.int32(_NEVER)
@@ -173,8 +174,8 @@ def over(state: Any, bound: int) -> int:
 @compiled
 def repair(
     ptr: Any, sets: Any, first: Any, cells: Any, state: Any, z: Any, kind: Any, free: Any, K_: int, bound_: int,
-    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: int, h: np.uint64, passes: int, look: Any, worn: bool,
-    widest: int,
+    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: int, h: Any,
+    passes: int, look: Any, worn: bool, widest: int,
 ) -> Any:  # fmt: skip
     """Go through the sets over their bound, `passes` times: flip a cell of each, and another one to make up for it.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -53,26 +53,28 @@ def lattice(codes: CodeLists, words: Sequence[IntArray], wanted: Sequence[Select
             f"{some(rows, 'small cell')} in {some(len(wanted), 'table')} are too many to choose masks for jointly. "
             f"Release fewer tables: give max_keys, levels or tables."
         )
-    columns: list[npt.NDArray[np.int32]] = []
-    marks: list[npt.NDArray[np.uint64]] = []
-    copies: list[int] = []
-    known: dict[tuple[int, int], int] = {}
+    partitions: dict[tuple[int, int], _Partition] = {}
     alone = np.zeros(rows, dtype=np.int32)
-    for table in _tables(codes, words, wanted):
+    for name, table in _tables(codes, words, wanted):
         alone += (table.size == 1)[table.place]
         several = table.size > 1
         mark = table.mark[several]
         # Two tables with the same sets (a country is its only region) are one table, counted twice.
         same = (len(mark), int(_scattered(mark).sum(dtype=np.uint64)))
-        if same in known:
-            copies[known[same]] += 1
-            continue
-        known[same] = len(columns)
-        number = np.where(several, np.cumsum(several) - 1, -1).astype(np.int32)
-        columns.append(number[table.place])
-        marks.append(mark)
-        copies.append(1)
-    return _joined(rows, columns, marks, copies, alone)
+        if same not in partitions:
+            number = np.where(several, np.cumsum(several) - 1, -1).astype(np.int32)
+            partitions[same] = _Partition(number[table.place], mark, [])
+        partitions[same].names.append(name)
+    # In the order of their names: how the columns of a design stand must not matter.
+    return _joined(sorted(partitions.values(), key=lambda one: min(one.names)), alone)
+
+
+class _Partition(NamedTuple):
+    """The sets into which a table divides the small cells (-1: the cell is alone), their marks, and tables like it."""
+
+    column: npt.NDArray[np.int32]
+    marks: npt.NDArray[np.uint64]
+    names: list[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -86,19 +88,21 @@ class _Table:
     mark: npt.NDArray[np.uint64]
 
 
-def _tables(codes: CodeLists, words: Sequence[IntArray], wanted: Sequence[Selection]) -> Iterator[_Table]:
-    """The wanted tables, each made from a finer one; only one branch of the tree is in memory."""
+def _tables(
+    codes: CodeLists, words: Sequence[IntArray], wanted: Sequence[Selection]
+) -> Iterator[tuple[tuple[str, ...], _Table]]:
+    """The wanted tables with their sorted columns, each made from a finer one; one branch of the tree is in memory."""
     design, rows = codes.design, len(words[0])
     names = [hierarchy.name for hierarchy in design.hierarchies]
-    asked = {(selection.levels, selection.keys) for selection in wanted}
+    asked = {(selection.levels, selection.keys): tuple(sorted(selection.columns)) for selection in wanted}
     root, children = tree(codes, wanted)
     # The mark of a set is the sum of its cells' random numbers: equal sums, equal sets (but for a chance of 2^-64).
     number = _scattered(np.arange(1, rows + 1, dtype=np.uint64))
     finest = _Table(codes.finest, list(words), np.arange(rows, dtype=np.int32), np.ones(rows, dtype=np.int64), number)
 
-    def descend(node: Node, table: _Table) -> Iterator[_Table]:
+    def descend(node: Node, table: _Table) -> Iterator[tuple[tuple[str, ...], _Table]]:
         if node in asked:
-            yield table
+            yield asked[node], table
         for child in children.get(node, []):
             levels, keys = child
             target = codes.packing(design.select(dict(zip(names, levels, strict=True)), keys))
@@ -142,16 +146,11 @@ def _scattered(values: Any) -> Any:
     return out
 
 
-def _joined(
-    rows: int,
-    columns: list[npt.NDArray[np.int32]],
-    marks: list[npt.NDArray[np.uint64]],
-    copies: list[int],
-    alone: npt.NDArray[np.int32],
-) -> Lattice:
+def _joined(partitions: list[_Partition], alone: npt.NDArray[np.int32]) -> Lattice:
     """Sets that occur in several tables become one, and the tables one list of sets per cell."""
-    every = np.concatenate(marks) if marks else np.zeros(0, dtype=np.uint64)
-    counted = np.repeat(np.array(copies, dtype=np.int32), [len(mark) for mark in marks])
+    sizes = [len(one.marks) for one in partitions]
+    every = np.concatenate([np.zeros(0, dtype=np.uint64), *(one.marks for one in partitions)])
+    counted = np.repeat(np.array([len(one.names) for one in partitions], dtype=np.int32), sizes)
     order = np.argsort(every, kind="stable")
     ranked = every[order]
     new = np.ones(len(ranked), dtype=bool)
@@ -161,13 +160,13 @@ def _joined(
     number = np.full(len(every), -1, dtype=np.int32)
     number[order[starts]] = np.arange(len(starts), dtype=np.int32)  # the first table keeps the set, others drop it
     del every, counted, order, ranked, new
-    degree = np.zeros(rows, dtype=np.int64)
-    offset = 0
-    for i, (column, mark) in enumerate(zip(columns, marks, strict=True)):
-        own = np.append(number[offset : offset + len(mark)], np.int32(-1))
-        columns[i] = own[column]  # -1, no set, picks the last
-        degree += columns[i] >= 0
-        offset += len(mark)
+    degree = np.zeros(len(alone), dtype=np.int64)
+    columns: list[npt.NDArray[np.int32]] = []
+    for end in reversed(np.cumsum(sizes).tolist()):
+        column, marks, _ = partitions.pop()  # from memory, too: the columns are the largest thing here
+        own = np.append(number[end - len(marks) : end], np.int32(-1))
+        columns.append(own[column])  # -1, no set, picks the last
+        degree += columns[-1] >= 0
     ptr = np.concatenate(([0], np.cumsum(degree)))
     sets = np.empty(int(ptr[-1]), dtype=np.int32)
     free = ptr[:-1].copy()
