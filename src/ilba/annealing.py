@@ -28,7 +28,7 @@ BITS = 16
 CHANCES = 4096
 """How many different chances there are."""
 WEIGHT = 8
-"""The weight with which a set starts; it grows while the set stays over its bound."""
+"""The weight with which a set starts; it grows while the set stays over it."""
 _HEAVIEST = 60 * WEIGHT
 _GROWTH = 3
 _NEAR, _OVER = 20, 5  # the price of an error squared, and of an eighth of a bound broken, in 32nds
@@ -147,10 +147,9 @@ def _cost(j: int, d: Any, ptr: Any, sets: Any, state: Any, bound: Any, K: Any) -
         e = np.int64(state[sets[i], 0])
         w = state[sets[i], 1]
         squares += e
-        limit = bound + (w >> 16)
-        before, after = abs(e) - limit, abs(e + d) - limit
+        before, after = abs(e) - bound, abs(e + d) - bound
         if before > 0 or after > 0:
-            broken += np.int64(w & 0xFFFF) * (_price(after, K) - _price(before, K))
+            broken += np.int64(w) * (_price(after, K) - _price(before, K))
     return _NEAR * (2 * d * squares + K * K * (ptr[j + 1] - ptr[j])) + _OVER * broken
 
 
@@ -164,10 +163,10 @@ def _seen(cost: Any, z: int, free: int) -> Any:
 
 @compiled
 def over(state: Any, bound: int) -> int:
-    """How many sets are over their bound."""
+    """How many sets are over the bound."""
     found = 0
     for a in range(len(state)):
-        found += abs(state[a, 0]) > bound + (state[a, 1] >> 16)
+        found += abs(state[a, 0]) > bound
     return found
 
 
@@ -177,9 +176,9 @@ def repair(
     threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: int, h: Any,
     passes: int, look: Any, worn: bool, widest: int,
 ) -> Any:  # fmt: skip
-    """Go through the sets over their bound, `passes` times: flip a cell of each, and another one to make up for it.
+    """Go through the sets over the bound, `passes` times: flip a cell of each, and another one to make up for it.
 
-    `state` holds error and weight of each set; the weight of one that stays over its bound grows. `look` holds the
+    `state` holds error and weight of each set; the weight of one that stays over it grows. `look` holds the
     cost of each flip as it was when last looked at, good enough to choose by; `worn` says that it is too old for that.
     """
     K, bound = np.int64(K_), np.int64(bound_)
@@ -187,29 +186,29 @@ def repair(
     n, N = len(z), len(state)
     bad = np.empty(N, np.int32)
     broken = np.empty(widest, np.int32)
-    looked = 3 * n if worn else 0
+    looked, before = (3 * n, -3 * n) if worn else (0, 0)
     for _ in range(passes):
         n_bad = 0
         for a in range(N):
-            if abs(state[a, 0]) > bound + (state[a, 1] >> 16):
+            if abs(state[a, 0]) > bound:
                 bad[n_bad] = a
                 n_bad += 1
         if n_bad == 0:
             break
         if looked > 2 * n:
+            before += looked
             looked = 0
             for j in range(n):
                 look[j] = _seen(_cost(j, K if z[j] == 0 else -K, ptr, sets, state, bound, K), z[j], free[j])
         for b in range(n_bad):
             a = bad[b]
-            limit = bound + (state[a, 1] >> 16)
-            if abs(state[a, 0]) <= limit:
+            if abs(state[a, 0]) <= bound:
                 continue
             want = 1 if state[a, 0] > 0 else 0
             sign = -1 if want == 1 else 1
             d = sign * K
             size = np.uint64(first[a + 1] - first[a])
-            effort = (state[a, 1] & 0xFFFF) >> 3
+            effort = state[a, 1] // WEIGHT
             tries, partners = min(12, 2 + effort), min(64, 6 + 4 * effort)
             done = False
             for _t in range(tries):
@@ -234,7 +233,7 @@ def repair(
                 for i in range(ptr[j], ptr[j + 1]):
                     c = sets[i]
                     state[c, 0] += np.int32(d)
-                    if sign * state[c, 0] > bound + (state[c, 1] >> 16):
+                    if sign * state[c, 0] > bound:
                         broken[n_broken] = c
                         n_broken += 1
                 z[j] = 1 - want
@@ -281,6 +280,6 @@ def repair(
                 z[j] = want
                 for i in range(ptr[j], ptr[j + 1]):
                     state[sets[i], 0] -= np.int32(d)
-            if abs(state[a, 0]) > limit and (state[a, 1] & 0xFFFF) < _HEAVIEST:
+            if abs(state[a, 0]) > bound and state[a, 1] < _HEAVIEST:
                 state[a, 1] += _GROWTH
-    return over(state, bound_), h, looked
+    return over(state, bound_), h, before + looked

@@ -32,8 +32,8 @@ _WALK_HEAT = Decimal(4)
 _SWEEPS = 10
 _HEATS = Decimal(4), Decimal("0.5")
 _STIFFNESS = 5  # pull of a class towards its mean, per set of an average cell
-_PATIENCE = 6  # raise bounds after looking at so many flips per cell without getting on
-_PASSES = 400  # ... or after so many passes
+_PATIENCE = 3  # raise the bound after looking at so many flips per cell without getting on
+_PASSES = 400  # ... or after so many passes over the aggregates that are too far off
 _LARGEST = 10_000  # a larger K would leave the range of the fixed-point numbers
 
 
@@ -320,7 +320,7 @@ class _Problem:
         """Work on the aggregates over the bound until there are none, yielding how many there are.
 
         Where that does not get on, first the masks kept from the wave before may move; then the bound is raised by
-        one for those aggregates alone that are still over theirs.
+        one. Only what is over the raised bound is worked on then, so most aggregates stay within the first one.
         """
         lattice, n = self.lattice, len(self.z)
         state = np.empty((lattice.n_sets, 2), dtype=np.int32)
@@ -329,13 +329,14 @@ class _Problem:
         look = np.zeros(n, dtype=np.int32)
         h = self.flips.mixed(self.number.sum(dtype=np.uint64))
         age = looked = passed = 0
-        over = least = self.flips.over(state, self.bound)
+        bound = self.bound
+        over = least = self.flips.over(state, bound)
         worn = True
         while over:
             passes = max(1, min(20, 20_000 // over))
             over, h, flips = self.flips.repair(
                 *self._incidence, lattice.first, lattice.cells, state, self.z, self.kind, self.free, self.K,
-                self.bound, thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff, np.uint64(h),
+                bound, thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff, np.uint64(h),
                 passes, look, worn, self.widest,
             )  # fmt: skip
             yield self._over()
@@ -349,8 +350,8 @@ class _Problem:
                     self.let_go, worn = True, True
                     self.free = (np.diff(lattice.ptr) > 0).astype(np.int8)
                 else:
-                    state[np.abs(state[:, 0]) > self.bound + (state[:, 1] >> 16), 1] += 1 << 16
-                over = least = self.flips.over(state, self.bound)
+                    bound += 1
+                over = least = self.flips.over(state, bound)
                 looked = passed = 0
 
     @property

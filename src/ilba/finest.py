@@ -270,7 +270,7 @@ class FinestTable:
             or a list of names such as "town.sex", or of `Selection`.
         bound
             How far a count of these tables may lie from the truth; left out, floor(K/2) + K. It is raised step by
-            step, and only for the aggregates for which it cannot be reached.
+            step where it cannot be reached; `control` says so.
         secret
             The key with which this table was built: a `Secret` or the path of a key file; else the new one that is
             not saved yet; else ILBA_SECRET.
