@@ -55,7 +55,7 @@ def mixed(h: Any) -> Any:
 
 
 @compiled
-def _field(log_odds: Any, error: Any, size: Any, stiff: int) -> Any:
+def _field(log_odds: Any, error: Any, size: Any, stiff: Any) -> Any:
     """What draws a mask to K: the log odds x : K-x, less what the class is off its mean."""
     off = (error << BITS) // size
     return log_odds - stiff * min(max(off, -(1 << BITS)), 1 << BITS)
@@ -64,13 +64,13 @@ def _field(log_odds: Any, error: Any, size: Any, stiff: int) -> Any:
 @compiled
 def place(
     ptr: Any, sets: Any, error: Any, z: Any, x: Any, kind: Any, free: Any, key: Any, K: int, heat: int,
-    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: int,
+    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any,
 ) -> None:  # fmt: skip
     """Choose the masks of the free cells one after the other, each against the errors that those before it left.
 
     This is the self-balancing walk of discrepancy theory: a cell goes up with odds x : K-x, shifted by the sum of the
     errors of its sets. One walk gets nearer than dozens of sweeps over independent draws. `error` holds what the
-    cells that are not free have left; the classes are kept at their mean as they fill.
+    cells that are not free have left.
     """
     for j in range(len(z)):
         if not free[j]:
@@ -79,14 +79,13 @@ def place(
         for i in range(ptr[j], ptr[j + 1]):
             total += error[sets[i]]
         v = kind[j]
-        pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff)
+        pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
         drawn = np.int64(mixed(key[j]) >> np.uint64(52))
         odds = threshold[CHANCES - 1 - drawn] - threshold[drawn]  # the logistic of a uniform number
         up = (2 * np.int64(K) * total) << (BITS + 8) < (pull + odds) * heat
         z[j] = up
         d = np.int64(K) * up - x[j]
         kind_error[v] += d
-        kind_size[v] += 1
         for i in range(ptr[j], ptr[j + 1]):
             error[sets[i]] += np.int32(d)
 
@@ -107,7 +106,7 @@ def errors_of(ptr: Any, sets: Any, z: Any, x: Any, counted: Any, K: int, n_sets:
 @compiled
 def sweep(
     ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, key: Any, step: int, K: int, heat: int,
-    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: int,
+    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any,
 ) -> int:  # fmt: skip
     """Offer every free cell one flip. The cost is the sum of squared errors, `heat` is K^2 T in 256ths."""
     flipped = 0
@@ -121,7 +120,7 @@ def sweep(
         d = np.int64(K) if z[j] == 0 else np.int64(-K)
         cost = 2 * d * total + np.int64(K) * K * (ptr[j + 1] - ptr[j])
         v = kind[j]
-        pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff)
+        pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
         chance = threshold[np.int64(mixed(key[j] + salt) >> np.uint64(52))]
         if cost << (BITS + 8) > (chance + (pull if d > 0 else -pull)) * heat:
             continue
@@ -140,17 +139,17 @@ def _price(over: Any, K: Any) -> Any:
 
 @compiled
 def _cost(j: int, d: Any, ptr: Any, sets: Any, state: Any, bound: Any, K: Any) -> Any:
-    """What flipping a cell costs: errors squared, and bounds broken times the weight of the set."""
-    squares = np.int64(0)
+    """What flipping a cell costs: errors squared as in a sweep, and bounds broken times the weight of the set."""
+    errors = np.int64(0)
     broken = np.int64(0)
     for i in range(ptr[j], ptr[j + 1]):
         e = np.int64(state[sets[i], 0])
         w = state[sets[i], 1]
-        squares += e
+        errors += e
         before, after = abs(e) - bound, abs(e + d) - bound
         if before > 0 or after > 0:
             broken += np.int64(w) * (_price(after, K) - _price(before, K))
-    return _NEAR * (2 * d * squares + K * K * (ptr[j + 1] - ptr[j])) + _OVER * broken
+    return _NEAR * (2 * d * errors + K * K * (ptr[j + 1] - ptr[j])) + _OVER * broken
 
 
 @compiled
@@ -173,7 +172,7 @@ def over(state: Any, bound: int) -> int:
 @compiled
 def repair(
     ptr: Any, sets: Any, first: Any, cells: Any, state: Any, z: Any, kind: Any, free: Any, K_: int, bound_: int,
-    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: int, h: Any,
+    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any, h: Any,
     passes: int, look: Any, worn: bool, widest: int,
 ) -> Any:  # fmt: skip
     """Go through the sets over the bound, `passes` times: flip a cell of each, and another one to make up for it.
@@ -226,7 +225,7 @@ def repair(
                 looked += 1
                 look[j] = _seen(cost + unit // 2, want, 1)
                 v = kind[j]
-                gain = sign * _field(log_odds[v], kind_error[v], kind_size[v], stiff)
+                gain = sign * _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
                 h = mixed(h + _GOLD)
                 chance = threshold[np.int64(h >> np.uint64(52))]
                 n_broken = 0
@@ -264,7 +263,7 @@ def repair(
                     looked += 1
                     look[k] = _seen(back + unit // 2, 1 - want, 1)
                     u = kind[k]
-                    both = gain - sign * _field(log_odds[u], kind_error[u], kind_size[u], stiff)
+                    both = gain - sign * _field(log_odds[u], kind_error[u], kind_size[u], stiff[u])
                     if (cost + back) << BITS <= (chance + both) * unit:
                         z[k] = want
                         kind_error[v] += d

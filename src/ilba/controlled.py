@@ -32,8 +32,11 @@ _WALK_HEAT = Decimal(4)
 _SWEEPS = 10
 _HEATS = Decimal(4), Decimal("0.5")
 _STIFFNESS = 5  # pull of a class towards its mean, per set of an average cell
-_PATIENCE = 3  # raise the bound after looking at so many flips per cell without getting on
-_PASSES = 400  # ... or after so many passes over the aggregates that are too far off
+# Raise the bound after looking at so many flips per cell without getting on: few where many aggregates are left and
+# it is hopeless, many where few are; or after so many passes over those aggregates.
+_PATIENCE = 3, 20
+_FEW = 200  # few: fewer than one for so many cells
+_PASSES = 1000
 _LARGEST = 10_000  # a larger K would leave the range of the fixed-point numbers
 
 
@@ -261,7 +264,9 @@ class _Problem:
         counts, kind = np.unique(x, return_inverse=True)
         self.kind = kind.astype(np.int16)
         self.log_odds = np.array([_log_odds(int(v), K) for v in counts], dtype=np.int64)
-        self.stiff = max(50, _STIFFNESS * len(lattice.sets) // max(len(x), 1))
+        self.kind_size = np.bincount(kind, minlength=len(counts)).astype(np.int64)
+        # One flip in a small class must not decide the next one: it changes the pull by about one at most.
+        self.stiff = np.clip(self.kind_size // K, 1, max(50, _STIFFNESS * len(lattice.sets) // max(len(x), 1)))
         self.widest = int(degree.max(initial=1))
         self.interrupted = self.let_go = False
         self.error: Any = None
@@ -301,12 +306,12 @@ class _Problem:
     def _walk(self) -> None:
         fixed = self.free == 0
         self.error = self.flips.errors_of(*self._incidence, self.z, self.x, fixed, self.K, self.lattice.n_sets)
-        self.kind_error, size = self._classes(fixed)
+        self.kind_error = self._classes(fixed)
         self.flips.place(
             *self._incidence, self.error, self.z, self.x, self.kind, self.free, self.number, self.K,
-            self._heat(_WALK_HEAT), thresholds(), self.log_odds, self.kind_error, size, self.stiff,
+            self._heat(_WALK_HEAT), thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff,
         )  # fmt: skip
-        self.kind_error, self.kind_size = self._classes(np.ones(len(self.z), dtype=bool))
+        self.kind_error = self._classes(np.ones(len(self.z), dtype=bool))
 
     def _sweep(self, step: int) -> None:
         first, last = _HEATS
@@ -345,7 +350,7 @@ class _Problem:
             looked, passed = looked + flips, passed + passes
             if over < least - least // 10:
                 least, looked, passed = over, 0, 0
-            elif looked > _PATIENCE * n + 10_000 or passed > _PASSES:
+            elif looked > _PATIENCE[over * _FEW < n] * n + 10_000 or passed > _PASSES:
                 if self.before is not None and not self.let_go:
                     self.let_go, worn = True, True
                     self.free = (np.diff(lattice.ptr) > 0).astype(np.int8)
@@ -361,13 +366,11 @@ class _Problem:
     def _over(self) -> int:
         return int((np.abs(self.error) > self.bound).sum())
 
-    def _classes(self, counted: npt.NDArray[np.bool_]) -> tuple[IntArray, IntArray]:
-        """By how much the masks of each true count are off together, and how many there are (at least 1)."""
-        kinds = len(self.log_odds)
-        off = self.K * self.z.astype(np.int64) - self.x
-        error = np.zeros(kinds, dtype=np.int64)
-        np.add.at(error, self.kind[counted], off[counted])
-        return error, np.maximum(np.bincount(self.kind[counted], minlength=kinds), 1).astype(np.int64)
+    def _classes(self, counted: npt.NDArray[np.bool_]) -> IntArray:
+        """By how much the masks of each true count are off together."""
+        error = np.zeros(len(self.log_odds), dtype=np.int64)
+        np.add.at(error, self.kind[counted], (self.K * self.z.astype(np.int64) - self.x)[counted])
+        return error
 
     def _heat(self, temperature: Decimal) -> int:
         return int((temperature * self.K**2 * 256).to_integral_value())
