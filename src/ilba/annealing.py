@@ -282,3 +282,37 @@ def repair(
             if abs(state[a, 0]) > bound and state[a, 1] < _HEAVIEST:
                 state[a, 1] += _GROWTH
     return over(state, bound_), h, before + looked
+
+
+@compiled
+def balance(
+    ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, K_: int, bound: int, wanted: int, most: int,
+    kind_error: Any,
+) -> int:  # fmt: skip
+    """Flip cells of one class until its mean is as near as it gets: the cheapest each time that breaks no bound."""
+    K = np.int64(K_)
+    flipped = 0
+    while flipped < most and 2 * abs(kind_error[wanted]) > K:
+        d = K if kind_error[wanted] < 0 else -K
+        best, least = -1, np.int64(1) << 62
+        for j in range(len(z)):
+            if kind[j] != wanted or not free[j] or (z[j] == 0) != (d > 0):
+                continue
+            total, breaks = np.int64(0), False
+            for i in range(ptr[j], ptr[j + 1]):
+                e = np.int64(error[sets[i]])
+                if abs(e + d) > bound and abs(e + d) > abs(e):
+                    breaks = True
+                    break
+                total += e
+            cost = 2 * d * total + K * K * (ptr[j + 1] - ptr[j])
+            if cost < least and not breaks:
+                best, least = j, cost
+        if best < 0:
+            break
+        z[best] = 1 - z[best]
+        kind_error[wanted] += d
+        flipped += 1
+        for i in range(ptr[best], ptr[best + 1]):
+            error[sets[i]] += np.int32(d)
+    return flipped

@@ -37,6 +37,7 @@ _STIFFNESS = 5  # pull of a class towards its mean, per set of an average cell
 _PATIENCE = 3, 20
 _FEW = 200  # few: fewer than one for so many cells
 _PASSES = 1000
+_MIDDLING = 10_000  # cells of a class
 _LARGEST = 10_000  # a larger K would leave the range of the fixed-point numbers
 
 
@@ -295,6 +296,7 @@ class _Problem:
                 if over <= fewest:
                     fewest, best = over, self.z.copy()
                 tell(Step("repair", step, over))
+            self._balance()
         except KeyboardInterrupt:
             self.interrupted = True
             self.z = best
@@ -320,6 +322,8 @@ class _Problem:
             *self._incidence, self.error, self.z, self.kind, self.free, self.number, step, self.K,
             self._heat(heat), thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff,
         )  # fmt: skip
+        # What holds a class off its mean is still there in the next sweep: meet it with a lasting pull.
+        self.log_odds -= self.stiff * ((self.kind_error << self.flips.BITS) // self.kind_size)
 
     def _repair(self) -> Iterator[int]:
         """Work on the aggregates over the bound until there are none, yielding how many there are.
@@ -358,6 +362,18 @@ class _Problem:
                     bound += 1
                 over = least = self.flips.over(state, bound)
                 looked = passed = 0
+
+    def _balance(self) -> None:
+        """Bring the middling classes, whose mean some flips decide, nearer to it.
+
+        A large class is there already, and in a tiny one the last cells would have to make up for the first.
+        """
+        bound = max(self.bound, int(np.abs(self.error).max(initial=0)))
+        for v in np.flatnonzero((self.kind_size > 10 * self.K) & (self.kind_size < _MIDDLING)).tolist():
+            self.flips.balance(
+                *self._incidence, self.error, self.z, self.kind, self.free, self.K, bound, v,
+                int(self.kind_size[v]), self.kind_error,
+            )  # fmt: skip
 
     @property
     def _incidence(self) -> tuple[Any, Any]:
