@@ -322,8 +322,11 @@ class _Problem:
             *self._incidence, self.error, self.z, self.kind, self.free, self.number, step, self.K,
             self._heat(heat), thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff,
         )  # fmt: skip
-        # What holds a class off its mean is still there in the next sweep: meet it with a lasting pull.
-        self.log_odds -= self.stiff * ((self.kind_error << self.flips.BITS) // self.kind_size)
+        if self.before is None:
+            # What holds a class off its mean is still there in the next sweep: meet it with a lasting pull. (Where
+            # most masks are kept they may be what holds it, and the few others could not make up for them.)
+            one = 1 << self.flips.BITS
+            self.log_odds -= self.stiff * np.clip(self.kind_error * one // self.kind_size, -one, one)
 
     def _repair(self) -> Iterator[int]:
         """Work on the aggregates over the bound until there are none, yielding how many there are.
@@ -369,9 +372,10 @@ class _Problem:
         A large class is there already, and in a tiny one the last cells would have to make up for the first.
         """
         bound = max(self.bound, int(np.abs(self.error).max(initial=0)))
+        free = self.free if self.before is None else self.free & (self.before < 0)
         for v in np.flatnonzero((self.kind_size > 10 * self.K) & (self.kind_size < _MIDDLING)).tolist():
             self.flips.balance(
-                *self._incidence, self.error, self.z, self.kind, self.free, self.K, bound, v,
+                *self._incidence, self.error, self.z, self.kind, free, self.K, bound, v,
                 int(self.kind_size[v]), self.kind_error,
             )  # fmt: skip
 
