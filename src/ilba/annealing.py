@@ -285,11 +285,66 @@ def repair(
 
 
 @compiled
+def _fits(j: int, d: Any, ptr: Any, sets: Any, error: Any, bound: Any) -> Any:
+    """Whether a flip takes no error that it moves outwards over the bound."""
+    for i in range(ptr[j], ptr[j + 1]):
+        e = np.int64(error[sets[i]])
+        if abs(e + d) > bound and abs(e + d) > abs(e):
+            return False
+    return True
+
+
+@compiled
+def _flip(j: int, d: Any, ptr: Any, sets: Any, error: Any, z: Any, kind: Any, kind_error: Any) -> None:
+    z[j] = 1 - z[j]
+    kind_error[kind[j]] += d
+    for i in range(ptr[j], ptr[j + 1]):
+        error[sets[i]] += np.int32(d)
+
+
+@compiled
+def _partner(
+    j: int, d: Any, ptr: Any, sets: Any, first: Any, cells: Any, error: Any, z: Any, kind: Any, free: Any, K: Any,
+    bound: Any, kind_error: Any, kind_size: Any,
+) -> Any:  # fmt: skip
+    """A cell of another class whose flip the other way makes up for the flip of a cell that broke a bound; or -1."""
+    least = -1
+    for i in range(ptr[j], ptr[j + 1]):
+        a = sets[i]
+        smaller = least < 0 or first[a + 1] - first[a] < first[least + 1] - first[least]
+        if abs(error[a]) > bound and smaller:
+            least = a
+    if least < 0:
+        return -1
+    for i in range(first[least], first[least + 1]):
+        k = cells[i]
+        u = kind[k]
+        if u == kind[j] or not free[k] or (z[k] == 0) != (d < 0):
+            continue
+        # The other class has to gain by it, too, or be so large that its mean stays within a hundredth.
+        if 2 * abs(kind_error[u] - d) > max(K, 2 * abs(kind_error[u]), kind_size[u] // 50):
+            continue
+        if _fits(k, -d, ptr, sets, error, bound):
+            # What the first flip broke must be whole again, not only no worse.
+            whole = True
+            _flip(k, -d, ptr, sets, error, z, kind, kind_error)
+            for m in range(ptr[j], ptr[j + 1]):
+                whole = whole and abs(error[sets[m]]) <= bound
+            _flip(k, d, ptr, sets, error, z, kind, kind_error)
+            if whole:
+                return k
+    return -1
+
+
+@compiled
 def balance(
-    ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, K_: int, bound: int, wanted: int, most: int,
-    kind_error: Any,
+    ptr: Any, sets: Any, first: Any, cells: Any, error: Any, z: Any, kind: Any, free: Any, K_: int, bound: int,
+    wanted: int, most: int, kind_error: Any, kind_size: Any,
 ) -> int:  # fmt: skip
-    """Flip cells of one class until its mean is as near as it gets: the cheapest each time that breaks no bound."""
+    """Flip cells of one class until its mean is as near as it gets, breaking no bound.
+
+    The cheapest flip each time; where each would break a bound, one together with a flip of another class.
+    """
     K = np.int64(K_)
     flipped = 0
     while flipped < most and 2 * abs(kind_error[wanted]) > K:
@@ -298,21 +353,27 @@ def balance(
         for j in range(len(z)):
             if kind[j] != wanted or not free[j] or (z[j] == 0) != (d > 0):
                 continue
-            total, breaks = np.int64(0), False
+            total = np.int64(0)
             for i in range(ptr[j], ptr[j + 1]):
-                e = np.int64(error[sets[i]])
-                if abs(e + d) > bound and abs(e + d) > abs(e):
-                    breaks = True
-                    break
-                total += e
+                total += error[sets[i]]
             cost = 2 * d * total + K * K * (ptr[j + 1] - ptr[j])
-            if cost < least and not breaks:
+            if cost < least and _fits(j, d, ptr, sets, error, bound):
                 best, least = j, cost
+        if best >= 0:
+            _flip(best, d, ptr, sets, error, z, kind, kind_error)
+            flipped += 1
+            continue
+        for j in range(len(z)):
+            if kind[j] != wanted or not free[j] or (z[j] == 0) != (d > 0):
+                continue
+            _flip(j, d, ptr, sets, error, z, kind, kind_error)
+            k = _partner(j, d, ptr, sets, first, cells, error, z, kind, free, K, bound, kind_error, kind_size)
+            if k >= 0:
+                _flip(k, -d, ptr, sets, error, z, kind, kind_error)
+                best = j
+                break
+            _flip(j, -d, ptr, sets, error, z, kind, kind_error)
         if best < 0:
             break
-        z[best] = 1 - z[best]
-        kind_error[wanted] += d
-        flipped += 1
-        for i in range(ptr[best], ptr[best + 1]):
-            error[sets[i]] += np.int32(d)
+        flipped += 2
     return flipped

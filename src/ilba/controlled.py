@@ -373,10 +373,11 @@ class _Problem:
         """
         bound = max(self.bound, int(np.abs(self.error).max(initial=0)))
         free = self.free if self.before is None else self.free & (self.before < 0)
-        for v in np.flatnonzero((self.kind_size > 10 * self.K) & (self.kind_size < _MIDDLING)).tolist():
+        middling = np.flatnonzero((self.kind_size > 3 * self.K) & (self.kind_size < _MIDDLING)).tolist()
+        for v in 2 * middling:  # a class may be in the way of one before it
             self.flips.balance(
-                *self._incidence, self.error, self.z, self.kind, free, self.K, bound, v,
-                int(self.kind_size[v]), self.kind_error,
+                *self._incidence, self.lattice.first, self.lattice.cells, self.error, self.z, self.kind, free, self.K,
+                bound, v, int(self.kind_size[v]), self.kind_error, self.kind_size,
             )  # fmt: skip
 
     @property
