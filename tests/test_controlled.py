@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import zlib
 from collections import defaultdict
 
 import numpy as np
@@ -237,6 +238,11 @@ def test_the_key_is_the_one_of_the_build(finest, people, monkeypatch, tmp_path):
     assert generated.controlled(secret=tmp_path / "s.secret").frame.equals(chosen.frame)
 
 
+def test_the_masks_of_this_version_are_these(chosen):
+    """A published number is forever: a change of the algorithm shows here, and so does a machine that differs."""
+    assert zlib.crc32(chosen.frame["N_masked"].to_numpy().astype("<i8").tobytes()) == 2883330003
+
+
 def test_another_key_gives_other_masks(people, chosen):
     other = ilba.build(people, HKEY, KEY, secret=KEY_0).controlled(secret=KEY_0)
     assert not other.frame.equals(chosen.frame)
@@ -333,6 +339,21 @@ def test_nothing_small_nothing_to_do(secret):
     chosen = finest.controlled(secret=secret)
     assert chosen.frame.equals(finest.frame)
     assert (chosen.control.cells, chosen.control.reached, chosen.control.held) == (0, 0, True)
+
+
+@pytest.mark.parametrize("K", [100, 1000])
+def test_large_thresholds(K):
+    rng = np.random.default_rng(5)
+    counts = pl.DataFrame({"t": np.repeat(np.arange(60), 12), "x": list(range(12)) * 60, "N": rng.integers(1, K, 720)})
+    finest = FinestTable.from_counts(counts, ["t"], ["x"], K, secret=KEY_0)
+    chosen = finest.controlled(secret=KEY_0)
+    assert chosen.control.held
+    worse = np.where(finest._count < K, 0, finest._count)
+    wave = finest.controlled(secret=KEY_0, previous=FinestTable(finest.codes, finest._words, finest._count, worse))
+    assert wave.control.reached < 60 * 12 * K / 4
+    huge = FinestTable.from_counts(counts, ["t"], ["x"], 1001, secret=KEY_0)
+    with pytest.raises(ilba.InputError, match="up to 1,000"):
+        huge.controlled(secret=KEY_0)
 
 
 def test_grids_beyond_63_bits(secret):

@@ -35,6 +35,7 @@ _NEAR, _OVER = 20, 5  # the price of an error squared, and of an eighth of a bou
 _UNIT = 32
 _NEVER = np.int32(2**31 - 1)
 _DEAR = 2**30 - 2
+_FAR = 2**38
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -62,6 +63,12 @@ def _field(log_odds: Any, error: Any, size: Any, stiff: Any) -> Any:
 
 
 @compiled
+def _within(cost: Any) -> Any:
+    """A cost that is still a number of 64 bits when it is moved behind the point; so large a one decides anyway."""
+    return min(max(cost, -_FAR), _FAR)
+
+
+@compiled
 def place(
     ptr: Any, sets: Any, error: Any, z: Any, x: Any, kind: Any, free: Any, key: Any, K: int, heat: int,
     threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any,
@@ -82,7 +89,7 @@ def place(
         pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
         drawn = np.int64(mixed(key[j]) >> np.uint64(52))
         odds = threshold[CHANCES - 1 - drawn] - threshold[drawn]  # the logistic of a uniform number
-        up = (2 * np.int64(K) * total) << (BITS + 8) < (pull + odds) * heat
+        up = _within(2 * np.int64(K) * total) << (BITS + 8) < (pull + odds) * heat
         z[j] = up
         d = np.int64(K) * up - x[j]
         kind_error[v] += d
@@ -122,7 +129,7 @@ def sweep(
         v = kind[j]
         pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
         chance = threshold[np.int64(mixed(key[j] + salt) >> np.uint64(52))]
-        if cost << (BITS + 8) > (chance + (pull if d > 0 else -pull)) * heat:
+        if _within(cost) << (BITS + 8) > (chance + (pull if d > 0 else -pull)) * heat:
             continue
         z[j] = 1 - z[j]
         kind_error[v] += d
@@ -149,7 +156,7 @@ def _cost(j: int, d: Any, ptr: Any, sets: Any, state: Any, bound: Any, K: Any) -
         before, after = abs(e) - bound, abs(e + d) - bound
         if before > 0 or after > 0:
             broken += np.int64(w) * (_price(after, K) - _price(before, K))
-    return _NEAR * (2 * d * errors + K * K * (ptr[j + 1] - ptr[j])) + _OVER * broken
+    return _within(_NEAR * (2 * d * errors + K * K * (ptr[j + 1] - ptr[j])) + _OVER * broken)
 
 
 @compiled

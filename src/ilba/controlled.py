@@ -38,7 +38,7 @@ _PATIENCE = 3, 20
 _FEW = 200  # few: fewer than one for so many cells
 _PASSES = 1000
 _MIDDLING = 10_000  # cells of a class
-_LARGEST = 10_000  # a larger K would leave the range of the fixed-point numbers
+_LARGEST = 1_000  # a larger K would leave the range of the fixed-point numbers
 
 
 class Step(NamedTuple):
