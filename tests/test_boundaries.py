@@ -24,6 +24,9 @@ ORDER = [
     "rollup",
     "table",
     "cube",
+    "annealing",
+    "aggregates",
+    "controlled",
     "finest",
     "release",
     "lattice",
@@ -101,7 +104,8 @@ def test_the_base_install_needs_no_optional_package():
         "import sys, polars as pl, ilba, ilba.cli\n"
         "f = ilba.build(pl.DataFrame({'t': ['a'] * 9}), ['t'], secret=ilba.Secret(bytes(32)))\n"
         "f.table(1).public()\n"
-        "print([m for m in ('pandas', 'pyarrow', 'rdata', 'pyreadstat', 'duckdb', 'scipy') if m in sys.modules])"
+        "extras = ('pandas', 'pyarrow', 'rdata', 'pyreadstat', 'duckdb', 'scipy', 'numba')\n"
+        "print([m for m in extras if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -104,8 +104,8 @@ def _named(design: Design, name: object) -> Selection:
     return design.select(levels, [unquote(key) for key in keys])
 
 
-def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
-    """The sums of the wanted tables, whose keys stand in the order of the design, in the order of the tree."""
+def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[Node, dict[Node, list[Node]]]:
+    """The finest table, and for each table those that are best rolled up from it until all wanted ones are reached."""
     design = codes.design
     asked = {(selection.levels, selection.keys) for selection in wanted}
     children: dict[Node, list[Node]] = {}
@@ -120,12 +120,20 @@ def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Itera
                 parent = _parent(codes, parent)
             children.setdefault(parent, []).append(node)
             node = parent
+    return root, {node: sorted(below) for node, below in children.items()}
+
+
+def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
+    """The sums of the wanted tables, whose keys stand in the order of the design, in the order of the tree."""
+    design = codes.design
+    asked = {(selection.levels, selection.keys) for selection in wanted}
+    root, children = tree(codes, wanted)
 
     def descend(node: Node, sums: Sums | Finest) -> Iterator[tuple[Selection, Sums]]:
         if node in asked:
             own = roll_up(codes, sums, codes.packing(_selection(design, node))) if isinstance(sums, Finest) else sums
             yield _selection(design, node), own
-        for child in sorted(children.get(node, [])):
+        for child in children.get(node, []):
             yield from descend(child, roll_up(codes, sums, codes.packing(_selection(design, child))))
 
     return descend(root, source)

@@ -1,6 +1,7 @@
 """The finest table: counted, masked once, kept in a store, and asked for any coarser table or single cell.
 
-Randomness enters here and nowhere else. Tables and cells are one thing: sum the four additive parts, apply iLBA.
+Randomness enters here and nowhere else. Tables and cells are one thing: sum the four additive parts, apply iLBA; or,
+where masks were chosen jointly, take the sum as it is.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import polars as pl
 
 from ilba import masking
 from ilba.codes import CodeLists, Listed, Packing
-from ilba.cube import Cube, selections, walk
+from ilba.controlled import Chosen, Control, Progress, choose, mean_masks
+from ilba.cube import Cube, Tables, selections, walk, wanted_tables
 from ilba.design import (
     COUNT,
     MASKED,
@@ -63,7 +65,7 @@ Values: TypeAlias = Label | float | Sequence[Any]
 Path_: TypeAlias = str | os.PathLike[str]
 Stage: TypeAlias = Callable[[str], object]
 
-FORMAT = 1
+FORMAT = 2
 _META = "ilba"
 _CHUNK = 2**20
 _KEPT = 2**20  # a table of up to so many cells is kept in memory to sum others from
@@ -85,6 +87,7 @@ class FinestTable:
         masked: IntArray,
         *,
         fingerprint: str | None = None,
+        chosen: Chosen | None = None,
     ) -> None:
         self.codes = codes
         self.fingerprint = fingerprint
@@ -95,6 +98,10 @@ class FinestTable:
         self._words = [self._cells[name].to_numpy() for name in named]
         self._count = self._cells[COUNT].to_numpy()
         self._masked = self._cells[MASKED].to_numpy()
+        self.chosen = chosen
+        """for which tables the masks were chosen jointly by `controlled`; None when each was drawn by itself"""
+        self.control: Control | None = None
+        """what `controlled` reached (confidential); None when the table was not made by it or comes from a store"""
         self._unsaved_secret: Secret | None = None
         self.labels = read_labels(None, codes.design)
         """the agency's code list with its labels; empty when none was given"""
@@ -180,14 +187,14 @@ class FinestTable:
         return finest
 
     @property
-    def method(self) -> str:
-        """How its tables are masked."""
-        return "ilba"
-
-    @property
     def design(self) -> Design:
         """The hierarchies, the keys, the threshold and the reading of S."""
         return self.codes.design
+
+    @property
+    def method(self) -> Literal["ilba", "controlled"]:
+        """How its tables are masked: by iLBA, or as sums of masks that `controlled` chose jointly."""
+        return "controlled" if self.chosen else "ilba"
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -326,6 +333,92 @@ class FinestTable:
         )
 
     @suggesting
+    def controlled(
+        self,
+        tables: Tables = "all",
+        bound: int | None = None,
+        *,
+        levels: Iterable[Level] | None = None,
+        keys: Names | None = None,
+        max_keys: int | None = None,
+        secret: Secret | Path_ | None = None,
+        previous: FinestTable | None = None,
+        progress: Progress | None = None,
+    ) -> FinestTable:
+        """The same counts with masks chosen jointly, so that plain sums of them stay near the truth in many tables.
+
+        The tables of the result are sums of N_masked: they add up, are 0 or at least K, and prove no small count.
+        `control` tells what was reached. Needs the extra `controlled`.
+
+        tables
+            The tables to be released: "all" of `levels`, `keys` and `max_keys`, which mean what they mean in `cube`;
+            or a list of names such as "town.sex", or of `Selection`.
+        bound
+            How far a count of these tables may lie from the truth; left out, floor(K/2) + K. It is raised step by
+            step where it cannot be reached; `control` says so.
+        secret
+            The key with which this table was built: a `Secret` or the path of a key file; else the new one that is
+            not saved yet; else ILBA_SECRET.
+        previous
+            The table of an earlier wave: a cell whose count is the same keeps its mask, unless the bound cannot be
+            held with it.
+        progress
+            Called with each step of the work, a `Step`.
+
+        Interrupted with Ctrl-C, it gives the best masks so far.
+        """
+        if self.chosen:
+            raise InputError(
+                "the masks of this table were chosen jointly already. Start from the table that was built, and for a "
+                "new wave give this one as previous=."
+            )
+        wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
+        generated = secret is None and self._unsaved_secret is not None
+        key = self._unsaved_secret if generated else given_secret(secret)
+        if key is None:
+            raise SecretError(
+                "choosing masks jointly needs the key that drew them. Give secret=, the path of the key file, "
+                "or set ILBA_SECRET."
+            )
+        if self.fingerprint and key.fingerprint != self.fingerprint:
+            raise SecretError(
+                f"this table was masked with another key (fingerprint {self.fingerprint}). Give that one."
+            )
+        own = key.derived("controlled")
+        masked, control = choose(
+            self.codes,
+            self._words,
+            self._count,
+            self._masked,
+            CellDraws(own, self.codes),
+            wanted,
+            bound,
+            None if previous is None else self._masks_of(previous),
+            progress,
+        )
+        chosen = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), control.held)
+        result = FinestTable(self.codes, self._words, self._count, masked, fingerprint=key.fingerprint, chosen=chosen)
+        result.control = control
+        result.labels = self.labels
+        result._unsaved_secret = key if generated else None
+        return result
+
+    def _masks_of(self, previous: FinestTable) -> IntArray:
+        """The masked counts of another table in the cells that have the same count there, else -1."""
+        if not isinstance(previous, FinestTable):
+            raise InputError(f"previous is a {type(previous).__name__}; give the FinestTable of the earlier wave.")
+        ours, theirs = self.design, previous.design
+        if set(ours.columns) != set(theirs.columns) or ours.threshold != theirs.threshold:
+            raise InputError(
+                "previous has other columns or another threshold than this table, so its masks belong to other cells."
+            )
+        as_text = [pl.col(column).cast(pl.String) for column in ours.columns]  # a label is its text, as in the draws
+        here = self.frame.select(*as_text, COUNT)
+        there = previous.frame.select(*as_text, COUNT, MASKED)
+        joined = here.join(there, on=[*ours.columns, COUNT], how="left", nulls_equal=True, maintain_order="left")
+        return joined[MASKED].fill_null(-1).to_numpy()
+
+    @suggesting
     def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
         """The masked count of one cell: the entry of the table for it, or 0 where it does not occur.
 
@@ -356,6 +449,10 @@ class FinestTable:
     def _release(self, sums: Sums) -> tuple[IntArray, masking.Masked]:
         """The released counts of aggregates whose parts are summed."""
         K = self.design.threshold
+        if self.chosen:
+            plain = K * sums.parts.n_at_threshold
+            none = np.zeros_like(plain)
+            return sums.parts.sum_large + plain, masking.Masked(plain, none, none)
         n_small = sums.parts.n_small
         if self.design.cells == "grid":
             # Cells of the grid that nobody is in are small cells masked to 0. Their exact number only matters
@@ -432,8 +529,9 @@ class FinestTable:
 
     def _meta(self) -> dict[str, Any]:
         """What a store says of itself, with a checksum over it and the cells."""
-        meta = {
-            "format": FORMAT,
+        meta: dict[str, Any] = {
+            # A program that knows only format 1 would apply iLBA to masks that were chosen to be summed.
+            "format": FORMAT if self.chosen else 1,
             "rows": len(self),
             "design": self.design.to_json(),
             "codes": self.codes.to_json(),
@@ -441,6 +539,8 @@ class FinestTable:
             "fingerprint": self.fingerprint,
             "labels": self.labels.to_dict(as_series=False),
         }
+        if self.chosen:
+            meta["controlled"] = self.chosen.to_json()
         return {**meta, "crc32": _checksum(meta, self._cells)}
 
     def _save_secret(self, store: Path) -> None:
@@ -488,7 +588,7 @@ class FinestTable:
         areas = "; ".join(" > ".join(hierarchy.columns) for hierarchy in design.hierarchies)
         return (
             f"FinestTable({len(self):,} cells; {areas}; keys {listing(design.keys) or '(none)'}; "
-            f"K={design.threshold}; cells={design.cells!r}; confidential)"
+            f"K={design.threshold}; cells={design.cells!r}; {'controlled; ' if self.chosen else ''}confidential)"
         )
 
 
@@ -644,7 +744,12 @@ def open_store(path: Path_) -> FinestTable:
             raise ValueError
         words = [cells[name].to_numpy() for name in cells.columns if name not in (COUNT, MASKED)]
         finest = FinestTable(
-            codes, words, cells[COUNT].to_numpy(), cells[MASKED].to_numpy(), fingerprint=plain["fingerprint"]
+            codes,
+            words,
+            cells[COUNT].to_numpy(),
+            cells[MASKED].to_numpy(),
+            fingerprint=plain["fingerprint"],
+            chosen=Chosen.from_json(plain["controlled"]) if "controlled" in plain else None,
         )
         if plain["labels"]["variable"]:
             finest.labels = read_labels(pl.DataFrame(plain["labels"]), codes.design)
@@ -729,6 +834,14 @@ class CellDraws:
         for first, last, table in self._tables:
             block ^= table[self._packing.block(packed, first, last)]
         return drawn(self._secret, block)
+
+
+def class_means(finest: FinestTable) -> dict[int, float]:
+    """The mean masked count of the cells with each true count of 1..K-1 (confidential).
+
+    Unbiased masks give a mean of x for the count x.
+    """
+    return mean_masks(finest._count, finest._masked, finest.design.threshold)
 
 
 def _whole_column(column: pl.Series) -> pl.Series:

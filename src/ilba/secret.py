@@ -138,6 +138,10 @@ class Secret:
         """Sixteen digits that tell keys apart and give nothing of them away."""
         return self._derive("fingerprint")[:8].hex()
 
+    def derived(self, purpose: str) -> Secret:
+        """A key for another purpose, that tells nothing of this one."""
+        return Secret(self._derive(purpose))
+
     def _derive(self, purpose: str) -> bytes:
         return _hmac(self._key, f"{PRF} {purpose}".encode())
 

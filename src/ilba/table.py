@@ -22,7 +22,7 @@ _AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientifi
 
 
 class Table:
-    """Counts at one level by some keys, masked by iLBA. Confidential: `public()` is what may leave the house."""
+    """Counts at one level by some keys, masked. Confidential: `public()` is what may leave the house."""
 
     def __init__(self, design: Design, selection: Selection, detail: pl.DataFrame) -> None:
         self.design = design

@@ -1,0 +1,433 @@
+"""Controlled SCA: masks chosen jointly, so that plain sums of the masked finest table stay near the truth.
+
+SCA draws each mask by itself; the errors of a large sum add up. Here the masks of the counts 1..K-1 are chosen with
+all tables in view that are to be released: still 0 or K each, still right on average for each count, but such that
+the error of every aggregate stays within a bound. What is published is a function of the masked finest table alone,
+and that is what makes it safe; `docs/understand/controlled.md` has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ilba.codes import CodeLists
+from ilba.design import Selection
+from ilba.errors import InputError, notice, some
+from ilba.secret import label_text
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+# Found by trial on a census of a million people; results depend on every one of them.
+_WALK_HEAT = Decimal(4)
+_SWEEPS = 10
+_HEATS = Decimal(4), Decimal("0.5")
+_STIFFNESS = 5  # pull of a class towards its mean, per set of an average cell
+# Raise the bound after looking at so many flips per cell without getting on: few where many aggregates are left and
+# it is hopeless, many where few are; or after so many passes over those aggregates.
+_PATIENCE = 3, 20
+_FEW = 200  # few: fewer than one for so many cells
+_PASSES = 1000
+_MIDDLING = 10_000  # cells of a class
+_LARGEST = 1_000  # a larger K would leave the range of the fixed-point numbers
+
+
+class Step(NamedTuple):
+    """How far the choice of masks is: told to `progress`. Confidential, as all that depends on the truth."""
+
+    stage: str
+    """"walk", "sweep" or "repair" """
+    done: int
+    """steps of the stage so far"""
+    over: int
+    """aggregates still over the bound (different ones; the same small cells count once)"""
+
+
+Progress: TypeAlias = Callable[[Step], object]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """For which tables masks were chosen jointly, and the bound that was asked for: what a store keeps of it."""
+
+    tables: tuple[str, ...]
+    bound: int | None
+    """as asked for; None when nobody asked"""
+    held: bool
+    """whether the bound asked for (or else the usual one) holds for every count of these tables"""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for a file."""
+        return {"bound": self.bound, "held": self.held, "tables": list(self.tables)}
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Chosen:
+        """Take it back from plain values."""
+        bound = None if plain["bound"] is None else int(plain["bound"])
+        return cls(tuple(str(name) for name in plain["tables"]), bound, bool(plain["held"]))
+
+
+@dataclass(frozen=True)
+class Control:
+    """What the methodologist should know of a choice of masks. Confidential: no part of it may be published.
+
+    If the masked table were the truth, all errors were 0. A reached bound, a loss or a number of moved cells would
+    tell that world from the real one, and the proof of safety needs the two to look the same.
+    """
+
+    tables: int
+    cells: int
+    """cells with a count of 1..K-1, whose masks could be chosen"""
+    bound: int
+    """the bound that was worked for"""
+    reached: int
+    """the largest error of a count in the tables"""
+    over: int
+    """how many counts in the tables are over the bound"""
+    kept: int = 0
+    """cells that had the same count in the previous wave"""
+    moved: int = 0
+    """those of them whose mask had to change all the same"""
+    interrupted: bool = False
+    """whether the work was broken off; the same call would then give other masks"""
+
+    @property
+    def held(self) -> bool:
+        """Whether every count is within the bound."""
+        return self.over == 0
+
+    def __str__(self) -> str:
+        text = f"{some(self.tables, 'table')}, {some(self.cells, 'small cell')}: bound {self.bound} "
+        text += "held" if self.held else f"not held by {some(self.over, 'count')}; {self.reached} reached"
+        if self.kept:
+            text += f"; {self.moved:,} of {some(self.kept, 'unchanged cell')} moved"
+        return text + ("; interrupted" if self.interrupted else "") + " (confidential)"
+
+
+def usual_bound(K: int) -> int:
+    """The bound of iLBA on a single aggregate, floor(K/2) + K.
+
+    >>> usual_bound(5)
+    7
+    """
+    return K // 2 + K
+
+
+def canonical_order(codes: CodeLists, words: Sequence[IntArray]) -> IntArray:
+    """An order of packed cells that only the labels decide, not their types or the order of the columns.
+
+    Masks are chosen cell after cell. "10" stands before "9" as text and after it as a number; one result for the same
+    data from any source needs one order.
+    """
+    design = codes.design
+    digits = codes.finest.digits(words)
+    ranks: dict[tuple[bool, tuple[str, ...]], IntArray] = {}
+    for place, listed in enumerate(codes.lists):
+        columns = [[label_text(label) for label in column.to_list()] for column in listed.labels.get_columns()]
+        paths = [tuple((text is not None, text or "") for text in path) for path in zip(*columns, strict=True)]
+        rank = np.empty(len(paths), dtype=np.int64)
+        rank[sorted(range(len(paths)), key=paths.__getitem__)] = np.arange(len(paths))
+        ranks[place >= len(design.hierarchies), tuple(listed.columns)] = rank[digits[place]]
+    return np.lexsort([ranks[name] for name in sorted(ranks, reverse=True)])
+
+
+def choose(
+    codes: CodeLists,
+    words: Sequence[IntArray],
+    count: IntArray,
+    masked: IntArray,
+    numbers: Callable[[Sequence[IntArray], IntArray], IntArray],
+    wanted: Sequence[Selection],
+    bound: int | None = None,
+    previous: IntArray | None = None,
+    progress: Progress | None = None,
+) -> tuple[IntArray, Control]:
+    """The masked counts of all cells, with those of the counts 1..K-1 chosen jointly.
+
+    `masked` are their keyed SCA draws, `numbers` gives each cell its keyed number, and `previous` its masked count in
+    the wave before where its count was the same, else -1.
+    """
+    K = codes.design.threshold
+    if K > _LARGEST:
+        raise InputError(f"masks are chosen jointly for a threshold of up to {_LARGEST:,}; this one is {K:,}.")
+    limit = usual_bound(K) if bound is None else bound_of(bound, K)
+    small = np.flatnonzero(count < K)
+    small = small[canonical_order(codes, [word[small] for word in words])]
+    cells = [word[small] for word in words]
+    from ilba.aggregates import lattice
+
+    problem = _Problem(
+        lattice(codes, cells, wanted), K, limit, count[small], masked[small] == K, numbers(cells, count[small])
+    )
+    if previous is not None:
+        problem.keep(previous[small])
+    problem.solve(progress)
+    result = masked.copy()
+    result[small] = K * problem.z.astype(np.int64)
+    return result, problem.report(len(wanted))
+
+
+def bound_of(bound: object, K: int) -> int:
+    """A bound given by the user as a whole number that can be held at all."""
+    if isinstance(bound, bool) or not isinstance(bound, int | np.integer) or not K - 1 <= bound < 2**15:
+        raise InputError(
+            f"bound={bound!r} is not a whole number from {K - 1} to 32,767. A small cell alone is up to K-1 off; "
+            f"the usual bound is {usual_bound(K)}."
+        )
+    return int(bound)
+
+
+class _Problem:
+    """The masks of the small cells, and what is done to them."""
+
+    def __init__(
+        self,
+        lattice: Any,
+        K: int,
+        bound: int,
+        x: IntArray,
+        drawn: npt.NDArray[np.bool_],
+        number: IntArray,
+    ) -> None:
+        from ilba import annealing
+
+        if len(x) * K >= 2**31:
+            raise InputError(f"{some(len(x), 'small cell')} are too many to choose masks for jointly.")
+        self.flips = annealing
+        self.lattice, self.K, self.bound = lattice, K, bound
+        self.x = x.astype(np.int16)
+        self.z = drawn.astype(np.int8)
+        self.number = number.astype(np.uint64)
+        degree = np.diff(lattice.ptr)
+        # A cell that shares no aggregate with another small cell has nothing to make up for: its draw stands.
+        self.free = (degree > 0).astype(np.int8)
+        self.before: npt.NDArray[np.int8] | None = None
+        counts, kind = np.unique(x, return_inverse=True)
+        self.kind = kind.astype(np.int16)
+        self.log_odds = np.array([_log_odds(int(v), K) for v in counts], dtype=np.int64)
+        self.kind_size = np.bincount(kind, minlength=len(counts)).astype(np.int64)
+        # One flip in a small class must not decide the next one: it changes the pull by about one at most.
+        self.stiff = np.clip(self.kind_size // K, 1, max(50, _STIFFNESS * len(lattice.sets) // max(len(x), 1)))
+        self.widest = int(degree.max(initial=1))
+        self.interrupted = self.let_go = False
+        self.error: Any = None
+
+    def keep(self, previous: IntArray) -> None:
+        """Take over the masks of the wave before (-1: none), to stay unless the bound cannot be held with them."""
+        self.before = np.where(previous < 0, -1, previous > 0).astype(np.int8)
+        kept = self.before >= 0
+        self.z[kept] = self.before[kept]
+        self.free[kept] = 0
+
+    def solve(self, progress: Progress | None) -> None:
+        """Walk, sweep, repair. After an interruption the best masks so far stand."""
+        tell = progress or (lambda _: None)
+        best = self.z.copy()
+        try:
+            self._walk()
+            best = self.z.copy()
+            tell(Step("walk", 1, self._over()))
+            for step in range(1, _SWEEPS + 1):
+                self._sweep(step)
+                tell(Step("sweep", step, self._over()))
+            best = self.z.copy()
+            fewest = self._over()
+            for step, over in enumerate(self._repair(), 1):
+                if over <= fewest:
+                    fewest, best = over, self.z.copy()
+                tell(Step("repair", step, over))
+            self._balance()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.z = best
+            notice(
+                "interrupted: these are the best masks so far. The whole work would choose others, and publishing "
+                "both gives counts away. Let it finish before you publish."
+            )
+
+    def _walk(self) -> None:
+        fixed = self.free == 0
+        self.error = self.flips.errors_of(*self._incidence, self.z, self.x, fixed, self.K, self.lattice.n_sets)
+        self.kind_error = self._classes(fixed)
+        self.flips.place(
+            *self._incidence, self.error, self.z, self.x, self.kind, self.free, self.number, self.K,
+            self._heat(_WALK_HEAT), thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff,
+        )  # fmt: skip
+        self.kind_error = self._classes(np.ones(len(self.z), dtype=bool))
+
+    def _sweep(self, step: int) -> None:
+        first, last = _HEATS
+        heat = first * ((last / first).ln() * (step - 1) / (_SWEEPS - 1)).exp()
+        self.flips.sweep(
+            *self._incidence, self.error, self.z, self.kind, self.free, self.number, step, self.K,
+            self._heat(heat), thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff,
+        )  # fmt: skip
+        if self.before is None:
+            # What holds a class off its mean is still there in the next sweep: meet it with a lasting pull. (Where
+            # most masks are kept they may be what holds it, and the few others could not make up for them.)
+            one = 1 << self.flips.BITS
+            self.log_odds -= self.stiff * np.clip(self.kind_error * one // self.kind_size, -one, one)
+
+    def _repair(self) -> Iterator[int]:
+        """Work on the aggregates over the bound until there are none, yielding how many there are.
+
+        Where that does not get on, first the masks kept from the wave before may move; then the bound is raised by
+        one. Only what is over the raised bound is worked on then, so most aggregates stay within the first one.
+        """
+        lattice, n = self.lattice, len(self.z)
+        state = np.empty((lattice.n_sets, 2), dtype=np.int32)
+        state[:, 0], state[:, 1] = self.error, self.flips.WEIGHT
+        self.error = state[:, 0]
+        look = np.zeros(n, dtype=np.int32)
+        h = self.flips.mixed(self.number.sum(dtype=np.uint64))
+        age = looked = passed = 0
+        bound = self.bound
+        over = least = self.flips.over(state, bound)
+        worn = True
+        while over:
+            passes = max(1, min(20, 20_000 // over))
+            over, h, flips = self.flips.repair(
+                *self._incidence, lattice.first, lattice.cells, state, self.z, self.kind, self.free, self.K,
+                bound, thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff, np.uint64(h),
+                passes, look, worn, self.widest,
+            )  # fmt: skip
+            yield self._over()
+            age = flips if worn else age + flips
+            worn = age > 2 * n
+            looked, passed = looked + flips, passed + passes
+            if over < least - least // 10:
+                least, looked, passed = over, 0, 0
+            elif looked > _PATIENCE[over * _FEW < n] * n + 10_000 or passed > _PASSES:
+                if self.before is not None and not self.let_go:
+                    self.let_go, worn = True, True
+                    self.free = (np.diff(lattice.ptr) > 0).astype(np.int8)
+                else:
+                    bound += 1
+                over = least = self.flips.over(state, bound)
+                looked = passed = 0
+
+    def _balance(self) -> None:
+        """Bring the middling classes, whose mean some flips decide, nearer to it.
+
+        A large class is there already, and in a tiny one the last cells would have to make up for the first.
+        """
+        bound = max(self.bound, int(np.abs(self.error).max(initial=0)))
+        free = self.free if self.before is None else self.free & (self.before < 0)
+        middling = np.flatnonzero((self.kind_size > 3 * self.K) & (self.kind_size < _MIDDLING)).tolist()
+        for v in 2 * middling:  # a class may be in the way of one before it
+            self.flips.balance(
+                *self._incidence, self.lattice.first, self.lattice.cells, self.error, self.z, self.kind, free, self.K,
+                bound, v, int(self.kind_size[v]), self.kind_error, self.kind_size,
+            )  # fmt: skip
+
+    @property
+    def _incidence(self) -> tuple[Any, Any]:
+        return self.lattice.ptr, self.lattice.sets
+
+    def _over(self) -> int:
+        return int((np.abs(self.error) > self.bound).sum())
+
+    def _classes(self, counted: npt.NDArray[np.bool_]) -> IntArray:
+        """By how much the masks of each true count are off together."""
+        error = np.zeros(len(self.log_odds), dtype=np.int64)
+        np.add.at(error, self.kind[counted], (self.K * self.z.astype(np.int64) - self.x)[counted])
+        return error
+
+    def _heat(self, temperature: Decimal) -> int:
+        return int((temperature * self.K**2 * 256).to_integral_value())
+
+    def report(self, tables: int) -> Control:
+        """What came out, counted anew from the masks."""
+        lattice = self.lattice
+        every = np.ones(len(self.z), dtype=bool)
+        error = np.abs(self.flips.errors_of(*self._incidence, self.z, self.x, every, self.K, lattice.n_sets))
+        own = np.abs(self.K * self.z.astype(np.int64) - self.x)[lattice.alone > 0]
+        kept = np.zeros(len(self.z), dtype=bool) if self.before is None else self.before >= 0
+        return Control(
+            tables=tables,
+            cells=len(self.z),
+            bound=self.bound,
+            reached=max(int(error.max(initial=0)), int(own.max(initial=0))),
+            over=int(lattice.times[error > self.bound].sum()),
+            kept=int(kept.sum()),
+            moved=0 if self.before is None else int((self.z[kept] != self.before[kept]).sum()),
+            interrupted=self.interrupted,
+        )
+
+
+@cache
+def thresholds() -> IntArray:
+    """-ln(u) for the evenly spread chances u, in fixed point.
+
+    Decimal logarithms are rounded the same everywhere, those of the machine are not.
+    """
+    from ilba.annealing import BITS, CHANCES
+
+    logs = [-(Decimal(2 * i + 1) / (2 * CHANCES)).ln() for i in range(CHANCES)]
+    return np.array([int((log * 2**BITS).to_integral_value()) for log in logs], dtype=np.int64)
+
+
+def _log_odds(x: int, K: int) -> int:
+    from ilba.annealing import BITS
+
+    return int(((Decimal(x) / (K - x)).ln() * 2**BITS).to_integral_value())
+
+
+class LossSummary(NamedTuple):
+    """How far the counts of some tables lie from the truth (confidential)."""
+
+    mean: float
+    """of the absolute losses"""
+    p99: int
+    """99 of 100 counts are at most so far off"""
+    max: int
+    within: float
+    """share of the counts that are at most floor(K/2) off"""
+    over: float
+    """share of the counts that are further off than the bound"""
+
+
+def loss_summary(table_losses: Iterable[npt.ArrayLike], K: int, bound: int | None = None) -> LossSummary:
+    """The losses of the counts of several tables together, such as `table.detail["loss"]` of each table of a cube.
+
+    `bound` is floor(K/2) + K where it is left out.
+
+    >>> loss_summary([[0, 1, -2], [9]], K=5)
+    LossSummary(mean=3.0, p99=9, max=9, within=0.75, over=0.25)
+    """
+    counted = np.zeros(0, dtype=np.int64)
+    for losses in table_losses:
+        more = np.bincount(np.abs(np.asarray(losses, dtype=np.int64)))
+        if len(more) > len(counted):
+            counted, more = more.astype(np.int64), counted
+        counted[: len(more)] += more
+    total = int(counted.sum())
+    if not total:
+        return LossSummary(0.0, 0, 0, 1.0, 0.0)
+    limit = usual_bound(K) if bound is None else bound
+    return LossSummary(
+        mean=float(counted @ np.arange(len(counted))) / total,
+        p99=int(np.searchsorted(np.cumsum(counted), math.ceil(0.99 * total))),
+        max=int(np.flatnonzero(counted)[-1]),
+        within=float(counted[: K // 2 + 1].sum()) / total,
+        over=float(counted[limit + 1 :].sum()) / total,
+    )
+
+
+def mean_masks(count: IntArray, masked: IntArray, K: int) -> dict[int, float]:
+    """The mean masked count of the cells with each true count of 1..K-1 (confidential); unbiased masks give x for x.
+
+    >>> mean_masks(np.array([1, 1, 2, 9]), np.array([0, 5, 0, 9]), K=5)
+    {1: 2.5, 2: 0.0}
+    """
+    small = (count > 0) & (count < K)
+    sizes = np.bincount(count[small])
+    sums = np.bincount(count[small], weights=masked[small])
+    return {int(x): float(sums[x] / sizes[x]) for x in np.flatnonzero(sizes)}
