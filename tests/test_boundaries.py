@@ -39,6 +39,7 @@ ORDER = [
     "export",
     "charts",
     "report",
+    "compare",
     "rnames",
     "datasets",
     "demo",

@@ -279,6 +279,7 @@ def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(fold
         "agg_tb.csv",
         "info_loss.csv",
         "release",
+        "risk.svg",
     }
     again = run("demo", "--out", "tour", "--records", "20000", cwd=folder)
     untimed = [re.sub(r"[\d.]+ s\b", "", text) for text in (first.stdout, again.stdout)]
@@ -402,3 +403,28 @@ def test_what_if_compares_methods_and_thresholds_and_draws_risk_against_loss(fol
     assert all(row["provable"] == 0 and row["safe"] for row in rows if row["method"] == "sca-sums")
     assert rows[2]["mean_loss"] < rows[3]["mean_loss"]
     assert (folder / "risk.svg").read_text().startswith("<svg")
+
+
+def test_methods_are_compared_and_a_controlled_release_is_safe(folder):
+    words = ["compare", "full_tb.parquet", "--secret", "k", "--out", "compare.html", "--json"]
+    rows = {row["method"]: row for row in json.loads(run(*words, cwd=folder).stdout)}
+    assert len(rows) == 6
+    assert rows["controlled"]["safe"]
+    assert rows["controlled"]["provable"] == 0
+    assert rows["controlled"]["mean_loss"] < rows["sums of SCA"]["mean_loss"]
+    assert rows["iLBA, as R writes it"]["provable"] > rows["iLBA, observed cells"]["provable"] > 0
+    assert stat.S_IMODE((folder / "compare.html").stat().st_mode) == 0o600
+    assert "CONFIDENTIAL" in (folder / "compare.html").read_text()
+    run(
+        "release",
+        "full_tb.parquet",
+        "--method",
+        "controlled",
+        "--secret",
+        "k",
+        "--require-safe",
+        "--out",
+        "ctl",
+        cwd=folder,
+    )
+    assert ilba.Release(folder / "ctl").additive

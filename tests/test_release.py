@@ -168,7 +168,8 @@ def test_tables_are_found_by_level_and_keys_in_any_order(finest, tmp_path):
         ({"tables": ["town.sxe"]}, "'sxe' is not a key of this store. Did you mean 'sex'"),
         ({"tables": []}, "tables is empty"),
         ({"rows": "all"}, "rows='all'"),
-        ({"method": "controlled"}, "masked for 'ilba'"),
+        ({"method": "contrlled"}, "Did you mean 'controlled'"),
+        ({"method": "controlled"}, "needs the key"),
         ({"levels": ["twon"]}, "Did you mean 'town'"),
         ({"labels": pl.DataFrame({"code": ["a"]})}, "no column 'variable'"),
         ({"labels": "no.csv"}, "cannot be read"),
@@ -179,7 +180,7 @@ def test_tables_are_found_by_level_and_keys_in_any_order(finest, tmp_path):
     ],
 )
 def test_a_wrong_release_is_refused_and_nothing_is_written(finest, tmp_path, options, says):
-    with pytest.raises(ilba.InputError, match=says):
+    with pytest.raises((ilba.InputError, ilba.SecretError), match=says):
         finest.release(tmp_path / "out", **options)
     assert list(tmp_path.iterdir()) == []
 
@@ -283,3 +284,28 @@ def test_killing_a_release_at_any_moment_leaves_the_old_one_or_the_new_one_whole
     subprocess.run(command("last"), check=True)
     assert Release(out).manifest["title"] == "last"
     assert {p.name for p in tmp_path.iterdir()} == {"s.parquet", "out"}, "what killed runs left is swept"
+
+
+def test_a_controlled_release_adds_up_leaks_nothing_and_the_audit_certifies_it(people, tmp_path):
+    finest = ilba.build(people, HKEY, KEY, secret=Secret(KEYBYTES))
+    release = finest.release(tmp_path / "out", method="controlled", secret=Secret(KEYBYTES))
+    walk_for_leaks(release)
+    assert release.additive
+    assert "bound" not in release.manifest
+    whole = release.table("block.sex.age.job")
+    for name, table in release.tables.items():
+        columns = list(table.columns)
+        summed = (
+            whole.group_by(columns).agg(pl.col("N_masked").sum()) if columns else whole.select(pl.col("N_masked").sum())
+        )
+        assert summed.sort(columns or "N_masked").equals(release.table(name)), name
+    store = finest.controlled(secret=Secret(KEYBYTES))
+    report = ilba.audit(release, store=store)
+    assert report.certificate
+    assert report.safe
+    assert report.cells_disclosed == 0
+    fixed = finest.release(tmp_path / "fixed", method="controlled", bound=20, secret=Secret(KEYBYTES), max_keys=1)
+    assert fixed.manifest["bound"] == 20
+    with pytest.raises(ilba.InputError, match="could not be held"):
+        finest.release(tmp_path / "tight", method="controlled", bound=4, secret=Secret(KEYBYTES))
+    assert not (tmp_path / "tight").exists()

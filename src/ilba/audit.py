@@ -262,7 +262,7 @@ def what_if(
     for done, (K, method) in enumerate(steps, 1):
         masked = finest if finest.design.threshold == K else finest.with_threshold(K, secret)
         report = audit(masked, method, [table.name for table in wanted], explanations=0)
-        loss = _losses(report.published)
+        loss = losses(report.published)
         rows.append(
             {
                 "method": method,
@@ -280,7 +280,7 @@ def what_if(
     return pl.DataFrame(rows)
 
 
-def _losses(shown: Exposure) -> npt.NDArray[np.int64]:
+def losses(shown: Exposure) -> npt.NDArray[np.int64]:
     """How far each released count is from the truth, over all tables of an exposure that has seen the truth."""
     away = []
     for rows in shown.tables.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
 import sys
 import warnings
@@ -16,7 +17,7 @@ import polars as pl
 
 from ilba import __version__
 from ilba.errors import IlbaError, InputError, Notice, SecretError, UnsafeRelease, nearest, some
-from ilba.finest import FinestTable, build, open_store, read_rds
+from ilba.finest import FinestTable, build, open_store, read_rds, secret_path
 from ilba.secret import Secret
 from ilba.table import csv_text, write_csv
 
@@ -493,6 +494,11 @@ def cube_command(
     "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
 )
 @click.option("--geometry", multiple=True, metavar="COL=FILE", help="GeoJSON of an area column; give it once for each.")
+@click.option("--method", type=click.Choice(["ilba", "controlled"]), help="How tables are masked [as the store is].")
+@click.option("--bound", type=click.IntRange(min=1), help="With controlled: how far a count may lie from the truth.")
+@click.option(
+    "--secret", type=click.Path(), help="With controlled: the key of the store [ILBA_SECRET, else beside it]."
+)
 @click.option(
     "--audit", "audit_path", type=click.Path(), help="Audit before publishing and write the report here (confidential)."
 )
@@ -511,6 +517,9 @@ def release_command(
     source: str,
     labels: str | None,
     geometry: tuple[str, ...],
+    method: str | None,
+    bound: int | None,
+    secret: str | None,
     audit_path: str | None,
     require_safe: bool,
     as_json: bool,
@@ -528,6 +537,9 @@ def release_command(
         if audit_path or require_safe:
             from ilba.audit import audit
 
+            if method == "controlled" and finest.method != method:
+                stage("choosing")
+                finest = finest.controlled(**wanted, bound=bound, secret=_key_of(store, secret))
             stage("attacking")
             report = audit(finest, finest.method, **wanted, progress=stage.share)
             if audit_path:
@@ -542,6 +554,9 @@ def release_command(
         release = finest.release(
             out,
             **wanted,
+            method=method,
+            bound=bound,
+            secret=_key_of(store, secret),
             rows=rows,
             title=title,
             description=description,
@@ -703,6 +718,56 @@ def _what_if(
         _json(rows.to_dicts())
     else:
         _print_frame(rows, rows.height)
+
+
+@_example("ilba compare full_tb.parquet --max-keys 2 --out compare.html")
+@commands.command("compare")
+@click.argument("store")
+@click.option("--tables", type=_list, metavar="A,B,..", help="Names such as LA3.gender.age [all].")
+@click.option(
+    "--levels", multiple=True, metavar="N|NAME", help="Only this level; give it once for each [all, 0 included]."
+)
+@click.option("--keys", type=_list, metavar="A,B,..", help="Only subsets of these keys [all].")
+@click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table.")
+@click.option("--secret", type=click.Path(), help="The key of the store [ILBA_SECRET, else the key beside the store].")
+@click.option("--out", type=click.Path(), help="Write the comparison with its chart as HTML (confidential).")
+@_json_option
+def compare_command(
+    store: str,
+    tables: list[str] | None,
+    levels: tuple[str, ...],
+    keys: list[str] | None,
+    max_keys: int | None,
+    secret: str | None,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Every method on the same tables: loss, bias, and what everybody can prove (confidential)."""
+    from ilba.compare import compare
+
+    with _Progress(as_json) as stage:
+        stage("comparing")
+        comparison = compare(
+            _opened(store),
+            tables or "all",
+            levels=[_level(level) for level in levels] or None,
+            keys=keys,
+            max_keys=max_keys,
+            secret=_key_of(store, secret),
+            progress=stage.share,
+        )
+    if out:
+        comparison.to_html(out)
+    if as_json:
+        _json(comparison.rows.to_dicts())
+    else:
+        _print_frame(comparison.rows, comparison.rows.height)
+
+
+def _key_of(store: str, secret: str | None) -> Any:
+    """The key that was given, or the one beside the store where none is."""
+    beside = secret_path(Path(store))
+    return secret or (beside if not os.environ.get("ILBA_SECRET") and beside.exists() else None)
 
 
 @_example("ilba convert full_tb.rds full_tb.parquet")

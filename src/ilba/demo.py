@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
-from ilba import datasets
-from ilba.audit import audit
-from ilba.errors import InputError, Notice
+from ilba import charts, datasets
+from ilba.audit import audit, losses
+from ilba.errors import InputError, MissingExtra, Notice
 from ilba.finest import FinestTable, build, secret_path
 from ilba.table import Table
 
@@ -74,11 +76,17 @@ def run(
     stage("attacking")
     clock = time.perf_counter()
     small = build(people, HKEY[:3], ["gender", "edu", "age"], mask_thr=5, secret=secret_path(store))
-    proven = {method: audit(small, method, explanations=0).share for method in ("r-file", "ilba", "sca-sums")}
-    say(f"The audit of all 32 tables of LA3 x gender x edu x age: of the cells with 1..4 people, in {_since(clock)}")
-    say(f"  {proven['r-file']:4.0f}% proven small from files as the R package writes them (flags, rows that are 0)")
-    say(f"  {proven['ilba']:4.0f}% from a release masked by iLBA, as above")
-    say(f"  {proven['sca-sums']:4.0f}% from sums of the masked finest table, at a larger loss\n")
+    shown = [_risk("as the R package writes its files", small, "r-file"), _risk("masked by iLBA", small, "ilba")]
+    with contextlib.suppress(MissingExtra):
+        chosen = small.controlled(secret=secret_path(store))
+        shown.append(_risk("controlled: masks chosen jointly", chosen, "controlled"))
+    say(f"The audit of all 32 tables of LA3 x gender x edu x age, in {_since(clock)}: of the cells with 1..4 people")
+    for point in shown:
+        provable, loss = 100 * point["provable"], point["mean_loss"]
+        say(f"  {provable:3.0f}% can be proven small where tables are {point['method']:<34} (mean loss {loss:.2f})")
+    with contextlib.suppress(MissingExtra):
+        say(f"  {charts.save(charts.risk(pl.DataFrame(shown)), home / 'risk.svg').name}  as a picture, confidential")
+    say("")
 
     masked = finest.cell("LA3", ASKED, *CELL)
     say(f"One cell, women of 16-20 living as couple and children in 010407: {masked}\n")
@@ -87,6 +95,11 @@ def run(
     say(f"  {command} table {store} --level LA2 --key gender,mar")
     say(f"  {command} cell {store} --level LA3 --key {','.join(ASKED)} --hkey-value {path} --key-value {values}")
     return finest, table
+
+
+def _risk(name: str, finest: FinestTable, method: str) -> dict[str, Any]:
+    report = audit(finest, method, explanations=0)
+    return {"method": name, "mean_loss": float(losses(report.published).mean()), "provable": report.share / 100}
 
 
 def _since(clock: float) -> str:

@@ -298,12 +298,16 @@ class FinestTable:
         source: str = "",
         labels: Any = None,
         geometry: Mapping[str, Any] | None = None,
+        bound: int | None = None,
+        secret: Secret | Path_ | None = None,
         progress: Callable[[int, int], object] | None = None,
     ) -> Release:
         """Publish tables as a release: a folder of labels and masked counts, code lists and a manifest.
 
         path
             The folder. A release that stands there is replaced in one step; anything else is left alone.
+        method
+            "ilba", or "controlled" to choose the masks jointly first (`bound` and `secret` as for `controlled`).
         tables
             "all", or a list of names such as "LA3.gender.age"; `levels`, `keys` and `max_keys` cut "all" down.
         rows
@@ -329,6 +333,8 @@ class FinestTable:
             source=source,
             labels=labels,
             geometry=geometry,
+            bound=bound,
+            secret=secret,
             progress=progress,
         )
 

@@ -30,6 +30,7 @@ from ilba.errors import InputError, StoreError, listing, nearest, notice, some
 from ilba.files import beside, exchange, writable
 from ilba.finest import FinestTable
 from ilba.labels import listed_paths, read_labels
+from ilba.secret import Secret
 
 Rows: TypeAlias = Literal["nonzero", "grid"]
 Path_: TypeAlias = str | os.PathLike[str]
@@ -171,18 +172,28 @@ def release(
     source: str = "",
     labels: Any = None,
     geometry: Mapping[str, Any] | None = None,
+    bound: int | None = None,
+    secret: Secret | Path_ | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Release:
     """Publish tables of a store: see `FinestTable.release`."""
     if rows not in get_args(Rows):
         raise InputError(f"rows={rows!r} is not known. It is 'nonzero' or 'grid'.")
-    if method not in (None, finest.method):
-        raise InputError(f"method={method!r}, but this store is masked for {finest.method!r}.")
     target = _free(path)
     design = finest.design
     wanted = wanted_tables(design, tables, levels, keys, max_keys)
+    if method not in (None, finest.method):
+        if method not in ("ilba", "controlled"):
+            raise InputError(f"method={method!r} is not known.{nearest(method, ('ilba', 'controlled'))}")
+        if method == "ilba":
+            raise InputError("the masks of this store were chosen jointly: its method is 'controlled'.")
     given = finest.labels if labels is None else read_labels(labels, design)
     maps = _maps(geometry, design)
+    if method == "controlled" and finest.method != method:
+        finest = finest.controlled(wanted, bound, secret=secret)
+    if finest.chosen and finest.chosen.bound is not None and not finest.chosen.held:
+        # Publishing without the bound that was announced would tell that it could not be held, and so of the truth.
+        raise InputError("the bound could not be held on these tables, so nothing was published. Ask for a larger one.")
     temporary = beside(target)
     try:
         (temporary / "tables").mkdir(parents=True)
@@ -195,7 +206,8 @@ def release(
             listed.append((table.selection, file))
             if progress:
                 progress(done, len(wanted))
-        lists = seen.lists() if design.cells == "observed" else [one.labels for one in finest.codes.lists]
+        by_grid = design.cells == "grid" and finest.method == "ilba"  # then the code lists are part of the method
+        lists = [one.labels for one in finest.codes.lists] if by_grid else seen.lists()
         codes = _code_list(design, lists, given)
         codes.write_csv(temporary / CODES)
         if rows == "grid":
@@ -220,6 +232,7 @@ def release(
             "rows": rows,
             "absent": 0,
             "additive": finest.method == "controlled",
+            **_fixed_bound(finest),
             "tables": entries,
             "codes": {"file": CODES, "sha256": _digest(temporary / CODES)},
             "geometry": charted,
@@ -233,6 +246,12 @@ def release(
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
     return Release(target)
+
+
+def _fixed_bound(finest: FinestTable) -> dict[str, int]:
+    """A bound is published only when it was fixed beforehand and held: a reached one would depend on the truth."""
+    chosen = finest.chosen
+    return {"bound": chosen.bound} if chosen and chosen.bound is not None else {}
 
 
 def _free(path: Path_) -> Path:
