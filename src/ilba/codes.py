@@ -99,8 +99,11 @@ class Listed:
 
     def named(self, level: int, nodes: IntArray) -> list[pl.Series]:
         """The label columns down to `level` for the given nodes."""
-        rows = pl.Series(self.starts[level].astype(np.uint32)[nodes])  # the type that polars gathers by
-        return [column.gather(rows) for column in self.labels.get_columns()[:level]]
+        first = (
+            nodes if level == self.depth else self.starts[level][nodes]
+        )  # on the finest level a node is its own first
+        rows = pl.Series(first.astype(np.uint32))  # the type that polars gathers by
+        return self.labels.select(self.columns[:level])[rows].get_columns()
 
     def node(self, path: Sequence[object]) -> int | None:
         """The number of the node with this path of labels; None when the labels are known but not together."""
