@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import ilba
 from conftest import HKEY, KEY, population
 from ilba import FinestTable, Secret, masking
-from ilba.finest import CellDraws
+from ilba.draws import CellDraws
 from ilba.secret import draws
 
 ZERO = Secret(bytes(32))

@@ -8,6 +8,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ilba.audit import AuditReport, audit
+from ilba.building import build
 from ilba.design import Design, Hierarchy
 from ilba.errors import (
     IlbaError,
@@ -21,7 +22,7 @@ from ilba.errors import (
     WriteError,
 )
 from ilba.exposure import Exposure
-from ilba.finest import FinestTable, build, open_store, read_rds
+from ilba.finest import FinestTable, open_store, read_rds
 from ilba.release import Release
 from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
 from ilba.secret import Secret

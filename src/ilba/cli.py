@@ -16,8 +16,9 @@ import click
 import polars as pl
 
 from ilba import __version__
+from ilba.building import build
 from ilba.errors import IlbaError, InputError, Notice, SecretError, UnsafeRelease, nearest, some
-from ilba.finest import FinestTable, build, open_store, read_rds, secret_path
+from ilba.finest import FinestTable, open_store, read_rds, secret_path
 from ilba.secret import Secret
 from ilba.table import csv_text, write_csv
 
@@ -447,11 +448,7 @@ def cell_command(
 @commands.command("cube")
 @click.argument("store")
 @click.option("--out", default="cube", show_default=True, help="The folder to write to, one Parquet file per table.")
-@click.option(
-    "--levels", multiple=True, metavar="N|NAME", help="Only this level; give it once for each [all, 0 included]."
-)
-@click.option("--keys", type=_list, metavar="A,B,..", help="Only subsets of these keys [all].")
-@click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table.")
+@_some_tables
 @_json_option
 def cube_command(
     store: str, out: str, levels: tuple[str, ...], keys: list[str] | None, max_keys: int | None, as_json: bool
@@ -474,12 +471,8 @@ def cube_command(
 @click.option(
     "--out", default="release", show_default=True, help="The folder to publish; an older release there is replaced."
 )
-@click.option("--tables", type=_list, metavar="A,B,..", help="Names such as LA3.gender.age [all].")
-@click.option(
-    "--levels", multiple=True, metavar="N|NAME", help="Only this level; give it once for each [all, 0 included]."
-)
-@click.option("--keys", type=_list, metavar="A,B,..", help="Only subsets of these keys [all].")
-@click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table.")
+@_named_tables
+@_some_tables
 @click.option(
     "--rows",
     type=click.Choice(["nonzero", "grid"]),
@@ -597,11 +590,7 @@ def export_command(release: str, table: str, kind: str, out: str | None, lang: s
 @commands.command("report")
 @click.argument("store")
 @click.option("--out", default="report.html", show_default=True, help="The HTML file to write.")
-@click.option(
-    "--levels", multiple=True, metavar="N|NAME", help="Only this level; give it once for each [all, 0 included]."
-)
-@click.option("--keys", type=_list, metavar="A,B,..", help="Only subsets of these keys [all].")
-@click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table.")
+@_some_tables
 @_json_option
 def report_command(
     store: str, out: str, levels: tuple[str, ...], keys: list[str] | None, max_keys: int | None, as_json: bool
@@ -628,12 +617,8 @@ def report_command(
     "--method", multiple=True, help="ilba, controlled, sca-sums, sca-aggregates, r-file, r-rows; several to compare."
 )
 @click.option("--mask-thr", type=int, multiple=True, help="What if K were this? Several to compare.")
-@click.option("--tables", type=_list, metavar="A,B,..", help="Names such as LA3.gender.age [all].")
-@click.option(
-    "--levels", multiple=True, metavar="N|NAME", help="Only this level; give it once for each [all, 0 included]."
-)
-@click.option("--keys", type=_list, metavar="A,B,..", help="Only subsets of these keys [all].")
-@click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table.")
+@_named_tables
+@_some_tables
 @click.option("--out", type=click.Path(), help="Write the report as HTML (confidential).")
 @click.option("--chart", type=click.Path(), help="With several methods or K: risk against loss as html, svg or png.")
 @click.option(
@@ -723,12 +708,8 @@ def _what_if(
 @_example("ilba compare full_tb.parquet --max-keys 2 --out compare.html")
 @commands.command("compare")
 @click.argument("store")
-@click.option("--tables", type=_list, metavar="A,B,..", help="Names such as LA3.gender.age [all].")
-@click.option(
-    "--levels", multiple=True, metavar="N|NAME", help="Only this level; give it once for each [all, 0 included]."
-)
-@click.option("--keys", type=_list, metavar="A,B,..", help="Only subsets of these keys [all].")
-@click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table.")
+@_named_tables
+@_some_tables
 @click.option("--secret", type=click.Path(), help="The key of the store [ILBA_SECRET, else the key beside the store].")
 @click.option("--out", type=click.Path(), help="Write the comparison with its chart as HTML (confidential).")
 @_json_option

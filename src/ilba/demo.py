@@ -14,8 +14,9 @@ import polars as pl
 
 from ilba import charts, datasets
 from ilba.audit import audit, losses
+from ilba.building import build
 from ilba.errors import InputError, MissingExtra, Notice
-from ilba.finest import FinestTable, build, secret_path
+from ilba.finest import FinestTable, secret_path
 from ilba.table import Table
 
 HKEY = ["LA1", "LA2", "LA3", "OA"]

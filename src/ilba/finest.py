@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba import masking
-from ilba.codes import CodeLists, Listed, Packing
+from ilba.codes import CodeLists, Packing
 from ilba.controlled import Chosen, Control, Progress, choose, mean_masks
 from ilba.cube import Cube, Tables, selections, walk, wanted_tables
 from ilba.design import (
@@ -35,9 +35,9 @@ from ilba.design import (
     Names,
     Selection,
     hierarchies_of,
-    names_of,
     threshold_of,
 )
+from ilba.draws import CellDraws
 from ilba.errors import (
     InputError,
     MissingExtra,
@@ -51,10 +51,10 @@ from ilba.errors import (
     suggesting,
 )
 from ilba.files import replacing, writable
-from ilba.labels import listed_paths, read_labels
-from ilba.microdata import Counted, Microdata, Missing, Schema, check_missing, labelled
+from ilba.labels import read_labels
+from ilba.microdata import Counted, Microdata, Missing, check_missing, labelled
 from ilba.rollup import Finest, Sums, roll_up
-from ilba.secret import PRF, Label, Secret, count_words, drawn, given_secret, label_words
+from ilba.secret import PRF, Label, Secret, given_secret
 from ilba.table import Table
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = Label | float | Sequence[Any]
 Path_: TypeAlias = str | os.PathLike[str]
-Stage: TypeAlias = Callable[[str], object]
 
 FORMAT = 2
 _META = "ilba"
@@ -151,7 +150,7 @@ class FinestTable:
             design, missing="category", weight=COUNT, carry=MASKED if masks else None, keep_codes=True
         )
         if counted.carried is None:
-            return cls._drawn(counted, given_secret(secret))
+            return cls.drawn(counted, given_secret(secret))
         if len(counted.count) < seen:
             raise InputError(
                 f"a cell stands in two rows, each with its own {MASKED}. Name every column that tells cells apart "
@@ -161,7 +160,7 @@ class FinestTable:
         return cls._told(cls(counted.codes, counted.words, counted.count, counted.carried))
 
     @classmethod
-    def _drawn(cls, counted: Counted, secret: Secret | None) -> FinestTable:
+    def drawn(cls, counted: Counted, secret: Secret | None) -> FinestTable:
         """Mask counted cells with the key, or with a new one."""
         chosen = secret or Secret.new()
         K = counted.codes.design.threshold
@@ -275,7 +274,7 @@ class FinestTable:
     def with_threshold(self, mask_thr: int, secret: Secret | Path_ | None = None) -> FinestTable:
         """The same counts masked anew for another K, to compare. Never publish the same data under two of them."""
         codes = CodeLists(replace(self.design, threshold=threshold_of(mask_thr)), self.codes.lists)
-        return self._drawn(Counted(codes, self._words, self._count), given_secret(secret))
+        return self.drawn(Counted(codes, self._words, self._count), given_secret(secret))
 
     def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
         """The wanted tables (keys in the order of the design), each made from a small finer one."""
@@ -598,118 +597,6 @@ class FinestTable:
         )
 
 
-@suggesting
-def build(
-    data: Any,
-    hkey: HKey,
-    key: Names | None = None,
-    mask_thr: int = 5,
-    *,
-    secret: Secret | Path_ | None = None,
-    cells: Cells = "observed",
-    hkey_rank: Sequence[float] | None = None,
-    key_thr: int | None = None,
-    missing: Missing = "drop",
-    missing_values: Sequence[object] = (),
-    schema: Schema | None = None,
-    output_path: Path_ | None = None,
-    labels: Any = None,
-    stage: Stage | None = None,
-) -> FinestTable:
-    """Count microdata into the finest table and mask it with SCA.
-
-    data
-        A polars, pandas or pyarrow frame, a DuckDB relation, or a path: csv, csv.gz, parquet, a folder or glob of
-        parquet parts, arrow, and the files of SPSS, Stata and SAS.
-    hkey
-        The columns of the hierarchy from coarse to fine, or a mapping of several hierarchies.
-    key
-        The categorical variables; left out, all other columns with at most 100 different values.
-    mask_thr
-        The threshold K, at least 3.
-    secret
-        A `Secret` or the path of a key file; else ILBA_SECRET; else the key beside `output_path`; else a new one.
-    cells
-        "observed" counts observed cells in S, as the R package does; "grid" all cells, as the paper defines.
-    hkey_rank
-        The rank of each column of `hkey`, where they are not given from coarse to fine.
-    key_thr
-        Leave out keys with more different values than this, also those that `key` names.
-    missing
-        "drop" leaves out rows with a missing value and says how many; "category" keeps them.
-    missing_values
-        Labels that stand for a missing value in this data, such as "NA".
-    schema
-        For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
-    labels
-        The agency's code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent. Its codes
-        belong to the grid whether they occur or not, and releases carry its labels.
-    output_path
-        Where to save the store.
-    stage
-        Called with the name of each stage as it begins, for showing progress.
-
-    >>> import polars as pl
-    >>> people = pl.DataFrame({"town": ["a"] * 9 + ["b"], "sex": ["f", "m", "f", "f", "f", "m", "f", "f", "f", "m"]})
-    >>> finest = build(people, hkey=["town"], key=["sex"], secret=Secret.from_text("ilba-secret-1:" + "00" * 32))
-    >>> finest.table(level=1, key="sex").public()["N_masked"].to_list()
-    [7, 5]
-    """
-    target = None if output_path is None else writable(output_path)
-    if target is not None:
-        if target.suffix.lower() == ".rds":
-            raise InputError(f"{str(target)!r}: a store is a Parquet file. Give a name such as 'full_tb.parquet'.")
-        _refuse_to_replace_data(data, target)
-    tell = stage or (lambda _: None)
-    chosen = given_secret(secret)
-    if chosen is None and target is not None and secret_path(target).exists():
-        chosen = Secret.from_file(secret_path(target))
-        notice(f"using the key {str(secret_path(target))!r} that stands beside the store.")
-
-    tell("reading")
-    source = Microdata.open(data, schema=schema)
-    areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
-    source.require(areas, "hkey")
-    keys = names_of("key", key) if key is not None else tuple(c for c in source.columns if c not in areas)
-    source.require(keys, "key")
-    source.refuse_counted()
-    design = Design.of(hkey, keys, mask_thr, cells, hkey_rank)
-    if key is None or key_thr is not None:
-        keys = _few_categories(source, keys, 100 if key_thr is None else key_thr)
-        design = replace(design, keys=keys)
-
-    tell("counting")
-    given = read_labels(labels, design)
-    known = [listed_paths(given, columns) for columns in CodeLists.dimensions(design)]
-    counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
-    tell("masking")
-    finest = FinestTable._drawn(counted, chosen)
-    finest.labels = given
-    if target is not None:
-        tell("writing")
-        finest.save(target)
-    return finest
-
-
-def _refuse_to_replace_data(data: Any, target: Path) -> None:
-    """The store must not take the place of the data, nor lie among its parts and be read as one of them."""
-    if isinstance(data, str | os.PathLike):
-        source = Path(os.path.realpath(data))
-        if target == source or (source.is_dir() and target.is_relative_to(source)):
-            raise InputError(f"the store {str(target)!r} would lie where the data is. Save it elsewhere.")
-
-
-def _few_categories(source: Microdata, keys: Sequence[str], most: int) -> tuple[str, ...]:
-    """The keys with at most `most` different values; the others are quantities, and named aloud."""
-    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-        raise InputError(f"key_thr={most!r} is not a whole number of at least 1.")
-    sizes = source.categories(keys)
-    many = [column for column in keys if sizes[column] > most]
-    if many:
-        notice(f"left out, because they have more than {most} different values (key_thr): {listing(many)}.")
-    return tuple(column for column in keys if column not in many)
-
-
 def secret_path(store: Path) -> Path:
     """Where the key of a store is kept when none was given."""
     return store.with_suffix(".secret")
@@ -801,45 +688,6 @@ def read_rds(path: Path_) -> FinestTable:
     except Exception as problem:
         raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA.") from problem
     return FinestTable.from_counts(frame, hkey, key, K)
-
-
-class CellDraws:
-    """The draws of packed cells, as `secret.draws` defines them.
-
-    XOR does not care how the words of a cell are grouped, so the words of neighbouring dimensions are joined into one
-    table while it stays small: a census needs two look-ups per cell instead of nine.
-    """
-
-    def __init__(self, secret: Secret, codes: CodeLists) -> None:
-        self._secret = secret
-        self._packing = codes.finest
-        self._counts = count_words(secret, range(codes.design.threshold))
-        self._tables: list[tuple[int, int, npt.NDArray[np.uint64]]] = []
-        words = [self._words(listed) for listed in codes.lists]
-        for word in self._packing.words:
-            last = len(word)
-            while last:
-                first = last - 1
-                table = words[word[first]]
-                while first and len(table) * len(words[word[first - 1]]) <= 2**16:
-                    first -= 1
-                    table = (words[word[first]][:, None, :] ^ table[None, :, :]).reshape(-1, 2)
-                self._tables.append((word[first], word[last - 1], table))
-                last = first
-
-    def _words(self, listed: Listed) -> npt.NDArray[np.uint64]:
-        joined = np.zeros((len(listed), 2), dtype=np.uint64)
-        for level, column in enumerate(listed.columns, 1):
-            names = listed.named(level, np.arange(listed.size(level)))[-1].to_list()
-            joined ^= label_words(self._secret, column, names)[listed.nodes[level]]
-        return joined
-
-    def __call__(self, packed: Sequence[IntArray], count: IntArray) -> IntArray:
-        """The draws of cells whose counts are below K."""
-        block = self._counts[count]
-        for first, last, table in self._tables:
-            block ^= table[self._packing.block(packed, first, last)]
-        return drawn(self._secret, block)
 
 
 def class_means(finest: FinestTable) -> dict[int, float]:

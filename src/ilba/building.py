@@ -1,0 +1,133 @@
+"""From microdata to the finest table: what the user gave is checked, counted, masked and saved."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ilba.codes import CodeLists
+from ilba.design import Cells, Design, HKey, Names, hierarchies_of, names_of
+from ilba.errors import InputError, listing, notice, suggesting
+from ilba.files import writable
+from ilba.finest import FinestTable, secret_path
+from ilba.labels import listed_paths, read_labels
+from ilba.microdata import Microdata, Missing, Schema
+from ilba.secret import Secret, given_secret
+
+Path_: TypeAlias = str | os.PathLike[str]
+Stage: TypeAlias = Callable[[str], object]
+
+
+@suggesting
+def build(
+    data: Any,
+    hkey: HKey,
+    key: Names | None = None,
+    mask_thr: int = 5,
+    *,
+    secret: Secret | Path_ | None = None,
+    cells: Cells = "observed",
+    hkey_rank: Sequence[float] | None = None,
+    key_thr: int | None = None,
+    missing: Missing = "drop",
+    missing_values: Sequence[object] = (),
+    schema: Schema | None = None,
+    output_path: Path_ | None = None,
+    labels: Any = None,
+    stage: Stage | None = None,
+) -> FinestTable:
+    """Count microdata into the finest table and mask it with SCA.
+
+    data
+        A polars, pandas or pyarrow frame, a DuckDB relation, or a path: csv, csv.gz, parquet, a folder or glob of
+        parquet parts, arrow, and the files of SPSS, Stata and SAS.
+    hkey
+        The columns of the hierarchy from coarse to fine, or a mapping of several hierarchies.
+    key
+        The categorical variables; left out, all other columns with at most 100 different values.
+    mask_thr
+        The threshold K, at least 3.
+    secret
+        A `Secret` or the path of a key file; else ILBA_SECRET; else the key beside `output_path`; else a new one.
+    cells
+        "observed" counts observed cells in S, as the R package does; "grid" all cells, as the paper defines.
+    hkey_rank
+        The rank of each column of `hkey`, where they are not given from coarse to fine.
+    key_thr
+        Leave out keys with more different values than this, also those that `key` names.
+    missing
+        "drop" leaves out rows with a missing value and says how many; "category" keeps them.
+    missing_values
+        Labels that stand for a missing value in this data, such as "NA".
+    schema
+        For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
+    labels
+        The agency's code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent. Its codes
+        belong to the grid whether they occur or not, and releases carry its labels.
+    output_path
+        Where to save the store.
+    stage
+        Called with the name of each stage as it begins, for showing progress.
+
+    >>> import polars as pl
+    >>> people = pl.DataFrame({"town": ["a"] * 9 + ["b"], "sex": ["f", "m", "f", "f", "f", "m", "f", "f", "f", "m"]})
+    >>> finest = build(people, hkey=["town"], key=["sex"], secret=Secret.from_text("ilba-secret-1:" + "00" * 32))
+    >>> finest.table(level=1, key="sex").public()["N_masked"].to_list()
+    [7, 5]
+    """
+    target = None if output_path is None else writable(output_path)
+    if target is not None:
+        if target.suffix.lower() == ".rds":
+            raise InputError(f"{str(target)!r}: a store is a Parquet file. Give a name such as 'full_tb.parquet'.")
+        _refuse_to_replace_data(data, target)
+    tell = stage or (lambda _: None)
+    chosen = given_secret(secret)
+    if chosen is None and target is not None and secret_path(target).exists():
+        chosen = Secret.from_file(secret_path(target))
+        notice(f"using the key {str(secret_path(target))!r} that stands beside the store.")
+
+    tell("reading")
+    source = Microdata.open(data, schema=schema)
+    areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
+    source.require(areas, "hkey")
+    keys = names_of("key", key) if key is not None else tuple(c for c in source.columns if c not in areas)
+    source.require(keys, "key")
+    source.refuse_counted()
+    design = Design.of(hkey, keys, mask_thr, cells, hkey_rank)
+    if key is None or key_thr is not None:
+        keys = _few_categories(source, keys, 100 if key_thr is None else key_thr)
+        design = replace(design, keys=keys)
+
+    tell("counting")
+    given = read_labels(labels, design)
+    known = [listed_paths(given, columns) for columns in CodeLists.dimensions(design)]
+    counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
+    tell("masking")
+    finest = FinestTable.drawn(counted, chosen)
+    finest.labels = given
+    if target is not None:
+        tell("writing")
+        finest.save(target)
+    return finest
+
+
+def _refuse_to_replace_data(data: Any, target: Path) -> None:
+    """The store must not take the place of the data, nor lie among its parts and be read as one of them."""
+    if isinstance(data, str | os.PathLike):
+        source = Path(os.path.realpath(data))
+        if target == source or (source.is_dir() and target.is_relative_to(source)):
+            raise InputError(f"the store {str(target)!r} would lie where the data is. Save it elsewhere.")
+
+
+def _few_categories(source: Microdata, keys: Sequence[str], most: int) -> tuple[str, ...]:
+    """The keys with at most `most` different values; the others are quantities, and named aloud."""
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise InputError(f"key_thr={most!r} is not a whole number of at least 1.")
+    sizes = source.categories(keys)
+    many = [column for column in keys if sizes[column] > most]
+    if many:
+        notice(f"left out, because they have more than {most} different values (key_thr): {listing(many)}.")
+    return tuple(column for column in keys if column not in many)
