@@ -206,6 +206,22 @@ _level_option = click.option(
     metavar="N|NAME",
     help="Level as a number, a column name, or area=3,industry=1.",
 )
+_named_tables = click.option("--tables", type=_list, metavar="A,B,..", help="Names such as LA3.gender.age [all].")
+
+
+def _some_tables(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that cut all tables of a store down."""
+    for option in (
+        click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table."),
+        click.option("--keys", type=_list, metavar="A,B,..", help="Only subsets of these keys [all]."),
+        click.option(
+            "--levels", multiple=True, metavar="N|NAME", help="Only this level; once for each [all, 0 included]."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 _key_option = click.option(
     "--key", type=_list, metavar="A,B,..", default=[], help="Keys of the table, with commas between them."
 )
