@@ -210,6 +210,7 @@ def releases(draw):
     return Exposure.of(finest, draw(st.sampled_from(list(POLICIES))), chosen)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(releases(), st.integers(1, 60))
 def test_the_truth_is_always_inside_and_working_in_parts_changes_nothing(published, budget):

@@ -229,6 +229,7 @@ def test_a_file_that_is_no_store_exits_with_1(folder):
     assert "cannot open" in run("table", "none.parquet", cwd=folder, code=1).stderr
 
 
+@pytest.mark.slow
 def test_every_command_has_an_example_in_its_help(folder):
     listed = run("--help", cwd=folder).stdout.partition("Commands:")[2]
     for name in re.findall(r"^  (\w+)", listed, re.M):
@@ -271,6 +272,7 @@ def test_a_terminal_shows_progress_the_first_rows_and_the_loss(folder):
     assert KEY[0] not in public
 
 
+@pytest.mark.slow
 def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(folder):
     first = run("demo", "--out", "tour", "--records", "20000", cwd=folder)
     assert {p.name for p in (folder / "tour").iterdir()} == {
@@ -292,6 +294,7 @@ def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(fold
     assert run(*cell.split(), cwd=folder).stdout.strip() == said
 
 
+@pytest.mark.slow
 def test_the_demo_on_a_terminal_shows_a_bar_with_its_stages(folder):
     seen = on_a_terminal("demo", "--out", "tour2", "--records", "20000", cwd=folder)
     assert "generating" in seen
@@ -320,6 +323,7 @@ def test_a_cube_is_written_from_the_command_line(folder, finest):
     assert pl.read_parquet(folder / "cube" / "town.sex.parquet").equals(finest.table("town", "sex").frame)
 
 
+@pytest.mark.slow
 def test_tables_are_exported_and_a_report_is_written_from_the_command_line(folder):
     run("release", "full_tb.parquet", "--out", "shop", "--max-keys", "1", cwd=folder)
     for kind, file in {
@@ -344,6 +348,7 @@ def test_tables_are_exported_and_a_report_is_written_from_the_command_line(folde
     assert stat.S_IMODE((folder / "report.html").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_an_audit_attacks_a_store_and_a_release(folder):
     report = json.loads(run("audit", "full_tb.parquet", "--json", cwd=folder).stdout)
     again = ilba.audit(ilba.open_store(folder / "full_tb.parquet"))
@@ -383,6 +388,7 @@ def test_a_release_that_is_not_safe_is_refused_where_safety_is_required(folder):
     assert (folder / "safe" / "release.json").exists()
 
 
+@pytest.mark.slow
 def test_what_if_compares_methods_and_thresholds_and_draws_risk_against_loss(folder):
     words = [
         "audit",
@@ -405,6 +411,7 @@ def test_what_if_compares_methods_and_thresholds_and_draws_risk_against_loss(fol
     assert (folder / "risk.svg").read_text().startswith("<svg")
 
 
+@pytest.mark.slow
 def test_methods_are_compared_and_a_controlled_release_is_safe(folder):
     words = ["compare", "full_tb.parquet", "--secret", "k", "--out", "compare.html", "--json"]
     rows = {row["method"]: row for row in json.loads(run(*words, cwd=folder).stdout)}

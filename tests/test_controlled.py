@@ -124,6 +124,7 @@ def test_on_a_population_the_bound_holds_the_loss_falls_and_the_mean_of_each_cou
         assert abs(mean - x) < 3.3 * np.sqrt(x * (10 - x) / sizes[x]), x
 
 
+@pytest.mark.slow
 def test_over_many_keys_no_cell_of_a_tiny_table_is_fixed_or_far_off_its_mean():
     counts = pl.DataFrame(
         {"t": [t for t in "abcd" for _ in range(4)], "x": [1, 2, 3, 4] * 4, "N": [1, 2, 3, 4, 4, 3, 2, 1] * 2}
@@ -154,6 +155,7 @@ CHAIN = pl.DataFrame({"part": ["A", "B", "B"], "place": ["a", "b", "c"]})
 SQUARE = pl.DataFrame({"row": ["1", "1", "2", "2"], "column": ["1", "2", "1", "2"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize(("cells", "hkey"), [(CHAIN, ["part", "place"]), (SQUARE, ["row"])], ids=["chain", "square"])
 def test_no_view_of_a_toy_lets_anybody_conclude_that_a_count_is_small(cells, hkey, K):

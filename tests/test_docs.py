@@ -120,6 +120,7 @@ def elsewhere(tmp_path, monkeypatch):
     os.environ.update(before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
 def test_every_block_of_a_page_runs_in_order_and_prints_what_the_page_shows(page, elsewhere):
     namespace: dict[str, object] = {"__name__": "__main__"}

@@ -134,6 +134,7 @@ def test_sca_compares_integers_and_never_rounds(K, f, draw):
     assert masking.sca([f], [draw], K)[0] == expected
 
 
+@pytest.mark.slow
 def test_sca_draws_K_with_probability_f_over_K(secret):
     """A fixed secret, 200,000 cells per count: a chi-square test of every share, and neighbours uncorrelated."""
     cells = 200_000
