@@ -135,7 +135,7 @@ def test_over_many_keys_no_cell_of_a_tiny_table_is_fixed_or_far_off_its_mean():
     x = counts["N"].to_numpy()
     off = masks.mean(axis=0) - x
     for value in range(1, 5):
-        assert abs(off[x == value].mean()) < 0.6, value  # four cells of a kind are too few to balance
+        assert abs(off[x == value].mean()) < 0.35, value  # four cells of a kind are too few to balance
     assert (np.abs(off) < 1).all()
 
 
@@ -283,9 +283,9 @@ def test_counts_that_did_not_change_keep_their_mask_in_the_next_wave(people, cho
     moved = int((both["N_masked"] != both["N_masked_before"]).sum())
     assert (wave.control.kept, wave.control.moved) == (both.height, moved)
     assert wave.control.held
-    assert moved < both.height / 10
+    assert moved < both.height / 20
     fresh = alone.frame.filter(small).join(chosen.frame, on=[*labels, "N"], suffix="_before")
-    assert int((fresh["N_masked"] != fresh["N_masked_before"]).sum()) > 5 * moved
+    assert int((fresh["N_masked"] != fresh["N_masked_before"]).sum()) > 9 * moved
     same = later.controlled(secret=secret, previous=wave)
     assert same.frame.equals(wave.frame)
     assert same.control.moved == 0
