@@ -206,7 +206,9 @@ _level_option = click.option(
     metavar="N|NAME",
     help="Level as a number, a column name, or area=3,industry=1.",
 )
-_named_tables = click.option("--tables", type=_list, metavar="A,B,..", help="Names such as LA3.gender.age [all].")
+_named_tables = click.option(
+    "--tables", type=_list, metavar="A,B,..", help="Names such as LA3.gender.age; leave it out for every table."
+)
 
 
 def _some_tables(command: Callable[..., Any]) -> Callable[..., Any]:
