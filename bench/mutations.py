@@ -94,15 +94,10 @@ KEYLIKE = re.compile(r"[\w./:+-]{1,40}")
 class Mutant:
     """One change: where, what, and the lines that a test has to run to notice it (None: all tests import it)."""
 
-    place: str
+    key: str
     line: int
-    change: str
     lines: range | None
     source: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.place}: {self.change}"
 
 
 Path_ = tuple[tuple[str, int | None], ...]
@@ -162,8 +157,8 @@ def changes(node: ast.AST) -> Iterator[ast.AST | None]:
                 yield other(type=ast.Tuple(rest, ast.Load()))
         case ast.Raise():
             yield None
-            if node.cause:
-                yield other(cause=None)
+            if node.cause and ast.unparse(node).startswith("raise SecretError"):
+                yield other(cause=None)  # what stands behind this error may hold a key
         case ast.Return() if node.value and not (isinstance(node.value, ast.Constant) and node.value.value is None):
             yield other(value=ast.Constant(None))
         case ast.Expr() if not isinstance(node.value, ast.Constant):
@@ -243,8 +238,7 @@ def replaced(tree: ast.Module, path: Path_, new: ast.AST | None) -> ast.Module:
 def mutants(source: str) -> list[Mutant]:
     """All mutants of a module, in the order of its lines, each once."""
     tree = ast.parse(source)
-    original, found, seen = ast.unparse(tree), [], {}
-    texts = {original}
+    found, seen, texts = [], {}, {ast.unparse(tree)}
     for path, node in visited(tree):
         for new in changes(node):
             if new is None and not isinstance(node, ast.stmt):
@@ -259,9 +253,10 @@ def mutants(source: str) -> list[Mutant]:
             texts.add(text)
             place, statement, lines = surroundings(tree, path)
             change = difference(headed(at(tree, statement)), headed(at(ast.parse(text), statement)))
-            seen[place, change] = number = seen.get((place, change), 0) + 1
-            change += f" (#{number})" if number > 1 else ""
-            found.append(Mutant(place, getattr(node, "lineno", lines.start), change, lines if place else None, text))
+            key = f"{place or 'at import'}: {change}"
+            seen[key] = seen.get(key, 0) + 1
+            key += f" (#{seen[key]})" if seen[key] > 1 else ""
+            found.append(Mutant(key, getattr(node, "lineno", lines.start), lines if place else None, text))
     return sorted(found, key=lambda one: one.line)
 
 

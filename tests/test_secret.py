@@ -185,12 +185,12 @@ def test_a_key_file_that_is_open_to_others_is_told(tmp_path, mode):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400])
-def test_a_key_file_that_is_private_is_read_in_silence(tmp_path, mode):
-    path = Secret.new().to_file(tmp_path / "k")
+def test_a_key_file_that_is_private_is_read_in_silence(tmp_path, secret, mode):
+    path = secret.to_file(tmp_path / "k")
     path.chmod(mode)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Secret.from_file(path)
+        assert Secret.from_file(path) == secret
 
 
 def test_the_environment_gives_the_key_or_the_path_of_its_file(tmp_path, monkeypatch, secret):
