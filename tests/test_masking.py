@@ -140,6 +140,13 @@ def test_sca_compares_integers_and_never_rounds(K, f, draw):
     assert masking.sca([f], [draw], K)[0] == expected
 
 
+@given(st.integers(3, 1000), st.data())
+def test_sca_turns_at_the_draw_that_makes_the_probability_f_over_K(K, data):
+    f = data.draw(st.integers(1, K - 1))
+    limit = -(-f * 2**53 // K)  # so many of the 2^53 draws give K
+    assert masking.sca([f] * 4, [0, limit - 1, limit, 2**53 - 1], K).tolist() == [K, K, 0, 0]
+
+
 @pytest.mark.slow
 def test_sca_draws_K_with_probability_f_over_K(secret):
     """A fixed secret, 200,000 cells per count: a chi-square test of every share, and neighbours uncorrelated."""
