@@ -352,6 +352,25 @@ def test_sums_of_the_masked_finest_table_are_certified(finest, method):
     assert ilba.audit(finest, method, levels=[1], max_keys=1).cells_certified is not None
 
 
+def test_sums_are_certified_from_public_tables_alone_whether_the_finest_is_among_them_or_not(finest):
+    for names, misfits in ((["block.sex.age.job", "town.sex"], 0), (["town.sex", "region.age"], None)):
+        frames = {}
+        for selection in wanted_tables(finest.design, names):
+            columns = list(selection.columns)
+            sums = finest.frame.group_by(columns).agg(pl.col("N_masked").sum()).filter(pl.col("N_masked") > 0)
+            frames[selection.name] = sums
+        report = ilba.audit(Exposure.from_frames(finest.codes, frames, "controlled"))
+        assert report.misfits == misfits
+        assert report.certificate
+        assert report.safe
+
+
+def test_ilba_without_the_finest_table_has_no_certificate_from_public_tables_alone(finest):
+    report = ilba.audit(Exposure.from_frames(finest.codes, public_release(finest, ["town.sex", "region.age"])))
+    assert report.misfits is None
+    assert not report.certificate
+
+
 def test_ilba_is_certified_where_the_masked_table_is_a_possible_truth():
     finest = toy([3, 0, 0, 9], [5, 0, 0, 9], 5, "observed")
     report = ilba.audit(finest)
@@ -408,6 +427,8 @@ def test_public_tables_alone_prove_the_same(secret, cells):
     assert public.tables.drop("small").equals(store.tables.drop("small"))
     assert [one.why for one in public.worst] == [one.why for one in store.worst]
     assert (public.cells_small, public.cells_certified, public.cells_undecided) == (None, None, None)
+    assert public.misfits > 0
+    assert not public.certificate
     assert "unknown" in str(public)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import polars as pl
 import pytest
@@ -171,6 +173,22 @@ def test_apply_sca_takes_numbers_in_0_1_as_draws():
         5,
         6,
     ]
+
+
+def test_draws_may_be_any_kind_of_number():
+    for given_draws in ([0, 0], [Fraction(1, 3), Fraction(2, 5)], np.array([0.25, 0.5], dtype=np.float32)):
+        exact = [5 if Fraction(float(draw)) < Fraction(2, 5) else 0 for draw in given_draws]
+        assert ilba.apply_SCA([2, 2], 5, draws=given_draws).tolist() == exact
+
+
+def test_an_error_names_the_argument():
+    with pytest.raises(ilba.InputError, match=r"^freq holds"):
+        ilba.apply_SCA([-1], 5)
+    for place, name in enumerate(("n_small", "n_SCA_thr", "sum_small")):
+        inputs = [0, 0, 0]
+        inputs[place] = -1
+        with pytest.raises(ilba.InputError, match=f"^{name} holds"):
+            ilba.apply_iLBA(inputs, 5)
 
 
 def test_apply_sca_without_draws_leaves_0_K_and_large_counts():
