@@ -275,7 +275,7 @@ def test_the_manifest_says_what_a_reader_needs_and_nothing_else(finest, tmp_path
     def sha256(name):
         return hashlib.sha256((release.path / name).read_bytes()).hexdigest()
 
-    told = json.loads((release.path / MANIFEST).read_text("utf-8"))
+    told = json.loads((release.path / "release.json").read_text("utf-8"))
     created = datetime.datetime.fromisoformat(told.pop("created"))
     assert before <= created <= datetime.datetime.now(datetime.UTC)
     assert created.microsecond == 0
@@ -318,7 +318,7 @@ def test_the_manifest_says_what_a_reader_needs_and_nothing_else(finest, tmp_path
     }
     files = {file.relative_to(release.path).as_posix() for file in release.path.rglob("*") if file.is_file()}
     assert files == {
-        MANIFEST,
+        "release.json",
         "codes.csv",
         "tables/town.sex.parquet",
         "tables/all.parquet",
