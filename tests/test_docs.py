@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 
 import ilba
+from conftest import SHARED
 from ilba import masking
 from ilba.cli import commands
 from ilba.secret import draws
@@ -53,6 +54,11 @@ def blocks_of(page: Path) -> list[Block]:
 
 def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
+
+
+def reads_shared(page: Path) -> bool:
+    """Whether a page reads the reference data, which is not part of the package."""
+    return any(b.language == "python" and "ILBA_SHARED" in b.text for b in blocks_of(page))
 
 
 RUNNABLE = [page for page in PAGES if any(b.language in ("python", "console") for b in blocks_of(page))]
@@ -123,6 +129,10 @@ def elsewhere(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
 def test_every_block_of_a_page_runs_in_order_and_prints_what_the_page_shows(page, elsewhere):
+    if reads_shared(page):
+        if not (SHARED / "data").is_dir():
+            pytest.skip(f"{name_of(page)} reads the reference data, which is not here; set ILBA_SHARED to its folder")
+        os.environ["ILBA_SHARED"] = str(SHARED.resolve())  # `elsewhere` puts it back
     namespace: dict[str, object] = {"__name__": "__main__"}
     printed = None
     for block in blocks_of(page):
@@ -147,6 +157,29 @@ def test_every_page_of_the_first_three_shelves_has_something_to_run():
     shelves = [p for p in PAGES if p.parent.name in ("learn", "do", "understand")]
     assert len(shelves) >= 7
     assert [name_of(p) for p in shelves if p not in RUNNABLE] == []
+
+
+def test_only_three_tutorials_need_data_that_is_not_in_the_package():
+    assert [name_of(p) for p in RUNNABLE if reads_shared(p)] == [
+        "docs/learn/establishments.md",
+        "docs/learn/grid-squares.md",
+        "docs/learn/survey.md",
+    ]
+
+
+def pictures_of(page: Path) -> list[Path]:
+    return [(page.parent / name).resolve() for name in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", page.read_text("utf-8"))]
+
+
+def test_every_picture_is_small_described_and_drawn_by_a_script_of_this_repository():
+    scripts = "".join(p.read_text("utf-8") for p in [DOCS / "figures/draw.py", ROOT / "bench/suite.py"])
+    shown = {picture for page in PAGES for picture in pictures_of(page)}
+    assert len(shown) >= 6
+    for picture in shown:
+        assert picture.stat().st_size < 200_000, picture.name
+        assert picture.name in scripts, picture.name
+    assert {p.resolve() for p in DOCS.rglob("*.svg") if "_build" not in p.parts} <= shown
+    assert [name_of(page) for page in PAGES if "![](" in page.read_text("utf-8")] == []
 
 
 def test_the_checks_of_this_file_see_a_wrong_output():
