@@ -29,6 +29,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts)]
 NOT_RUN = ("pip", "make", "git")
 INSTEAD = {"make demo": "ilba demo --records 20000"}  # what its recipe runs, on fewer people
+SCRIPT = re.compile(r"#!/bin/sh\n# (\w+\.sh):")  # such a block is a file that later blocks run
 FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -142,6 +143,8 @@ def test_every_block_of_a_page_runs_in_order_and_prints_what_the_page_shows(page
             continue
         if block.language == "text" and block.follows and printed is not None:
             assert plain(printed) == plain(block.text), where
+        elif block.language == "sh" and (script := SCRIPT.match(block.text)):
+            Path(script[1]).write_text(block.text, encoding="utf-8")
         elif block.language == "console":
             for command, shown in commands_in(block.text):
                 command = INSTEAD.get(command, command)

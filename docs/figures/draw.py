@@ -24,8 +24,90 @@ SHARED = Path(os.environ.get("ILBA_SHARED", DOCS.parent.parent / "shared")).reso
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 Names = dict[str, Any]
+
+
+def methods_by_risk(names: Names) -> None:
+    """The methods of `compare` as points."""
+    import polars as pl
+
+    from ilba import charts
+
+    rows = names["compared"].rows.select("method", "mean_loss", pl.col("provable") / 100)
+    charts.save(charts.risk(rows, title="Every method on the same tables"), "choose-k.svg")
+
+
+def sums_and_flags(names: Names) -> None:
+    """The sums that five cells can have, what is published for each, and which of them are flagged."""
+    import altair as alt
+
+    from ilba import charts, masking
+
+    K, n_small, n_at_threshold = names["K"], 5, 2
+    low, high = masking.feasible(n_small, n_at_threshold, K)
+    rows = []
+    for total in range(int(low), int(high) + 1):
+        value, type1, type2 = (int(x) for x in masking.ilba(n_small, n_at_threshold, total, K))
+        flag = "type1" if type1 else "type2" if type2 else "no flag"
+        rows.append({"sum": total, "published": value, "flag": flag})
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        x=alt.X("sum", type="ordinal", title="true sum of the five cells", axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("published", type="ordinal", title="published", sort="descending"),
+    )
+    colours = alt.Scale(domain=["no flag", "type1", "type2"], range=[charts.PALETTE[4], "#D55E00", "#E69F00"])
+    bars = base.mark_rect(stroke="white", strokeWidth=2).encode(
+        color=alt.Color("flag", type="nominal", scale=colours, legend=alt.Legend(title=None, orient="top"))
+    )
+    words = ["Five cells, two of them masked to 5, K = 5", "A flag cuts the sums that a published value stands for."]
+    _save((bars + base.mark_text().encode(text=alt.Text("sum", type="ordinal"))), words, "flags.svg", 620, 150)
+
+
+def methods_side_by_side(names: Names) -> None:
+    """Loss and what is proven, a bar for each method."""
+    import altair as alt
+
+    from ilba import charts
+
+    rows = [{"method": name, "loss": float(loss), "proven": float(proven)} for name, loss, proven in names["results"]]
+    order = [row["method"] for row in rows]
+
+    def panel(field: str, title: str, shown: str, colour: str, labels: bool) -> Any:
+        axis = alt.Axis(labelLimit=240) if labels else None
+        base = alt.Chart(alt.InlineData(values=rows)).encode(
+            x=alt.X(field, type="quantitative", title=title, axis=alt.Axis(format=shown, tickCount=4)),
+            y=alt.Y("method", type="nominal", sort=order, title=None, axis=axis),
+        )
+        text = base.mark_text(align="left", dx=4).encode(text=alt.Text(field, type="quantitative", format=shown))
+        return (base.mark_bar(color=colour) + text).properties(width=250, height=alt.Step(24))
+
+    both = alt.hconcat(
+        panel("loss", "mean loss", ".2f", charts.PALETTE[0], True),
+        panel("proven", "small cells proven small", ".0%", "#D55E00", False),
+        spacing=40,
+    )
+    words = ["Sixteen tables of one census", "100,000 people; every method on the same tables, against the same attacker."]
+    _save(both, words, "alternatives.svg")
+
+
+def _save(chart: Any, words: list[str], name: str, width: int = 0, height: int = 0) -> None:
+    import altair as alt
+
+    from ilba import charts
+
+    if width:
+        chart = chart.properties(width=width, height=height)
+    title = alt.TitleParams(words[0], subtitle=words[1:], anchor="start", offset=12)
+    charts.save(chart.properties(title=title, background="white", padding=16).configure_view(stroke=None), name)
+
+
+# None: the page itself writes the picture.
 PICTURES: dict[str, dict[str, Callable[[Names], None] | None]] = {
     "learn/census.md": {"census-loss.svg": None, "census-map.svg": None},
+    "learn/establishments.md": {"korea.svg": None},
+    "learn/grid-squares.md": {"squares.svg": None},
+    "learn/survey.md": {"survey.svg": None},
+    "do/choose-k.md": {"choose-k.svg": methods_by_risk},
+    "understand/flags-and-rows.md": {"flags.svg": sums_and_flags},
+    "understand/alternatives.md": {"alternatives.svg": methods_side_by_side},
 }
 
 
