@@ -26,16 +26,6 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 Names = dict[str, Any]
 
 
-def methods_by_risk(names: Names) -> None:
-    """The methods of `compare` as points."""
-    import polars as pl
-
-    from ilba import charts
-
-    rows = names["compared"].rows.select("method", "mean_loss", pl.col("provable") / 100)
-    charts.save(charts.risk(rows, title="Every method on the same tables"), "choose-k.svg")
-
-
 def sums_and_flags(names: Names) -> None:
     """The sums that five cells can have, what is published for each, and which of them are flagged."""
     import altair as alt
@@ -61,13 +51,30 @@ def sums_and_flags(names: Names) -> None:
     _save((bars + base.mark_text().encode(text=alt.Text("sum", type="ordinal"))), words, "flags.svg", 620, 150)
 
 
-def methods_side_by_side(names: Names) -> None:
+def methods_of_this_package(names: Names) -> None:
+    """The methods of `compare`."""
+    rows = names["compared"].rows
+    results = zip(rows["method"], rows["mean_loss"], rows["provable"] / 100, strict=True)
+    words = ["Every method of this package", "20,000 people; the same tables, K = 5, against the same attacker."]
+    _side_by_side(list(results), words, "choose-k.svg")
+
+
+def methods_of_all_kinds(names: Names) -> None:
+    """The methods of statistical offices."""
+    words = [
+        "Sixteen tables of one census",
+        "100,000 people; every method on the same tables, against the same attacker.",
+    ]
+    _side_by_side(names["results"], words, "alternatives.svg")
+
+
+def _side_by_side(results: list[tuple[str, float, float]], words: list[str], name: str) -> None:
     """Loss and what is proven, a bar for each method."""
     import altair as alt
 
     from ilba import charts
 
-    rows = [{"method": name, "loss": float(loss), "proven": float(proven)} for name, loss, proven in names["results"]]
+    rows = [{"method": method, "loss": float(loss), "proven": float(proven)} for method, loss, proven in results]
     order = [row["method"] for row in rows]
 
     def panel(field: str, title: str, shown: str, colour: str, labels: bool) -> Any:
@@ -84,8 +91,7 @@ def methods_side_by_side(names: Names) -> None:
         panel("proven", "small cells proven small", ".0%", "#D55E00", False),
         spacing=40,
     )
-    words = ["Sixteen tables of one census", "100,000 people; every method on the same tables, against the same attacker."]
-    _save(both, words, "alternatives.svg")
+    _save(both, words, name)
 
 
 def _save(chart: Any, words: list[str], name: str, width: int = 0, height: int = 0) -> None:
@@ -105,9 +111,9 @@ PICTURES: dict[str, dict[str, Callable[[Names], None] | None]] = {
     "learn/establishments.md": {"korea.svg": None},
     "learn/grid-squares.md": {"squares.svg": None},
     "learn/survey.md": {"survey.svg": None},
-    "do/choose-k.md": {"choose-k.svg": methods_by_risk},
+    "do/choose-k.md": {"choose-k.svg": methods_of_this_package},
     "understand/flags-and-rows.md": {"flags.svg": sums_and_flags},
-    "understand/alternatives.md": {"alternatives.svg": methods_side_by_side},
+    "understand/alternatives.md": {"alternatives.svg": methods_of_all_kinds},
 }
 
 
