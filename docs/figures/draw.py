@@ -94,6 +94,76 @@ def _side_by_side(results: list[tuple[str, float, float]], words: list[str], nam
     _save(both, words, name)
 
 
+def blocks_of_the_example(names: Names) -> None:
+    """The example of the paper: D, its blocks, the true sum and the released one."""
+    import altair as alt
+
+    from ilba import charts, masking
+
+    K, true = names["K"], names["sum_small"]
+    low, high = (int(end) for end in masking.feasible(names["n_small"], names["n_at_threshold"], K))
+    first, last = (int(end) for end in masking.candidates(true, K))
+    released = int(masking.ilba(names["n_small"], names["n_at_threshold"], true, K).sum_masked)
+    rows = []
+    for total in range(1, (high + K - 1) // K * K + 1):
+        kind = (
+            "C, the block of the true sum" if first <= total <= last else "in D" if low <= total <= high else "not in D"
+        )
+        mark = "true" if total == true else "released" if total == released else ""
+        rows.append({"sum": total, "kind": kind, "mark": mark, "gap": total + (total - 1) // K * 0.35})
+    base = alt.Chart(alt.InlineData(values=rows)).encode(x=alt.X("gap", type="quantitative", axis=None))
+    kinds = ["C, the block of the true sum", "in D", "not in D"]
+    scale = alt.Scale(domain=kinds, range=[charts.PALETTE[1], charts.PALETTE[4], "#DDDDDD"])
+    cells = base.mark_square(size=560, opacity=1).encode(
+        y=alt.value(40),
+        color=alt.Color(
+            "kind", type="nominal", scale=scale, legend=alt.Legend(title=None, orient="bottom", symbolSize=150)
+        ),
+    )
+    numbers = base.mark_text().encode(y=alt.value(40), text=alt.Text("sum", type="ordinal"))
+    marks = base.mark_text(fontWeight="bold").encode(y=alt.value(15), text=alt.Text("mark", type="nominal"))
+    words = [
+        f"Which sum do the small cells have? D = {low}..{high}",
+        f"The numbers in C are released as its centre, {released}.",
+    ]
+    _save(cells + numbers + marks, words, "method.svg", 680, 60)
+
+
+STEPS = (
+    ("microdata", ["one row per person", "csv, parquet, SPSS ..."], "build"),
+    ("finest table", ["every combination,", "true and masked count"], "table, cube"),
+    ("tables", ["any level, any keys,", "flags and losses"], "audit"),
+    ("audit", ["what could everybody", "prove from all of it?"], "release"),
+    ("release", ["labels, masked counts,", "code lists, maps"], ""),
+)
+
+
+def way_of_the_data(names: Names) -> None:
+    """The rooms that a record walks through, and the line between confidential and public."""
+    wide, high, step, top = 136, 86, 176, 46
+    right = len(STEPS) * step + 4
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right} 160" width="{right}" height="160" '
+        'font-family="Helvetica, Arial, sans-serif" font-size="12">',
+        f'<rect width="{right}" height="160" fill="white"/>',
+        f'<rect x="4" y="8" width="{4 * step - 24}" height="144" rx="8" fill="#FBF1F1"/>',
+        f'<rect x="{4 * step - 8}" y="8" width="{step + 4}" height="144" rx="8" fill="#EEF6F1"/>',
+        '<text x="16" y="30" fill="#8A2B2B">confidential: files for their owner alone</text>',
+        f'<text x="{4 * step + 4}" y="30" fill="#1E6B45">public</text>',
+    ]
+    for place, (title, lines, verb) in enumerate(STEPS):
+        x = 16 + place * step if verb else 4 * step + 12
+        edge = "#8A2B2B" if verb else "#1E6B45"
+        out.append(f'<rect x="{x}" y="{top}" width="{wide}" height="{high}" rx="6" fill="white" stroke="{edge}"/>')
+        out.append(f'<text x="{x + 10}" y="{top + 24}" font-size="14" font-weight="bold">{title}</text>')
+        out += [f'<text x="{x + 10}" y="{top + 46 + 17 * i}">{line}</text>' for i, line in enumerate(lines)]
+        if verb:
+            end = x + wide
+            out.append(f'<path d="M{end + 4} {top + 43} h28 m-6 -5 l6 5 l-6 5" fill="none" stroke="#333"/>')
+            out.append(f'<text x="{end + 20}" y="{top + high + 14}" text-anchor="middle" fill="#333">{verb}</text>')
+    Path("flow.svg").write_text("\n".join([*out, "</svg>", ""]), encoding="utf-8")
+
+
 def _save(chart: Any, words: list[str], name: str, width: int = 0, height: int = 0) -> None:
     import altair as alt
 
@@ -112,6 +182,8 @@ PICTURES: dict[str, dict[str, Callable[[Names], None] | None]] = {
     "learn/grid-squares.md": {"squares.svg": None},
     "learn/survey.md": {"survey.svg": None},
     "do/choose-k.md": {"choose-k.svg": methods_of_this_package},
+    "understand/method.md": {"method.svg": blocks_of_the_example},
+    "index.md": {"flow.svg": way_of_the_data},
     "understand/flags-and-rows.md": {"flags.svg": sums_and_flags},
     "understand/alternatives.md": {"alternatives.svg": methods_of_all_kinds},
 }
