@@ -28,7 +28,11 @@ ORDER = [
     "annealing",
     "aggregates",
     "controlled",
+    "store",
     "finest",
+    "tasks",
+    "session",
+    "spark",
     "building",
     "release",
     "lattice",
@@ -49,7 +53,7 @@ ORDER = [
     "cli",
 ]
 # Methods of a class that hand over to a later module; nothing there is imported before they are called.
-DOORS = {"finest": {"release"}, "table": {"charts"}}
+DOORS = {"finest": {"release", "spark"}, "table": {"charts"}, "spark": {"release"}}
 SOURCE = ROOT / "src" / "ilba"
 
 
@@ -108,7 +112,7 @@ def test_the_base_install_needs_no_optional_package():
         "import sys, polars as pl, ilba, ilba.cli\n"
         "f = ilba.build(pl.DataFrame({'t': ['a'] * 9}), ['t'], secret=ilba.Secret(bytes(32)))\n"
         "f.table(1).public()\n"
-        "extras = ('pandas', 'pyarrow', 'rdata', 'pyreadstat', 'duckdb', 'scipy', 'numba')\n"
+        "extras = ('pandas', 'pyarrow', 'rdata', 'pyreadstat', 'duckdb', 'scipy', 'numba', 'pyspark')\n"
         "print([m for m in extras if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from ilba.building import build
 from ilba.errors import IlbaError, InputError, MissingExtra, Notice, SecretError, UnsafeRelease, nearest, some
 from ilba.finest import FinestTable, open_store, read_rds, secret_path
 from ilba.secret import Secret
+from ilba.store import ABOUT
 from ilba.table import csv_text, write_csv
 
 _MISSING = "(missing)"
@@ -198,6 +200,47 @@ def _opened(path: str) -> FinestTable:
     return read_rds(path) if path.lower().endswith(".rds") else open_store(path)
 
 
+def _opened_on(engine: dict[str, Any], path: str) -> Any:
+    """The store in memory, or on Spark."""
+    return open_store(path, spark=_session(engine)) if engine["engine"] == "spark" else _opened(path)
+
+
+def _session(engine: dict[str, Any]) -> Any:
+    from ilba.session import session
+
+    pairs = [pair.partition("=") for pair in engine["conf"]]
+    for name, equals, _ in pairs:
+        if not equals:
+            raise InputError(f"--conf {name} has no value. Write --conf spark.executor.memory=8g.")
+    return session(engine["master"], conf={name.strip(): value for name, _, value in pairs})
+
+
+def _engines(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where the work is done."""
+
+    @functools.wraps(command)
+    def call(engine: str, master: str | None, conf: tuple[str, ...], **rest: Any) -> Any:
+        if engine != "spark" and (master or conf):
+            raise InputError("--master and --conf go with --engine spark.")
+        return command(engine={"engine": engine, "master": master, "conf": conf}, **rest)
+
+    for option in (
+        click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; once for each."),
+        click.option(
+            "--master", metavar="URL", help="Where Spark runs: local[4], yarn, spark://.., or sc://.. (Connect)."
+        ),
+        click.option(
+            "--engine",
+            type=click.Choice(["embedded", "spark"]),
+            default="embedded",
+            show_default=True,
+            help="In this process, or on Spark.",
+        ),
+    ):
+        call = option(call)
+    return call
+
+
 _json_option = click.option("--json", "as_json", is_flag=True, help="Machine output: one JSON document.")
 _level_option = click.option(
     "--level",
@@ -314,6 +357,7 @@ def demo_command(out: str, records: int) -> None:
 @click.option(
     "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
 )
+@_engines
 @_json_option
 def build_command(
     data: str,
@@ -329,13 +373,20 @@ def build_command(
     missing_values: list[str],
     schema: list[str],
     labels: str | None,
+    engine: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Count microdata into the finest table, mask it and save it as a store."""
     types = dict(pair.partition("=")[::2] for pair in schema)
     with _Progress(as_json) as stage:
+        source: Any = data
+        if engine["engine"] == "spark":
+            from ilba.session import read
+
+            stage("starting")
+            source, types = read(_session(engine), data, types), {}
         finest = build(
-            data,
+            source,
             _named(hkey, "--hkey"),
             key,
             mask_thr,
@@ -360,7 +411,7 @@ def _ranks(texts: list[str]) -> list[float]:
         raise InputError(f"--hkey-rank {','.join(texts)} holds something that is not a number.") from None
 
 
-def _told_of_store(finest: FinestTable, out: str, as_json: bool) -> None:
+def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
     design = finest.design
     if as_json:
         _json({"store": out, "n_cells": len(finest), "fingerprint": finest.fingerprint, **design.to_json()})
@@ -389,6 +440,7 @@ def _told_of_store(finest: FinestTable, out: str, as_json: bool) -> None:
     show_default=True,
     help="How many rows to show on a terminal.",
 )
+@_engines
 @_json_option
 def table_command(
     store: str,
@@ -398,14 +450,21 @@ def table_command(
     out: str | None,
     loss: str | None,
     rows: int,
+    engine: dict[str, Any],
     as_json: bool,
 ) -> None:
     """One table masked by iLBA: shown on a terminal, as CSV in a pipe, or written to a file."""
     with _Progress(as_json) as stage:
         stage("opening")
-        finest = _opened(store)
+        finest = _opened_on(engine, store)
         stage("masking")
         table = finest.table(_level(level), key)
+        if engine["engine"] == "spark":
+            if out and not as_json and not sys.stdout.isatty():
+                table.write_csv(out, loss, public=public)  # as it comes: it may be larger than memory
+                click.echo(f"wrote {out}{'' if public else ' (confidential: holds flags)'}", err=True)
+                return
+            table = table.collect()
         frame = table.public() if public else table.frame
         stage("writing")
         if out:
@@ -447,12 +506,19 @@ def table_command(
 @click.option(
     "--key-value", type=_list, metavar="A,B,..", default=[], help="One value for each key; (missing) for a missing one."
 )
+@_engines
 @_json_option
 def cell_command(
-    store: str, level: str, key: list[str], hkey_value: tuple[str, ...], key_value: list[str], as_json: bool
+    store: str,
+    level: str,
+    key: list[str],
+    hkey_value: tuple[str, ...],
+    key_value: list[str],
+    engine: dict[str, Any],
+    as_json: bool,
 ) -> None:
     """The masked count of one cell."""
-    finest = _opened(store)
+    finest = _opened_on(engine, store)
     names = [hierarchy.name for hierarchy in finest.design.hierarchies]
     path = _named(hkey_value, "--hkey-value", names)
     asked = {name: _labels(part) for name, part in path.items()} if isinstance(path, dict) else _labels(path)
@@ -467,14 +533,21 @@ def cell_command(
 @click.argument("store")
 @click.option("--out", default="cube", show_default=True, help="The folder to write to, one Parquet file per table.")
 @_some_tables
+@_engines
 @_json_option
 def cube_command(
-    store: str, out: str, levels: tuple[str, ...], keys: list[str] | None, max_keys: int | None, as_json: bool
+    store: str,
+    out: str,
+    levels: tuple[str, ...],
+    keys: list[str] | None,
+    max_keys: int | None,
+    engine: dict[str, Any],
+    as_json: bool,
 ) -> None:
     """Every table of a store, masked by iLBA (confidential). Goes on where an interrupted run stopped."""
     with _Progress(as_json) as stage:
         stage("opening")
-        cube = _opened(store).cube([_level(level) for level in levels] or None, keys, max_keys)
+        cube = _opened_on(engine, store).cube([_level(level) for level in levels] or None, keys, max_keys)
         stage("tables")
         cube.write(out, progress=stage.share)
     if as_json:
@@ -514,6 +587,7 @@ def cube_command(
     "--audit", "audit_path", type=click.Path(), help="Audit before publishing and write the report here (confidential)."
 )
 @click.option("--require-safe", is_flag=True, help="Publish only what the audit finds safe; else exit with 1.")
+@_engines
 @_json_option
 def release_command(
     store: str,
@@ -533,12 +607,18 @@ def release_command(
     secret: str | None,
     audit_path: str | None,
     require_safe: bool,
+    engine: dict[str, Any],
     as_json: bool,
 ) -> None:
     """Publish tables: a folder of labels and masked counts, code lists and a manifest. Nothing else gets in."""
+    if engine["engine"] == "spark" and (audit_path or require_safe):
+        raise InputError(
+            "the audit works in memory, not on Spark. Leave out --engine spark, or audit area by area with "
+            "`ilba audit STORE --within AREA`."
+        )
     with _Progress(as_json) as stage:
         stage("opening")
-        finest = _opened(store)
+        finest = _opened_on(engine, store)
         wanted: dict[str, Any] = {
             "tables": tables or "all",
             "levels": [_level(level) for level in levels] or None,
@@ -642,6 +722,7 @@ def report_command(
 @click.option(
     "--secret", type=click.Path(), help="The key for --mask-thr; without one a throw-away key draws the masks."
 )
+@click.option("--within", metavar="AREA", help="Only this area of the top level: for a store too large for memory.")
 @_json_option
 def audit_command(
     source: str,
@@ -655,6 +736,7 @@ def audit_command(
     out: str | None,
     chart: str | None,
     secret: str | None,
+    within: str | None,
     as_json: bool,
 ) -> None:
     """Attack all tables of a store or a release together: what can everybody prove? (confidential)"""
@@ -667,9 +749,11 @@ def audit_command(
         "keys": keys,
         "max_keys": max_keys,
     }
-    if Path(source).is_dir():
-        if method or mask_thr or tables or levels or keys or max_keys is not None:
-            raise InputError("a release is audited as it is: leave out --method, --mask-thr and the choice of tables.")
+    if Path(source).is_dir() and not (Path(source) / ABOUT).exists():
+        if method or mask_thr or tables or levels or keys or max_keys is not None or within is not None:
+            raise InputError(
+                "a release is audited as it is: leave out --method, --mask-thr, --within and the choice of tables."
+            )
         with _Progress(as_json) as stage:
             stage("attacking")
             report = audit(Release(source), store=_opened(store) if store else None, progress=stage.share)
@@ -677,7 +761,7 @@ def audit_command(
         return
     if store:
         raise InputError("--store goes with a release. Here the store itself is audited.")
-    finest = _opened(source)
+    finest = _opened(source) if within is None else open_store(source, within=within)
     if len(method) + len(mask_thr) > max(len(method), 1) or len(method) > 1:
         _what_if(
             finest, method or (finest.method,), mask_thr or (finest.design.threshold,), wanted, secret, chart, as_json
@@ -819,10 +903,10 @@ def serve_command(
 @click.argument("out")
 @_json_option
 def convert_command(source: str, out: str, as_json: bool) -> None:
-    """Turn R's full_tb.rds into a store, or a store into csv (confidential: with true counts)."""
+    """Turn R's full_tb.rds or a folder from Spark into a store, or a store into csv (confidential)."""
     ending = Path(out).suffix.lower()
-    if source.lower().endswith(".rds") and ending == ".parquet":
-        finest = read_rds(source)
+    if ending == ".parquet" and (source.lower().endswith(".rds") or Path(source).is_dir()):
+        finest = _opened(source)
         finest.save(out)
         _told_of_store(finest, out, as_json)
     elif ending == ".csv":
@@ -834,7 +918,8 @@ def convert_command(source: str, out: str, as_json: bool) -> None:
             click.echo(f"{out}: {frame.height:,} cells with their true counts (confidential)")
     else:
         raise InputError(
-            f"cannot turn {source!r} into {out!r}. It goes from .rds to .parquet, and from a store to .csv."
+            f"cannot turn {source!r} into {out!r}. It goes from .rds or a folder from Spark to .parquet, and from a "
+            f"store to .csv."
         )
 
 
