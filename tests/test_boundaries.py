@@ -45,6 +45,7 @@ ORDER = [
     "rnames",
     "datasets",
     "demo",
+    "service",
     "cli",
 ]
 # Methods of a class that hand over to a later module; nothing there is imported before they are called.

@@ -17,7 +17,7 @@ import polars as pl
 
 from ilba import __version__
 from ilba.building import build
-from ilba.errors import IlbaError, InputError, Notice, SecretError, UnsafeRelease, nearest, some
+from ilba.errors import IlbaError, InputError, MissingExtra, Notice, SecretError, UnsafeRelease, nearest, some
 from ilba.finest import FinestTable, open_store, read_rds, secret_path
 from ilba.secret import Secret
 from ilba.table import csv_text, write_csv
@@ -767,6 +767,50 @@ def _key_of(store: str, secret: str | None) -> Any:
     """The key that was given, or the one beside the store where none is."""
     beside = secret_path(Path(store))
     return secret or (beside if not os.environ.get("ILBA_SECRET") and beside.exists() else None)
+
+
+@_example("ilba serve release --port 8000 --workers 2")
+@commands.command("serve")
+@click.argument("releases", nargs=-1, required=True, metavar="RELEASE...")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at; 0.0.0.0 is everywhere.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 takes a free one."
+)
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that share the address."
+)
+@click.option(
+    "--max-cells",
+    type=click.IntRange(min=1, max=1_000_000),
+    default=100_000,
+    show_default=True,
+    help="The most cells in one answer.",
+)
+@click.option("--license", default="", help="The licence of the data, as an address; clients read it.")
+@click.option("--access-log/--no-access-log", default=True, show_default=True, help="Write a line for each request.")
+def serve_command(
+    releases: tuple[str, ...], host: str, port: int, workers: int, max_cells: int, license: str, access_log: bool
+) -> None:
+    """Serve release folders: a page for everybody and an open API (PxWebApi 2). Never a store."""
+    try:
+        from ilba.service.answers import Settings
+        from ilba.service.run import run
+    except ModuleNotFoundError as problem:
+        raise MissingExtra(f"serving needs {problem.name}. Type: pip install 'ilba[serve]'") from None
+
+    def ready(address: str, shelf: Any) -> None:
+        offered = sum(len(served.offers) for served in shelf.releases)
+        click.echo(f"{some(offered, 'table')} at {address} (the API at {address}api/v2); Ctrl-C stops", err=True)
+
+    run(
+        releases,
+        host=host,
+        port=port,
+        workers=workers,
+        settings=Settings(max_cells, license),
+        access_log=access_log,
+        ready=ready,
+    )
 
 
 @_example("ilba convert full_tb.rds full_tb.parquet")
