@@ -78,6 +78,6 @@ export function data(table, selection, lang) {
 /** A file for the reader, asked for with a body: its content and the name the server gave it. */
 export async function file({ address, body }) {
   const answer = await ask(address, body);
-  const named = /filename="?([^";]+)"?/.exec(answer.headers.get("Content-Disposition") || "");
-  return { content: await answer.blob(), name: named ? named[1] : "table" };
+  const named = /filename\*=UTF-8''([^;]+)/.exec(answer.headers.get("Content-Disposition") ?? "");
+  return { content: await answer.blob(), name: named ? decodeURIComponent(named[1]) : "table" };
 }

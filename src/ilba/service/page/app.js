@@ -15,6 +15,8 @@ import { followLink, showTake } from "./take.js";
 import { language, words as wordsOf } from "./words.js";
 
 const SHOW = { map: showMap, chart: showChart, table: showTable };
+/** Nothing went wrong, but the reader has to choose something else. */
+class Advice extends Error {}
 const STALE = Symbol("a newer view is on its way");
 const at = (id) => document.getElementById(id);
 
@@ -45,6 +47,7 @@ async function show({ push = false } = {}) {
   name();
   const panel = at("panel");
   panel.setAttribute("aria-busy", "true");
+  if (!panel.hasChildNodes()) tell(words.say("loading"));
   try {
     const [{ releases }, limits] = await Promise.all([api.releases(words.lang), api.config().catch(() => ({}))]);
     current();
@@ -128,7 +131,7 @@ function questions({ release, table, meta, selection, most, current }) {
   async function values(from, list) {
     const sizes = list.map(({ code, values: some }) => some?.length ?? meta.dimension(code).codes.length);
     const n = sizes.reduce((product, size) => product * size, 1);
-    if (n > most) throw new api.Problem(403, say("tooMany", { n: words.number(n), most: words.number(most) }));
+    if (n > most) throw new Advice(say("tooMany", { n: words.number(n), most: words.number(most) }));
     const found = new Dataset(await api.data(from.id, list, words.lang));
     current();
     return found;
@@ -136,7 +139,7 @@ function questions({ release, table, meta, selection, most, current }) {
   function ask(free, picked = {}) {
     const dropped = Object.keys(picked).filter((code) => picked[code] === "");
     const from = dropped.length ? release.without(state.levels, state.keys, dropped) : table;
-    if (!from) throw new api.Problem(404, say("notThere"));
+    if (!from) throw new Advice(say("notThere"));
     const kept = meta.dimensions.filter(({ code }) => !dropped.includes(code));
     return values(
       from,
@@ -174,7 +177,7 @@ async function up({ release }, name) {
   let above = within;
   if (within && within.level >= number) above = (await path(release, name, within, words.lang)).at(-2);
   const inner = above && { level: above.level, code: above.code };
-  go({ levels: { ...state.levels, [name]: number }, within: inner ? { ...others, [name]: inner } : others, only: {} });
+  go({ levels: { ...state.levels, [name]: number }, within: inner ? { ...others, [name]: inner } : others });
 }
 
 async function crumbs({ release, current }) {
@@ -186,7 +189,7 @@ async function crumbs({ release, current }) {
     const to = ({ level, code }) => {
       const levels = { ...state.levels, [name]: level + 1 };
       const there = release.find(levels, state.keys) ? levels : state.levels;
-      go({ levels: there, within: level ? { ...others, [name]: { level, code } } : others, only: {} });
+      go({ levels: there, within: level ? { ...others, [name]: { level, code } } : others });
     };
     lists.push(
       el("ol", {}, steps.map((step, i) => {
@@ -213,7 +216,7 @@ function frame({ release }) {
   }
   at("panel").setAttribute("aria-labelledby", `tab-${state.view}`);
   const K = words.number(release.threshold);
-  const why = el("button", { type: "button", class: "text", id: "why", onclick: () => at("explain").showModal() }, say("why"));
+  const why = el("button", { type: "button", class: "text", id: "why", onclick: explain }, say("why"));
   fill(at("note"), `${say(release.additive ? "noteAdditive" : "noteLoose", { K })} `, why);
   const date = words.date(release.created);
   fill(
@@ -237,6 +240,12 @@ function tell(text) {
 }
 
 function fail(problem) {
+  if (problem instanceof Advice) {
+    closeMap();
+    tell("");
+    fill(at("panel"), el("div", { class: "empty", role: "alert" }, el("p", {}, problem.message)));
+    return;
+  }
   if (!(problem instanceof api.Problem)) console.error(problem);
   closeMap();
   tell("");
@@ -253,6 +262,11 @@ function fail(problem) {
       el("button", { type: "button", id: "again", onclick: () => show() }, words.say("again")),
     ),
   );
+}
+
+function explain() {
+  at("explain").showModal();
+  at("explain-name").focus();
 }
 
 function isDark() {
@@ -279,7 +293,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
 theme();
 
 for (const lang of ["en", "ko"]) at(`lang-${lang}`).addEventListener("click", () => go({ lang }));
-at("open-explain").addEventListener("click", () => at("explain").showModal());
+at("open-explain").addEventListener("click", explain);
 at("picker-toggle").addEventListener("click", ({ currentTarget }) => {
   const open = currentTarget.getAttribute("aria-expanded") !== "true";
   currentTarget.setAttribute("aria-expanded", String(open));

@@ -6,6 +6,7 @@ import { around } from "./shapes.js";
 
 const CLOSEST = 40;
 const MARGIN = 14;
+const BUTTONS = 52; // pixels on the right that the buttons take
 const STEP = 60; // pixels a key moves the map
 const LABELS = 160; // areas up to which names are tried
 
@@ -64,8 +65,9 @@ export class AreaCanvas {
     cancelAnimationFrame(this.frame);
   }
 
-  /** Give the shapes, the codes that count (the others are background) and the names to write. */
-  place(shapes, codes, names) {
+  /** Give the shapes, the codes that count (the others are background), the names to write and what lies below all. */
+  place(shapes, codes, names, ground) {
+    this.ground = ground;
     this.shapes = shapes;
     this.codes = codes.filter((code) => shapes.has(code));
     this.names = names;
@@ -126,8 +128,9 @@ export class AreaCanvas {
     this.ratio = ratio;
     this.size = [width, height];
     const [left, top, right, bottom] = this.whole;
-    const fit = Math.min((width - 2 * MARGIN) / (right - left || 1), (height - 2 * MARGIN) / (bottom - top || 1));
-    this.fit = { k: fit, x: (width - fit * (left + right)) / 2, y: (height - fit * (top + bottom)) / 2 };
+    const room = width - BUTTONS;
+    const fit = Math.min((room - 2 * MARGIN) / (right - left || 1), (height - 2 * MARGIN) / (bottom - top || 1));
+    this.fit = { k: fit, x: (room - fit * (left + right)) / 2, y: (height - fit * (top + bottom)) / 2 };
     this.zoom.extent([[0, 0], [width, height]]).translateExtent([[0, 0], [width, height]]);
     if (this.fills) this.draw();
   }
@@ -153,10 +156,13 @@ export class AreaCanvas {
     pen.setTransform(ratio * view.k, 0, 0, ratio * view.k, ratio * view.x, ratio * view.y);
     pen.lineJoin = "round";
     pen.fillStyle = this.inks["map-ground"];
-    pen.fill(this.ghost, "evenodd");
-    pen.lineWidth = 0.6 / view.k;
     pen.strokeStyle = this.inks["map-ghost"];
-    pen.stroke(this.ghost);
+    pen.lineWidth = 0.8 / view.k;
+    for (const below of [this.ground, this.ghost]) {
+      if (!below) continue;
+      pen.fill(below, "evenodd");
+      pen.stroke(below);
+    }
     for (const { path, colour } of this.fills) {
       pen.fillStyle = colour;
       pen.fill(path, "evenodd");

@@ -17,9 +17,9 @@ export function showExplain(dialog, { release, words }) {
   const values = { K: words.number(K), most: most ? words.number(most) : "" };
   fill(
     dialog,
-    el("h2", { id: "explain-name" }, say("about")),
+    el("h2", { id: "explain-name", tabindex: "-1" }, say("about")),
     parts.map(([title, texts]) => [el("h3", {}, say(title)), texts.map((name) => el("p", {}, say(name, values)))]).flat(2),
     el("div", { class: "official" }, (release.notes ?? []).map((note) => el("p", {}, note))),
-    el("button", { type: "button", id: "close-explain", autofocus: "", onclick: () => dialog.close() }, say("close")),
+    el("button", { type: "button", id: "close-explain", onclick: () => dialog.close() }, say("close")),
   );
 }

@@ -36,12 +36,13 @@ export async function showMap(place, context) {
   const measure = state.measure === "share" && narrowed && whole ? "share" : "count";
 
   const kind = release.drawing(hierarchy, level, mapped.codes);
-  const [set, total, made] = await Promise.all([
+  const [set, total, drawing] = await Promise.all([
     ask([mapped.code], fixed.values),
     measure === "share" ? context.values(whole, [{ code: mapped.code, values: selection.asked(mapped.code) }]) : null,
     outline(),
   ]);
   context.current();
+  const made = drawing.areas;
 
   const counts = new Map(codes.map((code) => [code, set.at({ [mapped.code]: code, ...fixed.values })]));
   const totals = total && new Map(codes.map((code) => [code, total.at({ [mapped.code]: code })]));
@@ -71,7 +72,7 @@ export async function showMap(place, context) {
   const levels = { ...state.levels, [hierarchy]: level + 1 };
   const canOpen = Boolean(finer && release.find(levels, state.keys));
   const enter = (code) =>
-    canOpen && go({ levels, within: { ...state.within, [hierarchy]: { level, code } }, only: {}, mapped: state.mapped });
+    canOpen && go({ levels, within: { ...state.within, [hierarchy]: { level, code } } });
   const within = state.within[hierarchy];
 
   closeMap();
@@ -86,13 +87,14 @@ export async function showMap(place, context) {
     "aria-label": say("mapName", { title }),
     "aria-describedby": "map-help",
   });
+  const why = !narrowed ? say("shareNeeds") : !whole ? say("shareNoTotal") : null;
   const hint = canOpen ? say("openFiner", { level: finer.label }) : finer ? say("finerNotPublished") : say("finest");
   const missing = codes.filter((code) => !made.has(code)).length;
   const notes = [
     hint,
     kind === "squares" ? say("squares") : kind === "tiles" ? say("tiles") : null,
     missing ? say("notDrawn", { n: words.number(missing) }) : null,
-    measure === "share" ? say("shareNote") : null,
+    measure === "share" ? say("shareNote") : why,
   ];
   const button = (id, name, text, onclick, disabled) =>
     el("button", { type: "button", id, "aria-label": say(name), title: say(name), onclick, disabled }, text);
@@ -110,7 +112,6 @@ export async function showMap(place, context) {
     ),
     tooltip,
   );
-  const why = !narrowed ? say("shareNeeds") : !whole ? say("shareNoTotal") : null;
   fill(
     place,
     el(
@@ -135,15 +136,20 @@ export async function showMap(place, context) {
   );
 
   open = new AreaCanvas(host, { point, open: enter, up: () => context.up(hierarchy) });
-  open.place(made, codes, (code) => mapped.name(code));
+  open.place(made, codes, (code) => mapped.name(code), drawing.ground);
   open.paint([...classes].map(([name, list]) => ({ ink: name, codes: list })));
   summarise();
 
   async function outline() {
     const name = JSON.stringify([release.id, mapped.code, kind, kind === "tiles" ? codes : mapped.codes.length]);
     if (!drawn.has(name)) {
-      const collection = kind === "geometry" ? await api.geometry(release.id, mapped.code) : null;
-      drawn.set(name, shapes(kind, kind === "tiles" ? codes : mapped.codes, collection));
+      // The coarsest map lies below a finer one: areas that do not touch can be placed by it.
+      const first = release.level(hierarchy, 1);
+      const [own, coarsest] = await Promise.all([
+        kind === "geometry" ? api.geometry(release.id, mapped.code) : null,
+        kind === "geometry" && level > 1 && first.geometry ? api.geometry(release.id, first.code) : null,
+      ]);
+      drawn.set(name, shapes(kind, kind === "tiles" ? codes : mapped.codes, own, coarsest));
     }
     return drawn.get(name);
   }

@@ -41,7 +41,7 @@ export async function showPicker(place, { state, release, releases, meta, select
         number ? el("span", { class: "size" }, words.number(size)) : null,
       );
     });
-    const title = alone ? say("areaLevel") : say("levelOf", { name: label });
+    const title = alone ? say("areaLevel") : label.charAt(0).toUpperCase() + label.slice(1);
     return el("fieldset", { id: `levels-${name}` }, el("legend", {}, title), options, await inside(name));
   }
 

@@ -22,21 +22,25 @@ export function squares(codes) {
 /** A Map from code to rings, from GeoJSON; degrees are drawn in Mercator's projection. */
 function outlines(collection, codes) {
   const features = new Map();
-  let degrees = true;
-  for (const feature of collection.features) {
-    const { type, coordinates } = feature.geometry ?? {};
-    const polygons = type === "Polygon" ? [coordinates] : type === "MultiPolygon" ? coordinates : [];
-    const rings = polygons.flat();
-    features.set(String(feature.id ?? feature.properties?.code), rings);
-    if (degrees) degrees = rings.every((ring) => ring.every(([x, y]) => Math.abs(x) <= 360 && Math.abs(y) <= 90));
-  }
-  const project = degrees
-    ? ([x, y]) => [x, (-180 / Math.PI) * Math.log(Math.tan(Math.PI / 4 + (Math.min(Math.max(y, -85), 85) * Math.PI) / 360))]
-    : ([x, y]) => [x, -y];
+  for (const feature of collection.features)
+    features.set(String(feature.id ?? feature.properties?.code), ringsOf(feature));
+  const project = projection(collection);
   const found = new Map();
   const names = new Map(codes.map((code) => [code, features.get(code) ?? features.get(own(code))]));
   for (const [code, rings] of names) if (rings?.length) found.set(code, rings.map((ring) => ring.map(project)));
   return found;
+}
+
+function ringsOf({ geometry }) {
+  const { type, coordinates } = geometry ?? {};
+  return type === "Polygon" ? coordinates : type === "MultiPolygon" ? coordinates.flat() : [];
+}
+
+function projection(collection) {
+  const small = ([x, y]) => Math.abs(x) <= 360 && Math.abs(y) <= 90;
+  if (!collection.features.every((feature) => ringsOf(feature).every((ring) => ring.every(small)))) return ([x, y]) => [x, -y];
+  const radians = (y) => (Math.min(Math.max(y, -85), 85) * Math.PI) / 180;
+  return ([x, y]) => [x, (-180 / Math.PI) * Math.log(Math.tan(Math.PI / 4 + radians(y) / 2))];
 }
 
 function gridSquares(codes) {
@@ -61,9 +65,10 @@ function box(x, y, side) {
 }
 
 /**
- * The shapes of areas: a Map from code to { path, box: [x0, y0, x1, y1], centre }. Codes that cannot be drawn are left out.
+ * The shapes of areas: `areas` is a Map from code to { path, box: [x0, y0, x1, y1], centre }, without those that cannot be
+ * drawn. `ground` is the path of a coarser map to lay below them, where one is given.
  */
-export function shapes(kind, codes, collection) {
+export function shapes(kind, codes, collection, coarser) {
   const rings = kind === "geometry" ? outlines(collection, codes) : kind === "squares" ? gridSquares(codes) : tiles(codes);
   let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
   for (const each of rings.values())
@@ -75,11 +80,13 @@ export function shapes(kind, codes, collection) {
         if (y > bottom) bottom = y;
       }
   const scale = SIDE / Math.max(right - left, bottom - top, 1e-12);
-  const made = new Map();
-  for (const [code, each] of rings) {
-    made.set(code, shape(each.map((ring) => ring.map(([x, y]) => [(x - left) * scale, (y - top) * scale]))));
-  }
-  return made;
+  const put = (each) => shape(each.map((ring) => ring.map(([x, y]) => [(x - left) * scale, (y - top) * scale])));
+  const areas = new Map();
+  for (const [code, each] of rings) areas.set(code, put(each));
+  if (!coarser) return { areas, ground: null };
+  const project = projection(coarser);
+  const all = coarser.features.flatMap((feature) => ringsOf(feature).map((ring) => ring.map(project)));
+  return { areas, ground: put(all).path };
 }
 
 function shape(rings) {

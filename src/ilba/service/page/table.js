@@ -3,6 +3,7 @@
 import { el, fill } from "./dom.js";
 
 const ROWS = 50;
+const SHORT = 24; // letters of a name that stays on one line
 const WIDEST = 40; // values that can stand across
 
 export async function showTable(place, { state, title, meta, selection, words, ask, go, tell }) {
@@ -60,6 +61,12 @@ export async function showTable(place, { state, title, meta, selection, words, a
     );
   }
 
+  /** The column that is sorted by and its direction; a code in the column's name may hold any letter. */
+  function sorting() {
+    const cut = state.sort.lastIndexOf(":");
+    return [state.sort.slice(0, Math.max(cut, 0)), state.sort.slice(cut + 1)];
+  }
+
   function rows() {
     const terms = state.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
     // For each word and dimension: which of its values have it. A row fits when every word is somewhere in it.
@@ -78,7 +85,7 @@ export async function showTable(place, { state, title, meta, selection, words, a
       }
       found.push(row);
     }
-    const [by, direction] = state.sort.split(":");
+    const [by, direction] = sorting();
     const sign = direction === "down" ? -1 : 1;
     const place = down.findIndex(({ code }) => `v-${code}` === by);
     if (place >= 0) {
@@ -86,7 +93,7 @@ export async function showTable(place, { state, title, meta, selection, words, a
       const rank = [];
       ranks.forEach(([, i], r) => (rank[i] = r));
       found.sort((a, b) => sign * (rank[part(a, place)] - rank[part(b, place)]) || a - b);
-    } else if (by?.startsWith("n-")) {
+    } else if (by.startsWith("n-")) {
       const column = across ? across.place.get(by.slice(2)) : 0;
       if (column !== undefined) found.sort((a, b) => sign * (count(a, column) - count(b, column)) || a - b);
     }
@@ -94,7 +101,7 @@ export async function showTable(place, { state, title, meta, selection, words, a
   }
 
   function heading(name, text, scope, numeric) {
-    const [by, direction] = state.sort.split(":");
+    const [by, direction] = sorting();
     const sorted = by === name ? (direction === "down" ? "descending" : "ascending") : null;
     const next = by === name ? (direction === "down" ? "up" : "down") : numeric ? "down" : "up";
     return el(
@@ -146,11 +153,12 @@ export async function showTable(place, { state, title, meta, selection, words, a
       : [el("tr", {}, stub, heading("n-", say("count"), "col", true))];
     const shown = found.slice((state.page - 1) * ROWS, state.page * ROWS);
     const lines = shown.map((row) => {
-      const names = down.map(({ codes, labels, hierarchy }, i) => {
+      const names = down.map(({ code: variable, codes, labels }, i) => {
         const place = part(row, i);
-        const code = hierarchy && labels[place] !== codes[place] && !labels[place].includes(codes[place]);
+        const code = meta.dimension(variable).hierarchy && labels[place] !== codes[place] && !labels[place].includes(codes[place]);
         const text = [labels[place], code ? el("span", { class: "code" }, codes[place]) : null];
-        return el(i === down.length - 1 ? "th" : "td", i === down.length - 1 ? { scope: "row" } : {}, text);
+        const short = labels[place].length <= SHORT ? "short" : null;
+        return i === down.length - 1 ? el("th", { scope: "row", class: short }, text) : el("td", { class: short }, text);
       });
       const counts = Array.from({ length: width }, (_, column) => {
         const n = count(row, column);

@@ -34,7 +34,7 @@ export function showTake(place, { table, selection, cells, most, words, fail }) 
       el(
         "div",
         {},
-        el("h3", {}, say("downloads"), " ", el("span", { class: "size" }, say("cells", { n: words.number(cells) }))),
+        el("h3", {}, `${say("downloads")} · ${say("cells", { n: words.number(cells) })}`),
         tooMany ? el("p", { class: "hint" }, say("tooMany", { n: words.number(cells), most: words.number(most) })) : null,
         el("ul", { class: "files" }, files),
       ),

@@ -13,7 +13,6 @@ export default {
   loading: "Loading",
   release: "Publication",
   areaLevel: "Areas",
-  levelOf: "{name}: level",
   noArea: "All areas together",
   noLevel: "Not broken down",
   within: "Only inside",
