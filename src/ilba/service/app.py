@@ -106,7 +106,7 @@ class _Service:
         self.settings = settings
         self._memory: Memory[Answer] = Memory(64 * 2**20)
         self._page = _page_files()
-        self._document = _plain(document(settings))
+        self._document = _plain(document(settings, shelf))
         table = f"{API}/tables/{{table}}"
         self.app = Starlette(
             routes=[
@@ -378,7 +378,7 @@ def _known(given: Mapping[str, str], known: tuple[str, ...]) -> None:
 
 
 def _language(asked: Mapping[str, str]) -> str:
-    lang = asked.get("lang") or LANGUAGES[0]
+    lang = asked.get("lang", LANGUAGES[0])
     if lang not in LANGUAGES:
         raise InputError(f"lang is {lang[:50]!r}. It is {listing(LANGUAGES)}.")
     return lang

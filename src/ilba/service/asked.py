@@ -65,6 +65,8 @@ def from_body(body: Any) -> dict[str, Wish]:
     unknown = [name for name in body if name not in ("selection", "placement")]
     if unknown:
         raise InputError(f"the body holds {_short(str(unknown[0]))!r}; it may hold 'selection' and 'placement'.")
+    if not isinstance(body.get("placement") or {}, Mapping):
+        raise InputError("placement is not an object.")
     wishes: dict[str, Wish] = {}
     for entry in selection:
         if not isinstance(entry, Mapping) or not isinstance(variable := entry.get("variableCode"), str):

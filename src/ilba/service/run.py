@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from ilba.errors import InputError, WriteError
 from ilba.service.answers import Settings
 from ilba.service.app import ENVIRONMENT, environment
 from ilba.service.shelf import Shelf
+
+_MOST_HEAD = 100_000  # bytes before the body: the address and the headers
+_SLOWEST_HEAD = 20.0  # seconds that they may take to arrive
 
 
 def run(
@@ -33,6 +38,8 @@ def run(
     os.environ[ENVIRONMENT] = environment(paths, settings or Settings())
     config = uvicorn.Config(
         "ilba.service.app:from_environment",
+        http=_Bounded,
+        ws="none",
         factory=True,
         workers=workers,
         log_level="info" if access_log else "warning",
@@ -42,7 +49,6 @@ def run(
         proxy_headers=False,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
-        h11_max_incomplete_event_size=80_000,
     )
     if ready:
         name = f"[{host}]" if ":" in host else host
@@ -65,3 +71,46 @@ def _listening(host: str, port: int) -> socket.socket:
     except OSError as problem:
         raise WriteError(f"cannot listen at {host}:{port}: {problem.strerror}. Choose another --port.") from None
     return listening
+
+
+class _Bounded(HttpToolsProtocol):
+    """A connection that waits for a request neither for ever nor for ever more bytes."""
+
+    _received = 0
+    _complete = False
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._begin()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if not self._complete:
+            self._received += len(data)
+            if self._received > _MOST_HEAD + 70_000:  # what arrives with the last of the head may be body
+                self.send_400_response("The head of the request is too large.")
+                return
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._begin()
+
+    def on_headers_complete(self) -> None:
+        self._complete = True
+        self._end()
+        super().on_headers_complete()
+
+    def _begin(self) -> None:
+        self._end()
+        self._received, self._complete = 0, False
+        self._deadline = self.loop.call_later(_SLOWEST_HEAD, self.transport.close)
+
+    def _end(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
