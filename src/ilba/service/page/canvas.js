@@ -65,9 +65,12 @@ export class AreaCanvas {
     cancelAnimationFrame(this.frame);
   }
 
-  /** Give the shapes, the codes that count (the others are background), the names to write and what lies below all. */
-  place(shapes, codes, names, ground) {
-    this.ground = ground;
+  /**
+   * Give the shapes, the codes that count (the others are background), the names to write, and the shape that lies below
+   * all, which is shown entirely when `wide`.
+   */
+  place(shapes, codes, names, ground, wide) {
+    this.ground = ground?.path;
     this.shapes = shapes;
     this.codes = codes.filter((code) => shapes.has(code));
     this.names = names;
@@ -76,7 +79,9 @@ export class AreaCanvas {
     for (const [code, { path }] of shapes) if (!there.has(code)) this.ghost.addPath(path);
     this.lines = new Path2D();
     for (const code of this.codes) this.lines.addPath(shapes.get(code).path);
-    this.whole = around(this.codes.map((code) => shapes.get(code)));
+    const counted = this.codes.map((code) => shapes.get(code));
+    this.whole = around(ground && wide ? [...counted, ground] : counted);
+    this.usual = counted.reduce((sum, { box: [left, , right] }) => sum + right - left, 0) / counted.length;
     this.order = [...this.codes];
     this.active = null;
     this.#resize();
@@ -168,7 +173,8 @@ export class AreaCanvas {
       pen.fill(path, "evenodd");
     }
     pen.strokeStyle = this.inks["map-line"];
-    pen.lineWidth = (this.codes.length > 600 ? 0.5 : 0.9) / view.k;
+    // Lines between small areas are thinner, or they would hide them.
+    pen.lineWidth = Math.min(0.9, 0.05 * this.usual * view.k) / view.k;
     pen.stroke(this.lines);
     if (this.codes.length <= LABELS) this.#label(view);
     this.#overlay();

@@ -78,7 +78,7 @@ export async function showChart(place, { state, release, meta, selection, words,
     const left = ordered.length - now.length;
     const parts = panels
       ? series.codes.map((one) =>
-          el("section", { class: "panel-part" }, el("h3", {}, series.name(one)), list(now, [one], false)))
+          el("section", { class: "panel-part" }, el("h2", {}, series.name(one)), list(now, [one], false)))
       : [series ? key() : null, list(now, ones, Boolean(series))];
     const foot = left
       ? el(

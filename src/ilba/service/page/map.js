@@ -136,7 +136,7 @@ export async function showMap(place, context) {
   );
 
   open = new AreaCanvas(host, { point, open: enter, up: () => context.up(hierarchy) });
-  open.place(made, codes, (code) => mapped.name(code), drawing.ground);
+  open.place(made, codes, (code) => mapped.name(code), drawing.ground, !within);
   open.paint([...classes].map(([name, list]) => ({ ink: name, codes: list })));
   summarise();
 
@@ -192,7 +192,7 @@ export async function showMap(place, context) {
     return el(
       "div",
       { class: "legend" },
-      el("h3", { id: "legend-name" }, measure === "share" ? say("share") : say("count")),
+      el("p", { id: "legend-name", class: "legend-name" }, measure === "share" ? say("share") : say("count")),
       el(
         "ul",
         { "aria-labelledby": "legend-name" },

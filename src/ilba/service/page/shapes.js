@@ -66,7 +66,7 @@ function box(x, y, side) {
 
 /**
  * The shapes of areas: `areas` is a Map from code to { path, box: [x0, y0, x1, y1], centre }, without those that cannot be
- * drawn. `ground` is the path of a coarser map to lay below them, where one is given.
+ * drawn. `ground` is the shape of a coarser map to lay below them, where one is given.
  */
 export function shapes(kind, codes, collection, coarser) {
   const rings = kind === "geometry" ? outlines(collection, codes) : kind === "squares" ? gridSquares(codes) : tiles(codes);
@@ -86,7 +86,7 @@ export function shapes(kind, codes, collection, coarser) {
   if (!coarser) return { areas, ground: null };
   const project = projection(coarser);
   const all = coarser.features.flatMap((feature) => ringsOf(feature).map((ring) => ring.map(project)));
-  return { areas, ground: put(all).path };
+  return { areas, ground: put(all) };
 }
 
 function shape(rings) {
