@@ -85,7 +85,7 @@ async function view(context, panel) {
     await showPicker(at("picker"), { ...context, meta: null });
     closeMap();
     at("crumbs").hidden = true;
-    fill(at("take"));
+    at("take").hidden = true;
     tell("");
     const button = { type: "button", onclick: () => go(release.beginning()) };
     fill(panel, el("div", { class: "empty" }, el("p", {}, say("notThere")), el("button", button, say("notThereButton"))));
@@ -94,7 +94,13 @@ async function view(context, panel) {
   // The map's outlines do not depend on the answer, so they are asked for at once.
   for (const { hierarchy, geometry, code } of variables)
     if (state.view === "map" && hierarchy && geometry) api.geometry(release.id, code).catch(() => {});
-  const meta = new Dataset(await api.metadata(table.id, words.lang));
+  let meta;
+  try {
+    meta = new Dataset(await api.metadata(table.id, words.lang));
+  } catch (problem) {
+    await showPicker(at("picker"), { ...context, meta: null }); // another table may be well
+    throw problem;
+  }
   current();
   const selection = await choose(context, meta);
   current();
@@ -293,6 +299,10 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
 theme();
 
 for (const lang of ["en", "ko"]) at(`lang-${lang}`).addEventListener("click", () => go({ lang }));
+at("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address describes the view and stays
+  at("content").focus();
+});
 at("open-explain").addEventListener("click", explain);
 at("picker-toggle").addEventListener("click", ({ currentTarget }) => {
   const open = currentTarget.getAttribute("aria-expanded") !== "true";

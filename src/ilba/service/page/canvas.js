@@ -46,7 +46,7 @@ export class AreaCanvas {
     this.area.call(this.zoom).on("dblclick.zoom", null);
     this.over.style.touchAction = "pan-y";
     this.over.addEventListener("pointermove", (event) => event.pointerType !== "touch" && this.#pointed(event));
-    this.over.addEventListener("pointerleave", () => this.#mark(null));
+    this.over.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && this.#mark(null));
     this.over.addEventListener("click", (event) => this.#clicked(event));
     host.addEventListener("keydown", (event) => this.#key(event));
     host.addEventListener("blur", () => this.#mark(null));

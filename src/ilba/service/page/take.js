@@ -17,11 +17,13 @@ export function showTake(place, { table, selection, cells, most, words, fail }) 
   const asked = (format) => api.request(table.id, selection.list(), words.lang, format);
   const files = FORMATS.map(([format, name]) => {
     const wanted = asked(format);
-    const attributes = { id: `get-${format}`, class: "file", href: wanted.address, download: "" };
+    const named = `${table.id.replaceAll(":", ".")}.${format === "json-stat2" ? "json" : format}`;
+    const attributes = { id: `get-${format}`, class: "file", href: wanted.address, download: named };
     if (wanted.body) attributes.onclick = (event) => (event.preventDefault(), save(wanted));
     if (tooMany) return el("li", {}, el("span", { class: "file off", "aria-disabled": "true", role: "link" }, name));
     return el("li", {}, el("a", attributes, name));
   });
+  place.hidden = false;
   const program = asked("json-stat2");
   const docs = el("a", { href: "/api/v2/openapi.json" }, "OpenAPI");
   const [before, after] = say("apiNote", { docs: "\u0000" }).split("\u0000");
