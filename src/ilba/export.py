@@ -213,10 +213,11 @@ def _json_stat(table: WordedTable) -> bytes:
     return json.dumps(json_stat(table), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def json_stat(table: WordedTable, metric: bool = True, data: bool = True) -> dict[str, Any]:
+def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict[str, Any]:
     """A table as a JSON-stat 2.0 dataset, or with `data` off what describes it.
 
-    Its metric dimension holds the one thing that is counted. It can be left out where there are other dimensions.
+    A whole one stands for itself: it has a metric dimension, which holds the one thing that is counted, and the codes
+    above each area. The service says both elsewhere.
     """
     values = table.values.tolist() if data else []
     measure = "measure"
@@ -230,11 +231,11 @@ def json_stat(table: WordedTable, metric: bool = True, data: bool = True) -> dic
                 "label": dict(zip(dimension.codes, dimension.labels, strict=True)),
             },
             # The parents are no categories of this table, so `child` has nothing to point at.
-            **({"extension": _parents(dimension)} if len(dimension.columns) > 1 else {}),
+            **({"extension": _parents(dimension)} if whole and len(dimension.columns) > 1 else {}),
         }
         for dimension in table.dimensions
     }
-    metric = metric or not axes
+    metric = whole or not axes
     if metric:
         axes[measure] = {
             "label": table.said["count"],

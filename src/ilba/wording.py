@@ -131,11 +131,28 @@ class WordedTable:
     ) -> None:
         self.release = release
         self.table = table
-        self.frame = frame
+        self._frame: pl.DataFrame | None = frame
+        self._schema = frame.schema
         self.lang = lang
         self.labels = labels or Labels(release.codes, lang)
         self.said = WORDS[lang]
         self.complete = release.manifest["rows"] == "grid"  # whether the rows hold every combination
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows: labels and masked counts. Those of a part are made when they are asked for."""
+        if self._frame is None:
+            rows = pl.DataFrame({MASKED: self.values})
+            digits = np.unravel_index(np.arange(len(self.values)), [len(one) for one in self.dimensions] or [1])
+            for one, digit in zip(self.dimensions, digits, strict=False):
+                rows = rows.hstack(one.paths[pl.Series(digit.astype(np.uint32))])
+            self._frame = rows.select(self._schema.names()).cast(self._schema)
+        return self._frame
+
+    def forget_rows(self) -> None:
+        """Keep the words and axes only."""
+        self.dimensions  # noqa: B018 - found from the rows, so before they go
+        self._frame = self.frame.clear()
 
     @property
     def title(self) -> str:
@@ -243,7 +260,7 @@ class WordedTable:
 
     def cut(self, places: Sequence[Sequence[int]], values: IntArray) -> WordedTable:
         """The part of the complete grid at some places of each dimension, zeros included; `values` are its counts."""
-        part = WordedTable(self.release, self.table, self.frame.clear(), self.lang, self.labels)
+        part = WordedTable(self.release, self.table, self.frame, self.lang, self.labels)
         part.complete = True
         part.dimensions = [
             replace(
@@ -255,11 +272,7 @@ class WordedTable:
             for one, chosen in zip(self.dimensions, places, strict=True)
         ]
         part.values = values
-        grid = pl.DataFrame({MASKED: values})
-        digits = np.unravel_index(np.arange(len(values)), [len(one) for one in part.dimensions] or [1])
-        for one, digit in zip(part.dimensions, digits, strict=False):
-            grid = grid.hstack(one.paths[pl.Series(digit.astype(np.uint32))])
-        part.frame = grid.select(self.frame.columns).cast(self.frame.schema)
+        part._frame = None
         return part
 
     def _paths(self, columns: tuple[str, ...]) -> pl.DataFrame:

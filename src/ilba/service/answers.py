@@ -199,7 +199,7 @@ def _worded(offer: Offer, lang: str) -> WordedTable:
 def metadata(shelf: Shelf, offer: Offer, lang: str) -> dict[str, Any]:
     """A table without its numbers, as JSON-stat."""
     loaded = shelf.load(offer)
-    found = json_stat(loaded.worded[lang], metric=False, data=False)
+    found = json_stat(loaded.worded[lang], whole=False, data=False)
     for dimension in loaded.worded[lang].dimensions:
         entry = found["dimension"][dimension.name]
         lists = [_code_list_entry(offer, coarser, lang) for coarser in _coarser(offer, dimension)]
@@ -450,7 +450,7 @@ def answered(shelf: Shelf, found: Part, lang: str) -> WordedTable:
 
 def data(table: WordedTable, offer: Offer) -> dict[str, Any]:
     """A part of a table as JSON-stat."""
-    found = json_stat(table, metric=False)
+    found = json_stat(table, whole=False)
     for dimension in found["dimension"].values():
         dimension["extension"] = {"show": "value"}
     return _described(found, offer, table.lang)

@@ -272,7 +272,7 @@ class _Service:
 
     async def _answer(self, request: Request, digest: str, make: Make, body: object = None) -> Response:
         """An answer from memory, or made now; nothing is made for a client that has it already."""
-        address = f"{request.method} {request.url.path}?{request.url.query} {body}"
+        address = f"{request.url.path}?{request.url.query} {body}"
         tag = hashlib.sha256(f"{__version__} {digest} {address}".encode()).hexdigest()[:32]
         said = {**_OPEN, "Cache-Control": _FRESH, "Vary": "Accept-Encoding"}
         if _has(request, tag):

@@ -65,7 +65,7 @@ def from_body(body: Any) -> dict[str, Wish]:
     unknown = [name for name in body if name not in ("selection", "placement")]
     if unknown:
         raise InputError(f"the body holds {_short(str(unknown[0]))!r}; it may hold 'selection' and 'placement'.")
-    if not isinstance(body.get("placement") or {}, Mapping):
+    if not isinstance(body.get("placement"), Mapping | None):
         raise InputError("placement is not an object.")
     wishes: dict[str, Wish] = {}
     for entry in selection:
@@ -150,6 +150,8 @@ class Codes:
         return texts
 
     def _span(self, text: str) -> Iterable[int]:
+        if text == "*":
+            return range(len(self.codes))
         if found := _SPAN.fullmatch(text):
             return self._between(found[1].upper(), found[2])
         if len(text) > MOST_TEXT or ("*" not in text and "?" not in text):

@@ -49,6 +49,7 @@ def run(
         proxy_headers=False,
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
+        backlog=2048,
     )
     if ready:
         name = f"[{host}]" if ":" in host else host
@@ -65,6 +66,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
+        listening.listen(2048)  # from here on requests wait in line, also while a worker is replaced
         listening.set_inheritable(True)
     except socket.gaierror:
         raise InputError(f"host={host!r} is not an address of this machine.") from None

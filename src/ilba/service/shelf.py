@@ -309,7 +309,7 @@ def _loaded(offer: Offer) -> Loaded:
     worded = WordedTable(offer.release, offer.table, frame, first, offer.served.labels[first])
     places, counts = worded.places(), frame[MASKED].to_numpy()
     order = np.argsort(places, kind="stable")
-    worded.frame = frame.clear()  # its rows are held as places and counts from here on
+    worded.forget_rows()  # they are held as places and counts from here on
     others = {lang: worded.translated(lang, offer.served.labels[lang]) for lang in LANGUAGES if lang != first}
     return Loaded({first: worded, **others}, places[order], counts[order])
 
