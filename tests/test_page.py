@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
 import re
 import shutil
-import subprocess
-import sys
-import time
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -22,6 +17,7 @@ import pytest
 import ilba
 from conftest import HKEY, KEY, population
 from ilba import Secret
+from serving import serving
 
 pytestmark = pytest.mark.slow
 
@@ -61,46 +57,10 @@ def others(tmp_path_factory):
     return towns, grid
 
 
-@contextlib.contextmanager
-def serving(*releases, options=()):
-    """The address at which `ilba serve` answers."""
-    command = [sys.executable, "-m", "ilba.cli", "serve", "--port", "0", "--no-access-log", *options]
-    process = subprocess.Popen(
-        [*command, *(str(release.path) for release in releases)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    try:
-        said = ""
-        for line in process.stdout:
-            said += line
-            if found := re.search(r"http://[\d.]+:\d+", line):
-                answers(found[0])
-                yield found[0]
-                break
-        else:
-            pytest.fail(f"the service did not start: {said}")
-    finally:
-        process.terminate()
-        process.wait(10)
-        process.stdout.close()
-
-
-def answers(address: str) -> None:
-    """Wait until the service is awake."""
-    for _ in range(100):
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"{address}/health"):
-            return
-        time.sleep(0.1)
-    pytest.fail(f"nobody answers at {address}")
-
-
 @pytest.fixture(scope="module")
 def server(census, others):
-    with serving(census, *others) as address:
-        yield address
+    with serving(*(release.path for release in (census, *others)), options=("--no-access-log",)) as running:
+        yield running.address.rstrip("/")
 
 
 @pytest.fixture(scope="module")
@@ -652,7 +612,8 @@ def test_a_server_that_cannot_be_reached_is_said_and_tried_again(visitor):
 
 def test_a_problem_of_the_server_is_told_in_its_words(visitor, browser, census, tmp_path):
     broken = ilba.Release(shutil.copytree(census.path, tmp_path / "broken"))
-    with serving(broken) as address:
+    with serving(broken.path) as running:
+        address = running.address.rstrip("/")
         (broken.path / "tables" / "LA2.gender.parquet").unlink()
         other = Visitor(browser, address)
         other.forgiven.append("Failed to load resource")
@@ -668,8 +629,8 @@ def test_a_problem_of_the_server_is_told_in_its_words(visitor, browser, census, 
 
 
 def test_more_numbers_than_are_served_at_once_are_refused_with_advice(browser, census):
-    with serving(census, options=("--max-cells", "2000")) as address:
-        other = Visitor(browser, address)
+    with serving(census.path, options=("--max-cells", "2000")) as running:
+        other = Visitor(browser, running.address.rstrip("/"))
         page = other.visit(link(level_area="OA", by="gender,age", view="table"))
         assert "at most 2,000" in page.locator("#panel").inner_text()
         assert page.locator("a.file").count() == 0

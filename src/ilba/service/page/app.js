@@ -107,11 +107,9 @@ async function view(context, panel) {
   const cells = meta.dimensions.reduce((product, { code }) => product * selection.codes(code).length, 1);
   const asking = questions({ ...context, table, meta, selection });
   const whole = { ...context, ...asking, table, meta, selection, cells, tell, fail, up: (name) => up(context, name) };
-  await Promise.all([showPicker(at("picker"), whole), crumbs(context)]);
-  current();
   showTake(at("take"), whole);
   if (state.view !== "map") closeMap();
-  await SHOW[state.view](panel, whole);
+  await Promise.all([SHOW[state.view](panel, whole), showPicker(at("picker"), whole), crumbs(context)]);
 }
 
 /** Which codes of each variable are meant: those inside the chosen area, then those that were ticked. */

@@ -14,7 +14,7 @@ export async function showPicker(place, { state, release, releases, meta, select
     const options = releases.map(({ id, title }) => [id, title]);
     parts.push(choice("release", say("release"), options, release.id, (id) => go({ release: id, fresh: true })));
   }
-  for (const hierarchy of release.hierarchies) parts.push(await levels(hierarchy));
+  parts.push(...(await Promise.all(release.hierarchies.map(levels))));
   if (release.keys.length) parts.push(variables());
   if (meta?.dimensions.length) parts.push(values());
   current();
@@ -49,13 +49,14 @@ export async function showPicker(place, { state, release, releases, meta, select
   async function inside(name) {
     const number = state.levels[name];
     if (number < 2) return null;
-    const groups = [];
-    for (let above = 1; above < number; above += 1) {
-      const known = await areas(release, name, above, words.lang);
-      if (!known || known.codes.length < 2) continue;
-      const options = known.codes.map((code, i) => [`${above}:${code}`, known.labels[i]]);
-      groups.push({ group: release.level(name, above).label, options });
-    }
+    const above = Array.from({ length: number - 1 }, (_, i) => i + 1);
+    const known = await Promise.all(above.map((one) => areas(release, name, one, words.lang)));
+    const groups = above
+      .filter((one) => known[one - 1]?.codes.length > 1)
+      .map((one) => ({
+        group: release.level(name, one).label,
+        options: known[one - 1].codes.map((code, i) => [`${one}:${code}`, known[one - 1].labels[i]]),
+      }));
     if (!groups.length) return null;
     const now = state.within[name];
     return choice(
