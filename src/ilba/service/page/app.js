@@ -96,7 +96,7 @@ async function view(context, panel) {
     if (state.view === "map" && hierarchy && geometry) api.geometry(release.id, code).catch(() => {});
   let meta;
   try {
-    meta = new Dataset(await api.metadata(table.id, words.lang));
+    meta = Dataset.of(await api.metadata(table.id, words.lang));
   } catch (problem) {
     await showPicker(at("picker"), { ...context, meta: null }); // another table may be well
     throw problem;
@@ -136,7 +136,7 @@ function questions({ release, table, meta, selection, most, current }) {
     const sizes = list.map(({ code, values: some }) => some?.length ?? meta.dimension(code).codes.length);
     const n = sizes.reduce((product, size) => product * size, 1);
     if (n > most) throw new Advice(say("tooMany", { n: words.number(n), most: words.number(most) }));
-    const found = new Dataset(await api.data(from.id, list, words.lang));
+    const found = Dataset.of(await api.data(from.id, list, words.lang));
     current();
     return found;
   }

@@ -7,7 +7,7 @@ import { Dataset } from "./dataset.js";
 export async function areas(release, hierarchy, number, lang) {
   const table = release.smallest(hierarchy, number);
   if (!table) return undefined;
-  const known = new Dataset(await api.metadata(table.id, lang));
+  const known = Dataset.of(await api.metadata(table.id, lang));
   return known.dimension(release.level(hierarchy, number).code);
 }
 

@@ -62,10 +62,12 @@ export async function showChart(place, { state, release, meta, selection, words,
   const ordered = [...shownBars.codes];
   if (state.order === "largest") ordered.sort((a, b) => height.get(b) - height.get(a));
   const high = ordered.reduce((best, bar) => (height.get(bar) > height.get(best) ? bar : best));
+  const inside = series && !stacked ? ones.find((one) => count(high, one) === most) : undefined;
+  const longestName = [shownBars.name(high), inside === undefined ? null : series.name(inside)].filter(Boolean).join(", ");
   tell(
     say("summaryBars", {
       n: words.number(ordered.length * (stacked ? 1 : ones.length)),
-      high: shownBars.name(high),
+      high: longestName,
       highValue: words.number(most),
     }),
   );

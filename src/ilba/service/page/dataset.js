@@ -1,6 +1,14 @@
 // A JSON-stat 2 dataset: its dimensions and the count at a place.
 
+const read = new WeakMap();
+
 export class Dataset {
+  /** The dataset of an answer; an answer that comes again is read once. */
+  static of(json) {
+    if (!read.has(json)) read.set(json, new Dataset(json));
+    return read.get(json);
+  }
+
   constructor(json) {
     let stride = 1;
     const sizes = json.size;
@@ -12,9 +20,10 @@ export class Dataset {
     this.cells = stride;
     this.value = json.value ?? [];
     this.label = json.label ?? "";
-    this.dimensions = json.id
-      .map((code, i) => new Dimension(code, json.dimension[code], strides[i]))
-      .filter((dimension) => dimension.code !== "measure");
+    this.dimensions = json.id.map((code, i) => new Dimension(code, json.dimension[code], strides[i]));
+    // A table without variables has one dimension all the same, which says that it counts.
+    const [only, ...more] = this.dimensions;
+    if (!more.length && only.code === "measure" && only.codes[0] === "N_masked") this.dimensions = [];
   }
 
   dimension(code) {

@@ -62,7 +62,8 @@ export class Release {
       const best = (drawn.length ? drawn : fits).at(-1);
       if (best) return { levels: { [name]: best.number }, keys: [] };
     }
-    const table = this.tables.reduce((best, one) => (one.cells > 1 && one.cells < best.cells ? one : best));
+    const several = this.tables.filter(({ cells }) => cells > 1);
+    const table = several.reduce((best, one) => (one.cells < best.cells ? one : best), several[0] ?? this.tables[0]);
     return { levels: { ...table.levels }, keys: [...table.keys] };
   }
 
