@@ -10,11 +10,13 @@ import stat
 import subprocess
 import sys
 
+import httpx
 import polars as pl
 import pytest
 
 import ilba
 from conftest import HKEY, KEY
+from serving import serving
 
 BUILD = [
     "build",
@@ -287,8 +289,12 @@ def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(fold
     untimed = [re.sub(r"[\d.]+ s\b", "", text) for text in (first.stdout, again.stdout)]
     assert untimed[0] == untimed[1]
     assert "Total" in first.stdout
-    for line in re.findall(r"^  ilba (.*)$", first.stdout, re.M):
+    *lines, page = re.findall(r"^  ilba (.*)$", first.stdout, re.M)
+    for line in lines:
         run(*line.split(), cwd=folder)
+    assert page == "serve tour/release"
+    with serving(folder / page.split()[1]) as server:
+        assert "<!doctype html>" in httpx.get(server.address).text.lower()
     cell = re.search(r"^  ilba (cell .*)$", first.stdout, re.M).group(1)
     said = re.search(r"in 010407: (\d+)", first.stdout).group(1)
     assert run(*cell.split(), cwd=folder).stdout.strip() == said

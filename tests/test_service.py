@@ -408,6 +408,13 @@ def test_no_address_reaches_the_files_of_the_machine(server, tmp_path):
         assert b"import" not in content
 
 
+def test_the_page_opens_whatever_stands_behind_its_address(server):
+    for path in ("", "?lang=ko", "?from=mail#view"):
+        answer = httpx.get(server.address + path)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+
+
 def test_every_answer_carries_the_security_headers_and_no_cookie(server):
     with httpx.Client(base_url=server.address) as client:
         answers = [client.get(path) for path in ("", "api/v2/config", "api/v2/nothing", "api/v2/tables/x", "static/x")]

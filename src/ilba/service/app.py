@@ -129,8 +129,7 @@ class _Service:
         )
 
     async def page(self, request: Request) -> Response:
-        """The page and its files."""
-        _query(request, ())
+        """The page and its files; what stands behind a ? is the page's own affair."""
         name = request.path_params.get("name", "index.html")
         if name not in self._page:
             raise UnknownError("there is no such file.")
