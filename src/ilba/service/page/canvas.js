@@ -250,7 +250,7 @@ export class AreaCanvas {
   }
 
   #pointed(event) {
-    if (!this.fit) return;
+    if (!this.fit || event.buttons) return; // a map that is being moved is not pointed at
     const [x, y] = this.#at(event);
     const code = this.find(x, y);
     this.over.style.cursor = code === null ? "" : "pointer";
