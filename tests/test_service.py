@@ -497,8 +497,11 @@ def test_recurring_codes_missing_values_and_several_hierarchies_are_served(tmp_p
         }
     )
     hkey = {"area": ["county", "town"], "industry": ["branch", "trade"]}
-    ilba.build(frame, hkey, ["kind"], secret=secret, missing="category").release(tmp_path / "r")
+    words = {"variable": ["industry"], "code": [None], "label_en": ["Industry"], "label_ko": ["산업"]}
+    ilba.build(frame, hkey, ["kind"], secret=secret, missing="category").release(tmp_path / "r", labels=words)
     with serving(tmp_path / "r") as server, server.client() as client:
+        korean = client.get("/releases", params={"lang": "ko"}).json()["releases"][0]["hierarchies"]
+        assert [one["label"] for one in korean] == ["area", "산업"]
         told = client.get("/tables/town+trade/metadata").json()
         assert list(told["dimension"]["town"]["category"]["index"]) == ["A/1", "A/2", "B/1"]
         assert told["dimension"]["town"]["extension"]["ilba"]["parents"] == {"A/1": "A", "A/2": "A", "B/1": "B"}

@@ -320,7 +320,8 @@ def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFram
     added = unknown.select(
         "variable", "code", pl.col("code").alias("label_en"), pl.lit(None, pl.String).alias("label_ko"), "parent"
     )
-    order = {column: place for place, column in enumerate(design.columns)}
+    names = [hierarchy.name for hierarchy in design.hierarchies]
+    order = {name: place for place, name in enumerate(dict.fromkeys([*design.columns, *names]))}
     return pl.concat([given, added]).sort(
         pl.col("variable").replace_strict(order, return_dtype=pl.Int64), maintain_order=True
     )
