@@ -530,15 +530,7 @@ def test_a_store_is_refused_and_so_is_a_damaged_release(tmp_path, finest, releas
 
 def test_an_address_in_use_is_said_plainly(server, releases):
     port = server.address.rstrip("/").rpartition(":")[2]
-    command = [
-        sys.executable,
-        "-c",
-        "from ilba.cli import main; main()",
-        "serve",
-        str(releases / "few"),
-        "--port",
-        port,
-    ]
+    command = [sys.executable, "-m", "ilba", "serve", str(releases / "few"), "--port", port]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert run.returncode == 1
     assert "Choose another --port" in run.stderr
