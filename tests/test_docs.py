@@ -27,7 +27,13 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts)]
 NOT_RUN = ("pip", "make", "git")
-INSTEAD = {"make demo": "ilba demo --records 20000"}  # what its recipe runs, on fewer people
+INSTEAD = {
+    "make demo": "ilba demo --records 20000",  # what its recipe runs, on fewer people
+    # It serves until Ctrl-C, which `timeout` sends.
+    ".venv/bin/ilba serve ilba-demo/release": (
+        "timeout --preserve-status --signal INT 8 .venv/bin/ilba serve ilba-demo/release --port 0"
+    ),
+}
 FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
 
 

@@ -536,6 +536,14 @@ def test_an_address_in_use_is_said_plainly(server, releases):
     assert "Choose another --port" in run.stderr
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_ctrl_c_ends_it_quietly(releases, workers):
+    with serving(releases / "few", options=("--no-access-log", "--workers", workers)) as server:
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(30) == 0
+    assert len([line for line in server.lines if line.strip()]) == 1, server.lines
+
+
 def test_the_access_log_can_be_off(releases):
     for options, logged in ((("--no-access-log",), False), ((), True)):
         with serving(releases / "few", options=options) as server, server.client() as client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -54,10 +55,11 @@ def run(
     if ready:
         name = f"[{host}]" if ":" in host else host
         ready(f"http://{name}:{listening.getsockname()[1]}/", shelf)
-    if workers > 1:
-        Multiprocess(config, sockets=[listening]).run()
-    else:
-        uvicorn.Server(config).run(sockets=[listening])
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how it is meant to end
+        if workers > 1:
+            Multiprocess(config, sockets=[listening]).run()
+        else:
+            uvicorn.Server(config).run(sockets=[listening])
 
 
 def _listening(host: str, port: int) -> socket.socket:
