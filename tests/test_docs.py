@@ -28,7 +28,13 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts)]
 NOT_RUN = ("pip", "make", "git")
-INSTEAD = {"make demo": "ilba demo --records 20000"}  # what its recipe runs, on fewer people
+INSTEAD = {
+    "make demo": "ilba demo --records 20000",  # what its recipe runs, on fewer people
+    # It serves until Ctrl-C, which `timeout` sends.
+    ".venv/bin/ilba serve ilba-demo/release": (
+        "timeout --preserve-status --signal INT 8 .venv/bin/ilba serve ilba-demo/release --port 0"
+    ),
+}
 SCRIPT = re.compile(r"#!/bin/sh\n# (\w+\.sh):")  # such a block is a file that later blocks run
 FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
 
@@ -111,7 +117,7 @@ def run_console(command: str) -> subprocess.CompletedProcess[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=120,
+        timeout=300,  # Spark takes its time to start
     )
 
 
@@ -127,8 +133,27 @@ def elsewhere(tmp_path, monkeypatch):
     os.environ.update(before)
 
 
+@pytest.fixture
+def spark_where_needed(page):
+    """Pages with Spark run where there is a Java, and everywhere in continuous integration."""
+    if "ilba.session" not in page.read_text("utf-8"):
+        return
+    from ilba import session
+
+    try:
+        session.pyspark("sql")
+        session._find_java()
+    except ilba.MissingExtra as problem:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(problem))
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # sockets that PySpark closes late
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
+@pytest.mark.usefixtures("spark_where_needed")
 def test_every_block_of_a_page_runs_in_order_and_prints_what_the_page_shows(page, elsewhere):
     if reads_shared(page):
         if not (SHARED / "data").is_dir():
@@ -175,14 +200,17 @@ def pictures_of(page: Path) -> list[Path]:
 
 
 def test_every_picture_is_small_described_and_drawn_by_a_script_of_this_repository():
-    scripts = "".join(p.read_text("utf-8") for p in [DOCS / "figures/draw.py", ROOT / "bench/suite.py"])
-    shown = {picture for page in PAGES for picture in pictures_of(page)}
-    assert len(shown) >= 6
+    scripts = "".join(p.read_text("utf-8") for p in [*DOCS.glob("figures/*.py"), *(ROOT / "bench").glob("*.py")])
+    pages = [*PAGES, ROOT / "ARCHITECTURE.md"]
+    shown = {picture for page in pages for picture in pictures_of(page)}
+    assert len(shown) >= 12
     for picture in shown:
         assert picture.stat().st_size < 200_000, picture.name
-        assert picture.name in scripts, picture.name
-    assert {p.resolve() for p in DOCS.rglob("*.svg") if "_build" not in p.parts} <= shown
-    assert [name_of(page) for page in PAGES if "![](" in page.read_text("utf-8")] == []
+        # bench/suite.py names the page, and draws the picture of the same name
+        assert picture.name in scripts or picture.with_suffix(".md").name in scripts, picture.name
+    drawn = {p.resolve() for end in ("svg", "png") for p in DOCS.rglob(f"*.{end}") if "_build" not in p.parts}
+    assert drawn <= shown
+    assert [page.name for page in pages if "![](" in page.read_text("utf-8")] == []
 
 
 def test_the_checks_of_this_file_see_a_wrong_output():

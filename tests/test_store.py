@@ -19,7 +19,7 @@ import ilba
 from conftest import HKEY, KEY, population
 from ilba import Secret
 
-ILBA = [sys.executable, "-m", "ilba.cli"]
+ILBA = [sys.executable, "-m", "ilba"]
 
 
 def mode(path: Path) -> int:

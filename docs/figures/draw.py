@@ -12,6 +12,7 @@ import io
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
@@ -129,6 +130,22 @@ def blocks_of_the_example(names: Names) -> None:
     _save(cells + numbers + marks, words, "method.svg", 680, 60)
 
 
+def page_in_a_browser(names: Names) -> None:
+    """The page of `ilba serve`, photographed by Chromium."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        raise SystemExit("the page is photographed by Chromium, which is not here: apt-get install chromium")
+    command = [sys.executable, "-m", "ilba", "serve", "census", "--port", "0", "--no-access-log"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as service:
+        try:
+            address = re.search(r"http://\S+", service.stderr.readline())[0]  # type: ignore[index,union-attr]
+            options = ["--headless", "--no-sandbox", "--hide-scrollbars", "--virtual-time-budget=15000"]
+            options += ["--window-size=1100,900", "--screenshot=census-page.png"]
+            subprocess.run([browser, *options, address], check=True, capture_output=True)
+        finally:
+            service.terminate()
+
+
 STEPS = (
     ("microdata", ["one row per person", "csv, parquet, SPSS ..."], "build"),
     ("finest table", ["every combination,", "true and masked count"], "table, cube"),
@@ -177,7 +194,7 @@ def _save(chart: Any, words: list[str], name: str, width: int = 0, height: int =
 
 # None: the page itself writes the picture.
 PICTURES: dict[str, dict[str, Callable[[Names], None] | None]] = {
-    "learn/census.md": {"census-loss.svg": None, "census-map.svg": None},
+    "learn/census.md": {"census-loss.svg": None, "census-map.svg": None, "census-page.png": page_in_a_browser},
     "learn/establishments.md": {"korea.svg": None},
     "learn/grid-squares.md": {"squares.svg": None},
     "learn/survey.md": {"survey.svg": None},
