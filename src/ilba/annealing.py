@@ -197,16 +197,16 @@ def over(state: Any, bound: int) -> int:
 
 @compiled
 def repair(
-    ptr: Any, sets: Any, first: Any, cells: Any, state: Any, z: Any, kind: Any, free: Any, home: Any, stay_: int, K_: int,
-    bound_: int, threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any, aim: Any, level: bool,
-    h: Any, passes: int, look: Any, worn: bool, widest: int,
+    ptr: Any, sets: Any, first: Any, cells: Any, state: Any, z: Any, kind: Any, free: Any, home: Any, stay_: int,
+    K_: int, bound_: int, threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any, aim: Any,
+    level: bool, h: Any, passes: int, look: Any, worn: bool, widest: int,
 ) -> Any:  # fmt: skip
     """Go through the sets over the bound, `passes` times: flip a cell of each, and another one to make up for it.
 
     `state` holds error and weight of each set; the weight of one that stays over it grows. `look` holds the
     cost of each flip as it was when last looked at, good enough to choose by; `worn` says that it is too old for that.
-    A cell with a `home`, its mask in the wave before, leaves it at the price `stay_`, in errors of K squared. With `level`, no class may stray from
-    the error that it is to `aim` at: flips come in pairs of one class.
+    A cell with a `home`, its mask in the wave before, leaves it at the price `stay_`, in errors of K squared. With
+    `level`, no class may stray from the error that it is to `aim` at: flips come in pairs of one class.
     """
     K, bound = np.int64(K_), np.int64(bound_)
     unit = _UNIT * K * K

@@ -313,8 +313,8 @@ class _Problem:
             passes = max(1, min(20, 20_000 // over))
             over, self.h, flips = self.flips.repair(
                 *self._incidence, lattice.first, lattice.cells, self.state, self.z, self.kind, self.free, home,
-                self.stay, self.K, self.within, thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff, self.aim, level,
-                np.uint64(self.h), passes, look, worn, self.widest,
+                self.stay, self.K, self.within, thresholds(), self.log_odds, self.kind_error, self.kind_size,
+                self.stiff, self.aim, level, np.uint64(self.h), passes, look, worn, self.widest,
             )  # fmt: skip
             yield self._over()
             age = flips if worn else age + flips
