@@ -36,6 +36,7 @@ _PATIENCE = 3, 20
 _FEW = 200  # few: fewer than one for so many cells
 _PASSES = 1000
 _STAYING = 32, 8, 0  # the price for which masks of the wave before move, first and last
+_NEAR_ENOUGH = 100  # a mean within a hundredth of the count is not worth breaking bounds that have to be repaired
 _TINY = 3  # a class of up to so many times K cells is too small for the same number of masks under every key
 _LARGEST = 1_000  # a larger K would leave the range of the fixed-point numbers
 
@@ -328,15 +329,19 @@ class _Problem:
     def _settle(self) -> Iterator[int]:
         """Give each class the number of masks that it aims at, within the bound that was reached.
 
-        Flips that break no bound come first. What is missing then is flipped all the same, and repaired by pairs of one
-        class, which leave all numbers as they are; a class for which that fails stays where it was.
+        Flips that break no bound come first. What is missing then is flipped all the same where the mean is not near
+        enough, and repaired by pairs of one class, which leave all numbers as they are; a class for which that fails
+        stays where it was.
         """
         if self.before is not None:
             # Masks of the wave before do not move for the sake of a mean.
             self.free = self.free & (self.before != self.z)
         for v in range(len(self.aim)):
             self._lead(v, forced=False)
-        for v in np.flatnonzero(self.kind_error != self.aim).tolist():
+        for v in range(len(self.aim)):
+            near = _NEAR_ENOUGH * abs(self.kind_error[v]) <= self.kind_size[v]
+            if near or self.kind_error[v] == self.aim[v]:
+                continue
             z, state, kind_error = self.z.copy(), self.state.copy(), self.kind_error.copy()
             self._lead(v, forced=True)
             self.state[:, 1] = self.flips.WEIGHT
