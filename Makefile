@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: help setup demo test check lint docs bench browser clean
+.PHONY: help setup demo test check lint docs figures bench browser clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ lint: .venv/dev
 
 docs: .venv/dev ## Build the documentation in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+figures: .venv/dev ## Draw the pictures of the documentation anew
+	$(BIN)/python docs/figures/draw.py
 
 bench: .venv/dev ## Print the benchmark table
 	$(BIN)/python bench/suite.py
