@@ -78,7 +78,7 @@ def measured(millions: int, folder: Path) -> dict[str, Any]:
         stdout=subprocess.PIPE,
         text=True,
         check=True,
-        env={**os.environ, "SPARK_WORKER_DIR": str(folder / "work"), "PYTHONWARNINGS": "ignore"},
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )
     row: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     files = [file for file in log.rglob("*") if file.is_file()]

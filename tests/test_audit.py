@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import html
 import itertools
 import json
 import re
 import sys
+import time
 
 import numpy as np
 import polars as pl
@@ -20,6 +23,7 @@ from ilba.attack import Attack
 from ilba.codes import CodeLists
 from ilba.cube import selections, wanted_tables
 from ilba.exposure import POLICIES
+from ilba.lattice import selection_of
 from ilba.witness import _World, witnessed
 from test_finest import stores
 
@@ -230,8 +234,6 @@ def test_the_truth_is_always_inside_and_working_in_parts_changes_nothing(publish
 def test_every_small_cell_is_counted_once_and_ranges_hold_the_truth(published):
     report = ilba.audit(published, explanations=2)
     K = published.K
-    if report.cells_small is None:
-        return
     assert report.cells_small == report.cells_disclosed + report.cells_certified + report.cells_undecided
     assert 0 <= report.cells_exact <= report.cells_disclosed
     assert report.cells_undecided >= 0
@@ -475,6 +477,245 @@ def test_the_report_speaks_json_and_text(finest):
         report.cells_disclosed,
         report.cells_exact,
     )
+
+
+def told(report, certificate=False, disclosed=0, aggregates=0, undecided=0, small=10):
+    """The same report with other findings."""
+    finest = selection_of(report.published.design, report.published.lattice.base).name
+    table = pl.col("table")
+    found = pl.when(table == "all").then(aggregates).when(table == finest).then(disclosed).otherwise(0)
+    return dataclasses.replace(
+        report,
+        tables=report.tables.with_columns(disclosed=found.cast(pl.Int64)),
+        certificate=certificate,
+        cells_small=small,
+        cells_disclosed=disclosed,
+        cells_undecided=undecided,
+    )
+
+
+def test_a_release_is_safe_with_a_certificate_or_where_nothing_is_proven_and_nothing_open():
+    audited = ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
+    for certificate, disclosed, aggregates, undecided in itertools.product(
+        (False, True), (0, 1, 3), (0, 1, 2), (0, 1, None)
+    ):
+        report = told(audited, certificate, disclosed, aggregates, undecided)
+        assert report.aggregates == aggregates
+        assert report.share == 10 * disclosed
+        nothing = disclosed == 0 and aggregates == 0
+        assert report.safe is (certificate or (nothing and undecided == 0))
+        if certificate:
+            expected = "Safe: the masked finest table is itself"
+        elif not nothing:
+            expected = "Not safe: everybody"
+        elif undecided == 0:
+            expected = "Safe: for each small cell"
+        else:
+            expected = "Nothing was proven, and not everything is certified"
+        assert report.verdict.startswith(expected)
+        page = _page(report)
+        assert html.escape(report.verdict) in page
+        assert ("#2a7d46" in page) is report.safe
+
+
+def _page(report):
+    return sys.modules["ilba.audit"]._page(report)
+
+
+def test_without_the_finest_table_every_proven_cell_of_a_table_is_an_aggregate(finest):
+    report = ilba.audit(finest, tables=["town", "region.sex", "all"])
+    assert not report.published.split
+    assert told(report, aggregates=4).aggregates == 4
+    assert told(report, small=0).share == 0
+    assert told(report, small=None).share == 0
+
+
+def test_what_is_told_as_plain_values_is_what_was_found_and_nothing_is_left_out(finest):
+    start = time.perf_counter()
+    report = ilba.audit(finest, "r-file", tables=["block.sex.age.job", "town", "all"], explanations=2)
+    assert 0 < report.seconds <= time.perf_counter() - start
+    assert len(report.worst) == 2
+    assert report.to_dict() == {
+        "confidential": True,
+        "method": "r-file",
+        "threshold": 5,
+        "cells": "observed",
+        "tables_released": 3,
+        "finest_released": True,
+        "cells_small": report.cells_small,
+        "cells_disclosed": report.cells_disclosed,
+        "cells_exact": report.cells_exact,
+        "cells_certified": report.cells_certified,
+        "cells_undecided": report.cells_undecided,
+        "aggregates_disclosed": report.aggregates,
+        "certificate": False,
+        "misfits": report.misfits,
+        "safe": False,
+        "verdict": report.verdict,
+        "tables": report.tables.to_dicts(),
+        "worst": [{"cell": o.cell, "low": o.low, "high": o.high, "why": o.why} for o in report.worst],
+        "seconds": round(report.seconds, 2),
+    }
+    assert json.loads(report.to_json()) == report.to_dict()
+    assert ilba.audit(finest, explanations=0).worst == []
+
+
+def test_the_text_of_a_report_is_this():
+    report = ilba.audit(toy([2, 3, 9], [0, 0, 9], 5, "observed"), explanations=1)
+    why = "".join(f"\n    {sentence}" for sentence in report.worst[0].why)
+    assert str(report) == (
+        "Audit of 4 tables: method='ilba', K=5, cells='observed' (confidential)\n"
+        "  finest cells truly in 1..4                 2\n"
+        "    disclosed                                2   100.0%\n"
+        "      exactly                                0     0.0%\n"
+        "    certified safe                           0     0.0%\n"
+        "    undecided                                0     0.0%\n"
+        "  aggregates disclosed                       2\n"
+        "\n"
+        f"{report.verdict}\n"
+        "\n"
+        "How it is proven:\n"
+        f"  town 0, x 0{why}"
+    )
+    assert repr(report) == ("AuditReport(method='ilba', 4 tables; 2 of 2 small cells disclosed; confidential)")
+    assert report._repr_html_() == f"<pre>{html.escape(str(report))}</pre>"
+    sums = ilba.audit(toy([2, 3, 9], [0, 0, 9], 5, "observed"), "sca-sums")
+    assert str(sums).startswith("Audit of 4 tables: method='sca-sums', K=5 (confidential)\n")
+    assert "proven:" not in str(sums)
+    assert "0 of 2 small cells" in repr(sums)
+    assert "0 of ? small cells" in repr(told(sums, small=None))
+
+
+def test_the_text_shows_three_proofs_and_says_how_many_more_there_are(finest):
+    audited = ilba.audit(finest, "r-file", ["block.sex.age.job", "region"], explanations=5)
+    for number, more in ((2, False), (3, False), (4, True), (5, True)):
+        report = dataclasses.replace(audited, worst=audited.worst[:number])
+        assert str(report).count("\n    So ") == min(number, 3)
+        assert (f"(and {number - 3} more in report.worst)" in str(report)) is more
+
+
+def test_the_worst_comes_first_what_is_known_most_exactly_and_then_the_smallest(secret):
+    finest = ilba.build(population(120), ["region", "town"], ["sex", "age"], secret=secret)
+    report = ilba.audit(finest, "r-file", explanations=10**6)
+    found = report.ranges.filter((pl.col("low") >= 1) & (pl.col("high") < 5))
+    assert len(report.worst) == min(found.height, 1000) == report.cells_disclosed
+    assert found.filter(pl.col("low") == pl.col("high")).height == report.cells_exact == 10
+    rank = [(one.high - one.low, one.high) for one in report.worst]
+    assert rank == sorted(rank) == sorted((high - low, high) for low, high in found.select("low", "high").rows())
+
+
+def test_a_table_of_the_report_counts_its_own_cells(finest):
+    report = ilba.audit(finest)
+    K = finest.design.threshold
+    by_name = {row["table"]: row for row in report.tables.to_dicts()}
+    assert [*by_name][:: len(by_name) - 1] == ["all", "block.sex.age.job"]
+    assert set(by_name) == {one.name for one in selections(finest.design)}
+    for selection in selections(finest.design):
+        row = by_name[selection.name]
+        table = true_table(finest, selection)
+        # Truly small is a cell without a large finest cell in it: a count below K cannot hold one.
+        assert row["small"] == table.filter(pl.col("N").is_between(1, K - 1)).height, selection.name
+        assert row["level"] == (HKEY[selection.levels[0] - 1] if selection.levels[0] else "all")
+        assert 0 <= row["exact"] <= row["disclosed"] <= row["small"]
+    assert report.aggregates == sum(row["disclosed"] for row in by_name.values()) - report.cells_disclosed > 0
+
+
+def true_table(finest, selection):
+    """The true and the released counts of a table."""
+    columns = list(selection.columns)
+    shown = finest.table(selection.levels[0], selection.keys).frame
+    if not columns:
+        return shown.with_columns(N=pl.lit(finest.frame["N"].sum()))
+    return finest.frame.group_by(columns).agg(pl.col("N").sum()).join(shown, on=columns, how="full", coalesce=True)
+
+
+def test_a_witness_for_what_is_proven_is_a_mistake_and_is_told(monkeypatch):
+    module = sys.modules["ilba.audit"]
+    monkeypatch.setattr(module, "witnessed", lambda published, proven: np.ones(len(proven), dtype=bool))
+    with pytest.raises(AssertionError, match="has a witness"):
+        ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
+
+
+@pytest.mark.parametrize(
+    ("side", "cell", "value"),
+    [("low", 0, 3), ("high", 0, 1), ("low", 2, 1)],
+    ids=["above the truth", "below the truth", "somebody where nobody is"],
+)
+def test_an_attack_that_excludes_the_truth_is_a_mistake_and_is_told(monkeypatch, side, cell, value):
+    counts = pl.DataFrame({"town": [0, 0, 1], "x": [0, 1, 1], "N": [2, 9, 7], "N_masked": [0, 9, 7]})
+    finest = FinestTable.from_counts(counts, ["town"], ["x"], 5, cells="grid")
+    run = Attack.run
+
+    def wrong(self, progress=None):
+        run(self, progress)
+        base = self.published.lattice.base
+        getattr(self.whole.kinds[0], side)[base].T.reshape(-1)[cell] = value
+        bounds = getattr(self.whole.kinds[0], side)[base]
+        bounds[np.unravel_index(cell, bounds.T.shape)[::-1]] = value
+        return self
+
+    ilba.audit(finest)
+    monkeypatch.setattr(Attack, "run", wrong)
+    with pytest.raises(AssertionError, match="excluded the truth"):
+        ilba.audit(finest)
+
+
+def test_a_release_of_another_store_is_refused(finest, people, tmp_path, secret):
+    release = finest.release(tmp_path / "out", tables=["block.sex.age.job", "town.sex"])
+    assert ilba.audit(release, store=finest).cells_small == ilba.audit(finest).cells_small
+    other = ilba.build(people.head(2990), HKEY, KEY, secret=secret)
+    with pytest.raises(InputError, match=r"not made from this store: the table 'block\.sex\.age\.job' differs"):
+        ilba.audit(release, store=other)
+    grid = finest.release(tmp_path / "grid", tables=["block.sex.age.job", "town.sex"], rows="grid")
+    assert ilba.audit(grid, store=finest).ranges.equals(ilba.audit(release, store=finest).ranges)
+
+
+def test_a_large_grid_without_any_row_lists_no_cell(finest, monkeypatch):
+    frames = public_release(finest, ["town.sex", "town.job"])
+    everything = ilba.audit(Exposure.from_frames(finest.codes, frames))
+    assert everything.ranges.height == 6 * 2 * 3
+    monkeypatch.setattr(sys.modules["ilba.audit"], "COMPLETE", everything.ranges.height)
+    assert ilba.audit(Exposure.from_frames(finest.codes, frames)).ranges.equals(everything.ranges)
+    monkeypatch.setattr(sys.modules["ilba.audit"], "COMPLETE", everything.ranges.height - 1)
+    report = ilba.audit(Exposure.from_frames(finest.codes, frames))
+    assert report.ranges.columns == everything.ranges.columns
+    assert report.ranges.is_empty()
+    assert report.tables.equals(everything.tables)
+
+
+def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_do(people, secret):
+    from ilba.audit import what_if
+
+    finest = ilba.build(people.head(500), HKEY, ["sex", "job"], secret=secret)
+
+    steps = []
+    rows = what_if(
+        finest,
+        ["ilba", "sca-sums"],
+        [5, 3],
+        secret=secret,
+        levels=[1, 3],
+        keys=["sex", "job"],
+        progress=lambda done, of: steps.append((done, of)),
+    )
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert rows.select("K", "method").rows() == [(5, "ilba"), (5, "sca-sums"), (3, "ilba"), (3, "sca-sums")]
+    assert what_if(finest, ["ilba"], [5], levels=[1, 3], keys=["sex", "job"]).row(0) == rows.row(0)
+    wanted = wanted_tables(finest.design, "all", [1, 3], ["sex", "job"])
+    for row in rows.to_dicts():
+        masked = finest if row["K"] == 5 else finest.with_threshold(3, secret)
+        report = ilba.audit(masked, row["method"], wanted)
+        assert row["provable"] == pytest.approx(100 * report.cells_disclosed / report.cells_small)
+        assert row["exact"] == pytest.approx(100 * report.cells_exact / report.cells_small)
+        assert row["safe"] is report.safe
+        if row["method"] == "ilba":
+            frames = [true_table(masked, one).fill_null(0) for one in wanted]
+            loss = np.concatenate([(frame["N_masked"] - frame["N"]).abs().to_numpy() for frame in frames])
+            assert row["mean_loss"] == pytest.approx(loss.mean())
+            assert row["max_loss"] == loss.max()
+            assert row["p99_loss"] == np.sort(loss)[int(np.ceil(0.99 * (len(loss) - 1)))]
+    assert rows.filter(method="ilba")["provable"].min() > 0
+    assert rows.filter(method="sca-sums")["safe"].all()
 
 
 def test_progress_is_told_to_its_end(finest):

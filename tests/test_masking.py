@@ -64,6 +64,12 @@ def test_the_loss_stays_within_the_papers_bounds_and_reaches_them(K):
 
 
 @pytest.mark.parametrize("K", THRESHOLDS)
+def test_one_small_cell_or_none_is_bounded_by_K_less_1_and_several_by_K_and_a_half(K):
+    n, total = np.array([0, 1, 1, 2, 2, 3, 3]), np.array([0, 0, 1, 0, 1, 0, 2])
+    assert masking.loss_bound(n, total, K).tolist() == [K - 1, K - 1, K - 1, K - 1, K // 2 + K, K - 1, K // 2 + K]
+
+
+@pytest.mark.parametrize("K", THRESHOLDS)
 def test_without_shift_and_post_processing_the_loss_is_at_most_half_K(K):
     n, at_k, total = every_sum(K)
     masked = masking.ilba(n, at_k, total, K)
@@ -134,6 +140,13 @@ def test_sca_compares_integers_and_never_rounds(K, f, draw):
     assert masking.sca([f], [draw], K)[0] == expected
 
 
+@given(st.integers(3, 1000), st.data())
+def test_sca_turns_at_the_draw_that_makes_the_probability_f_over_K(K, data):
+    f = data.draw(st.integers(1, K - 1))
+    limit = -(-f * 2**53 // K)  # so many of the 2^53 draws give K
+    assert masking.sca([f] * 4, [0, limit - 1, limit, 2**53 - 1], K).tolist() == [K, K, 0, 0]
+
+
 @pytest.mark.slow
 def test_sca_draws_K_with_probability_f_over_K(secret):
     """A fixed secret, 200,000 cells per count: a chi-square test of every share, and neighbours uncorrelated."""
@@ -165,10 +178,30 @@ def test_apply_sca_without_draws_leaves_0_K_and_large_counts():
     assert set(ilba.apply_SCA(np.full(200, 2), 5).tolist()) == {0, 5}
 
 
+def test_every_way_to_write_a_count_is_taken():
+    for counts in ([0, 3, 9], (0.0, 3.0, 9.0), np.array([0, 3, 9], dtype=np.uint8), pl.Series([0, 3, 9]), [0, 3, 9.0]):
+        taken = masking.whole_numbers("freq", counts)
+        assert taken.dtype == np.int64
+        assert taken.tolist() == [0, 3, 9]
+    assert masking.whole_numbers("freq", np.array([2**63 - 1], dtype=np.uint64)).tolist() == [2**63 - 1]
+    assert masking.whole_numbers("freq", 7).shape == ()
+    for nothing in ([], np.array([], dtype=object), np.array([], dtype=str), np.array([], dtype=np.uint64)):
+        assert masking.whole_numbers("freq", nothing).dtype == np.int64
+
+
 @pytest.mark.parametrize(
     ("freq", "options", "says"),
     [
         ([1.5], {}, "not a whole number"),
+        ([2, 2.5], {}, "not a whole number, or is missing"),
+        ([float("inf")], {}, "not a whole number"),
+        ([None], {}, "not a whole number"),
+        ([True], {}, "not a whole number"),
+        (np.array([2**63], dtype=np.uint64), {}, "above"),
+        ([0, -1], {}, "below 0"),
+        ([1], {"draws": [-0.1]}, "outside"),
+        ([1, 1], {"draws": [0.1, float("nan")]}, "outside"),
+        ([1, 1], {"draws": 0.1}, "one draw for each count"),
         ([-1], {}, "below 0"),
         (["a"], {}, "not a whole number"),
         ([float("nan")], {}, "not a whole number"),
@@ -197,10 +230,40 @@ def test_apply_ilba_refuses_sums_that_cannot_be(inputs, says):
         ilba.apply_iLBA(inputs, 5)
 
 
+def test_apply_ilba_answers_as_it_was_asked():
+    for answer in (ilba.apply_iLBA((5, 4, 6), 5), ilba.apply_iLBA([np.int64(5), np.array(4), 6.0], 5)):
+        assert answer == (8, 0, 0)
+        assert [type(one) for one in answer] == [int, int, int]
+    masked = ilba.apply_iLBA(([5, 2, 2], [4, 2, 0], [6, 2, 8]), 5)
+    assert [one.tolist() for one in masked] == [[8, 8, 5], [0, 1, 0], [0, 0, 1]]
+    many = ilba.apply_iLBA((5, 4, [4, 24]), 5)  # one number stands for all
+    assert [one.tolist() for one in many] == [[8, 18], [1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(("n", "at_k"), [(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (3, 1)])
+def test_apply_ilba_takes_every_possible_sum_and_no_other(n, at_k):
+    low, high = at_k, 5 * at_k + 4 * (n - at_k)
+    for total in range(low, high + 1):
+        assert ilba.apply_iLBA((n, at_k, total), 5) == tuple(int(x) for x in masking.ilba(n, at_k, total, 5))
+    for total in (low - 1, high + 1):
+        with pytest.raises(ilba.InputError, match=r"not possible|below 0"):
+            ilba.apply_iLBA((n, at_k, total), 5)
+
+
 @pytest.mark.parametrize("K", [2, 0, -5, 4.5, "5", None, True, float("nan"), 2**40])
 def test_a_threshold_below_3_or_not_whole_is_refused(K):
     with pytest.raises(ilba.InputError, match="mask_thr"):
         ilba.apply_iLBA((0, 0, 0), K)
+
+
+@given(st.lists(st.integers(-20, 20), min_size=1, max_size=60))
+def test_shares_count_each_loss_once_and_have_two_digits(losses):
+    values, n, share = masking.loss_shares(losses)
+    assert values.tolist() == sorted(set(losses))
+    assert n.tolist() == [losses.count(value) for value in values]
+    for one, of in zip(share.tolist(), n.tolist(), strict=True):
+        assert abs(one - 100 * of / len(losses)) <= 0.005 + 1e-9
+        assert one == round(one, 2)
 
 
 def test_shares_round_as_r_rounds():

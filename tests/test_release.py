@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import hashlib
 import itertools
 import json
 import os
@@ -10,13 +12,14 @@ import stat
 import subprocess
 import sys
 import time
+import warnings
 
 import polars as pl
 import pytest
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import FinestTable, Release, Secret
+from ilba import Exposure, FinestTable, Release, Secret
 from ilba.release import MANIFEST
 
 KEYBYTES = bytes(range(32))
@@ -33,6 +36,8 @@ def walk_for_leaks(release: Release) -> None:
         assert KEYBYTES not in content, file
         assert KEYBYTES.hex().encode() not in content, file
         assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    for folder in (release.path, *(one for one in release.path.rglob("*") if one.is_dir())):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o755
     for table in release.tables.values():
         frame = release.table(table.name)
         assert frame.columns == [*table.columns, "N_masked"]
@@ -126,6 +131,121 @@ def test_a_code_whose_counts_were_all_masked_to_0_is_not_listed_unless_the_agenc
     assert set(told.codes["code"]) == {"a", "p", "rare", "never"}
 
 
+def test_the_code_list_names_what_the_agency_gave_then_what_stands_in_a_table_with_its_parent(tmp_path):
+    counts = pl.DataFrame(
+        {
+            "r": ["A", "A", "B", "B"],
+            "t": ["a1", "a2", "b1", "b2"],
+            "x": [10, 9, 9, 7],
+            "N": [9, 8, 7, 1],
+            "N_masked": [9, 8, 7, 0],
+        }
+    )
+    finest = FinestTable.from_counts(counts, ["r", "t"])
+    bare = finest.release(tmp_path / "bare")
+    assert bare.codes.columns == ["variable", "code", "label_en", "label_ko", "parent"]
+    assert bare.codes.rows() == [
+        ("r", "A", "A", None, None),
+        ("r", "B", "B", None, None),
+        ("t", "a1", "a1", None, "A"),
+        ("t", "a2", "a2", None, "A"),
+        ("t", "b1", "b1", None, "B"),
+        ("x", "9", "9", None, None),
+        ("x", "10", "10", None, None),
+    ]
+    given = pl.DataFrame(
+        {
+            "variable": ["x", "x", "t", "t", "r"],
+            "code": [None, "10", "a2", "c1", "A"],
+            "label_en": ["The x", "ten", "A two", "C one", "a"],
+            "label_ko": ["엑스", "십", None, None, None],
+            "parent": [None, None, "A", "C", None],
+        }
+    )
+    with pytest.warns(ilba.Notice, match="does not name 4 codes of the tables: r B, t a1, t b1, x 9"):
+        told = finest.release(tmp_path / "told", labels=given)
+    assert told.codes.rows() == [
+        ("r", "A", "a", None, None),
+        ("r", "B", "B", None, None),
+        ("t", "a2", "A two", None, "A"),
+        ("t", "c1", "C one", None, "C"),
+        ("t", "a1", "a1", None, "A"),
+        ("t", "b1", "b1", None, "B"),
+        ("x", None, "The x", "엑스", None),
+        ("x", "10", "ten", "십", None),
+        ("x", "9", "9", None, None),
+    ]
+    whole = pl.DataFrame(bare.codes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = finest.release(tmp_path / "again", labels=whole)
+    assert again.codes.equals(bare.codes)
+
+
+def test_in_the_grid_reading_all_codes_are_public_unless_masks_were_chosen_jointly(tmp_path):
+    counts = pl.DataFrame({"t": ["a", "a", "b"], "x": ["p", "rare", "p"], "N": [9, 1, 2], "N_masked": [9, 0, 0]})
+    finest = FinestTable.from_counts(counts, ["t"], cells="grid")
+    release = finest.release(tmp_path / "out", rows="grid")
+    assert set(release.codes["code"]) == {"a", "b", "p", "rare"}
+    assert release.table("t.x").rows() == [("a", "p", 9), ("a", "rare", 0), ("b", "p", 0), ("b", "rare", 0)]
+    drawn = FinestTable.from_counts(counts.drop("N_masked"), ["t"], cells="grid", secret=Secret(KEYBYTES))
+    chosen = drawn.release(tmp_path / "chosen", method="controlled", secret=Secret(KEYBYTES))
+    shown = {code for table in chosen.tables for code in chosen.table(table).drop("N_masked").to_numpy().flat}
+    assert set(chosen.codes["code"]) == shown != {"a", "b", "p", "rare"}
+
+
+def test_a_grid_that_is_too_large_is_refused_and_one_that_just_fits_is_not(finest, tmp_path, monkeypatch):
+    whole = finest.release(tmp_path / "whole", rows="grid", max_keys=1)
+    most = max(table.rows for table in whole.tables.values())
+    monkeypatch.setattr(sys.modules["ilba.release"], "_MOST_ROWS", most)
+    finest.release(tmp_path / "fits", rows="grid", max_keys=1)
+    monkeypatch.setattr(sys.modules["ilba.release"], "_MOST_ROWS", most - 1)
+    with pytest.raises(ilba.InputError, match=f"has more than {most - 1:,} rows"):
+        finest.release(tmp_path / "out", rows="grid", max_keys=1)
+    assert {p.name for p in tmp_path.iterdir()} == {"whole", "fits"}
+
+
+@pytest.mark.parametrize("rows", ["nonzero", "grid"])
+def test_rows_stand_in_the_order_of_their_labels(finest, tmp_path, rows):
+    release = finest.release(tmp_path / "out", rows=rows, max_keys=2)
+    for name, table in release.tables.items():
+        frame = release.table(name)
+        assert frame.equals(frame.sort(table.columns or "N_masked")), name
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_the_code_lists_of_a_release_are_what_an_outsider_knows_of_the_cells(people, tmp_path, cells, secret):
+    finest = ilba.build(people.head(400), HKEY, KEY, secret=secret, cells=cells)
+    release = finest.release(tmp_path / "out", max_keys=1)
+    lists = release.code_lists()
+    for ours, theirs in zip(lists.lists, finest.codes.lists, strict=True):
+        assert ours.labels.schema == theirs.labels.schema
+        known = theirs.labels.rows() if cells == "grid" else seen(release, theirs.columns)
+        assert sorted(ours.labels.rows()) == sorted(known)
+    frames = {name: release.table(name) for name in release.tables}
+    outside = ilba.audit(Exposure.from_frames(lists, frames))
+    alone = ilba.audit(release)
+    assert alone.ranges.equals(outside.ranges)
+    assert alone.cells_small is None
+    if cells == "grid":
+        assert alone.ranges.equals(ilba.audit(release, store=finest).ranges)
+
+
+def seen(release, columns):
+    """The labels of a dimension that stand in the tables which have all its columns."""
+    frames = [release.table(name) for name, table in release.tables.items() if set(columns) <= set(table.columns)]
+    return pl.concat([frame.select(columns) for frame in frames]).unique().rows()
+
+
+def test_a_release_whose_code_list_is_empty_needs_its_store_for_an_audit(finest, tmp_path):
+    release = finest.release(tmp_path / "out", tables=["town", "all"])
+    with pytest.raises(ilba.InputError, match=r"does not name region, town, block\. Give the store too"):
+        ilba.audit(release)
+    assert ilba.audit(release, store=finest).published.tables.keys() == {(2, 0, 0, 0), (0, 0, 0, 0)}
+    with pytest.raises(ilba.InputError, match=r"this release has no table 'all\.sex'\. It has town, all"):
+        release.find(key="sex")
+
+
 def test_the_same_store_and_request_give_the_same_bytes_apart_from_the_time(people, finest, tmp_path, secret):
     again = ilba.build(people.sample(fraction=1, shuffle=True, seed=9), HKEY, KEY, secret=secret)
     one = finest.release(tmp_path / "one", title="T", max_keys=2)
@@ -140,24 +260,84 @@ def test_the_same_store_and_request_give_the_same_bytes_apart_from_the_time(peop
     }
 
 
-def test_the_manifest_says_what_a_reader_needs(finest, tmp_path):
+def test_the_manifest_says_what_a_reader_needs_and_nothing_else(finest, tmp_path):
+    before = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
+    shape = {"type": "FeatureCollection", "features": []}
     release = finest.release(
-        tmp_path / "out", tables=["town.sex", "all"], title="People", description="Of a town", source="Office"
+        tmp_path / "out",
+        tables=["town.sex", "all"],
+        title="People",
+        description="Of a 마을",
+        source="Office",
+        geometry={"town": shape},
     )
-    told = release.manifest
-    assert (told["title"], told["description"], told["source"]) == ("People", "Of a town", "Office")
-    assert (told["method"], told["threshold"], told["cells"], told["additive"]) == ("ilba", 5, "observed", False)
-    assert (told["rows"], told["absent"]) == ("nonzero", 0)
-    assert told["software"] == f"ilba {ilba.__version__}"
-    assert [table["name"] for table in told["tables"]] == ["town.sex", "all"]
-    assert told["tables"][0]["levels"] == {"area": 2}
+
+    def sha256(name):
+        return hashlib.sha256((release.path / name).read_bytes()).hexdigest()
+
+    told = json.loads((release.path / MANIFEST).read_text("utf-8"))
+    created = datetime.datetime.fromisoformat(told.pop("created"))
+    assert before <= created <= datetime.datetime.now(datetime.UTC)
+    assert created.microsecond == 0
+    assert told == {
+        "format": 1,
+        "title": "People",
+        "description": "Of a 마을",
+        "source": "Office",
+        "method": "ilba",
+        "hierarchies": [{"name": "area", "columns": HKEY}],
+        "keys": KEY,
+        "threshold": 5,
+        "cells": "observed",
+        "rows": "nonzero",
+        "absent": 0,
+        "additive": False,
+        "tables": [
+            {
+                "name": "town.sex",
+                "file": "tables/town.sex.parquet",
+                "levels": {"area": 2},
+                "keys": ["sex"],
+                "columns": ["region", "town", "sex"],
+                "rows": release.table("town.sex").height,
+                "sha256": sha256("tables/town.sex.parquet"),
+            },
+            {
+                "name": "all",
+                "file": "tables/all.parquet",
+                "levels": {"area": 0},
+                "keys": [],
+                "columns": [],
+                "rows": 1,
+                "sha256": sha256("tables/all.parquet"),
+            },
+        ],
+        "codes": {"file": "codes.csv", "sha256": sha256("codes.csv")},
+        "geometry": [{"column": "town", "file": "geometry/town.geojson", "sha256": sha256("geometry/town.geojson")}],
+        "software": f"ilba {ilba.__version__}",
+    }
+    files = {file.relative_to(release.path).as_posix() for file in release.path.rglob("*") if file.is_file()}
+    assert files == {
+        MANIFEST,
+        "codes.csv",
+        "tables/town.sex.parquet",
+        "tables/all.parquet",
+        "geometry/town.geojson",
+    }
+    assert release.geometry("town") == shape
+    assert release.geometry("region") is None
+    assert not release.additive
     assert release.find("town", "sex").name == "town.sex"
-    assert "2 tables" in repr(release)
+    assert repr(release) == "Release('People', 2 tables, ilba, K=5)"
+    bare = finest.release(tmp_path / "bare", tables=["all"]).manifest
+    assert (bare["title"], bare["description"], bare["source"]) == ("Frequency tables", "", "")
 
 
 def test_tables_are_found_by_level_and_keys_in_any_order(finest, tmp_path):
     release = finest.release(tmp_path / "out")
     assert release.find(2, ["job", "sex"]).name == "town.sex.job"
+    assert release.find().name == "all"
+    assert release.find(key="sex").name == "all.sex"
     with pytest.raises(ilba.InputError, match=r"Did you mean 'town\.sex'"):
         release.table("town.sxe")
 
@@ -198,7 +378,57 @@ def test_only_a_release_is_replaced(finest, tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
     finest.release(tmp_path / "out", title="old", max_keys=1)
     assert finest.release(tmp_path / "out", title="new", max_keys=0).manifest["title"] == "new"
-    assert {p.name for p in tmp_path.iterdir()} == {"mine", "file", "out"}
+    (tmp_path / "empty").mkdir()
+    finest.release(tmp_path / "empty", max_keys=0).verify()
+    assert {p.name for p in tmp_path.iterdir()} == {"mine", "file", "out", "empty"}
+
+
+def test_a_release_that_fails_halfway_leaves_the_old_one_and_nothing_else(finest, tmp_path):
+    finest.release(tmp_path / "out", title="old", max_keys=0)
+
+    def stop(done, of):
+        raise KeyboardInterrupt
+
+    for name in ("out", "new"):
+        with pytest.raises(KeyboardInterrupt):
+            finest.release(tmp_path / name, title="new", max_keys=0, progress=stop)
+    Release(tmp_path / "out").verify()
+    assert Release(tmp_path / "out").manifest["title"] == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_progress_counts_every_table(finest, tmp_path):
+    told = []
+    finest.release(tmp_path / "out", max_keys=1, progress=lambda done, of: told.append((done, of)))
+    assert told == [(n, 16) for n in range(1, 17)]
+
+
+def test_a_release_can_be_read_by_all_whatever_the_umask(finest, tmp_path):
+    before = os.umask(0o077)
+    try:
+        walk_for_leaks(finest.release(tmp_path / "out", max_keys=0))
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("said", ["{", "[]", "null", "{}", '{"format": "1"}', '{"format": 1}', b"\xff"])
+def test_a_damaged_manifest_is_told(tmp_path, said):
+    (tmp_path / MANIFEST).write_bytes(said if isinstance(said, bytes) else said.encode())
+    with pytest.raises(ilba.StoreError, match="damaged"):
+        Release(tmp_path)
+
+
+def test_a_manifest_that_cannot_be_opened_is_told(tmp_path):
+    (tmp_path / MANIFEST).mkdir()
+    with pytest.raises(ilba.StoreError, match="damaged"):
+        Release(tmp_path)
+
+
+def test_a_release_of_a_newer_format_is_refused_with_what_to_type(finest, tmp_path):
+    release = finest.release(tmp_path / "out", max_keys=0)
+    (release.path / MANIFEST).write_text(json.dumps(release.manifest | {"format": 2}))
+    with pytest.raises(ilba.StoreError, match=r"newer format\. Type: pip install --upgrade ilba"):
+        Release(release.path)
 
 
 def test_a_release_that_is_changed_or_damaged_is_told(finest, tmp_path):
@@ -208,9 +438,18 @@ def test_a_release_that_is_changed_or_damaged_is_told(finest, tmp_path):
     file.write_bytes(good + b" ")
     with pytest.raises(ilba.StoreError, match="was changed"):
         release.verify()
+    file.unlink()
+    with pytest.raises(ilba.StoreError, match=r"'tables/town.parquet' of the release .* is missing or was changed"):
+        release.verify()
     file.write_bytes(good)
-    (release.path / "extra.txt").touch()
-    with pytest.raises(ilba.StoreError, match=r"files of no release: extra.txt"):
+    release.verify()
+    (release.path / "tables" / "extra.txt").touch()
+    with pytest.raises(ilba.StoreError, match=r"files of no release: tables/extra.txt\.$"):
+        release.verify()
+    (release.path / "tables" / "extra.txt").unlink()
+    good = (release.path / "codes.csv").read_bytes()
+    (release.path / "codes.csv").write_bytes(good + b"sex,x,x,,\n")
+    with pytest.raises(ilba.StoreError, match=r"'codes.csv' .* was changed"):
         release.verify()
     (release.path / MANIFEST).write_text("{")
     with pytest.raises(ilba.StoreError, match="damaged"):
@@ -234,8 +473,13 @@ def test_labels_and_maps_travel_with_a_release(tmp_path, secret):
     walk_for_leaks(release)
     women = release.codes.filter((pl.col("variable") == "gender") & (pl.col("code") == "2"))
     assert women.select("label_en", "label_ko").row(0) == ("Female", "여자")
-    assert len(release.geometry("LA3")["features"]) == 78
+    assert release.geometry("LA3") == ilba.datasets.census_geometry("LA3")
+    assert release.geometry("LA2") == ilba.datasets.census_geometry("LA2")
     assert release.geometry("OA") is None
+    file = release.path / "geometry" / "LA3.geojson"
+    file.write_text(file.read_text("utf-8") + " ")
+    with pytest.raises(ilba.StoreError, match=r"'geometry/LA3.geojson' .* was changed"):
+        release.verify()
     assert release.codes.filter(pl.col("variable") == "edu").is_empty()
     records = ilba.datasets.census_codes().to_dicts()
     (tmp_path / "codes.json").write_text(json.dumps(records))
@@ -306,6 +550,11 @@ def test_a_controlled_release_adds_up_leaks_nothing_and_the_audit_certifies_it(p
     assert report.cells_disclosed == 0
     fixed = finest.release(tmp_path / "fixed", method="controlled", bound=20, secret=Secret(KEYBYTES), max_keys=1)
     assert fixed.manifest["bound"] == 20
+    with pytest.raises(ilba.InputError, match="were chosen jointly: its method is 'controlled'"):
+        store.release(tmp_path / "other", method="ilba")
+    same = store.release(tmp_path / "same", method="controlled", max_keys=0)
+    assert same.additive
+    assert same.manifest["method"] == "controlled"
     with pytest.raises(ilba.InputError, match="could not be held"):
         finest.release(tmp_path / "tight", method="controlled", bound=4, secret=Secret(KEYBYTES))
     assert not (tmp_path / "tight").exists()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import hmac
+import os
 import pickle
 import stat
+import warnings
 
 import numpy as np
 import polars as pl
@@ -17,6 +19,15 @@ from hypothesis import strategies as st
 import ilba
 from conftest import HKEY, KEY, population
 from ilba.secret import Secret, draws, given_secret
+
+KEYBYTES = bytes(range(32))
+
+
+def said(error: BaseException) -> str:
+    """The message, after checking that nothing stands behind it: a traceback may show what an error came from."""
+    assert error.__cause__ is None
+    assert error.__suppress_context__ or error.__context__ is None
+    return str(error)
 
 
 def one_draw(key: bytes, cell: dict[str, str | None], count: int) -> int:
@@ -46,18 +57,24 @@ def test_a_draw_follows_its_published_construction(key, cell, count):
     assert draws(Secret(key), labels, [count])[0] == one_draw(key, cell, count)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.uint64, np.float64])
+def test_a_draw_does_not_depend_on_how_the_count_is_stored(secret, dtype):
+    labels = {"edu": (["1", "2", None], np.array([0, 1, 2]))}
+    assert draws(secret, labels, np.array([3, 0, 200], dtype=dtype)).tolist() == [
+        one_draw(KEYBYTES, {"edu": label}, count) for label, count in (("1", 3), ("2", 0), (None, 200))
+    ]
+
+
 def test_every_mask_of_a_store_follows_the_published_construction(finest):
-    key = bytes(range(32))
     for row in finest.frame.filter(pl.col("N") < 5).iter_rows(named=True):
         cell = {column: str(row[column]) for column in HKEY + KEY}
-        hit = one_draw(key, cell, row["N"]) * 5 < row["N"] * 2**53
+        hit = one_draw(KEYBYTES, cell, row["N"]) * 5 < row["N"] * 2**53
         assert row["N_masked"] == (5 if hit else 0)
 
 
 def test_a_secret_never_shows_its_key(secret):
-    key = bytes(range(32))
     shown = [repr(secret), str(secret), f"{secret}", repr([secret]), repr({"a": secret})]
-    assert all(key.hex()[:8] not in text and "\\x00\\x01" not in text for text in shown)
+    assert all(KEYBYTES.hex()[:8] not in text and "\\x00\\x01" not in text for text in shown)
     assert not hasattr(secret, "__dict__")
     for way in (pickle.dumps, copy.deepcopy, copy.copy):
         with pytest.raises(TypeError, match="not pickled"):
@@ -66,29 +83,61 @@ def test_a_secret_never_shows_its_key(secret):
         secret._key = b""
 
 
+def test_keys_are_told_apart_and_only_equal_to_themselves(secret):
+    same, other = Secret(KEYBYTES), Secret(bytes(32))
+    assert secret == same
+    assert secret != other
+    assert secret != KEYBYTES
+    assert secret != secret.fingerprint
+    assert {secret, same, other} == {same, other}
+    assert len({secret, same, other}) == 2
+
+
+@given(st.binary(min_size=32, max_size=32))
+def test_the_fingerprint_and_derived_keys_follow_the_published_construction(key):
+    secret = Secret(key)
+    assert secret.fingerprint == hmac.digest(key, b"ilba-prf-1 fingerprint", "sha256")[:8].hex()
+    assert secret.derived("chosen") == Secret(hmac.digest(key, b"ilba-prf-1 chosen", "sha256"))
+
+
+@pytest.mark.parametrize("key", [KEYBYTES[:31], KEYBYTES + b"0", b"", "a" * 32, bytearray(32), list(range(32)), None])
+def test_a_key_is_32_bytes_and_nothing_else(key):
+    with pytest.raises(ilba.SecretError, match="32 random bytes"):
+        Secret(key)
+
+
 def test_a_malformed_key_is_refused_without_being_shown(tmp_path):
     wrong = "ilba-secret-1:" + "ab" * 31
     for text in (wrong, wrong + "zz", "ab" * 32, ""):
-        with pytest.raises(ilba.SecretError) as caught:
+        with pytest.raises(ilba.SecretError, match="64 hexadecimal digits") as caught:
             Secret.from_text(text)
-        assert "abab" not in str(caught.value)
-    (tmp_path / "k").write_text(wrong)
-    (tmp_path / "k").chmod(0o600)
-    with pytest.raises(ilba.SecretError) as caught:
-        Secret.from_file(tmp_path / "k")
-    assert "abab" not in str(caught.value)
+        assert "abab" not in said(caught.value)
+    for content in (wrong.encode(), wrong.encode() + b"\xff\xfe", b""):
+        (tmp_path / "k").write_bytes(content)
+        (tmp_path / "k").chmod(0o600)
+        with pytest.raises(ilba.SecretError, match="64 hexadecimal digits") as caught:
+            Secret.from_file(tmp_path / "k")
+        assert "abab" not in said(caught.value)
+        assert str(tmp_path / "k") in said(caught.value)
 
 
 def test_a_key_given_where_a_path_belongs_is_not_repeated(people, monkeypatch):
-    for text in ("ilba-secret-1:" + "ab" * 32, "ILBA-SECRET-1:" + "ab" * 32, "ab" * 32):
+    texts = ["ilba-secret-1:" + "ab" * 32, "ILBA-SECRET-1:" + "ab" * 32, "ab" * 32]
+    texts += ["ab" * 12, "ilba-secret-1:abab", "ILBA-SECRET-1:abab"]  # a part of one
+    for text in texts:
         for ask in (lambda t=text: ilba.build(people, HKEY, KEY, secret=t), lambda t=text: ilba.Secret.from_file(t)):
-            with pytest.raises(ilba.SecretError) as caught:
+            with pytest.raises(ilba.SecretError, match="looks like a key itself") as caught:
                 ask()
-            assert "abab" not in str(caught.value)
+            assert "abab" not in said(caught.value)
     monkeypatch.setenv("ILBA_SECRET", "ilba-secret1:" + "ab" * 32)
     with pytest.raises(ilba.SecretError) as caught:
         ilba.build(people, HKEY, KEY)
-    assert "abab" not in str(caught.value)
+    assert "abab" not in said(caught.value)
+
+
+def test_a_key_file_may_have_any_other_name(tmp_path, secret):
+    for name in ("my.ilba-secret", "ab" * 11 + ".key"):
+        assert Secret.from_file(secret.to_file(tmp_path / name)) == secret
 
 
 def test_a_key_file_is_private_reads_back_and_is_never_overwritten(tmp_path):
@@ -96,16 +145,52 @@ def test_a_key_file_is_private_reads_back_and_is_never_overwritten(tmp_path):
     path = secret.to_file(tmp_path / "agency.secret")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert Secret.from_file(path) == secret
-    with pytest.raises(ilba.SecretError, match="exists"):
+    with pytest.raises(ilba.SecretError, match="exists") as caught:
         Secret.new().to_file(path)
+    assert said(caught.value)
     assert Secret.from_file(path) == secret
 
 
-def test_a_key_file_that_others_can_read_is_told(tmp_path):
+def test_a_key_is_on_the_disk_before_anybody_is_told_that_it_is(tmp_path, monkeypatch, secret):
+    synced, real = [], os.fsync
+
+    def watched(handle):
+        real(handle)
+        synced.append((tmp_path / "k").read_text())
+
+    monkeypatch.setattr(os, "fsync", watched)
+    path = secret.to_file(tmp_path / "k")
+    assert synced == [path.read_text()] == [f"ilba-secret-1:{KEYBYTES.hex()}\n"]
+
+
+def test_a_key_that_does_not_fit_on_the_disk_leaves_no_half_of_it(tmp_path, secret):
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))  # the operating system refuses longer files
+    try:
+        with pytest.raises(ilba.WriteError, match="could not write") as caught:
+            secret.to_file(tmp_path / "k")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert KEYBYTES.hex()[:8] not in said(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o620, 0o610, 0o604, 0o602, 0o601])
+def test_a_key_file_that_is_open_to_others_is_told(tmp_path, mode):
     path = Secret.new().to_file(tmp_path / "k")
-    path.chmod(0o644)
+    path.chmod(mode)
     with pytest.warns(ilba.Notice, match="chmod 600"):
         Secret.from_file(path)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400])
+def test_a_key_file_that_is_private_is_read_in_silence(tmp_path, secret, mode):
+    path = secret.to_file(tmp_path / "k")
+    path.chmod(mode)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Secret.from_file(path) == secret
 
 
 def test_the_environment_gives_the_key_or_the_path_of_its_file(tmp_path, monkeypatch, secret):
@@ -116,8 +201,13 @@ def test_the_environment_gives_the_key_or_the_path_of_its_file(tmp_path, monkeyp
     other = Secret.new()
     assert given_secret(other) == other
     monkeypatch.setenv("ILBA_SECRET", "/no/such/file")
-    with pytest.raises(ilba.SecretError, match="cannot be read"):
+    with pytest.raises(ilba.SecretError, match="cannot be read") as caught:
         given_secret(None)
+    assert said(caught.value)
+    monkeypatch.setenv("ILBA_SECRET", " ")
+    assert given_secret(None) is None
+    monkeypatch.delenv("ILBA_SECRET")
+    assert given_secret(None) is None
 
 
 def test_what_is_neither_a_secret_nor_a_path_is_refused(people):

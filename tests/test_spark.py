@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import importlib.util
 import json
 import os
 import shutil
@@ -126,11 +127,13 @@ def test_the_census_is_the_same_in_both_readings_of_s(spark, cells):
     assert_same(finest, reference, [("LA3", ["gender", "age"]), ("OA", key)])
 
 
-def test_skewed_areas_in_200_partitions_change_nothing(spark, reference):
-    skewed = spark.createDataFrame(population().to_arrow()).repartition(200, "block")
-    finest = ilba.build(skewed, HKEY, KEY, secret=SECRET)
-    assert finest.collect().frame.equals(reference.frame)
-    assert finest.table("town", ["sex"]).collect().detail.equals(reference.table("town", ["sex"]).detail)
+def test_skewed_areas_in_200_partitions_change_nothing(spark):
+    people = population()
+    assert people["block"].value_counts()["count"].max() > 5 * people.height / people["block"].n_unique() / 2
+    skewed = spark.createDataFrame(people.to_arrow()).repartition(200, "block")
+    assert skewed.rdd.getNumPartitions() == 200
+    finest = ilba.build(skewed, HKEY, ["age"], secret=SECRET)
+    assert finest.collect().frame.equals(ilba.build(people, HKEY, ["age"], secret=SECRET).frame)
 
 
 def kinds() -> pl.DataFrame:
@@ -317,10 +320,10 @@ def test_a_store_at_a_url_is_whole_or_none_and_never_replaced(spark, built, refe
 def test_without_a_key_one_is_made_and_kept_beside_the_store(spark, tmp_path):
     frame = on_spark(spark, population().select(*HKEY, "sex"))
     with pytest.warns(ilba.Notice, match="a new one was made and saved"):
-        first = ilba.build(frame, HKEY, ["sex"], output_path=tmp_path / "mine")
+        first = ilba.build(frame, HKEY, ["sex"], output_path=tmp_path / "mine").collect()
     with pytest.warns(ilba.Notice, match="that stands beside the store"):
         again = ilba.build(frame, HKEY, ["sex"], output_path=tmp_path / "mine")
-    assert again.collect().frame.equals(first.collect().frame)
+    assert again.collect().frame.equals(first.frame)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "part.parquet").write_bytes(b"PAR1")
     with pytest.raises(ilba.InputError, match="is not a store, which this would destroy"):
@@ -442,15 +445,14 @@ else:
 people = spark.read.parquet("file://" + folder + "/people.parquet").repartition(4)
 secret = folder + "/agency.key" if given == "path" else ilba.Secret(key)
 finest = ilba.build(people, ["region", "town", "block"], ["sex", "age", "job"], secret=secret)
-finest.save(folder + "/store")
-again = ilba.build(people, ["region", "town", "block"], ["sex", "age", "job"], secret=secret)
-table = again.table("town", ["sex"])
+table = finest.table("town", ["sex"])
 table.collect().detail.write_parquet(folder + "/table.parquet")
-for frame in (again.cells, again.frame, table.detail):
+for frame in (finest.cells, finest.frame, table.detail):
     frame.explain("extended")
     frame.explain("cost")
 print(spark.conf.getAll if kind == "connect" else spark.sparkContext.getConf().getAll())
-print(repr(finest), repr(again), repr(table), repr(again._key))
+print(repr(finest), repr(table), repr(finest._key))
+finest.save(folder + "/store")
 finest.release(folder + "/release", tables=["town.sex", "all"])
 spark.stop()
 """
@@ -465,7 +467,13 @@ def test_two_workers_and_connect_give_the_same_and_the_key_is_nowhere(tmp_path, 
     secret.to_file(tmp_path / "agency.key")
     population().write_parquet(tmp_path / "people.parquet")
     (tmp_path / "log").mkdir()
-    env = {**os.environ, "SPARK_WORKER_DIR": str(tmp_path / "work"), "PYSPARK_PYTHON": sys.executable}
+    # Workers write their logs below the home of Spark: a home of its own, made of links.
+    home = tmp_path / "home"
+    home.mkdir()
+    for part in Path(importlib.util.find_spec("pyspark").origin).parent.iterdir():
+        if part.name != "work":
+            (home / part.name).symlink_to(part)
+    env = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
     with (tmp_path / "output.txt").open("wb") as output:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", JOB, kind, str(tmp_path), given],
@@ -486,12 +494,12 @@ def test_two_workers_and_connect_give_the_same_and_the_key_is_nowhere(tmp_path, 
     assert ilba.Release(tmp_path / "release").tables == theirs.tables
     assert b"MapInArrow" in told  # the plans are there
     if kind == "local-cluster":
-        executors = list((tmp_path / "work").rglob("stderr"))
+        executors = list((home / "work").rglob("stderr"))
         assert len({file.parent for file in executors}) >= 2
         assert any((tmp_path / "log").rglob("*"))
     searched = 0
     for file in tmp_path.rglob("*"):
-        if file.is_file() and file.name != "agency.key":
+        if file.is_file() and not file.is_symlink() and file.name != "agency.key":
             content = file.read_bytes()
             searched += len(content)
             assert not [form for form in forms(key) if form in content], file

@@ -153,8 +153,9 @@ class Release:
             if not file.is_file() or _digest(file) != digest:
                 raise StoreError(f"{name!r} of the release {str(self.path)!r} is missing or was changed.")
         there = {file.relative_to(self.path).as_posix() for file in self.path.rglob("*") if file.is_file()}
-        if there - set(listed) - {MANIFEST}:
-            raise StoreError(f"{str(self.path)!r} holds files of no release: {listing(sorted(there - set(listed)))}.")
+        extra = there - set(listed) - {MANIFEST}
+        if extra:
+            raise StoreError(f"{str(self.path)!r} holds files of no release: {listing(sorted(extra))}.")
 
     def __repr__(self) -> str:
         told = self.manifest

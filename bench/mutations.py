@@ -1,0 +1,545 @@
+"""Which small mistakes in the method or on the leak path would the tests let pass?
+
+    python bench/mutations.py                       masking, secret, release and audit: every mutant
+    python bench/mutations.py masking secret        these modules
+    python bench/mutations.py audit --sample 100    a random part of a module's mutants (--seed for another one)
+    python bench/mutations.py masking --list        what would be tried, without trying it
+
+Each mutant is the module with one small change (a boundary moved, a sum turned into a difference, a check left out...),
+made in a scratch copy of the package. The fast tests that run the changed lines run against it, the quickest first,
+until one fails: then the mutant is killed. One that survives is a missing test, unless no test can tell it from the
+original; those are listed in bench/equivalent.toml with the reason. Annotations, docstrings, and the texts of errors,
+notices and pages are not changed.
+
+The order is fixed and the property tests draw the same examples on every run, so two runs give the same table. A mutant
+gets ten times the processor time of its tests before it counts as timed out, which is as good as killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import atexit
+import compileall
+import copy
+import gc
+import importlib.util
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import tomllib
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "ilba"
+KNOWN = Path(__file__).with_name("equivalent.toml")
+TESTS = {
+    "masking": ["test_masking", "test_docstrings", "test_finest", "test_golden"],
+    "secret": ["test_secret", "test_docstrings"],
+    "release": ["test_release"],
+    "audit": ["test_audit", "test_docstrings"],
+}
+HEAVY = ("numpy", "polars", "narwhals", "numba", "scipy.stats", "scipy.optimize", "hypothesis.strategies", "pytest")
+HEAVY += ("cryptography.hazmat.primitives.ciphers", "duckdb", "pandas", "pyarrow")
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The mutants
+
+COMPARISONS: dict[type, tuple[type, ...]] = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+}
+ARITHMETIC: dict[type, type] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.Div: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.Pow: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.BitXor: ast.BitOr,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+}
+NAMES = {"min": "max", "any": "all", "floor": "ceil", "minimum": "maximum", "startswith": "endswith"}
+NAMES |= {other: name for name, other in NAMES.items()}
+# Left alone: `strict` and `encoding` guard against what cannot happen here, and reach no result.
+KEPT_KEYWORDS = {"strict", "encoding", "ensure_ascii", "separators", "indent", "slots"}
+TEXT_CALLS = {"notice", "listing", "nearest", "some"}
+KEYLIKE = re.compile(r"[\w./:+-]{1,40}")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: where, what, and the lines that a test has to run to notice it (None: all tests import it)."""
+
+    key: str
+    line: int
+    lines: range | None
+    source: str
+
+
+Path_ = tuple[tuple[str, int | None], ...]
+
+
+def changes(node: ast.AST) -> Iterator[ast.AST | None]:
+    """What may stand in the place of a node; None is nothing at all."""
+
+    def other(**fields: Any) -> ast.AST:
+        new = copy.copy(node)
+        for name, value in fields.items():
+            setattr(new, name, value)
+        return new
+
+    match node:
+        case ast.Compare():
+            for place, op in enumerate(node.ops):
+                for instead in COMPARISONS[type(op)]:
+                    yield other(ops=[*node.ops[:place], instead(), *node.ops[place + 1 :]])
+        case ast.BinOp() | ast.AugAssign() if type(node.op) in ARITHMETIC:
+            yield other(op=ARITHMETIC[type(node.op)]())
+        case ast.BoolOp():
+            yield other(op=ast.And() if isinstance(node.op, ast.Or) else ast.Or())
+            for place in range(len(node.values)):
+                rest = [*node.values[:place], *node.values[place + 1 :]]
+                yield other(values=rest) if len(rest) > 1 else rest[0]
+        case ast.UnaryOp():
+            yield node.operand
+        case ast.Constant(value=bool()):
+            yield other(value=not node.value)
+        case ast.Constant(value=int() | float()):
+            yield other(value=node.value + 1)
+            yield other(value=node.value - 1)
+        case ast.Constant(value=bytes()):
+            yield other(value=b"x" + node.value)
+        case ast.Constant(value=str()) if node.value == "" or KEYLIKE.fullmatch(node.value):
+            yield other(value="x" + node.value)
+        case ast.Name() if node.id in NAMES:
+            yield other(id=NAMES[node.id])
+        case ast.Attribute() if node.attr in NAMES:
+            yield other(attr=NAMES[node.attr])
+        case ast.Slice() if node.lower or node.upper:
+            yield other(lower=None, upper=None)
+        case ast.Call():
+            for place, keyword in enumerate(node.keywords):
+                if keyword.arg and keyword.arg not in KEPT_KEYWORDS:
+                    yield other(keywords=[*node.keywords[:place], *node.keywords[place + 1 :]])
+        case ast.Dict() if len(node.keys) > 0:
+            for place in range(len(node.keys)):
+                keys, values = ([*all[:place], *all[place + 1 :]] for all in (node.keys, node.values))
+                yield other(keys=keys, values=values)
+        case ast.comprehension() if node.ifs:
+            yield other(ifs=[])
+        case ast.ExceptHandler(type=ast.Tuple()):
+            for place in range(len(node.type.elts)):
+                rest = [*node.type.elts[:place], *node.type.elts[place + 1 :]]
+                yield other(type=ast.Tuple(rest, ast.Load()))
+        case ast.Raise():
+            yield None
+            if node.cause and ast.unparse(node).startswith("raise SecretError"):
+                yield other(cause=None)  # what stands behind this error may hold a key
+        case ast.Return() if node.value and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+            yield other(value=ast.Constant(None))
+        case ast.Expr() if not isinstance(node.value, ast.Constant):
+            yield None
+        case ast.Assign() if any(isinstance(target, ast.Subscript) for target in node.targets):
+            yield None
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            # Leaving out a first assignment fails by itself; one that changes a value is worth trying.
+            if any(isinstance(inner, ast.Name) and inner.id == name for inner in ast.walk(node.value)):
+                yield None
+        case ast.Continue() | ast.Delete():
+            yield None
+    if isinstance(node, ast.AugAssign):
+        yield None
+    if isinstance(node, ast.If | ast.IfExp | ast.While):
+        yield other(test=negated(node.test))
+
+
+def negated(test: ast.expr) -> ast.expr:
+    match test:
+        case ast.UnaryOp(op=ast.Not()):
+            return test.operand
+        case ast.Compare(ops=[op]):
+            return ast.Compare(test.left, [COMPARISONS[type(op)][-1]()], test.comparators)
+    return ast.UnaryOp(ast.Not(), test)
+
+
+def visited(node: ast.AST, path: Path_ = ()) -> Iterator[tuple[Path_, ast.AST]]:
+    """Every node that may be changed, with the way to it."""
+    if path:
+        yield path, node
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "decorator_list", "format_spec", "type_comment"):
+            continue
+        if isinstance(node, ast.Raise) and field == "exc":  # the text of an error
+            continue
+        if isinstance(node, ast.ExceptHandler) and field == "type":
+            continue
+        inner = list(enumerate(value)) if isinstance(value, list) else [(None, value)]
+        for place, child in inner:
+            if isinstance(child, ast.AST) and not left_alone(child):
+                yield from visited(child, (*path, (field, place)))
+
+
+def left_alone(node: ast.AST) -> bool:
+    match node:
+        case ast.Import() | ast.ImportFrom():
+            return True
+        case ast.Call(func=ast.Name(id=name)) if name in TEXT_CALLS:
+            return True
+        case ast.AnnAssign(annotation=ast.Name(id="TypeAlias")) | ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+        case ast.keyword(arg=name) if name in KEPT_KEYWORDS:
+            return True
+        case ast.JoinedStr():
+            return any(isinstance(part, ast.Constant) and "<" in part.value for part in node.values)
+    return False
+
+
+def at(tree: ast.AST, path: Path_) -> Any:
+    for field, place in path:
+        tree = getattr(tree, field) if place is None else getattr(tree, field)[place]
+    return tree
+
+
+def replaced(tree: ast.Module, path: Path_, new: ast.AST | None) -> ast.Module:
+    tree = copy.deepcopy(tree)
+    (field, place), parent = path[-1], at(tree, path[:-1])
+    put: Any = ast.Pass() if new is None else copy.deepcopy(new)
+    if place is None:
+        setattr(parent, field, put)
+    else:
+        getattr(parent, field)[place] = put
+    return ast.fix_missing_locations(tree)
+
+
+def mutants(source: str) -> list[Mutant]:
+    """All mutants of a module, in the order of its lines, each once."""
+    tree = ast.parse(source)
+    found, seen, texts = [], {}, {ast.unparse(tree)}
+    for path, node in visited(tree):
+        for new in changes(node):
+            if new is None and not isinstance(node, ast.stmt):
+                continue
+            try:
+                text = ast.unparse(replaced(tree, path, new))
+                compile(text, "mutant", "exec")
+            except (SyntaxError, ValueError):
+                continue
+            if text in texts:
+                continue
+            texts.add(text)
+            place, statement, lines = surroundings(tree, path)
+            change = difference(headed(at(tree, statement)), headed(at(ast.parse(text), statement)))
+            key = f"{place or 'at import'}: {change}"
+            seen[key] = seen.get(key, 0) + 1
+            key += f" (#{seen[key]})" if seen[key] > 1 else ""
+            found.append(Mutant(key, getattr(node, "lineno", lines.start), lines if place else None, text))
+    return sorted(found, key=lambda one: one.line)
+
+
+def surroundings(tree: ast.Module, path: Path_) -> tuple[str, Path_, range]:
+    """The function that holds a node (empty outside), the path of its statement, and the lines of that."""
+    names, statement, inside = [], path, False
+    for length in range(1, len(path) + 1):
+        node = at(tree, path[:length])
+        field = path[length][0] if length < len(path) else "body"
+        if isinstance(node, ast.stmt | ast.ExceptHandler):
+            statement = path[:length]
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and field == "body":
+            names.append(node.name)
+            inside = inside or isinstance(node, ast.FunctionDef)
+    node = at(tree, statement)
+    body = getattr(node, "body", None)
+    last = max(node.lineno, body[0].lineno - 1) if isinstance(body, list) else node.end_lineno
+    return ".".join(names) if inside else "", statement, range(node.lineno, last + 1)
+
+
+def headed(node: ast.AST) -> str:
+    """A statement on one line; of one with a body, the head."""
+    if isinstance(node, ast.If | ast.While):
+        return "if " + ast.unparse(node.test)
+    text = ast.unparse(node)
+    return (text.splitlines()[0] if hasattr(node, "body") else text).strip()
+
+
+def alike(one: str, other: str) -> int:
+    """How many characters two texts begin with in common."""
+    least = min(len(one), len(other))
+    return next((place for place in range(least) if one[place] != other[place]), least)
+
+
+def difference(before: str, after: str, around: int = 18) -> str:
+    if after == "pass":
+        return f"without `{before if len(before) <= 90 else before[:90] + '…'}`"
+    first = alike(before, after)
+    last = alike(before[first:][::-1], after[first:][::-1])
+    start = max(0, first - around)
+
+    def cut(text: str) -> str:
+        end = min(len(text), len(text) - last + around)
+        return ("…" if start else "") + text[start:end] + ("…" if end < len(text) else "")
+
+    return f"`{cut(before)}` -> `{cut(after)}`"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Running tests, each time in a process forked from this one, which has everything heavy loaded but nothing of ilba
+
+
+class Chosen:
+    """Only these tests, in this order."""
+
+    def __init__(self, tests: list[str]) -> None:
+        self.places = {test: place for place, test in enumerate(tests)}
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items[:] = sorted((i for i in items if i.nodeid in self.places), key=lambda i: self.places[i.nodeid])
+
+
+class Failing:
+    """Writes down the test that failed."""
+
+    def __init__(self, answer: Path) -> None:
+        self.answer = answer
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            self.answer.write_text(json.dumps(report.nodeid))
+
+
+class Watch:
+    """Which lines of a file each test runs, in itself and through its fixtures, and how long it takes."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.now = str(file), set()
+        self.fixtures: dict[str, set[int]] = {}
+        self.tests: dict[str, Any] = {}
+
+    def trace(self, frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename != self.file:
+            return None
+        self.now.add(frame.f_lineno)
+        return self.trace
+
+    def watching(self, name: str, into: dict[str, set[int]]) -> Iterator[None]:
+        outer, self.now = self.now, set()
+        sys.settrace(self.trace)
+        yield
+        into[name] = into.get(name, set()) | self.now
+        self.now = outer
+
+
+def watched(file: Path) -> Watch:
+    import pytest
+
+    class Hooked(Watch):
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+            yield from self.watching(fixturedef.argname, self.fixtures)
+
+        @pytest.hookimpl(hookwrapper=True)
+        def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+            own: dict[str, set[int]] = {}
+            start = time.process_time()
+            yield from self.watching("own", own)
+            sys.settrace(None)
+            self.tests[item.nodeid] = own["own"], list(item.fixturenames), time.process_time() - start
+
+    return Hooked(file)
+
+
+def forked(work: Any, seconds: float, answer: Path) -> tuple[str, Any]:
+    """Run `work` in a process of its own; how it ended, and what it wrote."""
+    answer.unlink(missing_ok=True)
+    child = os.fork()
+    if not child:
+        status = 70
+        try:
+            os.setpgid(0, 0)
+            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 5))
+            log = os.open(answer.with_suffix(".log"), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+            for stream in (0, 1, 2):
+                os.dup2(log, stream)
+            status = work()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    until = time.monotonic() + 20 * seconds + 60  # a mutant that waits uses no processor time
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        if time.monotonic() > until:
+            os.killpg(child, signal.SIGKILL)
+        time.sleep(0.01)
+    said = json.loads(answer.read_text()) if answer.exists() else None
+    if os.WIFSIGNALED(status):
+        return "timed out" if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL) else "killed", said
+    return ("survived", "killed")[os.WEXITSTATUS(status) != 0], said
+
+
+class Scratch:
+    """A copy of the package in which one module at a time is changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.answer = folder, folder / "answer.json"
+        shutil.copytree(SOURCE, folder / "ilba", ignore=shutil.ignore_patterns("__pycache__"))
+        compileall.compile_dir(folder / "ilba", quiet=1)
+
+    def tests(self, files: list[str], plugins: list[Any], *options: str) -> int:
+        import hypothesis
+        import pytest
+
+        # The same examples each time, no search for a smaller one, and no test that fails because others compute too.
+        phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+        hypothesis.settings.register_profile("m", deadline=None, derandomize=True, database=None, phases=phases)
+        hypothesis.settings.load_profile("m")
+        sys.dont_write_bytecode = True  # two mutants of one size and second would be taken for each other
+        sys.path[:0] = [str(self.folder)]
+        os.environ["PYTHONPATH"] = str(self.folder)
+        os.chdir(ROOT)
+        paths = [f"tests/{name}.py" for name in files]
+        # Nobody reads what they print, so no time goes into rewriting assertions and loading plugins.
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        quiet = ["--assert=plain", "-p", "no:cacheprovider", "-m", "not slow", f"--basetemp={self.folder / 'tmp'}"]
+        return int(pytest.main([*paths, *quiet, *options], plugins=plugins))
+
+    def measure(self, module: str, files: list[str]) -> dict[str, tuple[set[int], float]]:
+        """The lines of the module that each test runs, and the seconds it takes."""
+        file = self.folder / "ilba" / f"{module}.py"
+
+        def work() -> int:
+            watch = watched(file)
+            status = self.tests(files, [watch])
+            told = {}
+            for test, (own, fixtures, seconds) in watch.tests.items():
+                lines = own.union(*(watch.fixtures.get(name, set()) for name in fixtures))
+                told[test] = sorted(lines), seconds
+            self.answer.write_text(json.dumps(told))
+            return status
+
+        how, said = forked(work, 1200, self.answer)
+        if how != "survived":
+            raise SystemExit(
+                f"{self.answer.with_suffix('.log').read_text()}\nThe tests of {module} fail without a change."
+            )
+        return {test: (set(lines), seconds) for test, (lines, seconds) in said.items()}
+
+    def try_out(self, module: str, source: str, tests: list[str], seconds: float) -> tuple[str, str]:
+        """How a mutant ends, and the test that told it."""
+        file = self.folder / "ilba" / f"{module}.py"
+        original = file.read_text("utf-8")
+        file.write_text(source, "utf-8")
+        Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
+
+        files = sorted({Path(test.partition("::")[0]).stem for test in tests})
+        plugins = [Chosen(tests), Failing(self.answer)]
+        try:
+            how, said = forked(lambda: self.tests(files, plugins, "-x"), seconds, self.answer)
+        finally:
+            file.write_text(original, "utf-8")
+        return how, said or ""
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+
+def report(module: str, chosen: argparse.Namespace, scratch: Scratch, known: dict[str, str]) -> bool:
+    """Try the mutants of a module and print what became of them; whether every one was killed."""
+    everything = mutants((SOURCE / f"{module}.py").read_text("utf-8"))
+    tried = everything
+    if chosen.sample and chosen.sample < len(everything):
+        places = random.Random(chosen.seed).sample(range(len(everything)), chosen.sample)
+        tried = [everything[place] for place in sorted(places)]
+    if chosen.only:
+        tried = [one for one in tried if chosen.only in one.key]
+    if chosen.list:
+        for one in tried:
+            print(f"{module}.py:{one.line}  {one.key}")
+        return True
+    start = time.monotonic()
+    measured = scratch.measure(module, TESTS[module])
+    said = {"killed": 0, "timed out": 0, "survived": 0, "equivalent": 0}
+    survivors = []
+    for number, one in enumerate(tried, 1):
+        tests = [t for t, (lines, _) in measured.items() if one.lines is None or not lines.isdisjoint(one.lines)]
+        tests.sort(key=lambda test: (measured[test][1], test))
+        if one.key in known:
+            said["equivalent"] += 1
+            continue
+        how, by = "survived", ""
+        if tests:
+            needed = sum(measured[test][1] for test in tests)
+            how, by = scratch.try_out(module, one.source, tests, 10 + 10 * needed)
+        said[how] += 1
+        if how == "survived":
+            survivors.append((one, "" if tests else "  (no test runs it)"))
+        if chosen.progress:
+            print(f"{number}/{len(tried)} {how:9} {module}.py:{one.line} {one.key}  {by}", file=sys.stderr, flush=True)
+    judged = len(tried) - said["equivalent"]
+    dead = said["killed"] + said["timed out"]
+    print(
+        f"{module}: {len(tried)} of {len(everything)} mutants; {said['killed']} killed, {said['timed out']} timed out, "
+        f"{said['survived']} survived, {said['equivalent']} known to be equivalent; "
+        f"score {100 * dead / max(judged, 1):.1f}% ({len(measured)} tests, {time.monotonic() - start:.0f} s)"
+    )
+    for one, note in survivors:
+        print(f"  {module}.py:{one.line}  {one.key}{note}")
+    gone = set(known) - {one.key for one in everything}
+    for key in sorted(gone):
+        print(f"  {KNOWN.name} names a mutant of {module} that is no more: {key}")
+    return not survivors and not gone
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("modules", nargs="*", metavar="module", help=f"of {', '.join(TESTS)}; all when left out")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="try N mutants of each module")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="which ones --sample takes (default 1)")
+    parser.add_argument("--only", default="", metavar="TEXT", help="try those with this text in their line")
+    parser.add_argument("--list", action="store_true", help="list the mutants without trying them")
+    parser.add_argument("--progress", action="store_true", help="a line for each mutant, with the test that killed it")
+    chosen = parser.parse_args()
+    for module in chosen.modules:
+        if module not in TESTS:
+            parser.error(f"{module!r} is not among {', '.join(TESTS)}")
+    known = tomllib.loads(KNOWN.read_text("utf-8")) if KNOWN.exists() else {}
+    if not chosen.list:
+        # A fork carries one thread over: nothing here may have started another before it.
+        os.environ |= {"OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+        for name in HEAVY:
+            importlib.import_module(name)
+        gc.freeze()  # else each fork walks through all of it
+        atexit.register(gc.unfreeze)
+    with tempfile.TemporaryDirectory(prefix="ilba-mutations-") as folder:
+        scratch = Scratch(Path(folder))
+        clean = [report(module, chosen, scratch, known.get(module, {})) for module in chosen.modules or TESTS]
+    return 0 if all(clean) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
