@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: help setup demo test check lint docs bench clean
+.PHONY: help setup demo test check lint docs figures bench browser clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,7 +13,7 @@ setup: .venv/dev ## Make .venv with everything in it
 demo: .venv/base ## Show the product at work
 	$(BIN)/ilba demo
 
-test: .venv/dev lint ## Run every test
+test: .venv/dev browser lint ## Run every test
 	$(BIN)/python -m pytest -n auto
 
 check: .venv/dev lint ## The fast tests, in under a minute
@@ -27,8 +27,17 @@ lint: .venv/dev
 docs: .venv/dev ## Build the documentation in docs/_build/html
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
+figures: .venv/dev ## Draw the pictures of the documentation anew
+	$(BIN)/python docs/figures/draw.py
+
 bench: .venv/dev ## Print the benchmark table
 	$(BIN)/python bench/suite.py
+
+# The tests of the page need a browser. Root gets it from the distribution; others are told how by the tests.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || test "$$(id -u)" != 0 || \
+	  ! command -v apt-get >/dev/null || \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-nanum >/dev/null; } || true
 
 clean: ## Remove what was built
 	rm -rf .venv build dist docs/_build .mypy_cache .ruff_cache .pytest_cache
@@ -36,7 +45,7 @@ clean: ## Remove what was built
 .venv/base: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ilba needs Python 3.11 or newer; try: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) --editable '.[charts,controlled]'
+	$(PIP) --editable '.[charts,controlled,serve]'
 	@touch $@
 
 .venv/dev: .venv/base

@@ -4,7 +4,8 @@
     python bench/controlled_figures.py A C D F:10      these runs; F:10 asks for the bound 10, D@3 sets K = 3
     python bench/controlled_figures.py FOLDER          the three data sets kr_estab, nl_grid and us_acs in a folder
 
-Each run has a process of its own, so that its peak memory is its own. Loading numba's code is not in the times.
+Each run has a process of its own, so that its peak memory is its own. Times are those of the processor
+(one core), without loading numba's code.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ def line(asked: str) -> str:
     small = ilba.build(pl.DataFrame({"t": ["a", "b", "b"], "x": [1, 1, 2]}), ["t"], ["x"], secret=SECRET)
     small.controlled(secret=SECRET)  # compiles
     finest = built(run)
-    began = time.perf_counter()
+    began = time.process_time()
     chosen = finest.controlled(bound=int(bound) if bound else None, secret=SECRET)
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     K, control = finest.design.threshold, chosen.control
     assert control is not None

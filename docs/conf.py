@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 project = "ilba"
 author = "the ilba contributors"
+copyright = f"{author}, Apache-2.0"
 version = release = ilba.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]

@@ -9,12 +9,15 @@ import re
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
+import httpx
 import polars as pl
 import pytest
 
 import ilba
 from conftest import HKEY, KEY
+from serving import serving
 
 BUILD = [
     "build",
@@ -32,7 +35,7 @@ BUILD = [
 
 def run(*words: str, cwd, code: int = 0, env=None) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "ilba.cli", *words],
+        [sys.executable, "-m", "ilba", *words],
         cwd=cwd,
         capture_output=True,
         text=True,
@@ -243,7 +246,7 @@ def on_a_terminal(*words: str, cwd) -> str:
     main, side = pty.openpty()
     env = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "ilba.cli", *words], cwd=cwd, stdout=side, stderr=side, stdin=side, env=env
+        [sys.executable, "-m", "ilba", *words], cwd=cwd, stdout=side, stderr=side, stdin=side, env=env
     )
     os.close(side)
     seen = b""
@@ -287,8 +290,12 @@ def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(fold
     untimed = [re.sub(r"[\d.]+ s\b", "", text) for text in (first.stdout, again.stdout)]
     assert untimed[0] == untimed[1]
     assert "Total" in first.stdout
-    for line in re.findall(r"^  ilba (.*)$", first.stdout, re.M):
+    *lines, page = re.findall(r"^  ilba (.*)$", first.stdout, re.M)
+    for line in lines:
         run(*line.split(), cwd=folder)
+    assert page == "serve tour/release"
+    with serving(folder / page.split()[1]) as server:
+        assert "<!doctype html>" in httpx.get(server.address).text.lower()
     cell = re.search(r"^  ilba (cell .*)$", first.stdout, re.M).group(1)
     said = re.search(r"in 010407: (\d+)", first.stdout).group(1)
     assert run(*cell.split(), cwd=folder).stdout.strip() == said
@@ -435,3 +442,19 @@ def test_methods_are_compared_and_a_controlled_release_is_safe(folder):
         cwd=folder,
     )
     assert ilba.Release(folder / "ctl").additive
+
+
+def test_the_shell_completes_commands_and_options(tmp_path):
+    def completed(*words):
+        env = {**os.environ, "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        done = subprocess.run(
+            [Path(sys.executable).parent / "ilba"],
+            env={**env, "_ILBA_COMPLETE": "bash_complete"},
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert completed("ilba", "re") == ["release", "report"]
+    assert "--mask-thr" in completed("ilba", "build", "--m")

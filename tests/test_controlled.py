@@ -117,11 +117,52 @@ def test_on_a_population_the_bound_holds_the_loss_falls_and_the_mean_of_each_cou
     assert after.over == 0
     big = ilba.build(population(60_000, seed=4), HKEY, KEY, 10, secret=KEY_0).controlled(secret=KEY_0)
     assert big.control.held
-    means = class_means(big)
-    sizes = np.bincount(big.frame["N"].to_numpy()[big.frame["N"].to_numpy() < 10])
-    for x, mean in means.items():
-        # As near as independent draws would come in one of a thousand runs, or nearer.
-        assert abs(mean - x) < 3.3 * np.sqrt(x * (10 - x) / sizes[x]), x
+    assert_each_mean_is_near(big)
+
+
+def assert_each_mean_is_near(chosen):
+    """One mask more or less moves the mean of n cells by K/n, so the nearest is at most half of that off.
+
+    In tiny classes a chance rounds, to one of the two nearest; in large ones a hundredth is near enough.
+    """
+    K, count = chosen.design.threshold, chosen.frame["N"].to_numpy()
+    sizes = np.bincount(count[count < K], minlength=K)
+    assert sizes.max() > 3 * K
+    for x, mean in class_means(chosen).items():
+        assert abs(mean - x) <= max(0.01, K / sizes[x] / (2 if sizes[x] > 3 * K else 1)) + 1e-9, x
+
+
+@pytest.mark.parametrize(
+    ("name", "hkey", "key", "K"),
+    [
+        (
+            "kr_estab",
+            ["CP_CD", "CDW_CD", "ZONE_CD"],
+            ["RPRSNTV_SEXDSTN", "AGE_FACTOR", "BR_ACT", "BR_JOJIK", "ORG_FORM_CD"],
+            5,
+        ),
+        ("nl_grid", ["g5km", "g1km", "g500m", "g100m"], ["cons_q", "unemployed"], 3),
+        ("us_acs", ["STATE", "PUMA"], ["SEX", "MSP", "RAC1P", "EDU", "HOUSING_TYPE"], 10),
+    ],
+)
+def test_on_real_data_the_bound_holds_and_the_mean_of_each_count_is_as_near_as_its_cells_allow(
+    name, hkey, key, K, shared, secret
+):
+    finest = ilba.build(shared / "data" / f"{name}.parquet", hkey, key, K, secret=secret)
+    chosen = finest.controlled(secret=secret)
+    assert chosen.control.held
+    assert max(t.detail["loss"].abs().max() for t in chosen.cube()) <= usual_bound(K)
+    assert_each_mean_is_near(chosen)
+
+
+def test_in_a_tiny_class_a_keyed_chance_rounds_the_number_of_masks(secret):
+    """Four cells of 1 at K = 5 get 0.8 masks: 0 or 1, and over many keys 0.8."""
+    counts = pl.DataFrame({"t": list("aabb"), "x": [1, 2, 1, 2], "N": [1] * 4})
+    keys = [Secret(bytes([i]) * 32) for i in range(200)]
+    masks = [FinestTable.from_counts(counts, ["t"], ["x"], secret=k).controlled(secret=k)._masked for k in keys]
+    up = np.array([int((mask == 5).sum()) for mask in masks])
+    assert set(up.tolist()) == {0, 1}
+    assert abs(up.mean() - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 200)
 
 
 @pytest.mark.slow
@@ -135,7 +176,7 @@ def test_over_many_keys_no_cell_of_a_tiny_table_is_fixed_or_far_off_its_mean():
     x = counts["N"].to_numpy()
     off = masks.mean(axis=0) - x
     for value in range(1, 5):
-        assert abs(off[x == value].mean()) < 0.35, value  # four cells of a kind are too few to balance
+        assert abs(off[x == value].mean()) < 0.15, value
     assert (np.abs(off) < 1).all()
 
 
@@ -283,9 +324,9 @@ def test_counts_that_did_not_change_keep_their_mask_in_the_next_wave(people, cho
     moved = int((both["N_masked"] != both["N_masked_before"]).sum())
     assert (wave.control.kept, wave.control.moved) == (both.height, moved)
     assert wave.control.held
-    assert moved < both.height / 20
+    assert moved < both.height / 50
     fresh = alone.frame.filter(small).join(chosen.frame, on=[*labels, "N"], suffix="_before")
-    assert int((fresh["N_masked"] != fresh["N_masked_before"]).sum()) > 9 * moved
+    assert int((fresh["N_masked"] != fresh["N_masked_before"]).sum()) >= 10 * moved
     same = later.controlled(secret=secret, previous=wave)
     assert same.frame.equals(wave.frame)
     assert same.control.moved == 0
@@ -302,7 +343,7 @@ def test_masks_of_a_wave_move_where_the_bound_cannot_be_held_with_them(finest, c
     assert 0 < wave.control.moved <= wave.control.kept == wave.control.cells
 
 
-@pytest.mark.parametrize("stage", ["walk", "sweep", "repair"])
+@pytest.mark.parametrize("stage", ["walk", "sweep", "repair", "settle"])
 def test_after_an_interruption_the_best_masks_so_far_are_kept(stage, people, secret):
     finest = ilba.build(population(20_000, seed=2), HKEY, KEY, 10, secret=secret)
     seen: list[Step] = []
@@ -405,5 +446,4 @@ def test_on_the_census_no_count_of_any_table_is_more_than_7_off(levels, keys, me
     losses = loss_summary((table.detail["loss"] for table in chosen.cube()), K=5)
     assert losses.max <= 7
     assert losses.mean <= mean
-    for x, value in class_means(chosen).items():
-        assert abs(value - x) < 0.05
+    assert_each_mean_is_near(chosen)

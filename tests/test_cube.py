@@ -144,7 +144,7 @@ def test_a_killed_cube_goes_on_and_ends_the_same(tmp_path, secret):
     finest = ilba.build(population(60_000, 3), HKEY, KEY, secret=secret)
     store = finest.save(tmp_path / "s.parquet")
     whole = finest.cube().write(tmp_path / "whole")
-    command = [sys.executable, "-m", "ilba.cli", "cube", str(store), "--out", str(tmp_path / "cut")]
+    command = [sys.executable, "-m", "ilba", "cube", str(store), "--out", str(tmp_path / "cut")]
     seen = set()
     for _ in range(40):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

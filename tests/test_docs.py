@@ -19,6 +19,7 @@ import polars as pl
 import pytest
 
 import ilba
+from conftest import SHARED
 from ilba import masking
 from ilba.cli import commands
 from ilba.secret import draws
@@ -27,7 +28,14 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if "_build" not in p.parts)]
 NOT_RUN = ("pip", "make", "git")
-INSTEAD = {"make demo": "ilba demo --records 20000"}  # what its recipe runs, on fewer people
+INSTEAD = {
+    "make demo": "ilba demo --records 20000",  # what its recipe runs, on fewer people
+    # It serves until Ctrl-C, which `timeout` sends.
+    ".venv/bin/ilba serve ilba-demo/release": (
+        "timeout --preserve-status --signal INT 8 .venv/bin/ilba serve ilba-demo/release --port 0"
+    ),
+}
+SCRIPT = re.compile(r"#!/bin/sh\n# (\w+\.sh):")  # such a block is a file that later blocks run
 FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -53,6 +61,11 @@ def blocks_of(page: Path) -> list[Block]:
 
 def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
+
+
+def reads_shared(page: Path) -> bool:
+    """Whether a page reads the reference data, which is not part of the package."""
+    return any(b.language == "python" and "ILBA_SHARED" in b.text for b in blocks_of(page))
 
 
 RUNNABLE = [page for page in PAGES if any(b.language in ("python", "console") for b in blocks_of(page))]
@@ -104,7 +117,7 @@ def run_console(command: str) -> subprocess.CompletedProcess[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=120,
+        timeout=300,  # Spark takes its time to start
     )
 
 
@@ -120,9 +133,32 @@ def elsewhere(tmp_path, monkeypatch):
     os.environ.update(before)
 
 
+@pytest.fixture
+def spark_where_needed(page):
+    """Pages with Spark run where there is a Java, and everywhere in continuous integration."""
+    if "ilba.session" not in page.read_text("utf-8"):
+        return
+    from ilba import session
+
+    try:
+        session.pyspark("sql")
+        session._find_java()
+    except ilba.MissingExtra as problem:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(problem))
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # sockets that PySpark closes late
 @pytest.mark.parametrize("page", RUNNABLE, ids=name_of)
+@pytest.mark.usefixtures("spark_where_needed")
 def test_every_block_of_a_page_runs_in_order_and_prints_what_the_page_shows(page, elsewhere):
+    if reads_shared(page):
+        if not (SHARED / "data").is_dir():
+            pytest.skip(f"{name_of(page)} reads the reference data, which is not here; set ILBA_SHARED to its folder")
+        os.environ["ILBA_SHARED"] = str(SHARED.resolve())  # `elsewhere` puts it back
     namespace: dict[str, object] = {"__name__": "__main__"}
     printed = None
     for block in blocks_of(page):
@@ -132,6 +168,8 @@ def test_every_block_of_a_page_runs_in_order_and_prints_what_the_page_shows(page
             continue
         if block.language == "text" and block.follows and printed is not None:
             assert plain(printed) == plain(block.text), where
+        elif block.language == "sh" and (script := SCRIPT.match(block.text)):
+            Path(script[1]).write_text(block.text, encoding="utf-8")
         elif block.language == "console":
             for command, shown in commands_in(block.text):
                 command = INSTEAD.get(command, command)
@@ -147,6 +185,32 @@ def test_every_page_of_the_first_three_shelves_has_something_to_run():
     shelves = [p for p in PAGES if p.parent.name in ("learn", "do", "understand")]
     assert len(shelves) >= 7
     assert [name_of(p) for p in shelves if p not in RUNNABLE] == []
+
+
+def test_only_three_tutorials_need_data_that_is_not_in_the_package():
+    assert [name_of(p) for p in RUNNABLE if reads_shared(p)] == [
+        "docs/learn/establishments.md",
+        "docs/learn/grid-squares.md",
+        "docs/learn/survey.md",
+    ]
+
+
+def pictures_of(page: Path) -> list[Path]:
+    return [(page.parent / name).resolve() for name in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", page.read_text("utf-8"))]
+
+
+def test_every_picture_is_small_described_and_drawn_by_a_script_of_this_repository():
+    scripts = "".join(p.read_text("utf-8") for p in [*DOCS.glob("figures/*.py"), *(ROOT / "bench").glob("*.py")])
+    pages = [*PAGES, ROOT / "ARCHITECTURE.md"]
+    shown = {picture for page in pages for picture in pictures_of(page)}
+    assert len(shown) >= 12
+    for picture in shown:
+        assert picture.stat().st_size < 200_000, picture.name
+        # bench/suite.py names the page, and draws the picture of the same name
+        assert picture.name in scripts or picture.with_suffix(".md").name in scripts, picture.name
+    drawn = {p.resolve() for end in ("svg", "png") for p in DOCS.rglob(f"*.{end}") if "_build" not in p.parts}
+    assert drawn <= shown
+    assert [page.name for page in pages if "![](" in page.read_text("utf-8")] == []
 
 
 def test_the_checks_of_this_file_see_a_wrong_output():

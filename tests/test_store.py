@@ -19,7 +19,7 @@ import ilba
 from conftest import HKEY, KEY, population
 from ilba import Secret
 
-ILBA = [sys.executable, "-m", "ilba.cli"]
+ILBA = [sys.executable, "-m", "ilba"]
 
 
 def mode(path: Path) -> int:
@@ -229,3 +229,28 @@ def test_killing_a_build_at_any_moment_leaves_the_old_store_or_the_new_one(tmp_p
     assert not list(tmp_path.glob(".*.tmp")), "what a killed run left behind is swept by the next one"
     assert ilba.open_store(store).frame.equals(frames[2])
     assert 1 in seen
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_below_the_top_level_the_audits_of_the_areas_together_are_the_audit_of_the_whole(tmp_path, secret, cells):
+    ilba.build(population(), HKEY, KEY, secret=secret, cells=cells).save(tmp_path / "s.parquet")
+    wanted = {"levels": ["region", "town", "block"]}
+    whole = ilba.audit(ilba.open_store(tmp_path / "s.parquet"), **wanted)
+    areas = [ilba.audit(ilba.open_store(tmp_path / "s.parquet", within=area), **wanted) for area in ("01", "02")]
+    assert whole.cells_disclosed
+    for number in ("cells_small", "cells_disclosed", "cells_exact"):
+        assert sum(getattr(area, number) for area in areas) == getattr(whole, number), number
+    columns = [*HKEY, *KEY]
+    assert pl.concat(area.ranges for area in areas).sort(columns).equals(whole.ranges.sort(columns))
+
+
+def test_one_area_of_a_store_is_that_area_with_all_keys_and_others_are_refused_by_name(finest, tmp_path):
+    finest.save(tmp_path / "s.parquet")
+    area = ilba.open_store(tmp_path / "s.parquet", within="02")
+    assert area.frame.equals(finest.frame.filter(pl.col("region") == "02"))
+    assert [len(listed) for listed in area.codes.lists[1:]] == [len(listed) for listed in finest.codes.lists[1:]]
+    assert area.table("region", ["job"]).detail.equals(
+        finest.table("region", ["job"]).detail.filter(pl.col("region") == "02")
+    )
+    with pytest.raises(ilba.InputError, match="'03' is not a value of 'region'"):
+        ilba.open_store(tmp_path / "s.parquet", within="03")

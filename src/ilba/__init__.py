@@ -26,6 +26,7 @@ from ilba.finest import FinestTable, open_store, read_rds
 from ilba.release import Release
 from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
 from ilba.secret import Secret
+from ilba.spark import SparkFinestTable, SparkTable
 from ilba.table import Table
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ __all__ = [
     "Release",
     "Secret",
     "SecretError",
+    "SparkFinestTable",
+    "SparkTable",
     "StoreError",
     "Table",
     "UnknownArgument",

@@ -160,6 +160,25 @@ def _cost(j: int, d: Any, ptr: Any, sets: Any, state: Any, bound: Any, K: Any) -
 
 
 @compiled
+def _leaving(z: int, home: int, stay: Any) -> Any:
+    """What leaving the mask of the wave before costs; coming back to it is worth as much."""
+    if home < 0:
+        return np.int64(0)
+    return stay if z == home else -stay
+
+
+@compiled
+def _strays(v: int, u: int, d: Any, kind_error: Any, aim: Any) -> Any:
+    """Whether moving a class by d (and another one by -d, where it is not -1) takes them off what they aim at."""
+    if u == v:
+        return False
+    now, then = abs(kind_error[v] - aim[v]), abs(kind_error[v] + d - aim[v])
+    if u >= 0:
+        now, then = now + abs(kind_error[u] - aim[u]), then + abs(kind_error[u] - d - aim[u])
+    return then > now
+
+
+@compiled
 def _seen(cost: Any, z: int, free: int) -> Any:
     """A cost and a mask in one number, so that choosing among cells reads one place of memory for each."""
     if not free:
@@ -178,17 +197,20 @@ def over(state: Any, bound: int) -> int:
 
 @compiled
 def repair(
-    ptr: Any, sets: Any, first: Any, cells: Any, state: Any, z: Any, kind: Any, free: Any, K_: int, bound_: int,
-    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any, h: Any,
-    passes: int, look: Any, worn: bool, widest: int,
+    ptr: Any, sets: Any, first: Any, cells: Any, state: Any, z: Any, kind: Any, free: Any, home: Any, stay_: int,
+    K_: int, bound_: int, threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any, aim: Any,
+    level: bool, h: Any, passes: int, look: Any, worn: bool, widest: int,
 ) -> Any:  # fmt: skip
     """Go through the sets over the bound, `passes` times: flip a cell of each, and another one to make up for it.
 
     `state` holds error and weight of each set; the weight of one that stays over it grows. `look` holds the
     cost of each flip as it was when last looked at, good enough to choose by; `worn` says that it is too old for that.
+    A cell with a `home`, its mask in the wave before, leaves it at the price `stay_`, in errors of K squared. With
+    `level`, no class may stray from the error that it is to `aim` at: flips come in pairs of one class.
     """
     K, bound = np.int64(K_), np.int64(bound_)
     unit = _UNIT * K * K
+    stay = stay_ * unit
     n, N = len(z), len(state)
     bad = np.empty(N, np.int32)
     broken = np.empty(widest, np.int32)
@@ -205,7 +227,8 @@ def repair(
             before += looked
             looked = 0
             for j in range(n):
-                look[j] = _seen(_cost(j, K if z[j] == 0 else -K, ptr, sets, state, bound, K), z[j], free[j])
+                cost = _cost(j, K if z[j] == 0 else -K, ptr, sets, state, bound, K) + _leaving(z[j], home[j], stay)
+                look[j] = _seen(cost, z[j], free[j])
         for b in range(n_bad):
             a = bad[b]
             if abs(state[a, 0]) <= bound:
@@ -228,7 +251,7 @@ def repair(
                         j = k
                 if j < 0:
                     continue
-                cost = _cost(j, d, ptr, sets, state, bound, K)
+                cost = _cost(j, d, ptr, sets, state, bound, K) + _leaving(want, home[j], stay)
                 looked += 1
                 look[j] = _seen(cost + unit // 2, want, 1)
                 v = kind[j]
@@ -243,7 +266,7 @@ def repair(
                         broken[n_broken] = c
                         n_broken += 1
                 z[j] = 1 - want
-                if cost << BITS <= (chance + gain) * unit:
+                if cost << BITS <= (chance + gain) * unit and not (level and _strays(v, -1, d, kind_error, aim)):
                     kind_error[v] += d
                     done = True
                     look[j] = _seen(-cost, 1 - want, 1)
@@ -262,11 +285,13 @@ def repair(
                         h = mixed(h + _GOLD)
                         other = cells[first[c] + np.int64((h >> np.uint64(20)) % inside)]
                         if (look[other] & 1) != want and look[other] < least and other != j:
+                            if level and _strays(v, kind[other], d, kind_error, aim):
+                                continue
                             least = look[other]
                             k = other
                     if k < 0:
                         continue
-                    back = _cost(k, -d, ptr, sets, state, bound, K)
+                    back = _cost(k, -d, ptr, sets, state, bound, K) + _leaving(1 - want, home[k], stay)
                     looked += 1
                     look[k] = _seen(back + unit // 2, 1 - want, 1)
                     u = kind[k]
@@ -310,77 +335,36 @@ def _flip(j: int, d: Any, ptr: Any, sets: Any, error: Any, z: Any, kind: Any, ki
 
 
 @compiled
-def _partner(
-    j: int, d: Any, ptr: Any, sets: Any, first: Any, cells: Any, error: Any, z: Any, kind: Any, free: Any, K: Any,
-    bound: Any, kind_error: Any, kind_size: Any,
-) -> Any:  # fmt: skip
-    """A cell of another class whose flip the other way makes up for the flip of a cell that broke a bound; or -1."""
-    least = -1
-    for i in range(ptr[j], ptr[j + 1]):
-        a = sets[i]
-        smaller = least < 0 or first[a + 1] - first[a] < first[least + 1] - first[least]
-        if abs(error[a]) > bound and smaller:
-            least = a
-    if least < 0:
-        return -1
-    for i in range(first[least], first[least + 1]):
-        k = cells[i]
-        u = kind[k]
-        if u == kind[j] or not free[k] or (z[k] == 0) != (d < 0):
-            continue
-        # The other class has to gain by it, too, or be so large that its mean stays within a hundredth.
-        if 2 * abs(kind_error[u] - d) > max(K, 2 * abs(kind_error[u]), kind_size[u] // 50):
-            continue
-        if _fits(k, -d, ptr, sets, error, bound):
-            # What the first flip broke must be whole again, not only no worse.
-            whole = True
-            _flip(k, -d, ptr, sets, error, z, kind, kind_error)
-            for m in range(ptr[j], ptr[j + 1]):
-                whole = whole and abs(error[sets[m]]) <= bound
-            _flip(k, d, ptr, sets, error, z, kind, kind_error)
-            if whole:
-                return k
-    return -1
-
-
-@compiled
-def balance(
-    ptr: Any, sets: Any, first: Any, cells: Any, error: Any, z: Any, kind: Any, free: Any, K_: int, bound: int,
-    wanted: int, most: int, kind_error: Any, kind_size: Any,
+def lead(
+    ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, key: Any, K_: int, heat: int, bound_: int,
+    threshold: Any, kind_error: Any, wanted: int, short: int, forced: bool,
 ) -> int:  # fmt: skip
-    """Flip cells of one class until its mean is as near as it gets, breaking no bound.
+    """Flip cells of one class, the cheapest first, until it is no longer `short` of (or, below 0, beyond) its masks.
 
-    The cheapest flip each time; where each would break a bound, one together with a flip of another class.
+    A flip that breaks a bound is left out unless it is `forced`. Gives back how many flips are missing.
     """
-    K = np.int64(K_)
-    flipped = 0
-    while flipped < most and 2 * abs(kind_error[wanted]) > K:
-        d = K if kind_error[wanted] < 0 else -K
-        best, least = -1, np.int64(1) << 62
-        for j in range(len(z)):
-            if kind[j] != wanted or not free[j] or (z[j] == 0) != (d > 0):
-                continue
-            total = np.int64(0)
-            for i in range(ptr[j], ptr[j + 1]):
-                total += error[sets[i]]
-            cost = 2 * d * total + K * K * (ptr[j + 1] - ptr[j])
-            if cost < least and _fits(j, d, ptr, sets, error, bound):
-                best, least = j, cost
-        if best >= 0:
-            _flip(best, d, ptr, sets, error, z, kind, kind_error)
-            flipped += 1
+    K, bound = np.int64(K_), np.int64(bound_)
+    d = K if short > 0 else -K
+    place = np.empty(len(z), np.int32)
+    cost = np.empty(len(z), np.int64)
+    n = 0
+    for j in range(len(z)):
+        if kind[j] != wanted or not free[j] or (z[j] == 0) != (d > 0):
             continue
-        for j in range(len(z)):
-            if kind[j] != wanted or not free[j] or (z[j] == 0) != (d > 0):
-                continue
-            _flip(j, d, ptr, sets, error, z, kind, kind_error)
-            k = _partner(j, d, ptr, sets, first, cells, error, z, kind, free, K, bound, kind_error, kind_size)
-            if k >= 0:
-                _flip(k, -d, ptr, sets, error, z, kind, kind_error)
-                best = j
-                break
-            _flip(j, -d, ptr, sets, error, z, kind, kind_error)
-        if best < 0:
+        if not forced and not _fits(j, d, ptr, sets, error, bound):
+            continue
+        total = np.int64(0)
+        for i in range(ptr[j], ptr[j + 1]):
+            total += error[sets[i]]
+        chance = threshold[np.int64(mixed(key[j] ^ _GOLD) >> np.uint64(52))]
+        cost[n] = _within(2 * d * total + K * K * (ptr[j + 1] - ptr[j])) - (chance * heat >> (BITS + 8))
+        place[n] = j
+        n += 1
+    left = abs(short)
+    for i in np.argsort(cost[:n], kind="mergesort"):
+        if left == 0:
             break
-        flipped += 2
-    return flipped
+        if forced or _fits(place[i], d, ptr, sets, error, bound):
+            _flip(place[i], d, ptr, sets, error, z, kind, kind_error)
+            left -= 1
+    return left

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, overload
 
 from ilba.codes import CodeLists
 from ilba.design import Cells, Design, HKey, Names, hierarchies_of, names_of
@@ -16,11 +16,55 @@ from ilba.finest import FinestTable, secret_path
 from ilba.labels import listed_paths, read_labels
 from ilba.microdata import Microdata, Missing, Schema
 from ilba.secret import Secret, given_secret
+from ilba.spark import SparkFinestTable, SparkMicrodata, check_names, free_place, is_spark
 
 Path_: TypeAlias = str | os.PathLike[str]
 Stage: TypeAlias = Callable[[str], object]
 
 
+class _SparkFrame(Protocol):
+    """What tells a DataFrame of Spark from others, to a type checker."""
+
+    @property
+    def sparkSession(self) -> Any: ...
+
+
+@overload
+def build(
+    data: _SparkFrame,
+    hkey: HKey,
+    key: Names | None = None,
+    mask_thr: int = 5,
+    *,
+    secret: Secret | Path_ | None = None,
+    cells: Cells = "observed",
+    hkey_rank: Sequence[float] | None = None,
+    key_thr: int | None = None,
+    missing: Missing = "drop",
+    missing_values: Sequence[object] = (),
+    schema: Schema | None = None,
+    output_path: Path_ | None = None,
+    labels: Any = None,
+    stage: Stage | None = None,
+) -> SparkFinestTable: ...
+@overload
+def build(
+    data: Any,
+    hkey: HKey,
+    key: Names | None = None,
+    mask_thr: int = 5,
+    *,
+    secret: Secret | Path_ | None = None,
+    cells: Cells = "observed",
+    hkey_rank: Sequence[float] | None = None,
+    key_thr: int | None = None,
+    missing: Missing = "drop",
+    missing_values: Sequence[object] = (),
+    schema: Schema | None = None,
+    output_path: Path_ | None = None,
+    labels: Any = None,
+    stage: Stage | None = None,
+) -> FinestTable: ...
 @suggesting
 def build(
     data: Any,
@@ -38,12 +82,13 @@ def build(
     output_path: Path_ | None = None,
     labels: Any = None,
     stage: Stage | None = None,
-) -> FinestTable:
+) -> Any:
     """Count microdata into the finest table and mask it with SCA.
 
     data
         A polars, pandas or pyarrow frame, a DuckDB relation, or a path: csv, csv.gz, parquet, a folder or glob of
-        parquet parts, arrow, and the files of SPSS, Stata and SAS.
+        parquet parts, arrow, and the files of SPSS, Stata and SAS. With a Spark DataFrame all work is done on Spark,
+        and the result is a `SparkFinestTable`.
     hkey
         The columns of the hierarchy from coarse to fine, or a mapping of several hierarchies.
     key
@@ -78,19 +123,19 @@ def build(
     >>> finest.table(level=1, key="sex").public()["N_masked"].to_list()
     [7, 5]
     """
-    target = None if output_path is None else writable(output_path)
-    if target is not None:
-        if target.suffix.lower() == ".rds":
-            raise InputError(f"{str(target)!r}: a store is a Parquet file. Give a name such as 'full_tb.parquet'.")
-        _refuse_to_replace_data(data, target)
+    on_spark = is_spark(data)
+    target = _target(data, output_path, on_spark)
     tell = stage or (lambda _: None)
     chosen = given_secret(secret)
-    if chosen is None and target is not None and secret_path(target).exists():
-        chosen = Secret.from_file(secret_path(target))
-        notice(f"using the key {str(secret_path(target))!r} that stands beside the store.")
+    if chosen is None and isinstance(target, Path) and secret_path(target).exists():
+        secret = secret_path(target)
+        chosen = Secret.from_file(secret)
+        notice(f"using the key {str(secret)!r} that stands beside the store.")
 
     tell("reading")
-    source = Microdata.open(data, schema=schema)
+    if on_spark and schema is not None:
+        raise InputError("schema goes with csv files; a frame has types already.")
+    source = SparkMicrodata(data) if on_spark else Microdata.open(data, schema=schema)
     areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
     source.require(areas, "hkey")
     keys = names_of("key", key) if key is not None else tuple(c for c in source.columns if c not in areas)
@@ -104,14 +149,35 @@ def build(
     tell("counting")
     given = read_labels(labels, design)
     known = [listed_paths(given, columns) for columns in CodeLists.dimensions(design)]
-    counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
-    tell("masking")
-    finest = FinestTable.drawn(counted, chosen)
-    finest.labels = given
+    finest: FinestTable | SparkFinestTable
+    if isinstance(source, SparkMicrodata):
+        check_names(design)
+        on_workers = source.count(design, missing=missing, missing_values=missing_values, known=known)
+        finest = SparkFinestTable.drawn(on_workers, chosen, secret, given)
+    else:
+        counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
+        tell("masking")
+        finest = FinestTable.drawn(counted, chosen)
+        finest.labels = given
     if target is not None:
         tell("writing")
         finest.save(target)
+    elif isinstance(finest, SparkFinestTable):
+        finest.cells = finest.cells.persist()  # counted once, whatever is asked
     return finest
+
+
+def _target(data: Any, output_path: Path_ | None, on_spark: bool) -> Path | str | None:
+    """Where the store goes, after checking that it can: an hour of counting should not end in "no such folder"."""
+    if output_path is None:
+        return None
+    if on_spark:
+        return os.fspath(output_path) if "://" in os.fspath(output_path) else free_place(output_path)
+    target = writable(output_path)
+    if target.suffix.lower() == ".rds":
+        raise InputError(f"{str(target)!r}: a store is a Parquet file. Give a name such as 'full_tb.parquet'.")
+    _refuse_to_replace_data(data, target)
+    return target
 
 
 def _refuse_to_replace_data(data: Any, target: Path) -> None:
@@ -122,7 +188,7 @@ def _refuse_to_replace_data(data: Any, target: Path) -> None:
             raise InputError(f"the store {str(target)!r} would lie where the data is. Save it elsewhere.")
 
 
-def _few_categories(source: Microdata, keys: Sequence[str], most: int) -> tuple[str, ...]:
+def _few_categories(source: Microdata | SparkMicrodata, keys: Sequence[str], most: int) -> tuple[str, ...]:
     """The keys with at most `most` different values; the others are quantities, and named aloud."""
     if not isinstance(most, int) or isinstance(most, bool) or most < 1:
         raise InputError(f"key_thr={most!r} is not a whole number of at least 1.")

@@ -35,7 +35,9 @@ _STIFFNESS = 5  # pull of a class towards its mean, per set of an average cell
 _PATIENCE = 3, 20
 _FEW = 200  # few: fewer than one for so many cells
 _PASSES = 1000
-_MIDDLING = 10_000  # cells of a class
+_STAYING = 32, 8, 0  # the price for which masks of the wave before move, first and last
+_NEAR_ENOUGH = 100  # a mean within a hundredth of the count is not worth breaking bounds that have to be repaired
+_TINY = 3  # a class of up to so many times K cells is too small for the same number of masks under every key
 _LARGEST = 1_000  # a larger K would leave the range of the fixed-point numbers
 
 
@@ -43,7 +45,7 @@ class Step(NamedTuple):
     """How far the choice of masks is: told to `progress`. Confidential, as all that depends on the truth."""
 
     stage: str
-    """"walk", "sweep" or "repair" """
+    """"walk", "sweep", "repair" or "settle" """
     done: int
     """steps of the stage so far"""
     over: int
@@ -213,10 +215,12 @@ class _Problem:
         self.kind = kind.astype(np.int16)
         self.log_odds = np.array([_log_odds(int(v), K) for v in counts], dtype=np.int64)
         self.kind_size = np.bincount(kind, minlength=len(counts)).astype(np.int64)
+        self.aim = self._aims(counts)
         # One flip in a small class must not decide the next one: it changes the pull by about one at most.
         self.stiff = np.clip(self.kind_size // K, 1, max(50, _STIFFNESS * len(lattice.sets) // max(len(x), 1)))
         self.widest = int(degree.max(initial=1))
-        self.interrupted = self.let_go = False
+        self.interrupted = False
+        self.stay = 0
         self.error: Any = None
 
     def keep(self, previous: IntArray) -> None:
@@ -243,7 +247,8 @@ class _Problem:
                 if over <= fewest:
                     fewest, best = over, self.z.copy()
                 tell(Step("repair", step, over))
-            self._balance()
+            for step, over in enumerate(self._settle(), 1):
+                tell(Step("settle", step, over))
         except KeyboardInterrupt:
             self.interrupted = True
             self.z = best
@@ -281,22 +286,36 @@ class _Problem:
         Where that does not get on, first the masks kept from the wave before may move; then the bound is raised by
         one. Only what is over the raised bound is worked on then, so most aggregates stay within the first one.
         """
+        self.state = np.empty((self.lattice.n_sets, 2), dtype=np.int32)
+        self.state[:, 0], self.state[:, 1] = self.error, self.flips.WEIGHT
+        self.error = self.state[:, 0]
+        self.h = self.flips.mixed(self.number.sum(dtype=np.uint64))
+        self.within = self.bound
+        prices = list(_STAYING)
+        while True:
+            yield from self._press()
+            if not self.flips.over(self.state, self.within):
+                return
+            if self.before is not None and prices:
+                self.stay = prices.pop(0)
+                self.free = (np.diff(self.lattice.ptr) > 0).astype(np.int8)
+            else:
+                self.within += 1
+
+    def _press(self, level: bool = False) -> Iterator[int]:
+        """Work on the aggregates over the bound until there are none or it does not get on."""
         lattice, n = self.lattice, len(self.z)
-        state = np.empty((lattice.n_sets, 2), dtype=np.int32)
-        state[:, 0], state[:, 1] = self.error, self.flips.WEIGHT
-        self.error = state[:, 0]
+        home = np.full(n, -1, dtype=np.int8) if self.before is None else self.before
         look = np.zeros(n, dtype=np.int32)
-        h = self.flips.mixed(self.number.sum(dtype=np.uint64))
         age = looked = passed = 0
-        bound = self.bound
-        over = least = self.flips.over(state, bound)
+        over = least = self.flips.over(self.state, self.within)
         worn = True
         while over:
             passes = max(1, min(20, 20_000 // over))
-            over, h, flips = self.flips.repair(
-                *self._incidence, lattice.first, lattice.cells, state, self.z, self.kind, self.free, self.K,
-                bound, thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff, np.uint64(h),
-                passes, look, worn, self.widest,
+            over, self.h, flips = self.flips.repair(
+                *self._incidence, lattice.first, lattice.cells, self.state, self.z, self.kind, self.free, home,
+                self.stay, self.K, self.within, thresholds(), self.log_odds, self.kind_error, self.kind_size,
+                self.stiff, self.aim, level, np.uint64(self.h), passes, look, worn, self.widest,
             )  # fmt: skip
             yield self._over()
             age = flips if worn else age + flips
@@ -305,27 +324,54 @@ class _Problem:
             if over < least - least // 10:
                 least, looked, passed = over, 0, 0
             elif looked > _PATIENCE[over * _FEW < n] * n + 10_000 or passed > _PASSES:
-                if self.before is not None and not self.let_go:
-                    self.let_go, worn = True, True
-                    self.free = (np.diff(lattice.ptr) > 0).astype(np.int8)
-                else:
-                    bound += 1
-                over = least = self.flips.over(state, bound)
-                looked = passed = 0
+                return
 
-    def _balance(self) -> None:
-        """Bring the middling classes, whose mean some flips decide, nearer to it.
+    def _settle(self) -> Iterator[int]:
+        """Give each class the number of masks that it aims at, within the bound that was reached.
 
-        A large class is there already, and in a tiny one the last cells would have to make up for the first.
+        Flips that break no bound come first. What is missing then is flipped all the same where the mean is not near
+        enough, and repaired by pairs of one class, which leave all numbers as they are; a class for which that fails
+        stays where it was.
         """
-        bound = max(self.bound, int(np.abs(self.error).max(initial=0)))
-        free = self.free if self.before is None else self.free & (self.before < 0)
-        middling = np.flatnonzero((self.kind_size > 3 * self.K) & (self.kind_size < _MIDDLING)).tolist()
-        for v in 2 * middling:  # a class may be in the way of one before it
-            self.flips.balance(
-                *self._incidence, self.lattice.first, self.lattice.cells, self.error, self.z, self.kind, free, self.K,
-                bound, v, int(self.kind_size[v]), self.kind_error, self.kind_size,
+        if self.before is not None:
+            # Masks of the wave before do not move for the sake of a mean.
+            self.free = self.free & (self.before != self.z)
+        for v in range(len(self.aim)):
+            self._lead(v, forced=False)
+        for v in range(len(self.aim)):
+            near = _NEAR_ENOUGH * abs(self.kind_error[v]) <= self.kind_size[v]
+            if near or self.kind_error[v] == self.aim[v]:
+                continue
+            z, state, kind_error = self.z.copy(), self.state.copy(), self.kind_error.copy()
+            self._lead(v, forced=True)
+            self.state[:, 1] = self.flips.WEIGHT
+            yield from self._press(level=True)
+            if self.flips.over(self.state, self.within):
+                self.z, self.kind_error = z, kind_error
+                self.state[:] = state
+            yield self._over()
+
+    def _lead(self, v: int, forced: bool) -> None:
+        short = int(self.aim[v] - self.kind_error[v]) // self.K
+        if short:
+            self.flips.lead(
+                *self._incidence, self.error, self.z, self.kind, self.free, self.number, self.K, self._heat(_HEATS[1]),
+                self.within, thresholds(), self.kind_error, v, short, forced,
             )  # fmt: skip
+
+    def _aims(self, counts: IntArray) -> IntArray:
+        """The error of each class when x : K of its cells are masked to K, as nearly as its size allows.
+
+        In a tiny class the nearest number would fix the masks of some cells; there a keyed chance rounds up or down, so
+        that the expected number is exact.
+        """
+        aims = np.empty(len(counts), dtype=np.int64)
+        for v, (x, size) in enumerate(zip(counts.tolist(), self.kind_size.tolist(), strict=True)):
+            masks, rest = divmod(x * size, self.K)
+            drawn = int(self.flips.mixed(self.number[self.kind == v].sum(dtype=np.uint64))) % self.K
+            up = drawn < rest if size <= _TINY * self.K or 2 * rest == self.K else 2 * rest > self.K
+            aims[v] = self.K * (masks + up) - x * size
+        return aims
 
     @property
     def _incidence(self) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,7 +21,6 @@ from ilba.design import Design, Level, Names, Selection, names_of
 from ilba.errors import InputError, listing, nearest
 from ilba.files import replacing
 from ilba.rollup import Finest, Sums, roll_up
-from ilba.table import Table
 
 Tables: TypeAlias = str | Selection | Iterable[str | Selection]
 Node: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
@@ -50,7 +49,7 @@ def selections(
         raise InputError(f"max_keys={max_keys!r} is not a whole number of at least 0.")
     most = len(chosen) if max_keys is None else min(max_keys, len(chosen))
     subsets = [subset for size in range(most + 1) for subset in itertools.combinations(chosen, size)]
-    return [_selection(design, (combination, subset)) for combination in combinations for subset in subsets]
+    return [selection_of(design, (combination, subset)) for combination in combinations for subset in subsets]
 
 
 def wanted_tables(
@@ -125,18 +124,21 @@ def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[Node, dict[Node
 
 def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
     """The sums of the wanted tables, whose keys stand in the order of the design, in the order of the tree."""
-    design = codes.design
     asked = {(selection.levels, selection.keys) for selection in wanted}
     root, children = tree(codes, wanted)
+    return descend(codes, asked, children, root, source)
 
-    def descend(node: Node, sums: Sums | Finest) -> Iterator[tuple[Selection, Sums]]:
-        if node in asked:
-            own = roll_up(codes, sums, codes.packing(_selection(design, node))) if isinstance(sums, Finest) else sums
-            yield _selection(design, node), own
-        for child in children.get(node, []):
-            yield from descend(child, roll_up(codes, sums, codes.packing(_selection(design, child))))
 
-    return descend(root, source)
+def descend(
+    codes: CodeLists, asked: Collection[Node], children: Mapping[Node, Sequence[Node]], node: Node, sums: Sums | Finest
+) -> Iterator[tuple[Selection, Sums]]:
+    """The sums of a table, where it was asked for, and of those that hang on it."""
+    here = selection_of(codes.design, node)
+    if node in asked:
+        yield here, roll_up(codes, sums, codes.packing(here)) if isinstance(sums, Finest) else sums
+    for child in children.get(node, []):
+        below = roll_up(codes, sums, codes.packing(selection_of(codes.design, child)))
+        yield from descend(codes, asked, children, child, below)
 
 
 def _parent(codes: CodeLists, node: Node) -> Node:
@@ -156,7 +158,8 @@ def _parent(codes: CodeLists, node: Node) -> Node:
     return tuple(level + (place == step) for place, level in enumerate(levels)), keys
 
 
-def _selection(design: Design, node: Node) -> Selection:
+def selection_of(design: Design, node: Node) -> Selection:
+    """The table at a place of the tree."""
     levels, keys = node
     names = {hierarchy.name: level for hierarchy, level in zip(design.hierarchies, levels, strict=True)}
     return design.select(names, keys)
@@ -165,9 +168,7 @@ def _selection(design: Design, node: Node) -> Selection:
 class Cube:
     """The tables of a cube, made when they are asked for."""
 
-    def __init__(
-        self, wanted: Sequence[Selection], tables: Callable[[Sequence[Selection]], Iterator[Table]], about: Any
-    ):
+    def __init__(self, wanted: Sequence[Selection], tables: Callable[[Sequence[Selection]], Iterator[Any]], about: Any):
         self.selections = list(wanted)
         self._tables = tables
         self._about = about
@@ -175,8 +176,11 @@ class Cube:
     def __len__(self) -> int:
         return len(self.selections)
 
-    def __iter__(self) -> Iterator[Table]:
-        """The tables, each a `Table`, in the order in which they are cheapest to make."""
+    def __iter__(self) -> Iterator[Any]:
+        """The tables, each a `Table`, in the order in which they are cheapest to make.
+
+        On Spark a large one is a `SparkTable`.
+        """
         return self._tables(self.selections)
 
     def write(self, folder: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None) -> Path:
@@ -201,9 +205,8 @@ class Cube:
         files = {selection: home / f"{selection.name}.parquet" for selection in self.selections}
         left = [selection for selection in self.selections if not files[selection].exists()]
 
-        def write(table: Table) -> None:
-            with replacing(files[table.selection], instead_of=b"PAR1") as temporary:
-                table.frame.write_parquet(temporary, compression="lz4", statistics=False)
+        def write(table: Any) -> None:
+            table.write_parquet(files[table.selection])
 
         done = len(self) - len(left)
         for _ in _beside(write, self._tables(left)):
@@ -216,7 +219,7 @@ class Cube:
         return f"Cube({len(self)} tables: {listing((s.name for s in self.selections), 4)}; confidential)"
 
 
-def _beside(write: Callable[[Table], None], tables: Iterator[Table]) -> Iterator[None]:
+def _beside(write: Callable[[Any], None], tables: Iterator[Any]) -> Iterator[None]:
     """Write tables in a thread of its own while the next one is made; at most two wait, so memory stays bounded."""
     with ThreadPoolExecutor(max_workers=1) as writer:
         waiting: deque[Future[None]] = deque()

@@ -95,6 +95,8 @@ def run(
     say("Next, type")
     say(f"  {command} table {store} --level LA2 --key gender,mar")
     say(f"  {command} cell {store} --level LA3 --key {','.join(ASKED)} --hkey-value {path} --key-value {values}")
+    say("and for the page with tables, charts and maps")
+    say(f"  {command} serve {home / 'release'}")
     return finest, table
 
 

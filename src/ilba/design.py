@@ -65,11 +65,12 @@ class Selection:
         >>> Design.of(["LA1", "LA2"], ["sex", "age"]).select("LA2", ["age"]).name
         'LA2.age'
         """
-        areas = "+".join(_plain(column) for column in self.finest) or "all"
-        return ".".join([areas, *(_plain(key) for key in self.keys)])
+        areas = "+".join(plain_name(column) for column in self.finest) or "all"
+        return ".".join([areas, *(plain_name(key) for key in self.keys)])
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A column's name, good for a part of a table's name."""
     return "%61ll" if name == "all" else quote(name, safe="").replace(".", "%2E")
 
 

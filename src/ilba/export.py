@@ -10,6 +10,7 @@ parents, the whole path is the code: 01/0101.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -65,8 +66,17 @@ def export(
     if format == "sdmx-csv":
         _sdmx_csv(table, target, agency)
         return target, structure_path(target)
-    _WRITERS[format](table, target)
+    if format == "parquet":
+        _spare_store(target)
+    content = rendered(table, format)
+    with replacing(target, PUBLIC, instead_of=_MAGIC.get(format, b"")) as temporary:
+        temporary.write_bytes(content)
     return (target,)
+
+
+def rendered(table: WordedTable, format: str) -> bytes:
+    """A table as the content of a file in one of the formats that are a single file."""
+    return _RENDERERS[format](table)
 
 
 def structure_path(path: Path_) -> Path:
@@ -74,12 +84,11 @@ def structure_path(path: Path_) -> Path:
     return Path(path).with_suffix(".structure.json")
 
 
-def _csv(table: WordedTable, path: Path) -> None:
-    with replacing(path, PUBLIC) as temporary:
-        temporary.write_text(csv_text(table.named()), encoding="utf-8", newline="")
+def _csv(table: WordedTable) -> bytes:
+    return csv_text(table.named()).encode()
 
 
-def _parquet(table: WordedTable, path: Path) -> None:
+def _spare_store(path: Path) -> None:
     if path.is_file() and path.stat().st_size:
         try:
             known = pl.read_parquet_metadata(path)
@@ -87,9 +96,13 @@ def _parquet(table: WordedTable, path: Path) -> None:
             known = {}
         if "ilba" in known:
             raise InputError(f"{str(path)!r} is a store, which this would destroy. Choose another name.")
+
+
+def _parquet(table: WordedTable) -> bytes:
     about = {"title": table.title, "note": " ".join(table.notes(dense=False)), **_about(table)}
-    with replacing(path, PUBLIC, instead_of=b"PAR1") as temporary:
-        table.named().write_parquet(temporary, compression="zstd", metadata={k: str(v) for k, v in about.items()})
+    file = io.BytesIO()
+    table.named().write_parquet(file, compression="zstd", metadata={k: str(v) for k, v in about.items()})
+    return file.getvalue()
 
 
 def _about(table: WordedTable) -> dict[str, Any]:
@@ -99,7 +112,7 @@ def _about(table: WordedTable) -> dict[str, Any]:
     return {"table": table.table.name, **{name: told[name] for name in names}}
 
 
-def _xlsx(table: WordedTable, path: Path) -> None:
+def _xlsx(table: WordedTable) -> bytes:
     try:
         import xlsxwriter
     except ModuleNotFoundError as problem:
@@ -114,39 +127,40 @@ def _xlsx(table: WordedTable, path: Path) -> None:
             f"Take csv or parquet, or a table with fewer variables."
         )
     rows = table.named()
-    with replacing(path, PUBLIC, instead_of=b"PK") as temporary:
-        book = xlsxwriter.Workbook(str(temporary), {"constant_memory": True, "strings_to_formulas": False})
-        book.set_properties({"title": table.title, "comments": " ".join(notes), "created": table.created})
-        bold, head, count, note = (
-            book.add_format(given)
-            for given in (
-                {"bold": True, "font_size": 14},
-                {"bold": True, "bottom": 1, "bg_color": "#E8EEF4", "text_wrap": True, "valign": "top"},
-                {"num_format": "#,##0"},
-                {"italic": True, "font_color": "#444444"},
-            )
+    file = io.BytesIO()
+    book = xlsxwriter.Workbook(file, {"constant_memory": True, "strings_to_formulas": False})
+    book.set_properties({"title": table.title, "comments": " ".join(notes), "created": table.created})
+    bold, head, count, note = (
+        book.add_format(given)
+        for given in (
+            {"bold": True, "font_size": 14},
+            {"bold": True, "bottom": 1, "bg_color": "#E8EEF4", "text_wrap": True, "valign": "top"},
+            {"num_format": "#,##0"},
+            {"italic": True, "font_color": "#444444"},
         )
-        sheet = book.add_worksheet(_sheet_name(table.table.name))
-        for place, column in enumerate(rows.get_columns()):
-            sheet.set_column(place, place, _width(column), count if column.name == MASKED else None)
-        sheet.write_string(0, 0, table.title, bold)
-        for place, text in enumerate(notes, 1):
-            sheet.write_string(place, 0, text, note)
-        for place, name in enumerate(_headings(table)):
-            sheet.write_string(top, place, name, head)
-        for place, row in enumerate(rows.iter_rows(), top + 1):
-            for across, value in enumerate(row[:-1]):
-                # A code is text even where it looks like a number: 01 must not become 1.
-                sheet.write_string(place, across, "" if value is None else str(value))
-            sheet.write_number(place, len(row) - 1, row[-1], count)
-        sheet.freeze_panes(top + 1, 0)
-        if rows.height:
-            sheet.autofilter(top, 0, top + rows.height, rows.width - 1)
-        sheet.set_landscape()
-        sheet.repeat_rows(top)
-        sheet.fit_to_pages(1, 0)
-        _code_sheet(book, table, head)
-        book.close()
+    )
+    sheet = book.add_worksheet(_sheet_name(table.table.name))
+    for place, column in enumerate(rows.get_columns()):
+        sheet.set_column(place, place, _width(column), count if column.name == MASKED else None)
+    sheet.write_string(0, 0, table.title, bold)
+    for place, text in enumerate(notes, 1):
+        sheet.write_string(place, 0, text, note)
+    for place, name in enumerate(_headings(table)):
+        sheet.write_string(top, place, name, head)
+    for place, row in enumerate(rows.iter_rows(), top + 1):
+        for across, value in enumerate(row[:-1]):
+            # A code is text even where it looks like a number: 01 must not become 1.
+            sheet.write_string(place, across, "" if value is None else str(value))
+        sheet.write_number(place, len(row) - 1, row[-1], count)
+    sheet.freeze_panes(top + 1, 0)
+    if rows.height:
+        sheet.autofilter(top, 0, top + rows.height, rows.width - 1)
+    sheet.set_landscape()
+    sheet.repeat_rows(top)
+    sheet.fit_to_pages(1, 0)
+    _code_sheet(book, table, head)
+    book.close()
+    return file.getvalue()
 
 
 def _headings(table: WordedTable) -> list[str]:
@@ -195,14 +209,17 @@ def _cells_wide(text: str) -> int:
     return sum(2 if ord(letter) > 0x10FF else 1 for letter in text)
 
 
-def _json_stat(table: WordedTable, path: Path) -> None:
-    with replacing(path, PUBLIC) as temporary:
-        temporary.write_text(json.dumps(json_stat(table), ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+def _json_stat(table: WordedTable) -> bytes:
+    return json.dumps(json_stat(table), ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def json_stat(table: WordedTable) -> dict[str, Any]:
-    """A table as a JSON-stat 2.0 dataset; its metric dimension holds the one thing that is counted."""
-    values = table.values
+def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict[str, Any]:
+    """A table as a JSON-stat 2.0 dataset, or with `data` off what describes it.
+
+    A whole one stands for itself: it has a metric dimension, which holds the one thing that is counted, and the codes
+    above each area. The service says both elsewhere.
+    """
+    values = table.values.tolist() if data else []
     measure = "measure"
     while measure in table.table.columns:
         measure += "_"
@@ -214,18 +231,20 @@ def json_stat(table: WordedTable) -> dict[str, Any]:
                 "label": dict(zip(dimension.codes, dimension.labels, strict=True)),
             },
             # The parents are no categories of this table, so `child` has nothing to point at.
-            **({"extension": _parents(dimension)} if len(dimension.columns) > 1 else {}),
+            **({"extension": _parents(dimension)} if whole and len(dimension.columns) > 1 else {}),
         }
         for dimension in table.dimensions
     }
-    axes[measure] = {
-        "label": table.said["count"],
-        "category": {
-            "index": {MASKED: 0},
-            "label": {MASKED: table.said["count"]},
-            "unit": {MASKED: {"base": table.said["number"], "decimals": 0}},
-        },
-    }
+    metric = whole or not axes
+    if metric:
+        axes[measure] = {
+            "label": table.said["count"],
+            "category": {
+                "index": {MASKED: 0},
+                "label": {MASKED: table.said["count"]},
+                "unit": {MASKED: {"base": table.said["number"], "decimals": 0}},
+            },
+        }
     geo = [dimension.name for dimension in table.dimensions if dimension.geo]
     told = table.release.manifest
     return {
@@ -236,10 +255,10 @@ def json_stat(table: WordedTable) -> dict[str, Any]:
         "updated": told["created"],
         "note": [*([told["description"]] if told["description"] else []), *table.notes(dense=True)],
         "id": list(axes),
-        "size": [*(len(dimension) for dimension in table.dimensions), 1],
-        "role": {**({"geo": geo} if geo else {}), "metric": [measure]},
+        "size": [len(dimension) for dimension in table.dimensions] + [1] * metric,
+        "role": {**({"geo": geo} if geo else {}), **({"metric": [measure]} if metric else {})},
         "dimension": axes,
-        "value": values.tolist(),
+        "value": values,
         "extension": {"ilba": {"K": told["threshold"], "lang": table.lang, **_about(table)}},
     }
 
@@ -253,15 +272,14 @@ def _parents(dimension: Dimension) -> dict[str, Any]:
     }
 
 
-def _px(table: WordedTable, path: Path) -> None:
-    with replacing(path, PUBLIC) as temporary:
-        temporary.write_text(px(table), encoding="utf-8", newline="\r\n")
+def _px(table: WordedTable) -> bytes:
+    return px(table).replace("\n", "\r\n").encode()
 
 
 def px(table: WordedTable) -> str:
     """A table as a PC-Axis file, version 2013: all dimensions but the last in the stub."""
     values, told = table.values, table.release.manifest
-    axes = [(_unlike(d.label, table, d), d.name, d.codes, d.labels) for d in table.dimensions]
+    axes = [(d.label, d.name, d.codes, d.labels) for d in table.dimensions]
     if not axes:  # a file has at least one variable
         axes = [(table.said["count"], MASKED, [MASKED], [table.said["all"]])]
     names = [name for name, *_ in axes]
@@ -297,12 +315,6 @@ def px(table: WordedTable) -> str:
     width = len(axes[-1][2]) if heading else 1
     data = "\n".join(" ".join(map(str, row)) for row in values.reshape(-1, width).tolist())
     return "".join(f"{keyword}={_px_value(value)};\n" for keyword, value in lines) + f"DATA=\n{data}\n;\n"
-
-
-def _unlike(label: str, table: WordedTable, dimension: Dimension) -> str:
-    """Variables are known by their labels in this format, so two must not share one."""
-    same = sum(other.label == label for other in table.dimensions)
-    return label if same == 1 else f"{label} ({dimension.name})"
 
 
 def _bare(text: str) -> str:
@@ -476,7 +488,8 @@ def _missing_extra(problem: ImportError, what: str) -> MissingExtra:
     return MissingExtra(f"writing {what} needs {problem.name or 'more packages'}. Type: pip install 'ilba[formats]'")
 
 
-_WRITERS: dict[str, Callable[[WordedTable, Path], None]] = {
+_MAGIC = {"parquet": b"PAR1", "xlsx": b"PK"}
+_RENDERERS: dict[str, Callable[[WordedTable], bytes]] = {
     "csv": _csv,
     "parquet": _parquet,
     "xlsx": _xlsx,

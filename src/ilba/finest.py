@@ -6,22 +6,19 @@ where masks were chosen jointly, take the sum as it is.
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import warnings
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba import masking
+from ilba import masking, store
 from ilba.codes import CodeLists, Packing
 from ilba.controlled import Chosen, Control, Progress, choose, mean_masks
 from ilba.cube import Cube, Tables, selections, walk, wanted_tables
@@ -53,23 +50,20 @@ from ilba.errors import (
 from ilba.files import replacing, writable
 from ilba.labels import read_labels
 from ilba.microdata import Counted, Microdata, Missing, check_missing, labelled
-from ilba.rollup import Finest, Sums, roll_up
-from ilba.secret import PRF, Label, Secret, given_secret
-from ilba.table import Table
+from ilba.rollup import Finest, Sums, released, roll_up
+from ilba.secret import Label, Secret, given_secret
+from ilba.table import Table, detail
 
 if TYPE_CHECKING:
     from ilba.release import Release
+    from ilba.spark import SparkFinestTable
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = Label | float | Sequence[Any]
 Path_: TypeAlias = str | os.PathLike[str]
 
-FORMAT = 2
-_META = "ilba"
 _CHUNK = 2**20
 _KEPT = 2**20  # a table of up to so many cells is kept in memory to sum others from
-# Which error polars raises depends on which bytes are wrong; its panics are not even an Exception.
-_UNREADABLE = (Exception, pl.exceptions.PanicException)
 
 
 class FinestTable:
@@ -157,7 +151,8 @@ class FinestTable:
                 f"in hkey or key, or drop {MASKED} to have the rows added up and masked anew."
             )
         _check_masks(whole[COUNT].to_numpy(), whole[MASKED].to_numpy(), design.threshold)
-        return cls._told(cls(counted.codes, counted.words, counted.count, counted.carried))
+        tell_recurring(counted.codes)
+        return cls(counted.codes, counted.words, counted.count, counted.carried)
 
     @classmethod
     def drawn(cls, counted: Counted, secret: Secret | None) -> FinestTable:
@@ -167,22 +162,12 @@ class FinestTable:
         masked = counted.count.copy()
         draw = CellDraws(chosen, counted.codes)
         for first in range(0, len(masked), _CHUNK):
-            count = counted.count[first : first + _CHUNK]
-            small = np.flatnonzero(count < K)
-            packed = [word[first : first + _CHUNK][small] for word in counted.words]
-            masked[first + small] = masking.sca(count[small], draw(packed, count[small]), K)
+            last = first + _CHUNK
+            words = [word[first:last] for word in counted.words]
+            masked[first:last] = masked_counts(draw, words, counted.count[first:last], K)
         finest = cls(counted.codes, counted.words, counted.count, masked, fingerprint=chosen.fingerprint)
         finest._unsaved_secret = None if secret else chosen
-        return cls._told(finest)
-
-    @staticmethod
-    def _told(finest: FinestTable) -> FinestTable:
-        for listed in finest.codes.lists:
-            for column, recurring in listed.recurring().items():
-                notice(
-                    f"{column!r} has {some(recurring, 'code')} under different parents. "
-                    f"Each is taken as an area of its own, known by its whole path."
-                )
+        tell_recurring(counted.codes)
         return finest
 
     @property
@@ -244,12 +229,7 @@ class FinestTable:
         return {}
 
     def _table(self, selection: Selection, sums: Sums) -> Table:
-        released, masked = self._release(sums)
-        true = sums.parts.sum_large + sums.parts.sum_small
-        columns = {COUNT: true, MASKED: released, "type1": masked.type1, "type2": masked.type2, "loss": released - true}
-        labels = self.codes.labels(sums.packing, sums.packed)
-        detail = pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
-        return Table(self.design, selection, detail)
+        return Table(self.design, selection, detail(self.codes, sums, bool(self.chosen)))
 
     @suggesting
     def cube(
@@ -430,15 +410,15 @@ class FinestTable:
         `hkey_value` holds the whole path down to the level. With several hierarchies it is a mapping from their
         names, or all paths one after the other.
         """
-        released, _ = self.lookup(level, key, hkey_value, key_value)
-        return released
+        masked, _ = self.lookup(level, key, hkey_value, key_value)
+        return masked
 
     def lookup(
         self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
     ) -> tuple[int, bool]:
         """As `cell`, and whether the cell occurs at all (confidential)."""
         selection = self.design.select(level, key)
-        nodes = self._nodes(selection, hkey_value, key_value)
+        nodes = nodes_of(self.codes, selection, hkey_value, key_value)
         if any(node is None for node in nodes):
             return 0, False
         target = self.codes.packing(selection)
@@ -448,51 +428,8 @@ class FinestTable:
             return 0, False
         parts = masking.parts(self._count[rows], self._masked[rows], self.design.threshold)
         summed = masking.Parts(*(np.array([part.sum()]) for part in parts))
-        released, _ = self._release(Sums(target, packed, summed, np.array([len(rows)])))
-        return int(released[0]), True
-
-    def _release(self, sums: Sums) -> tuple[IntArray, masking.Masked]:
-        """The released counts of aggregates whose parts are summed."""
-        K = self.design.threshold
-        if self.chosen:
-            plain = K * sums.parts.n_at_threshold
-            none = np.zeros_like(plain)
-            return sums.parts.sum_large + plain, masking.Masked(plain, none, none)
-        n_small = sums.parts.n_small
-        if self.design.cells == "grid":
-            # Cells of the grid that nobody is in are small cells masked to 0. Their exact number only matters
-            # while max(D) can be reached, far below the cap that keeps K * |S| inside 64 bits.
-            size = self.codes.grid(sums.packing, sums.packed, most=2**61 // K)
-            n_small = n_small + np.maximum(size - sums.observed, 0)
-        masked = masking.ilba(n_small, sums.parts.n_at_threshold, sums.parts.sum_small, K)
-        return sums.parts.sum_large + masked.sum_masked, masked
-
-    def _nodes(self, selection: Selection, hkey_value: Any, key_value: Values) -> list[int | None]:
-        """The nodes that the user's values name, in the order of the table's dimensions."""
-        hierarchies = self.design.hierarchies
-        if isinstance(hkey_value, Mapping):
-            known = [hierarchy.name for hierarchy in hierarchies]
-            for name in hkey_value:
-                if name not in known:
-                    raise InputError(f"hkey_value names {name!r}.{nearest(name, known)} It has {listing(known)}.")
-            areas = [_listed(hkey_value.get(hierarchy.name, ())) for hierarchy in hierarchies]
-        else:
-            flat, areas = _listed(hkey_value), []
-            wanted = sum(selection.levels)
-            if len(flat) != wanted:
-                raise InputError(_wrong_number("hkey_value", flat, selection.columns[:wanted]))
-            for level in selection.levels:
-                areas.append(flat[:level])
-                flat = flat[level:]
-        for hierarchy, level, path in zip(hierarchies, selection.levels, areas, strict=True):
-            if len(path) != level:
-                raise InputError(_wrong_number("hkey_value", path, hierarchy.columns[:level]))
-        values = _listed(key_value)
-        if len(values) != len(selection.keys):
-            raise InputError(_wrong_number("key_value", values, selection.keys))
-        paths = [path for path in areas if path] + [[value] for value in values]
-        places = self.codes.packing(selection).places
-        return [self.codes.lists[place.dimension].node(path) for place, path in zip(places, paths, strict=True)]
+        masked, _ = released(self.codes, Sums(target, packed, summed, np.array([len(rows)])), bool(self.chosen))
+        return int(masked[0]), True
 
     def _rows(self, target: Packing, nodes: Sequence[int]) -> IntArray:
         """The finest cells inside one cell of a table."""
@@ -525,7 +462,7 @@ class FinestTable:
         meta = self._meta()
         with replacing(target, instead_of=b"PAR1") as temporary:
             try:
-                self._cells.write_parquet(temporary, metadata={_META: _dump(meta)})
+                self._cells.write_parquet(temporary, metadata={store.META: store.dump(meta)})
             except pl.exceptions.PolarsError as problem:
                 raise WriteError(
                     f"could not write {os.fspath(path)!r}: {problem}. Nothing was changed there."
@@ -534,56 +471,27 @@ class FinestTable:
 
     def _meta(self) -> dict[str, Any]:
         """What a store says of itself, with a checksum over it and the cells."""
-        meta: dict[str, Any] = {
-            # A program that knows only format 1 would apply iLBA to masks that were chosen to be summed.
-            "format": FORMAT if self.chosen else 1,
-            "rows": len(self),
-            "design": self.design.to_json(),
-            "codes": self.codes.to_json(),
-            "prf": PRF if self.fingerprint else None,
-            "fingerprint": self.fingerprint,
-            "labels": self.labels.to_dict(as_series=False),
-        }
-        if self.chosen:
-            meta["controlled"] = self.chosen.to_json()
-        return {**meta, "crc32": _checksum(meta, self._cells)}
+        meta = store.About(self.codes, self.labels, self.fingerprint, self.chosen).to_json(len(self))
+        return {**meta, "crc32": store.checksum(meta, self._cells)}
 
-    def _save_secret(self, store: Path) -> None:
-        if self._unsaved_secret is None:
-            return
-        place = secret_path(store)
-        if place.exists():
-            if Secret.from_file(place) != self._unsaved_secret:
-                raise SecretError(
-                    f"{str(place)!r} holds another key than the new one that drew these masks. Two releases of "
-                    f"the same cells under two keys give counts away. Build again with secret={str(place)!r}, "
-                    f"or save elsewhere."
-                )
-        else:
-            self._unsaved_secret.to_file(place)
-            notice(
-                f"no secret was given, so a new one was made and saved as {str(place)!r} (only you can read it). "
-                f"Keep it: the same key gives the same masks tomorrow, and another key would give counts away."
-            )
-        self._unsaved_secret = None
+    def _save_secret(self, target: Path) -> None:
+        if self._unsaved_secret is not None:
+            save_beside(self._unsaved_secret, target)
+            self._unsaved_secret = None
 
-    def _warn_of_another_key(self, store: Path) -> None:
-        if not store.exists():
+    def _warn_of_another_key(self, target: Path) -> None:
+        if not target.exists():
             return
         try:
-            before = open_store(store).fingerprint
-        except _ForeignError:
+            before = open_store(target).fingerprint
+        except store.ForeignError:
             raise InputError(
-                f"{str(store)!r} exists and is not a store, but a Parquet file of another kind, which this would "
+                f"{str(target)!r} exists and is not a store, but a Parquet file of another kind, which this would "
                 f"destroy. Choose another name."
             ) from None
         except StoreError:  # a damaged store may be replaced
             return
-        if before and self.fingerprint and before != self.fingerprint:
-            notice(
-                f"the store at {str(store)!r} was masked with another key (fingerprint {before}). "
-                f"Publishing from both gives counts away."
-            )
+        warn_of_another_key(target, before, self.fingerprint)
 
     def __len__(self) -> int:
         return len(self._count)
@@ -602,71 +510,108 @@ def secret_path(store: Path) -> Path:
     return store.with_suffix(".secret")
 
 
-def open_store(path: Path_) -> FinestTable:
-    """Open a store that `build` or `save` wrote."""
-    file = Path(path)
-    if file.suffix.lower() == ".rds":
-        raise StoreError(f"{str(file)!r} is a file of R. Open it with ilba.read_rds, or type: ilba convert {file} OUT")
-    try:
-        content = io.BytesIO(file.read_bytes())  # read once: a store that is replaced meanwhile cannot mix in
-    except OSError as problem:
-        near = nearest(file.name, (p.name for p in file.parent.iterdir())) if file.parent.is_dir() else ""
-        raise StoreError(f"cannot open {str(file)!r}: {problem.strerror}.{near}") from None
-    try:
-        meta = pl.read_parquet_metadata(content)
-    except _UNREADABLE:
-        raise StoreError(
-            f"{str(file)!r} is damaged, or not a store: it does not read as Parquet. Build it again."
-        ) from None
-    if _META not in meta:
-        raise _ForeignError(
-            f"{str(file)!r} is a Parquet file, but not a store of ilba. "
-            f"Counted cells come in through FinestTable.from_counts, single records through ilba.build."
-        )
-    try:
-        plain = json.loads(meta[_META])
-        if plain["format"] > FORMAT:
-            raise StoreError(
-                f"{str(file)!r} has the store format {plain['format']}; this version of ilba reads up to {FORMAT}. "
-                f"Type: pip install --upgrade ilba"
+def save_beside(secret: Secret, target: Path) -> None:
+    """Keep the new key that drew the masks of a store beside it."""
+    place = secret_path(target)
+    if place.exists():
+        if Secret.from_file(place) != secret:
+            raise SecretError(
+                f"{str(place)!r} holds another key than the new one that drew these masks. Two releases of "
+                f"the same cells under two keys give counts away. Build again with secret={str(place)!r}, "
+                f"or save elsewhere."
             )
-        content.seek(0)
-        cells = pl.read_parquet(content)
-        codes = CodeLists.from_json(Design.from_json(plain["design"]), plain["codes"])
-        if plain.pop("crc32") != _checksum(plain, cells):
-            raise ValueError
-        words = [cells[name].to_numpy() for name in cells.columns if name not in (COUNT, MASKED)]
-        finest = FinestTable(
-            codes,
-            words,
-            cells[COUNT].to_numpy(),
-            cells[MASKED].to_numpy(),
-            fingerprint=plain["fingerprint"],
-            chosen=Chosen.from_json(plain["controlled"]) if "controlled" in plain else None,
+        return
+    secret.to_file(place)
+    notice(
+        f"no secret was given, so a new one was made and saved as {str(place)!r} (only you can read it). "
+        f"Keep it: the same key gives the same masks tomorrow, and another key would give counts away."
+    )
+
+
+def warn_of_another_key(target: Path, before: str | None, now: str | None) -> None:
+    """Say aloud when a store takes the place of one whose masks another key drew."""
+    if before and now and before != now:
+        notice(
+            f"the store at {str(target)!r} was masked with another key (fingerprint {before}). "
+            f"Publishing from both gives counts away."
         )
-        if plain["labels"]["variable"]:
-            finest.labels = read_labels(pl.DataFrame(plain["labels"]), codes.design)
-        return finest
-    except StoreError:
-        raise
-    except _UNREADABLE:
-        raise StoreError(f"{str(file)!r} is a damaged store. Build it again.") from None
 
 
-class _ForeignError(StoreError):
-    """A Parquet file that is not a store."""
+@overload
+def open_store(path: Path_, *, within: object = None, spark: None = None) -> FinestTable: ...
+@overload
+def open_store(path: Path_, *, within: object = None, spark: Any) -> SparkFinestTable: ...
+def open_store(path: Path_, *, within: object = None, spark: Any = None) -> FinestTable | SparkFinestTable:
+    """Open a store that `build` or `save` wrote: a file, or a folder that was made on Spark.
+
+    within
+        Only this area of the top level: for an audit, or masks chosen jointly, of a store too large for memory.
+    spark
+        A Spark session, to leave the cells where they are: then the path may be a URL such as s3a://bucket/store.
+    """
+    if spark is not None:
+        from ilba.spark import SparkFinestTable
+
+        if within is not None:
+            raise InputError("within opens one area in memory: leave out spark.")
+        return SparkFinestTable.open(path, spark)
+    about, cells = store.read(path, within)
+    finest = FinestTable(
+        about.codes,
+        [cells[name].to_numpy() for name in about.words],
+        cells[COUNT].to_numpy(),
+        cells[MASKED].to_numpy(),
+        fingerprint=about.fingerprint,
+        chosen=about.chosen,
+    )
+    finest.labels = about.labels
+    return finest
 
 
-def _dump(meta: Mapping[str, Any]) -> str:
-    return json.dumps(meta, ensure_ascii=False, separators=(",", ":"))
+def tell_recurring(codes: CodeLists) -> None:
+    """Say aloud which codes stand under different parents."""
+    for listed in codes.lists:
+        for column, recurring in listed.recurring().items():
+            notice(
+                f"{column!r} has {some(recurring, 'code')} under different parents. "
+                f"Each is taken as an area of its own, known by its whole path."
+            )
 
 
-def _checksum(meta: Mapping[str, Any], cells: pl.DataFrame) -> int:
-    """Over everything in a store: a bit that turns on the disk must not become a count."""
-    total = zlib.crc32(_dump(meta).encode())
-    for column in cells.get_columns():
-        total = zlib.crc32(column.to_numpy().astype("<i8", copy=False).data, total)
-    return total
+def masked_counts(draw: CellDraws, words: Sequence[IntArray], count: IntArray, K: int) -> IntArray:
+    """The counts of cells masked by SCA with the draws of a key."""
+    masked = count.copy()
+    small = np.flatnonzero(count < K)
+    masked[small] = masking.sca(count[small], draw([word[small] for word in words], count[small]), K)
+    return masked
+
+
+def nodes_of(codes: CodeLists, selection: Selection, hkey_value: Any, key_value: Values) -> list[int | None]:
+    """The nodes that the user's values name, in the order of the table's dimensions."""
+    hierarchies = codes.design.hierarchies
+    if isinstance(hkey_value, Mapping):
+        known = [hierarchy.name for hierarchy in hierarchies]
+        for name in hkey_value:
+            if name not in known:
+                raise InputError(f"hkey_value names {name!r}.{nearest(name, known)} It has {listing(known)}.")
+        areas = [_listed(hkey_value.get(hierarchy.name, ())) for hierarchy in hierarchies]
+    else:
+        flat, areas = _listed(hkey_value), []
+        wanted = sum(selection.levels)
+        if len(flat) != wanted:
+            raise InputError(_wrong_number("hkey_value", flat, selection.columns[:wanted]))
+        for level in selection.levels:
+            areas.append(flat[:level])
+            flat = flat[level:]
+    for hierarchy, level, path in zip(hierarchies, selection.levels, areas, strict=True):
+        if len(path) != level:
+            raise InputError(_wrong_number("hkey_value", path, hierarchy.columns[:level]))
+    values = _listed(key_value)
+    if len(values) != len(selection.keys):
+        raise InputError(_wrong_number("key_value", values, selection.keys))
+    paths = [path for path in areas if path] + [[value] for value in values]
+    places = codes.packing(selection).places
+    return [codes.lists[place.dimension].node(path) for place, path in zip(places, paths, strict=True)]
 
 
 def read_rds(path: Path_) -> FinestTable:

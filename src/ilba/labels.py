@@ -1,7 +1,7 @@
 """The agency's code list: which codes exist and what they are called.
 
 A csv or json file, or a frame, of `variable, code, label_en, label_ko, parent`; a row without a code names the
-variable.
+variable, or a hierarchy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def read_labels(labels: Any, design: Design) -> pl.DataFrame:
             )
     frame = frame.with_columns(pl.lit(None, pl.String).alias(c) for c in CODE_COLUMNS if c not in frame.columns)
     frame = frame.select(pl.col(CODE_COLUMNS).cast(pl.String))
-    return frame.filter(pl.col("variable").is_in(design.columns)).unique(maintain_order=True)
+    names = [hierarchy.name for hierarchy in design.hierarchies if hierarchy.name not in design.columns]
+    wanted = pl.col("variable").is_in(design.columns) | (pl.col("variable").is_in(names) & pl.col("code").is_null())
+    return frame.filter(wanted).unique(maintain_order=True)
 
 
 def listed_paths(codes: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

@@ -170,11 +170,21 @@ def loss_shares(loss: npt.ArrayLike) -> tuple[IntArray, IntArray, npt.NDArray[np
     [[-2, 0, 1], [1, 2, 1], [25.0, 50.0, 25.0]]
     """
     values, n = np.unique(_ints(loss), return_counts=True)
-    share = n / n.sum() * 100
+    return values, n.astype(np.int64), percent(n)
+
+
+def percent(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The share of each number in their sum, in percent, rounded to two digits as R rounds.
+
+    >>> percent([1, 2, 1]).tolist()
+    [25.0, 50.0, 25.0]
+    """
+    number = _ints(n)
+    share = number / number.sum() * 100
     below = np.floor(share * 100)
     down, up = below / 100, np.ceil(share * 100) / 100
     nearer_down = (share - down < up - share) | ((share - down == up - share) & (below % 2 == 0))
-    return values, n.astype(np.int64), np.where(nearer_down, down, up)
+    return np.asarray(np.where(nearer_down, down, up), dtype=np.float64)
 
 
 @suggesting

@@ -48,35 +48,97 @@ class Counted:
     carried: IntArray | None = None
 
 
-class Microdata:
-    """A source of records that can be counted. Nothing is read until it is."""
+@dataclass(frozen=True)
+class Spelled:
+    """The labels of each dimension as the data spells them, and the code lists that follow from them.
 
-    def __init__(self, source: pl.LazyFrame | nw.LazyFrame[Any], said: str) -> None:
-        self._source = source
-        self._said = said
-        self.columns: list[str] = list(_told(lambda: source.collect_schema().names(), said))
+    Whatever counts the records, this decides what their labels are and which of them are left out.
+    """
+
+    codes: CodeLists
+    raw: Sequence[pl.DataFrame]
+    """for each dimension its combinations as the data spells them, with their number of records"""
+    labels: Sequence[pl.DataFrame]
+    given: Sequence[pl.DataFrame]
 
     @classmethod
-    def open(cls, data: Any, *, schema: Schema | None = None) -> Microdata:
-        """Open a frame, a relation or a path."""
-        if isinstance(data, str | os.PathLike):
-            return cls(_scan(data, schema), repr(os.fspath(data)))
-        if schema is not None:
-            raise InputError("schema goes with csv files; a frame has types already.")
-        if isinstance(data, pl.DataFrame | pl.LazyFrame):
-            return cls(data.lazy(), "the data")
-        import narwhals as nw  # only here: polars frames and files do without it
+    def of(
+        cls,
+        design: Design,
+        raw: Sequence[pl.DataFrame],
+        missing: Missing,
+        missing_values: Iterable[object],
+        known: Sequence[pl.DataFrame] | None,
+        said: str,
+    ) -> Spelled:
+        """Turn what the data holds into labels."""
+        if raw[0].is_empty():
+            raise InputError(f"{said} has no rows. There is nothing to count.")
+        absent = {label_text(canonical(value)) for value in missing_values}
+        labels = [_labelled(frame, absent, missing) for frame in raw]
+        observed = [frame.filter(~pl.col(_LEFT_OUT)).drop(_LEFT_OUT) for frame in labels]
+        given = [
+            _as_observed(more, frame)
+            for more, frame in zip(known or [f.clear() for f in observed], observed, strict=True)
+        ]
+        codes = CodeLists.of(design, [pl.concat(pair) for pair in zip(observed, given, strict=True)])
+        spelled = cls(codes, raw, labels, given)
+        if any(frame.is_empty() for frame in observed):
+            spelled.tell_left_out(0)
+        return spelled
 
-        try:
-            frame = nw.from_native(data)
-        except TypeError:
-            raise InputError(
-                f"data is a {type(data).__module__}.{type(data).__name__}. Give a polars, pandas or pyarrow frame, "
-                f"a DuckDB relation, or the path of a file ({_READ})."
-            ) from None
-        if isinstance(frame, nw.LazyFrame):
-            return cls(frame, "the data")
-        return cls(_polars_of(frame), "the data")
+    @property
+    def total(self) -> int:
+        """The number of records."""
+        return int(self.raw[0][COUNT].sum())
+
+    @property
+    def complete(self) -> bool:
+        """Whether no record is left out."""
+        return not any(frame[_LEFT_OUT].any() for frame in self.labels)
+
+    def digits(self, place: int) -> pl.Series:
+        """For each combination of a dimension the place of its label in the code list; null where it is left out."""
+        listed, labels = self.codes.lists[place], self.labels[place]
+        numbered = listed.labels.with_row_index(_DIGIT)
+        joined = labels.select(listed.columns).join(
+            numbered, on=listed.columns, how="left", nulls_equal=True, maintain_order="left"
+        )
+        return joined[_DIGIT].cast(pl.Int64).set(labels[_LEFT_OUT], None)
+
+    def only(self, digits: Sequence[IntArray]) -> tuple[CodeLists, list[IntArray]]:
+        """The lists without labels that only stood in rows which were left out, and where each other one moved."""
+        used = []
+        for listed, digit, known in zip(self.codes.lists, digits, self.given, strict=True):
+            numbered = listed.labels.with_row_index(_DIGIT)
+            seen = np.zeros(len(listed), dtype=bool)
+            seen[numbered.join(known, on=listed.columns, how="semi", nulls_equal=True)[_DIGIT].to_numpy()] = True
+            seen[digit] = True
+            used.append(seen)
+        return self.codes.only(used), [np.cumsum(seen) - 1 for seen in used]
+
+    def tell_left_out(self, kept: int) -> None:
+        """Say how many rows are left out, and where their values are missing; refuse to leave out all."""
+        where = listing(
+            f"{name} {frame.filter(labels[name].is_null())[COUNT].sum():,}"
+            for frame, labels in zip(self.raw, self.labels, strict=True)
+            for name in frame.columns[:-1]
+            if labels[name].null_count()
+        )
+        if not kept:
+            raise InputError(f"every row has a missing value in the selected columns ({where}). Select fewer columns.")
+        notice(
+            f"{self.total - kept:,} of {some(self.total, 'row')} have a missing value in the selected columns, left "
+            f"out ({where}). missing='category' keeps them as a category of their own."
+        )
+
+
+class Source:
+    """Records of any engine: what their columns are called, and what they may not be called."""
+
+    def __init__(self, columns: Iterable[str], said: str) -> None:
+        self.columns = list(columns)
+        self._said = said
 
     def require(self, columns: Iterable[str], argument: str) -> None:
         """Refuse columns that the data does not have."""
@@ -95,6 +157,36 @@ class Microdata:
                     f"{self._said} has a column called {column!r}. If its rows are counted already, use "
                     f"FinestTable.from_counts; if they are single records, rename or drop that column."
                 )
+
+
+class Microdata(Source):
+    """A source of records that can be counted. Nothing is read until it is."""
+
+    def __init__(self, source: pl.LazyFrame | nw.LazyFrame[Any], said: str) -> None:
+        super().__init__(_told(lambda: source.collect_schema().names(), said), said)
+        self._source = source
+
+    @classmethod
+    def open(cls, data: Any, *, schema: Schema | None = None) -> Microdata:
+        """Open a frame, a relation or a path."""
+        if isinstance(data, str | os.PathLike):
+            return cls(_scan(data, schema), repr(os.fspath(data)))
+        if schema is not None:
+            raise InputError("schema goes with csv files; a frame has types already.")
+        if isinstance(data, pl.DataFrame | pl.LazyFrame):
+            return cls(data.lazy(), "the data")
+        import narwhals as nw  # only here: polars frames and files do without it
+
+        try:
+            frame = nw.from_native(data)
+        except TypeError:
+            raise InputError(
+                f"data is a {type(data).__module__}.{type(data).__name__}. Give a polars, pandas or pyarrow frame, "
+                f"a DuckDB relation, a Spark DataFrame, or the path of a file ({_READ})."
+            ) from None
+        if isinstance(frame, nw.LazyFrame):
+            return cls(frame, "the data")
+        return cls(_polars_of(frame), "the data")
 
     def categories(self, columns: Sequence[str]) -> dict[str, int]:
         """How many different values each column has."""
@@ -138,38 +230,19 @@ class Microdata:
                 lambda: source.group_by(*names).agg(counting.alias(COUNT)).collect("polars").to_native(), self._said
             )
             here = Microdata(counted.lazy(), self._said)
-            return here.count(design, missing=missing, missing_values=missing_values, weight=COUNT)
-        absent = {label_text(canonical(value)) for value in missing_values}
+            return here.count(design, missing=missing, missing_values=missing_values, weight=COUNT, known=known)
         frame = self._source
         raw = [self._distinct(frame, columns, weight) for columns in CodeLists.dimensions(design)]
-        if raw[0].is_empty():
-            raise InputError(f"{self._said} has no rows. There is nothing to count.")
-        spelled = [_labelled(frame, absent, missing) for frame in raw]
-        observed = [frame.filter(~pl.col(_LEFT_OUT)).drop(_LEFT_OUT) for frame in spelled]
-        given = [
-            _as_observed(more, frame)
-            for more, frame in zip(known or [f.clear() for f in observed], observed, strict=True)
-        ]
-        codes = CodeLists.of(design, [pl.concat(pair) for pair in zip(observed, given, strict=True)])
-        if any(frame.is_empty() for frame in observed):
-            raise InputError(
-                f"every row has a missing value in the selected columns ({_where_missing(raw, spelled)}). "
-                f"Select fewer columns."
-            )
-        words, count, carried = self._tally(frame, codes, raw, spelled, weight, carry)
-        total, kept = int(raw[0][COUNT].sum()), int(count.sum())
-        if kept == total or keep_codes:
-            return Counted(codes, words, count, carried)
-        if not kept:
-            raise InputError(
-                f"every row has a missing value in the selected columns ({_where_missing(raw, spelled)}). "
-                f"Select fewer columns."
-            )
-        notice(
-            f"{total - kept:,} of {some(total, 'row')} have a missing value in the selected columns, left out "
-            f"({_where_missing(raw, spelled)}). missing='category' keeps them as a category of their own."
-        )
-        return _reduced(codes, words, count, given)
+        spelled = Spelled.of(design, raw, missing, missing_values, known, self._said)
+        words, count, carried = self._tally(frame, spelled, weight, carry)
+        kept = int(count.sum())
+        if kept == spelled.total or keep_codes:
+            return Counted(spelled.codes, words, count, carried)
+        spelled.tell_left_out(kept)
+        digits = spelled.codes.finest.digits(words)
+        fewer, moved = spelled.only(digits)
+        places = [move[digit] for move, digit in zip(moved, digits, strict=True)]
+        return Counted(fewer, fewer.finest.pack(places, len(count)), count)
 
     def _distinct(self, frame: pl.LazyFrame, columns: Sequence[str], weight: str | None) -> pl.DataFrame:
         """The combinations of some columns as the data spells them, with their number of records."""
@@ -180,16 +253,14 @@ class Microdata:
     def _tally(
         self,
         frame: pl.LazyFrame,
-        codes: CodeLists,
-        raw: Sequence[pl.DataFrame],
-        spelled: Sequence[pl.DataFrame],
+        spelled: Spelled,
         weight: str | None,
         carry: str | None,
     ) -> tuple[list[IntArray], IntArray, IntArray | None]:
         """Pack every record into a cell and count equal ones; records with a missing value fall out."""
-        digits = []
-        for listed, spelling, labels in zip(codes.lists, raw, spelled, strict=True):
-            frame, digit = _encoded(frame, listed, spelling.drop(COUNT), labels)
+        codes, digits = spelled.codes, []
+        for place, listed in enumerate(codes.lists):
+            frame, digit = _encoded(frame, listed, spelled.raw[place].drop(COUNT), spelled.digits(place))
             digits.append(digit)
         words = []
         for place_of_word, word in enumerate(codes.finest.words):
@@ -198,7 +269,7 @@ class Microdata:
                 packed = packed * codes.finest.places[place].size + digits[place]
             words.append(packed.alias(f"w{place_of_word}"))
         query = frame.select(*words, *(pl.col(name).cast(pl.Int64) for name in (weight, carry) if name))
-        if weight is None and len(words) == 1 and int(raw[0][COUNT].sum()) <= _SORTED_AT_ONCE:
+        if weight is None and len(words) == 1 and spelled.total <= _SORTED_AT_ONCE:
             cells = (
                 _told(lambda: query.collect(engine="streaming"), self._said)["w0"].drop_nulls().to_numpy(writable=True)
             )
@@ -230,17 +301,9 @@ def check_missing(missing: object) -> None:
 
 
 def _encoded(
-    frame: pl.LazyFrame, listed: Listed, spelling: pl.DataFrame, labels: pl.DataFrame
+    frame: pl.LazyFrame, listed: Listed, spelling: pl.DataFrame, digit: pl.Series
 ) -> tuple[pl.LazyFrame, pl.Expr]:
     """The digit of a dimension as an expression over the data as it is spelled; null for what is left out."""
-    digit = (
-        labels.select(listed.columns)
-        .join(
-            listed.labels.with_row_index(_DIGIT), on=listed.columns, how="left", nulls_equal=True, maintain_order="left"
-        )[_DIGIT]
-        .cast(pl.Int64)
-    )
-    digit = digit.set(labels[_LEFT_OUT], None)
     finest, codes = spelling.to_series(-1), listed.labels.to_series(-1)
     if all(one.n_unique() == len(one) and not one.null_count() for one in (finest, codes)):
         # The finest column alone tells the whole path.
@@ -280,23 +343,6 @@ def _as_observed(known: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
         ) from None
 
 
-def _reduced(codes: CodeLists, words: list[IntArray], count: IntArray, given: Sequence[pl.DataFrame]) -> Counted:
-    """Take labels out of the lists that only stood in rows which were left out."""
-    used = []
-    digits = codes.finest.digits(words)
-    for listed, digit, known in zip(codes.lists, digits, given, strict=True):
-        place = listed.labels.with_row_index(_DIGIT).join(known, on=listed.columns, how="semi", nulls_equal=True)[
-            _DIGIT
-        ]
-        seen = np.zeros(len(listed), dtype=bool)
-        seen[place.to_numpy()] = True
-        seen[digit] = True
-        used.append(seen)
-    fewer = codes.only(used)
-    moved = [(np.cumsum(seen) - 1)[digit] for seen, digit in zip(used, digits, strict=True)]
-    return Counted(fewer, fewer.finest.pack(moved, len(count)), count)
-
-
 def labelled(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     """The frame with its label columns as whole numbers or text, missing as null."""
     return frame.with_columns(_labels(frame[name]) for name in columns)
@@ -313,15 +359,6 @@ def _labelled(frame: pl.DataFrame, absent: Collection[str | None], missing: Miss
     labels = pl.DataFrame(columns)
     left_out = pl.any_horizontal(pl.all().is_null()) if missing == "drop" else pl.lit(False)
     return labels.with_columns(left_out.alias(_LEFT_OUT))
-
-
-def _where_missing(raw: Sequence[pl.DataFrame], spelled: Sequence[pl.DataFrame]) -> str:
-    return listing(
-        f"{name} {frame.filter(labels[name].is_null())[COUNT].sum():,}"
-        for frame, labels in zip(raw, spelled, strict=True)
-        for name in frame.columns[:-1]
-        if labels[name].null_count()
-    )
 
 
 def _labels(column: pl.Series) -> pl.Series:
@@ -344,8 +381,13 @@ def _labels(column: pl.Series) -> pl.Series:
         distinct = column.unique()
         texts = pl.Series([label_text(canonical(value)) for value in distinct.to_list()], dtype=pl.String)
         return column.replace_strict(distinct, texts, return_dtype=pl.String)
-    raise InputError(
-        f"the column {column.name!r} is of the type {dtype}, which has no labels. "
+    raise no_labels(column.name, dtype)
+
+
+def no_labels(column: str, kind: object) -> InputError:
+    """What is said of a column whose values cannot be labels."""
+    return InputError(
+        f"the column {column!r} is of the type {kind}, which has no labels. "
         f"Turn it into text or whole numbers, or leave it out."
     )
 

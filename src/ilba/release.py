@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,8 @@ from ilba.files import beside, exchange, writable
 from ilba.finest import FinestTable
 from ilba.labels import listed_paths, read_labels
 from ilba.secret import Secret
+from ilba.spark import SparkFinestTable
+from ilba.table import write_pieces
 
 Rows: TypeAlias = Literal["nonzero", "grid"]
 Path_: TypeAlias = str | os.PathLike[str]
@@ -39,6 +41,8 @@ FORMAT = 1
 MANIFEST = "release.json"
 CODES = "codes.csv"
 _MOST_ROWS = 50_000_000
+# With rows per group fixed, the bytes of a table do not depend on the pieces in which it was made.
+_PARQUET: Any = {"compression": "zstd", "row_group_size": 2**17}
 
 
 @dataclass(frozen=True)
@@ -159,7 +163,7 @@ class Release:
 
 
 def release(
-    finest: FinestTable,
+    finest: FinestTable | SparkFinestTable,
     path: Path_,
     *,
     method: str | None = None,
@@ -200,10 +204,8 @@ def release(
         (temporary / "tables").mkdir(parents=True)
         listed, seen = [], _Seen(design)
         for done, table in enumerate(finest.tables(wanted), 1):
-            public = table.public()
-            seen.add(public)
             file = temporary / "tables" / f"{table.selection.name}.parquet"
-            public.write_parquet(file, compression="zstd")
+            write_pieces(seen.noting(table.public_parts()), file, **_PARQUET)
             listed.append((table.selection, file))
             if progress:
                 progress(done, len(wanted))
@@ -249,7 +251,7 @@ def release(
     return Release(target)
 
 
-def _fixed_bound(finest: FinestTable) -> dict[str, int]:
+def _fixed_bound(finest: FinestTable | SparkFinestTable) -> dict[str, int]:
     """A bound is published only when it was fixed beforehand and held: a reached one would depend on the truth."""
     chosen = finest.chosen
     return {"bound": chosen.bound} if chosen and chosen.bound is not None else {}
@@ -276,7 +278,15 @@ class _Seen:
         for columns, found in zip(self._columns, self._found, strict=True):
             there = [column for column in columns if column in public.columns]
             if there:
-                found.append(public.select(there).unique())
+                labels = public.select(there).unique()
+                if found and found[-1].columns == there:  # another piece of the same table
+                    labels = pl.concat([found.pop(), labels]).unique()
+                found.append(labels)
+
+    def noting(self, parts: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        for part in parts:
+            self.add(part)
+            yield part
 
     def lists(self) -> list[pl.DataFrame]:
         """Per dimension the paths that were seen, coarser ones with nulls below; empty where none was."""
@@ -311,7 +321,8 @@ def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFram
     added = unknown.select(
         "variable", "code", pl.col("code").alias("label_en"), pl.lit(None, pl.String).alias("label_ko"), "parent"
     )
-    order = {column: place for place, column in enumerate(design.columns)}
+    names = [hierarchy.name for hierarchy in design.hierarchies]
+    order = {name: place for place, name in enumerate(dict.fromkeys([*design.columns, *names]))}
     return pl.concat([given, added]).sort(
         pl.col("variable").replace_strict(order, return_dtype=pl.Int64), maintain_order=True
     )
@@ -341,7 +352,7 @@ def _complete(
         else table
     )
     full = full.with_columns(pl.col(MASKED).fill_null(0)).sort(selection.columns or [MASKED])
-    full.write_parquet(file, compression="zstd")
+    full.write_parquet(file, **_PARQUET)
 
 
 def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def save_full_tb(
     secret: Secret | Path_ | None = None,
 ) -> FinestTable:
     """Count microdata into the finest table, mask it with SCA and save it as a store."""
-    finest = build(
+    finest: FinestTable = build(
         data,
         hkey,
         key,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.codes import CodeLists, Listed, Packing
-from ilba.masking import Parts
+from ilba.masking import Masked, Parts, ilba
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -97,6 +97,23 @@ def roll_up(codes: CodeLists, source: Sums | Finest, target: Packing) -> Sums:
         words = [np.concatenate(parts) for parts in zip(*(piece[0] for piece in pieces), strict=True)]
         packed, sums = _summed(target, words, [np.concatenate(x) for x in zip(*(p[1] for p in pieces), strict=True)])
     return Sums(target, packed, Parts(*sums[:4]), sums[4])
+
+
+def released(codes: CodeLists, sums: Sums, plain: bool) -> tuple[IntArray, Masked]:
+    """The released counts of aggregates whose parts are summed: by iLBA, or `plain` where masks were chosen jointly."""
+    K = codes.design.threshold
+    if plain:
+        chosen = K * sums.parts.n_at_threshold
+        none = np.zeros_like(chosen)
+        return sums.parts.sum_large + chosen, Masked(chosen, none, none)
+    n_small = sums.parts.n_small
+    if codes.design.cells == "grid":
+        # Cells of the grid that nobody is in are small cells masked to 0. Their exact number only matters
+        # while max(D) can be reached, far below the cap that keeps K * |S| inside 64 bits.
+        size = codes.grid(sums.packing, sums.packed, most=2**61 // K)
+        n_small = n_small + np.maximum(size - sums.observed, 0)
+    masked = ilba(n_small, sums.parts.n_at_threshold, sums.parts.sum_small, K)
+    return sums.parts.sum_large + masked.sum_masked, masked
 
 
 def _summed(

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from html import escape
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
+from polars.io.plugins import register_io_source
 
-from ilba.design import MASKED, Design, Selection
+from ilba.codes import CodeLists
+from ilba.design import COUNT, MASKED, Design, Selection
 from ilba.errors import InputError, WriteError, some, suggesting
 from ilba.files import replacing, writable
 from ilba.masking import loss_shares
+from ilba.rollup import Sums, released
 
 Path_: TypeAlias = str | os.PathLike[str]
 _SHOWN = 20  # rows in a notebook
-_AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientific": False}
+AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientific": False}
 
 
 class Table:
@@ -38,14 +43,7 @@ class Table:
     @cached_property
     def loss(self) -> pl.DataFrame:
         """The distribution of the information loss, masked minus true: Loss, n, perc and a Total row (confidential)."""
-        values, n, percent = loss_shares(self.detail["loss"].to_numpy())
-        return pl.DataFrame(
-            {
-                "Loss": [*(str(value) for value in values), "Total"],
-                "n": np.append(n, n.sum()),
-                "perc": np.append(percent, 100.0),
-            }
-        )
+        return loss_frame(*loss_shares(self.detail["loss"].to_numpy()))
 
     def public(self) -> pl.DataFrame:
         """Labels and N_masked, without a row that is 0.
@@ -54,6 +52,15 @@ class Table:
         listed. Absent means 0.
         """
         return self.detail.filter(pl.col(MASKED) > 0).select(*self.selection.columns, MASKED)
+
+    def public_parts(self) -> Iterator[pl.DataFrame]:
+        """What `public()` holds, piece after piece: here in one. Tables of other engines come in many."""
+        yield self.public()
+
+    def write_parquet(self, path: Path_) -> None:
+        """Write `frame` as a Parquet file (confidential)."""
+        with replacing(path, instead_of=b"PAR1") as temporary:
+            self.frame.write_parquet(temporary, compression="lz4", statistics=False)
 
     def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
         """Write `frame` as CSV, or with `public` only what the public may see; and `loss` to a file of its own."""
@@ -127,6 +134,43 @@ class Table:
         )
 
 
+def detail(codes: CodeLists, sums: Sums, plain: bool) -> pl.DataFrame:
+    """All there is to know of the cells of a table: labels, N, N_masked, type1, type2, loss (confidential)."""
+    masked, flags = released(codes, sums, plain)
+    true = sums.parts.sum_large + sums.parts.sum_small
+    columns = {COUNT: true, MASKED: masked, "type1": flags.type1, "type2": flags.type2, "loss": masked - true}
+    labels = codes.labels(sums.packing, sums.packed)
+    return pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
+
+
+def loss_frame(
+    values: npt.NDArray[np.int64], n: npt.NDArray[np.int64], percent: npt.NDArray[np.float64]
+) -> pl.DataFrame:
+    """How often each loss occurs, as the R package writes it: Loss, n, perc and a Total row."""
+    return pl.DataFrame(
+        {
+            "Loss": [*(str(value) for value in values), "Total"],
+            "n": np.append(n, n.sum()),
+            "perc": np.append(percent, 100.0),
+        }
+    )
+
+
+def write_pieces(pieces: Iterator[pl.DataFrame], file: Path, **options: Any) -> None:
+    """Write Parquet, or csv where `options` say how, from a table that comes in one piece or in many.
+
+    The bytes are the same either way (given the rows in a group), and only some pieces are in memory.
+    """
+    first = next(pieces)
+
+    def again(*_: object) -> Iterator[pl.DataFrame]:
+        yield first
+        yield from pieces
+
+    frame = register_io_source(again, schema=first.schema, is_pure=True)
+    frame.sink_csv(file, **options) if "quote_style" in options else frame.sink_parquet(file, **options)
+
+
 def _shown(value: object, count: bool) -> str:
     if value is None:
         return "<i>missing</i>"
@@ -135,7 +179,7 @@ def _shown(value: object, count: bool) -> str:
 
 def csv_text(frame: pl.DataFrame) -> str:
     """A frame as R writes it: text quoted, numbers bare and short, a missing label as NA."""
-    text: str = frame.write_csv(**_AS_R)
+    text: str = frame.write_csv(**AS_R)
     return text
 
 
@@ -143,6 +187,6 @@ def write_csv(frame: pl.DataFrame, path: Path_) -> None:
     """Write a frame as `csv_text` spells it, for its owner alone and in one step."""
     with replacing(path) as temporary:
         try:
-            frame.write_csv(temporary, **_AS_R)
+            frame.write_csv(temporary, **AS_R)
         except pl.exceptions.PolarsError as problem:
             raise WriteError(f"could not write {os.fspath(path)!r}: {problem}") from None

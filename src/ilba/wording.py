@@ -7,8 +7,9 @@ published codes. Nothing here knows more than the release holds.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Literal, TypeAlias, get_args
@@ -120,13 +121,38 @@ class Dimension:
 class WordedTable:
     """A table of a release with the words that go with it."""
 
-    def __init__(self, release: Release, table: PublicTable, frame: pl.DataFrame, lang: str = "en") -> None:
+    def __init__(
+        self,
+        release: Release,
+        table: PublicTable,
+        frame: pl.DataFrame,
+        lang: str = "en",
+        labels: Labels | None = None,
+    ) -> None:
         self.release = release
         self.table = table
-        self.frame = frame
+        self._frame: pl.DataFrame | None = frame
+        self._schema = frame.schema
         self.lang = lang
-        self.labels = Labels(release.codes, lang)
+        self.labels = labels or Labels(release.codes, lang)
         self.said = WORDS[lang]
+        self.complete = release.manifest["rows"] == "grid"  # whether the rows hold every combination
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows: labels and masked counts. Those of a part are made when they are asked for."""
+        if self._frame is None:
+            rows = pl.DataFrame({MASKED: self.values})
+            digits = np.unravel_index(np.arange(len(self.values)), [len(one) for one in self.dimensions] or [1])
+            for one, digit in zip(self.dimensions, digits, strict=False):
+                rows = rows.hstack(one.paths[pl.Series(digit.astype(np.uint32))])
+            self._frame = rows.select(self._schema.names()).cast(self._schema)
+        return self._frame
+
+    def forget_rows(self) -> None:
+        """Keep the words and axes only."""
+        self.dimensions  # noqa: B018 - found from the rows, so before they go
+        self._frame = self.frame.clear()
 
     @property
     def title(self) -> str:
@@ -138,7 +164,7 @@ class WordedTable:
         """What a reader has to know, a sentence or two each."""
         told = self.release.manifest
         notes = [self.said["masked"].format(method=_METHODS.get(told["method"], told["method"]), K=told["threshold"])]
-        if not dense and told["rows"] != "grid":
+        if not dense and not self.complete:
             notes.append(self.said["absent"])
         notes.append(self.said["additive" if self.release.additive else "loose"])
         return notes
@@ -195,34 +221,59 @@ class WordedTable:
     @cached_property
     def dimensions(self) -> list[Dimension]:
         """The axes of the complete grid."""
-        found = []
+        return self._named_apart([self._dimension(one, self._paths(one)) for one in self._dimension_columns()])
+
+    def _named_apart(self, dimensions: list[Dimension]) -> list[Dimension]:
+        """Readers know variables by their labels, and the numbers by the name "value"."""
+        times = Counter([*(one.label.casefold() for one in dimensions), "value"])
+        return [
+            replace(one, label=f"{one.label} ({one.name})") if times[one.label.casefold()] > 1 else one
+            for one in dimensions
+        ]
+
+    def _dimension(self, columns: tuple[str, ...], paths: pl.DataFrame) -> Dimension:
         maps = {entry["column"] for entry in self.release.manifest["geometry"]}
         areas = {
             c for h in self.release.design.hierarchies if h.name == "area" or maps & {*h.columns} for c in h.columns
         }
-        for columns in self._dimension_columns():
-            paths = self._paths(columns)
-            finest = columns[-1]
-            missing = "NA"
-            while (paths == missing).select(pl.any_horizontal(pl.all().any())).item():
-                missing = f"_{missing}"
-            filled = paths.fill_null(missing)
-            codes = filled[finest].to_list()
-            if len(set(codes)) < len(codes):
-                codes = ["/".join(path) for path in filled.iter_rows()]
-            above = paths[columns[-2]].to_list() if len(columns) > 1 else [None] * len(codes)
-            labels = [
-                self.labels.code(finest, code, parent)
-                for code, parent in zip(paths[finest].to_list(), above, strict=True)
-            ]
-            twice = {label for label in labels if labels.count(label) > 1} if len(set(labels)) < len(labels) else set()
-            labels = [
-                f"{label} ({code})" if label in twice else label for label, code in zip(labels, codes, strict=True)
-            ]
-            found.append(
-                Dimension(finest, self.labels.variable(finest), columns, paths, codes, labels, finest in areas)
+        finest = columns[-1]
+        missing = "NA"
+        while (paths == missing).select(pl.any_horizontal(pl.all().any())).item():
+            missing = f"_{missing}"
+        filled = paths.fill_null(missing)
+        codes = filled[finest].to_list()
+        if len(set(codes)) < len(codes):
+            codes = ["/".join(path) for path in filled.iter_rows()]
+        above = paths[columns[-2]].to_list() if len(columns) > 1 else [None] * len(codes)
+        labels = [
+            self.labels.code(finest, code, parent) for code, parent in zip(paths[finest].to_list(), above, strict=True)
+        ]
+        times = Counter(labels)
+        labels = [f"{label} ({code})" if times[label] > 1 else label for label, code in zip(labels, codes, strict=True)]
+        return Dimension(finest, self.labels.variable(finest), columns, paths, codes, labels, finest in areas)
+
+    def translated(self, lang: str, labels: Labels) -> WordedTable:
+        """The same table in another language."""
+        other = WordedTable(self.release, self.table, self.frame, lang, labels)
+        other.dimensions = other._named_apart([other._dimension(one.columns, one.paths) for one in self.dimensions])
+        return other
+
+    def cut(self, places: Sequence[Sequence[int]], values: IntArray) -> WordedTable:
+        """The part of the complete grid at some places of each dimension, zeros included; `values` are its counts."""
+        part = WordedTable(self.release, self.table, self.frame, self.lang, self.labels)
+        part.complete = True
+        part.dimensions = [
+            replace(
+                one,
+                paths=one.paths[list(chosen)],
+                codes=[one.codes[place] for place in chosen],
+                labels=[one.labels[place] for place in chosen],
             )
-        return found
+            for one, chosen in zip(self.dimensions, places, strict=True)
+        ]
+        part.values = values
+        part._frame = None
+        return part
 
     def _paths(self, columns: tuple[str, ...]) -> pl.DataFrame:
         """Every published path of a dimension, in the order of the code lists.
@@ -270,15 +321,19 @@ class WordedTable:
                 f"the complete grid of {self.table.name!r} has {cells:,} cells, more than the {_MOST_CELLS:,} that are "
                 f"written here. Take parquet or csv, or a table with fewer variables."
             )
+        values = np.zeros(cells, dtype=np.int64)
+        values[self.places()] = self.frame[MASKED].to_numpy()
+        return values
+
+    def places(self) -> IntArray:
+        """Where each row stands in the complete grid."""
         place = pl.DataFrame({"place": np.zeros(self.frame.height, dtype=np.int64)})["place"]
         for dimension in self.dimensions:
             numbered = dimension.paths.with_row_index("\0place")
             rows = self.frame.select(pl.col(dimension.columns).cast(pl.String))
             joined = rows.join(numbered, on=dimension.columns, how="left", nulls_equal=True, maintain_order="left")
             place = place * len(dimension) + joined["\0place"].cast(pl.Int64)
-        values = np.zeros(cells, dtype=np.int64)
-        values[place.to_numpy()] = self.frame[MASKED].to_numpy()
-        return values
+        return place.to_numpy()
 
 
 def _listed_paths(lists: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

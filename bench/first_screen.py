@@ -1,0 +1,86 @@
+"""The table and the picture on the README's first screen.
+
+    python bench/first_screen.py           print the table
+    python bench/first_screen.py --write   and put it into README.md, with docs/first-screen.svg
+
+A census of a million people, K=5, a fixed key; all 32 tables of LA3 x gender x edu x age.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+import ilba
+from ilba import charts
+from ilba.audit import audit, losses
+from ilba.demo import HKEY, KEY
+
+ROOT = Path(__file__).parent.parent
+SECRET = ilba.Secret(bytes(32))
+BEGIN, END = "<!-- made by bench/first_screen.py -->", "<!-- end -->"
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    clock = time.perf_counter()
+    return work(), time.perf_counter() - clock
+
+
+def main() -> None:
+    people = ilba.datasets.census(1_000_000)
+    small = ilba.build(people, HKEY[:3], ["gender", "edu", "age"], secret=SECRET)
+    chosen, choosing = timed(lambda: small.controlled(secret=SECRET))
+    rows = [
+        ("as the R package writes its files", small, "r-file", "no"),
+        ("iLBA, masked counts only", small, "ilba", "no"),
+        ("controlled: masks chosen jointly", chosen, "controlled", "yes"),
+    ]
+    points = []
+    lines = [
+        "| released as | small cells that anybody can prove | mean loss | largest loss | tables add up |",
+        "|---|--:|--:|--:|---|",
+    ]
+    for name, finest, method, additive in rows:
+        report = audit(finest, method, explanations=0)
+        loss = losses(report.published)
+        lines.append(f"| {name} | {report.share:.0f} % | {loss.mean():.2f} | {loss.max():.0f} | {additive} |")
+        points.append({"method": name, "mean_loss": float(loss.mean()), "provable": report.share / 100})
+    finest, building = timed(lambda: ilba.build(people, HKEY, KEY, secret=SECRET))
+    with tempfile.TemporaryDirectory() as scratch:
+        release, publishing = timed(lambda: finest.release(Path(scratch) / "release"))
+        lines += [
+            "",
+            f"A million records are counted and masked in {building:.1f} s, all {len(release.tables)} tables of",
+            f"four levels and five variables published in {publishing:.1f} s; these masks chosen in {choosing:.1f} s.",
+            f"(`python bench/first_screen.py`, {datetime.date.today():%d %B %Y}, {os.cpu_count()} cores, "
+            f"{platform.machine()})",
+        ]
+    text = "\n".join(lines)
+    print(text)
+    if "--write" in sys.argv:
+        readme = ROOT / "README.md"
+        before = readme.read_text(encoding="utf-8")
+        assert BEGIN in before
+        made = f"{BEGIN}\n{text}\n{END}"
+        readme.write_text(
+            re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: made, before, flags=re.DOTALL), encoding="utf-8"
+        )
+        picture = ROOT / "docs" / "first-screen.svg"
+        charts.save(charts.risk(pl.DataFrame(points), title="What released tables give away, at what loss"), picture)
+        drawn = picture.read_text(encoding="utf-8").replace("CONFIDENTIAL.", "A synthetic census.")  # so nobody's truth
+        picture.write_text(drawn, encoding="utf-8")
+        picture.chmod(0o644)
+
+
+if __name__ == "__main__":
+    main()

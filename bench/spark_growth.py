@@ -1,0 +1,170 @@
+"""How building and a table grow with the records on Spark, and what stays on the driver.
+
+    python bench/spark_growth.py                    1 and 10 million records
+    python bench/spark_growth.py --millions 1,10,50 also 50: about a quarter of an hour on two cores, 4 GB of disk
+    python bench/spark_growth.py --record           also write bench/results/spark/DATE.json and the page in docs/do
+
+Spark runs as `local-cluster`: two workers with an executor process each, so that the driver is a process of its own and
+its memory can be told from theirs. All of them share this machine. Nothing here is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import datetime
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import ilba
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "do" / "spark.md"
+HKEY = ["LA1", "LA2", "LA3", "OA"]
+KEY = ["gender", "age", "edu", "mar", "htype"]
+MASTER = "local-cluster[2,1,3072]"
+KEY_HEX = bytes(range(32)).hex()
+
+JOB = """
+import json, os, resource, sys, time
+import ilba
+from ilba.session import session
+
+records, store, secret, log, master = sys.argv[1:]
+start = time.perf_counter()
+spark = session(master, conf={{
+    "spark.driver.memory": "1g", "spark.executor.memory": "2g", "spark.ui.enabled": "false",
+    "spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{{log}}",
+    "spark.eventLog.compress": "false", "spark.sql.shuffle.partitions": "64",
+}})
+started = time.perf_counter()
+people = spark.read.parquet(f"file://{{records}}")
+partitions = people.rdd.getNumPartitions()
+finest = ilba.build(people, {hkey}, {key}, secret=secret, output_path=store)
+built = time.perf_counter()
+finest.table("LA3", {key}).write_csv(store + ".csv")
+done = time.perf_counter()
+jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+status = open(f"/proc/{{jvm}}/status").read()
+heap = sum(p.getPeakUsage().getUsed() for p in spark.sparkContext._jvm.java.lang.management.ManagementFactory
+           .getMemoryPoolMXBeans() if str(p.getType().name()) == "HEAP")
+print(json.dumps({{
+    "start": started - start, "build": built - started, "table": done - built, "partitions": partitions,
+    "cells": len(finest), "python": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    "jvm": int(status.split("VmHWM:")[1].split()[0]) * 1024, "heap": heap,
+}}))
+spark.stop()
+"""
+
+
+def measured(millions: int, folder: Path) -> dict[str, Any]:
+    """One size: the records are made, counted, masked and asked for a table; then everything is removed."""
+    parts = ilba.datasets.census_parts(folder / f"cities{millions}", scale=millions)
+    secret, log = folder / "agency.secret", folder / f"log{millions}"
+    if not secret.exists():
+        ilba.Secret.from_text(f"ilba-secret-1:{KEY_HEX}").to_file(secret)
+    log.mkdir()
+    script = JOB.format(hkey=HKEY, key=KEY)
+    words = [str(parts), str(folder / f"store{millions}"), str(secret), str(log), MASTER]
+    done = subprocess.run(
+        [sys.executable, "-c", script, *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+    )
+    row: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    files = [file for file in log.rglob("*") if file.is_file()]
+    row["log"] = sum(file.stat().st_size for file in files)
+    key = bytes.fromhex(KEY_HEX)
+    forms = [key, KEY_HEX.encode(), base64.b64encode(key)]
+    row["key in log"] = any(form in file.read_bytes() for file in files for form in forms)
+    row["store"] = sum(f.stat().st_size for f in (folder / f"store{millions}").rglob("*.parquet"))
+    row["millions"] = millions
+    for path in (*parts.rglob("*.parquet"), *(folder / f"store{millions}").rglob("*.parquet")):
+        path.unlink()
+    return row
+
+
+def as_table(result: dict[str, Any]) -> str:
+    """A recorded run in Markdown, with what it would come to for a billion records."""
+    head = f"{result['date']}, {result['cores']} cores ({result['machine']}), PySpark {result['pyspark']}, "
+    head += f"`{MASTER}`, a driver with a heap of 1 GB and two executors of 2 GB, on one shared machine:"
+    columns = [
+        "records",
+        "partitions",
+        "cells",
+        "build",
+        "table LA3 x 5 keys",
+        "driver: Python",
+        "driver: JVM (heap used)",
+        "event log",
+        "key in the log",
+    ]
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for row in result["rows"]:
+        lines.append(
+            f"| {row['millions']}M | {row['partitions']} | {row['cells']:,} | {row['build']:.0f} s | "
+            f"{row['table']:.0f} s | {row['python'] / 2**20:.0f} MB | {row['jvm'] / 2**20:.0f} MB "
+            f"({row['heap'] / 2**20:.0f} MB) | {row['log'] / 2**20:.1f} MB | {'YES' if row['key in log'] else 'no'} |"
+        )
+    return f"\n{head}\n\n" + "\n".join(lines) + "\n\n" + extrapolated(result["rows"])
+
+
+def extrapolated(rows: list[dict[str, Any]]) -> str:
+    """A straight line through the two largest sizes, carried on to a billion: a guess, and called one."""
+    if len(rows) < 2:
+        return ""
+    small, large = sorted(rows, key=lambda row: row["millions"])[-2:]
+    step = large["millions"] - small["millions"]
+
+    def at_billion(name: str) -> float:
+        slope = (large[name] - small[name]) / step
+        return float(large[name] + slope * (1000 - large["millions"]))
+
+    exponent = math.log(large["build"] / small["build"]) / math.log(large["millions"] / small["millions"])
+    hours = at_billion("build") / 3600
+    return (
+        f"**Extrapolated, not measured:** a straight line from {small['millions']}M through {large['millions']}M leads "
+        f"to {hours:.1f} hours for a billion records on these two cores, that is {2 * hours:.0f} core-hours, and "
+        f"{at_billion('cells') / 1e6:.0f} million cells in {at_billion('store') / 2**30:.0f} GB of store. The time "
+        f"of a build grew with the exponent {exponent:.2f}. A cluster adds network to it and takes away the waiting "
+        f"for two cores; how much of each, only a run there tells.\n\n"
+    )
+
+
+def record(result: dict[str, Any], path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- measured -->\n")
+    text = f"{before}<!-- measured -->\n{as_table(result)}<!-- end -->{rest.partition('<!-- end -->')[2]}"
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--millions", default="1,10")
+    options.add_argument("--record", action="store_true")
+    chosen = options.parse_args()
+    import pyspark
+
+    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "pyspark": pyspark.__version__}
+    result: dict[str, Any] = {"date": datetime.date.today().isoformat(), **machine, "rows": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for millions in map(int, chosen.millions.split(",")):
+            result["rows"].append(measured(millions, Path(folder)))
+            print(json.dumps(result["rows"][-1]), flush=True)
+    print(as_table(result))
+    if chosen.record:
+        record(result, ROOT / "bench" / "results" / "spark" / f"{result['date']}.json")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m ilba`: the command line."""
+
+from ilba.cli import main
+
+main()

@@ -1,0 +1,48 @@
+"""The command line: one command per verb, the same words as in Python."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any, NoReturn
+
+import click
+
+from ilba.cli import judging, making, publishing  # noqa: F401 - each adds its commands
+from ilba.cli.words import commands
+from ilba.errors import IlbaError, InputError, Notice, SecretError
+
+__all__ = ["commands", "main"]
+
+
+def main() -> NoReturn:
+    """Run the command line; errors of this package become one line on stderr and an exit code."""
+    warnings.simplefilter("ignore")
+    warnings.simplefilter("always", Notice)
+    warnings.showwarning = _show
+    try:
+        commands.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        _fail("stopped. Nothing was half written.", 130)
+    except click.ClickException as problem:
+        problem.show()
+        sys.exit(problem.exit_code)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except (InputError, SecretError) as problem:
+        _fail(str(problem), 2)
+    except IlbaError as problem:
+        _fail(str(problem), 1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    sys.exit(0)
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    click.echo(f"error: {text}", err=True)
+    sys.exit(code)
+
+
+def _show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    click.echo(f"note: {message}", err=True)

@@ -1,0 +1,189 @@
+"""Commands for the methodologist: the loss, what can be proven, and how methods compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import polars as pl
+
+from ilba.cli.words import (
+    Progress,
+    commands,
+    example,
+    json_option,
+    key_of,
+    named_tables,
+    opened,
+    print_frame,
+    print_json,
+    some_tables,
+    typed_level,
+)
+from ilba.errors import InputError
+from ilba.finest import FinestTable, open_store
+from ilba.store import ABOUT
+
+
+@example("ilba report full_tb.parquet --out report.html --max-keys 2")
+@commands.command("report", short_help="What masking costs: the loss of every table")
+@click.argument("store")
+@click.option("--out", default="report.html", show_default=True, help="The HTML file to write.")
+@some_tables
+@json_option
+def report_command(
+    store: str, out: str, levels: tuple[str, ...], keys: list[str] | None, max_keys: int | None, as_json: bool
+) -> None:
+    """The methodologist's report on the loss in every table, with charts (confidential)."""
+    from ilba.report import report
+
+    with Progress(as_json) as stage:
+        stage("opening")
+        finest = opened(store)
+        stage("tables")
+        report(finest, out, [typed_level(level) for level in levels] or None, keys, max_keys, progress=stage.share)
+    if as_json:
+        print_json({"report": out})
+    else:
+        click.echo(f"{out}: confidential, for you alone")
+
+
+@example("ilba audit full_tb.parquet --max-keys 3 --out audit.html")
+@commands.command("audit", short_help="What can be proven from all tables together")
+@click.argument("source")
+@click.option("--store", type=click.Path(), help="With a release: its store, to know how many cells are truly small.")
+@click.option(
+    "--method", multiple=True, help="ilba, controlled, sca-sums, sca-aggregates, r-file, r-rows; several to compare."
+)
+@click.option("--mask-thr", type=int, multiple=True, help="What if K were this? Several to compare.")
+@named_tables
+@some_tables
+@click.option("--out", type=click.Path(), help="Write the report as HTML (confidential).")
+@click.option("--chart", type=click.Path(), help="With several methods or K: risk against loss as html, svg or png.")
+@click.option(
+    "--secret", type=click.Path(), help="The key for --mask-thr; without one a throw-away key draws the masks."
+)
+@click.option("--within", metavar="AREA", help="Only this area of the top level: for a store too large for memory.")
+@json_option
+def audit_command(
+    source: str,
+    store: str | None,
+    method: tuple[str, ...],
+    mask_thr: tuple[int, ...],
+    tables: list[str] | None,
+    levels: tuple[str, ...],
+    keys: list[str] | None,
+    max_keys: int | None,
+    out: str | None,
+    chart: str | None,
+    secret: str | None,
+    within: str | None,
+    as_json: bool,
+) -> None:
+    """Attack all tables of a store or a release together: what can everybody prove? (confidential)"""
+    from ilba.audit import audit
+    from ilba.release import Release
+
+    wanted: dict[str, Any] = {
+        "tables": tables or "all",
+        "levels": [typed_level(level) for level in levels] or None,
+        "keys": keys,
+        "max_keys": max_keys,
+    }
+    if Path(source).is_dir() and not (Path(source) / ABOUT).exists():
+        if method or mask_thr or tables or levels or keys or max_keys is not None or within is not None:
+            raise InputError(
+                "a release is audited as it is: leave out --method, --mask-thr, --within and the choice of tables."
+            )
+        with Progress(as_json) as stage:
+            stage("attacking")
+            report = audit(Release(source), store=opened(store) if store else None, progress=stage.share)
+        _told_of_audit(report, out, as_json)
+        return
+    if store:
+        raise InputError("--store goes with a release. Here the store itself is audited.")
+    finest = opened(source) if within is None else open_store(source, within=within)
+    if len(method) + len(mask_thr) > max(len(method), 1) or len(method) > 1:
+        _what_if(
+            finest, method or (finest.method,), mask_thr or (finest.design.threshold,), wanted, secret, chart, as_json
+        )
+        return
+    with Progress(as_json) as stage:
+        stage("attacking")
+        report = audit(finest, method[0] if method else finest.method, **wanted, progress=stage.share)
+    _told_of_audit(report, out, as_json)
+
+
+def _told_of_audit(report: Any, out: str | None, as_json: bool) -> None:
+    if out:
+        report.to_html(out)
+    click.echo(report.to_json() if as_json else str(report))
+    if out and not as_json:
+        click.echo(f"{out}: the whole report, confidential")
+
+
+def _what_if(
+    finest: FinestTable,
+    methods: tuple[str, ...],
+    thresholds: tuple[int, ...],
+    wanted: dict[str, Any],
+    secret: str | None,
+    chart: str | None,
+    as_json: bool,
+) -> None:
+    """Risk against loss for several methods and thresholds, nothing written but the chart."""
+    from ilba.audit import what_if
+
+    with Progress(as_json) as stage:
+        stage("attacking")
+        rows = what_if(finest, methods, thresholds, secret=secret, **wanted, progress=stage.share)
+    if chart:
+        from ilba import charts
+
+        points = rows.select(pl.format("{} K={}", "method", "K").alias("method"), "mean_loss", pl.col("provable") / 100)
+        charts.save(charts.risk(points), chart)
+    if as_json:
+        print_json(rows.to_dicts())
+    else:
+        print_frame(rows, rows.height)
+
+
+@example("ilba compare full_tb.parquet --max-keys 2 --out compare.html")
+@commands.command("compare", short_help="Every method on the same tables")
+@click.argument("store")
+@named_tables
+@some_tables
+@click.option("--secret", type=click.Path(), help="The key of the store [ILBA_SECRET, else the key beside the store].")
+@click.option("--out", type=click.Path(), help="Write the comparison with its chart as HTML (confidential).")
+@json_option
+def compare_command(
+    store: str,
+    tables: list[str] | None,
+    levels: tuple[str, ...],
+    keys: list[str] | None,
+    max_keys: int | None,
+    secret: str | None,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Every method on the same tables: loss, bias, and what everybody can prove (confidential)."""
+    from ilba.compare import compare
+
+    with Progress(as_json) as stage:
+        stage("comparing")
+        comparison = compare(
+            opened(store),
+            tables or "all",
+            levels=[typed_level(level) for level in levels] or None,
+            keys=keys,
+            max_keys=max_keys,
+            secret=key_of(store, secret),
+            progress=stage.share,
+        )
+    if out:
+        comparison.to_html(out)
+    if as_json:
+        print_json(comparison.rows.to_dicts())
+    else:
+        print_frame(comparison.rows, comparison.rows.height)

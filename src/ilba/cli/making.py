@@ -1,0 +1,365 @@
+"""Commands on stores: make one, ask it, convert it; and the key."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ilba.building import build
+from ilba.cli.words import (
+    Progress,
+    Verbs,
+    called,
+    commands,
+    engines,
+    example,
+    json_option,
+    key_option,
+    level_option,
+    named_lists,
+    opened,
+    opened_on,
+    print_frame,
+    print_json,
+    session_of,
+    some_tables,
+    typed_labels,
+    typed_level,
+    typed_list,
+)
+from ilba.errors import InputError, some
+from ilba.secret import Secret
+from ilba.table import csv_text, write_csv
+
+
+@example("ilba demo")
+@commands.command("demo", short_help="A guided tour on a synthetic census")
+@click.option("--out", default="ilba-demo", show_default=True, help="The folder to write to.")
+@click.option(
+    "--records", type=click.IntRange(min=1000), default=1_000_000, show_default=True, help="Size of the census."
+)
+def demo_command(out: str, records: int) -> None:
+    """A guided tour on a synthetic census of a million people; takes some seconds."""
+    from ilba import demo
+
+    with Progress() as stage:
+        demo.run(
+            out,
+            say=lambda text: stage.aside(lambda: click.echo(text)),
+            show=lambda frame: stage.aside(lambda: print_frame(frame, frame.height)),
+            stage=stage,
+            n=records,
+            command=called(),
+        )
+
+
+@example("ilba build people.csv --hkey LA1,LA2,LA3 --key gender,age --mask-thr 5 --out full_tb.parquet")
+@commands.command("build", short_help="Count microdata, mask the counts, save the store")
+@click.argument("data")
+@click.option(
+    "--hkey",
+    multiple=True,
+    required=True,
+    metavar="A,B,..",
+    help="Hierarchy, coarse to fine. Several: --hkey area=A,B --hkey industry=X,Y.",
+)
+@click.option(
+    "--key",
+    type=typed_list,
+    metavar="A,B,..",
+    help="Key variables; left out, all other columns with at most --key-thr values.",
+)
+@click.option("--mask-thr", type=int, default=5, show_default=True, help="The threshold K, at least 3.")
+@click.option("--out", default="full_tb.parquet", show_default=True, help="The store to write.")
+@click.option(
+    "--secret",
+    type=click.Path(),
+    help="Key file made by `ilba secret new`. Else ILBA_SECRET, else the key beside the store.",
+)
+@click.option(
+    "--cells",
+    type=click.Choice(["observed", "grid"]),
+    default="observed",
+    show_default=True,
+    help="Which small cells count in S.",
+)
+@click.option(
+    "--hkey-rank",
+    type=typed_list,
+    metavar="A,B,..",
+    help="Ranks of the --hkey columns, if they are not coarse to fine.",
+)
+@click.option("--key-thr", type=int, help="Leave out keys with more different values than this [100 without --key].")
+@click.option(
+    "--missing",
+    type=click.Choice(["drop", "category"]),
+    default="drop",
+    show_default=True,
+    help="What to do with missing values.",
+)
+@click.option(
+    "--missing-values",
+    type=typed_list,
+    metavar="A,B,..",
+    default=[],
+    help="Labels that stand for a missing value, such as NA.",
+)
+@click.option(
+    "--schema",
+    type=typed_list,
+    default=[],
+    metavar="COL=int,..",
+    help="CSV columns to read as whole numbers; all others are text.",
+)
+@click.option(
+    "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
+)
+@engines
+@json_option
+def build_command(
+    data: str,
+    hkey: tuple[str, ...],
+    key: list[str] | None,
+    mask_thr: int,
+    out: str,
+    secret: str | None,
+    cells: Any,
+    hkey_rank: list[str] | None,
+    key_thr: int | None,
+    missing: Any,
+    missing_values: list[str],
+    schema: list[str],
+    labels: str | None,
+    engine: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Count microdata into the finest table, mask it and save it as a store."""
+    types = dict(pair.partition("=")[::2] for pair in schema)
+    with Progress(as_json) as stage:
+        source: Any = data
+        if engine["engine"] == "spark":
+            from ilba.session import read
+
+            stage("starting")
+            source, types = read(session_of(engine), data, types), {}
+        finest = build(
+            source,
+            named_lists(hkey, "--hkey"),
+            key,
+            mask_thr,
+            secret=secret,
+            cells=cells,
+            hkey_rank=None if hkey_rank is None else _ranks(hkey_rank),
+            key_thr=key_thr,
+            missing=missing,
+            missing_values=missing_values,
+            schema=types or None,
+            labels=labels,
+            output_path=out,
+            stage=stage,
+        )
+    _told_of_store(finest, out, as_json)
+
+
+def _ranks(texts: list[str]) -> list[float]:
+    try:
+        return [float(text) for text in texts]
+    except ValueError:
+        raise InputError(f"--hkey-rank {','.join(texts)} holds something that is not a number.") from None
+
+
+def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
+    design = finest.design
+    if as_json:
+        print_json({"store": out, "n_cells": len(finest), "fingerprint": finest.fingerprint, **design.to_json()})
+        return
+    click.echo(f"{out}: {len(finest):,} cells, K={design.threshold} (confidential)")
+    for hierarchy in design.hierarchies:
+        steps = " > ".join(f"{rank} {column}" for rank, column in enumerate(hierarchy.columns, 1))
+        click.echo(f"  levels of {hierarchy.name}: {steps}")
+    click.echo(f"  keys: {', '.join(design.keys) or '(none)'}")
+    example = f"--level {design.hierarchies[0].columns[0]}" + (f" --key {design.keys[0]}" if design.keys else "")
+    click.echo(f"Next: ilba table {out} {example}")
+
+
+@example("ilba table full_tb.parquet --level 3 --key gender,age --out table.csv --loss loss.csv")
+@commands.command("table", short_help="One masked table")
+@click.argument("store")
+@level_option
+@key_option
+@click.option("--public", is_flag=True, help="Only labels and masked counts, without rows that are 0.")
+@click.option("--out", type=click.Path(), help="Write the whole table as CSV.")
+@click.option("--loss", type=click.Path(), help="Write the distribution of the information loss as CSV.")
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="How many rows to show on a terminal.",
+)
+@engines
+@json_option
+def table_command(
+    store: str,
+    level: str,
+    key: list[str],
+    public: bool,
+    out: str | None,
+    loss: str | None,
+    rows: int,
+    engine: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """One table masked by iLBA: shown on a terminal, as CSV in a pipe, or written to a file."""
+    with Progress(as_json) as stage:
+        stage("opening")
+        finest = opened_on(engine, store)
+        stage("masking")
+        table = finest.table(typed_level(level), key)
+        if engine["engine"] == "spark":
+            if out and not as_json and not sys.stdout.isatty():
+                table.write_csv(out, loss, public=public)  # as it comes: it may be larger than memory
+                click.echo(f"wrote {out}{'' if public else ' (confidential: holds flags)'}", err=True)
+                return
+            table = table.collect()
+        frame = table.public() if public else table.frame
+        stage("writing")
+        if out:
+            table.write_csv(out, loss, public=public)
+        elif loss:
+            table.write_loss(loss)
+    if as_json:
+        plain: dict[str, Any] = {
+            "columns": frame.columns,
+            "rows": frame.rows(),
+            "mask_thr": finest.design.threshold,
+        }
+        if not public:
+            plain["loss"] = table.loss.to_dicts()
+        print_json(plain)
+    elif sys.stdout.isatty():
+        click.echo(f"{table.title} (K={finest.design.threshold}{'' if public else ', confidential'})")
+        print_frame(frame, rows)
+        if not public:
+            click.echo("Information loss (masked minus true)")
+            print_frame(table.loss, table.loss.height)
+    elif not out:
+        click.echo(csv_text(frame), nl=False)
+    if out and not as_json:
+        click.echo(f"wrote {out}: {frame.height:,} rows{'' if public else ' (confidential: holds flags)'}", err=True)
+
+
+@example("ilba cell full_tb.parquet --level 3 --hkey-value 01,0104,010407 --key gender --key-value 2")
+@commands.command("cell", short_help="The masked count of one cell")
+@click.argument("store")
+@level_option
+@key_option
+@click.option(
+    "--hkey-value",
+    multiple=True,
+    metavar="A,B,..",
+    help="The path down to the level. Several: --hkey-value area=01,0104.",
+)
+@click.option(
+    "--key-value",
+    type=typed_list,
+    metavar="A,B,..",
+    default=[],
+    help="One value for each key; (missing) for a missing one.",
+)
+@engines
+@json_option
+def cell_command(
+    store: str,
+    level: str,
+    key: list[str],
+    hkey_value: tuple[str, ...],
+    key_value: list[str],
+    engine: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """The masked count of one cell."""
+    finest = opened_on(engine, store)
+    names = [hierarchy.name for hierarchy in finest.design.hierarchies]
+    path = named_lists(hkey_value, "--hkey-value", names)
+    asked = {name: typed_labels(part) for name, part in path.items()} if isinstance(path, dict) else typed_labels(path)
+    masked, occurs = finest.lookup(typed_level(level), key, asked, typed_labels(key_value))
+    if not occurs:
+        click.echo("note: this combination does not occur.", err=True)
+    print_json({"N_masked": masked}) if as_json else click.echo(str(masked))
+
+
+@example("ilba cube full_tb.parquet --out cube --max-keys 3")
+@commands.command("cube", short_help="Every table of a store")
+@click.argument("store")
+@click.option("--out", default="cube", show_default=True, help="The folder to write to, one Parquet file per table.")
+@some_tables
+@engines
+@json_option
+def cube_command(
+    store: str,
+    out: str,
+    levels: tuple[str, ...],
+    keys: list[str] | None,
+    max_keys: int | None,
+    engine: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Every table of a store, masked by iLBA (confidential). Goes on where an interrupted run stopped."""
+    with Progress(as_json) as stage:
+        stage("opening")
+        cube = opened_on(engine, store).cube([typed_level(level) for level in levels] or None, keys, max_keys)
+        stage("tables")
+        cube.write(out, progress=stage.share)
+    if as_json:
+        print_json({"cube": out, "tables": [selection.name for selection in cube.selections]})
+    else:
+        click.echo(f"{out}: {some(len(cube), 'table')} (confidential: holds flags)")
+
+
+@example("ilba convert full_tb.rds full_tb.parquet")
+@commands.command("convert", short_help="R's file to a store, a store to csv")
+@click.argument("source")
+@click.argument("out")
+@json_option
+def convert_command(source: str, out: str, as_json: bool) -> None:
+    """Turn R's full_tb.rds or a folder from Spark into a store, or a store into csv (confidential)."""
+    ending = Path(out).suffix.lower()
+    if ending == ".parquet" and (source.lower().endswith(".rds") or Path(source).is_dir()):
+        finest = opened(source)
+        finest.save(out)
+        _told_of_store(finest, out, as_json)
+    elif ending == ".csv":
+        frame = opened(source).frame
+        write_csv(frame, out)
+        if as_json:
+            print_json({"csv": out, "cells": frame.height})
+        else:
+            click.echo(f"{out}: {frame.height:,} cells with their true counts (confidential)")
+    else:
+        raise InputError(
+            f"cannot turn {source!r} into {out!r}. It goes from .rds or a folder from Spark to .parquet, and from a "
+            f"store to .csv."
+        )
+
+
+@commands.group("secret", cls=Verbs, short_help="The key with which masks are drawn")
+def secret_commands() -> None:
+    """The key with which masks are drawn."""
+
+
+@example("ilba secret new agency.secret")
+@secret_commands.command("new", short_help="Make a new key")
+@click.argument("path", type=click.Path())
+@json_option
+def secret_new_command(path: str, as_json: bool) -> None:
+    """Make a new key and save it in a file that only you can read."""
+    secret = Secret.new()
+    secret.to_file(path)
+    if as_json:
+        print_json({"secret": path, "fingerprint": secret.fingerprint})
+    else:
+        click.echo(f"{path}: a new key (fingerprint {secret.fingerprint}). Keep it safe: it cannot be made again.")

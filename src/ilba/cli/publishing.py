@@ -1,0 +1,194 @@
+"""Commands that publish: a release, its exports, the service."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ilba.cli.words import (
+    Progress,
+    commands,
+    engines,
+    example,
+    json_option,
+    key_of,
+    named_tables,
+    opened_on,
+    print_json,
+    some_tables,
+    typed_level,
+)
+from ilba.errors import InputError, MissingExtra, UnsafeRelease, some
+
+
+@example("ilba release full_tb.parquet --out release --max-keys 3 --title 'Census 2010' --labels codes.csv")
+@commands.command("release", short_help="Publish tables as a folder of masked counts")
+@click.argument("store")
+@click.option(
+    "--out", default="release", show_default=True, help="The folder to publish; an older release there is replaced."
+)
+@named_tables
+@some_tables
+@click.option(
+    "--rows",
+    type=click.Choice(["nonzero", "grid"]),
+    default="nonzero",
+    show_default=True,
+    help="Rows that are 0: none, or all.",
+)
+@click.option("--title", default="Frequency tables", show_default=True, help="The title of the release.")
+@click.option("--description", default="", help="What it holds, in a sentence.")
+@click.option("--source", default="", help="Where the data comes from.")
+@click.option(
+    "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
+)
+@click.option("--geometry", multiple=True, metavar="COL=FILE", help="GeoJSON of an area column; give it once for each.")
+@click.option("--method", type=click.Choice(["ilba", "controlled"]), help="How tables are masked [as the store is].")
+@click.option("--bound", type=click.IntRange(min=1), help="With controlled: how far a count may lie from the truth.")
+@click.option(
+    "--secret", type=click.Path(), help="With controlled: the key of the store [ILBA_SECRET, else beside it]."
+)
+@click.option(
+    "--audit", "audit_path", type=click.Path(), help="Audit before publishing and write the report here (confidential)."
+)
+@click.option("--require-safe", is_flag=True, help="Publish only what the audit finds safe; else exit with 1.")
+@engines
+@json_option
+def release_command(
+    store: str,
+    out: str,
+    tables: list[str] | None,
+    levels: tuple[str, ...],
+    keys: list[str] | None,
+    max_keys: int | None,
+    rows: Any,
+    title: str,
+    description: str,
+    source: str,
+    labels: str | None,
+    geometry: tuple[str, ...],
+    method: str | None,
+    bound: int | None,
+    secret: str | None,
+    audit_path: str | None,
+    require_safe: bool,
+    engine: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Publish tables: a folder of labels and masked counts, code lists and a manifest. Nothing else gets in."""
+    if engine["engine"] == "spark" and (audit_path or require_safe):
+        raise InputError(
+            "the audit works in memory, not on Spark. Leave out --engine spark, or audit area by area with "
+            "`ilba audit STORE --within AREA`."
+        )
+    with Progress(as_json) as stage:
+        stage("opening")
+        finest = opened_on(engine, store)
+        wanted: dict[str, Any] = {
+            "tables": tables or "all",
+            "levels": [typed_level(level) for level in levels] or None,
+            "keys": keys,
+            "max_keys": max_keys,
+        }
+        if audit_path or require_safe:
+            from ilba.audit import audit
+
+            if method == "controlled" and finest.method != method:
+                stage("choosing")
+                finest = finest.controlled(**wanted, bound=bound, secret=key_of(store, secret))
+            stage("attacking")
+            report = audit(finest, finest.method, **wanted, progress=stage.share)
+            if audit_path:
+                report.to_html(audit_path)
+            if require_safe and not report.safe:
+                raise UnsafeRelease(
+                    "the audit does not find this release safe, so nothing was published. Release fewer tables "
+                    "(--max-keys, --levels), build with a larger --mask-thr, or use masks that were chosen jointly "
+                    "(method 'controlled'). `ilba audit` shows what can be proven."
+                )
+        stage("tables")
+        release = finest.release(
+            out,
+            **wanted,
+            method=method,
+            bound=bound,
+            secret=key_of(store, secret),
+            rows=rows,
+            title=title,
+            description=description,
+            source=source,
+            labels=labels,
+            geometry=dict(pair.partition("=")[::2] for pair in geometry),
+            progress=stage.share,
+        )
+    if as_json:
+        print_json({"release": out, "tables": list(release.tables)})
+    else:
+        click.echo(f"{out}: {some(len(release.tables), 'table')}, public")
+
+
+@example("ilba export release --table LA3.gender.age --format xlsx --out table.xlsx --lang ko")
+@commands.command("export", short_help="A published table as csv, xlsx, JSON-stat, SDMX, PX")
+@click.argument("release")
+@click.option("--table", required=True, help="The name of the table, such as LA3.gender.age.")
+@click.option("--format", "kind", required=True, help="csv, parquet, xlsx, json-stat, sdmx-csv or px.")
+@click.option("--out", type=click.Path(), help="The file to write [the table's name with the ending of the format].")
+@click.option("--lang", default="en", show_default=True, help="Language of the labels: en or ko.")
+@click.option("--agency", default="ILBA", show_default=True, help="Maintenance agency in SDMX identifiers.")
+@json_option
+def export_command(release: str, table: str, kind: str, out: str | None, lang: str, agency: str, as_json: bool) -> None:
+    """One table of a release in a format that others read."""
+    from ilba.export import export
+
+    endings = {"json-stat": "json", "sdmx-csv": "sdmx.csv"}
+    written = export(release, table, kind, out or f"{table}.{endings.get(kind, kind)}", lang, agency=agency)
+    if as_json:
+        print_json({"files": [str(file) for file in written]})
+    else:
+        for file in written:
+            click.echo(f"{file}: public")
+
+
+@example("ilba serve release --port 8000 --workers 2")
+@commands.command("serve", short_help="Published tables as a page and an open API")
+@click.argument("releases", nargs=-1, required=True, metavar="RELEASE...")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at; 0.0.0.0 is everywhere.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 takes a free one."
+)
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that share the address."
+)
+@click.option(
+    "--max-cells",
+    type=click.IntRange(min=1, max=1_000_000),
+    default=100_000,
+    show_default=True,
+    help="The most cells in one answer.",
+)
+@click.option("--license", default="", help="The licence of the data, as an address; clients read it.")
+@click.option("--access-log/--no-access-log", default=True, show_default=True, help="Write a line for each request.")
+def serve_command(
+    releases: tuple[str, ...], host: str, port: int, workers: int, max_cells: int, license: str, access_log: bool
+) -> None:
+    """Serve release folders: a page for everybody and an open API (PxWebApi 2). Never a store."""
+    try:
+        from ilba.service.answers import Settings
+        from ilba.service.run import run
+    except ModuleNotFoundError as problem:
+        raise MissingExtra(f"serving needs {problem.name}. Type: pip install 'ilba[serve]'") from None
+
+    def ready(address: str, shelf: Any) -> None:
+        offered = sum(len(served.offers) for served in shelf.releases)
+        click.echo(f"{some(offered, 'table')} at {address} (the API at {address}api/v2); Ctrl-C stops", err=True)
+
+    run(
+        releases,
+        host=host,
+        port=port,
+        workers=workers,
+        settings=Settings(max_cells, license),
+        access_log=access_log,
+        ready=ready,
+    )

@@ -1,0 +1,269 @@
+"""What the commands share: how options are read, how results and progress are shown."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import polars as pl
+
+from ilba import __version__
+from ilba.errors import InputError, nearest
+from ilba.finest import FinestTable, open_store, read_rds, secret_path
+
+MISSING = "(missing)"
+_ORDER = [
+    "demo",
+    "secret",
+    "build",
+    "table",
+    "cell",
+    "cube",
+    "release",
+    "export",
+    "serve",
+    "report",
+    "audit",
+    "compare",
+    "convert",
+]
+
+
+class Verbs(click.Group):
+    """Commands in the order in which a newcomer meets them; a misspelled one is answered with the nearest."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands as they are used one after the other."""
+        return sorted(self.commands, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is meant."""
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            known = self.list_commands(ctx)
+            raise click.UsageError(
+                f"no such command {args[0]!r}.{nearest(args[0], known)} Commands: {', '.join(known)}.", ctx
+            )
+        return super().resolve_command(ctx, args)
+
+
+def example(text: str) -> Callable[[click.Command], click.Command]:
+    """Put an example at the end of a command's help."""
+
+    def add(command: click.Command) -> click.Command:
+        command.epilog = f"\b\nExample:\n  {text}"
+        return command
+
+    return add
+
+
+def typed_list(value: str | list[str]) -> list[str]:
+    """Names or values with commas between them; one that holds a comma goes into double quotes."""
+    if isinstance(value, list):
+        return value
+    rows = list(csv.reader([value], skipinitialspace=True))
+    return [cell.strip() for cell in rows[0]] if rows else []
+
+
+def typed_labels(texts: list[str]) -> list[str | None]:
+    """Labels as typed: a missing one is written as it is shown."""
+    return [None if text == MISSING else text for text in texts]
+
+
+def named_lists(values: tuple[str, ...], option: str, names: list[str] | None = None) -> Any:
+    """`a,b` as a list; `x=a,b` given once or more as a mapping; nothing as an empty list.
+
+    With `names`, only these stand before an equals sign: a label may hold one too.
+    """
+    if not values:
+        return []
+    if not any("=" in value and (names is None or value.partition("=")[0].strip() in names) for value in values):
+        return [name for value in values for name in typed_list(value)]
+    if not all("=" in value for value in values):
+        raise InputError(f"{option} has some values with a name and some without. Write {option} name=a,b for each.")
+    return {name.strip(): typed_list(rest) for name, _, rest in (v.partition("=") for v in values)}
+
+
+def typed_level(text: str) -> Any:
+    """`3`, `LA3`, or `area=3,industry=1`."""
+    if "=" not in text:
+        return int(text) if text.lstrip("-").isdecimal() else text
+    pairs = (part.partition("=") for part in typed_list(text))
+    return {name.strip(): typed_level(level.strip()) for name, _, level in pairs}
+
+
+class Progress:
+    """A moving bar with the present stage and the time on a terminal; nothing in a pipe."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self._bar: Any = None
+        if quiet or not sys.stderr.isatty():
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description:<10}"), BarColumn(pulse_style="cyan"), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+        self._task = self._bar.add_task("starting", total=None)
+
+    def __enter__(self) -> Progress:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def __call__(self, stage: str) -> None:
+        """Name the stage that begins."""
+        if self._bar:
+            self._bar.update(self._task, description=stage)
+
+    def share(self, done: int, total: int) -> None:
+        """Show how much is done."""
+        if self._bar:
+            self._bar.update(self._task, completed=done, total=total)
+
+    def aside(self, show: Callable[[], object]) -> None:
+        """Print something while the bar is out of the way."""
+        self.__exit__()
+        show()
+        self.__enter__()
+
+
+def print_json(value: Any) -> None:
+    """Machine output: one document."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def print_frame(frame: pl.DataFrame, rows: int) -> None:
+    """A frame in a terminal: numbers right, labels left, the rest counted."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+    for name, dtype in frame.schema.items():
+        shown.add_column(Text(name), justify="right" if dtype.is_numeric() else "left")
+    for row in frame.head(rows).iter_rows():
+        shown.add_row(*(Text(_shown(value)) for value in row))
+    console = Console()
+    console.print(shown)
+    if frame.height > rows:
+        console.print(f"... {frame.height - rows:,} more rows; --out FILE writes all of them, --rows N shows more.")
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return MISSING
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def called() -> str:
+    """What to type for this command here: its name where that finds it, else its path."""
+    typed = Path(sys.argv[0])
+    found = shutil.which("ilba")
+    if typed.stem != "ilba" or (found and Path(found).resolve() == typed.resolve()):
+        return "ilba"
+    return str(typed)
+
+
+def opened(path: str) -> FinestTable:
+    """A store, or R's own file."""
+    return read_rds(path) if path.lower().endswith(".rds") else open_store(path)
+
+
+def opened_on(engine: dict[str, Any], path: str) -> Any:
+    """The store in memory, or on Spark."""
+    return open_store(path, spark=session_of(engine)) if engine["engine"] == "spark" else opened(path)
+
+
+def session_of(engine: dict[str, Any]) -> Any:
+    """The Spark session that the options ask for."""
+    from ilba.session import session
+
+    pairs = [pair.partition("=") for pair in engine["conf"]]
+    for name, equals, _ in pairs:
+        if not equals:
+            raise InputError(f"--conf {name} has no value. Write --conf spark.executor.memory=8g.")
+    return session(engine["master"], conf={name.strip(): value for name, _, value in pairs})
+
+
+def engines(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where the work is done."""
+
+    @functools.wraps(command)
+    def call(engine: str, master: str | None, conf: tuple[str, ...], **rest: Any) -> Any:
+        if engine != "spark" and (master or conf):
+            raise InputError("--master and --conf go with --engine spark.")
+        return command(engine={"engine": engine, "master": master, "conf": conf}, **rest)
+
+    for option in (
+        click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; once for each."),
+        click.option(
+            "--master", metavar="URL", help="Where Spark runs: local[4], yarn, spark://.., or sc://.. (Connect)."
+        ),
+        click.option(
+            "--engine",
+            type=click.Choice(["embedded", "spark"]),
+            default="embedded",
+            show_default=True,
+            help="In this process, or on Spark.",
+        ),
+    ):
+        call = option(call)
+    return call
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Machine output: one JSON document.")
+level_option = click.option(
+    "--level",
+    default="0",
+    show_default=True,
+    metavar="N|NAME",
+    help="Level as a number, a column name, or area=3,industry=1.",
+)
+named_tables = click.option(
+    "--tables", type=typed_list, metavar="A,B,..", help="Names such as LA3.gender.age; leave it out for every table."
+)
+
+
+def some_tables(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that cut all tables of a store down."""
+    for option in (
+        click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table."),
+        click.option("--keys", type=typed_list, metavar="A,B,..", help="Only subsets of these keys [all]."),
+        click.option(
+            "--levels", multiple=True, metavar="N|NAME", help="Only this level; once for each [all, 0 included]."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+key_option = click.option(
+    "--key", type=typed_list, metavar="A,B,..", default=[], help="Keys of the table, with commas between them."
+)
+
+
+def key_of(store: str, secret: str | None) -> Any:
+    """The key that was given, or the one beside the store where none is."""
+    beside = secret_path(Path(store))
+    return secret or (beside if not os.environ.get("ILBA_SECRET") and beside.exists() else None)
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="ilba")
+def commands() -> None:
+    """Publish frequency tables from microdata without giving people away."""

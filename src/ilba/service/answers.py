@@ -1,0 +1,518 @@
+"""The answers of the API: from what was asked to plain values. Nothing here knows of HTTP.
+
+A variable that is left out is answered from the table that was published without it, never by a sum of masked counts;
+where tables add up, the service can sum them beforehand, and then that table is offered as any other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import polars as pl
+
+from ilba import __version__
+from ilba.design import MASKED, Hierarchy, plain_name
+from ilba.errors import InputError, listing, nearest
+from ilba.export import json_stat
+from ilba.service.asked import Codes, Wish, variable
+from ilba.service.shelf import Offer, Served, Shelf
+from ilba.wording import LANGUAGES, Dimension, WordedTable
+
+API = "/api/v2"
+FORMATS = {
+    "json-stat2": ("json-stat", "application/json", "json"),
+    "csv": ("csv", "text/csv; charset=utf-8", "csv"),
+    "xlsx": ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx"),
+    "parquet": ("parquet", "application/vnd.apache.parquet", "parquet"),
+    "px": ("px", "application/octet-stream", "px"),
+}
+_LANGUAGE_NAMES = {"en": "English", "ko": "한국어"}
+_NO_ROWS = pl.DataFrame()
+
+
+class TooManyError(InputError):
+    """More cells are asked for than one answer may hold."""
+
+
+class UnknownError(InputError):
+    """There is no such thing here."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the operator decides."""
+
+    max_cells: int = 100_000
+    license: str = ""
+
+
+def config(settings: Settings) -> dict[str, Any]:
+    """What a client has to know beforehand."""
+    return {
+        "apiVersion": "2.0.0",
+        "appVersion": __version__,
+        "languages": [{"id": lang, "label": _LANGUAGE_NAMES[lang]} for lang in LANGUAGES],
+        "defaultLanguage": LANGUAGES[0],
+        "maxDataCells": settings.max_cells,
+        "maxCallsPerTimeWindow": 0,
+        "timeWindow": 1,
+        "license": settings.license,
+        "sourceReferences": [],
+        "defaultMetadataFormat": "json-stat2",
+        "defaultDataFormat": "json-stat2",
+        "dataFormats": list(FORMATS),
+        "features": [],
+    }
+
+
+def releases(shelf: Shelf, lang: str) -> dict[str, Any]:
+    """What is published: the design of each release in words, and the tables that can be asked for."""
+    return {"language": lang, "releases": [_release(served, lang) for served in shelf.releases]}
+
+
+def _release(served: Served, lang: str) -> dict[str, Any]:
+    told, labels = served.release.manifest, served.labels[lang]
+    maps = {entry["column"] for entry in told["geometry"]}
+    first = next(iter(served.offers.values()))
+    return {
+        "id": served.id,
+        **{name: told[name] for name in ("title", "description", "source", "method", "threshold", "cells", "additive")},
+        "bound": told.get("bound"),
+        "created": _utc(told["created"]),
+        "notes": _worded(first, lang).notes(dense=True),
+        "hierarchies": [
+            {
+                "name": hierarchy.name,
+                "label": labels.variable(hierarchy.name),
+                "levels": [
+                    {
+                        "code": column,
+                        "label": labels.variable(column),
+                        "size": served.size(column),
+                        "geometry": column in maps,
+                    }
+                    for column in hierarchy.columns
+                ],
+            }
+            for hierarchy in served.release.design.hierarchies
+        ],
+        "keys": [
+            {"code": key, "label": labels.variable(key), "size": served.size(key)} for key in served.release.design.keys
+        ],
+        "tables": [
+            {
+                "id": offer.id,
+                "levels": dict(offer.table.levels),
+                "keys": list(offer.table.keys),
+                "cells": served.cells(offer.table),
+            }
+            for offer in served.offers.values()
+        ],
+    }
+
+
+def tables(
+    shelf: Shelf, lang: str, query: str = "", page_number: int = 1, page_size: int = 20, past_days: int | None = None
+) -> dict[str, Any]:
+    """A page of the list of tables."""
+    words = query.casefold().split()
+    since = datetime.now(UTC) - timedelta(days=past_days) if past_days is not None else None
+    found = []
+    for served in shelf.releases:
+        if since and datetime.fromisoformat(served.release.manifest["created"]) < since:
+            continue
+        for offer in served.offers.values():
+            worded = _worded(offer, lang)
+            text = " ".join([offer.id, worded.title, *_variable_names(offer, lang)]).casefold()
+            if all(word in text for word in words):
+                found.append(offer)
+    pages = max(1, math.ceil(len(found) / page_size))
+    if page_number > pages:
+        raise UnknownError(f"there is no page {page_number}; the last one is {pages}.")
+    shown = found[(page_number - 1) * page_size : page_number * page_size]
+    return {
+        "language": lang,
+        "tables": [_entry(offer, lang) for offer in shown],
+        "page": {
+            "pageNumber": page_number,
+            "pageSize": page_size,
+            "totalElements": len(found),
+            "totalPages": pages,
+            "links": [_link("self", lang, "/tables")],
+        },
+        "links": [_link("self", lang, "/tables")],
+    }
+
+
+def table(offer: Offer, lang: str) -> dict[str, Any]:
+    """One table of the list."""
+    return {"language": lang, **_entry(offer, lang)}
+
+
+def _entry(offer: Offer, lang: str) -> dict[str, Any]:
+    told = offer.release.manifest
+    name = quote(offer.id, safe="")
+    return {
+        "type": "Table",
+        "id": offer.id,
+        "label": _worded(offer, lang).title,
+        "description": told["description"],
+        "updated": _utc(told["created"]),
+        "firstPeriod": None,
+        "lastPeriod": None,
+        "category": "public",
+        "discontinued": False,
+        "source": told["source"],
+        "variableNames": _variable_names(offer, lang),
+        "paths": [[{"id": offer.served.id, "label": told["title"]}]],
+        "links": [
+            _link("self", lang, f"/tables/{name}"),
+            _link("metadata", lang, f"/tables/{name}/metadata"),
+            _link("data", lang, f"/tables/{name}/data"),
+        ],
+    }
+
+
+def _variable_names(offer: Offer, lang: str) -> list[str]:
+    labels = offer.served.labels[lang]
+    return [labels.variable(column) for column in offer.served.axes(offer.table)]
+
+
+def _link(relation: str, lang: str, path: str) -> dict[str, str]:
+    return {"rel": relation, "hreflang": lang, "href": f"{API}{path}?lang={lang}"}
+
+
+def _utc(written: str) -> str:
+    return datetime.fromisoformat(written).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _worded(offer: Offer, lang: str) -> WordedTable:
+    """The words about a table, without its rows."""
+    return WordedTable(offer.release, offer.table, _NO_ROWS, lang, offer.served.labels[lang])
+
+
+def metadata(shelf: Shelf, offer: Offer, lang: str) -> dict[str, Any]:
+    """A table without its numbers, as JSON-stat."""
+    loaded = shelf.load(offer)
+    found = json_stat(loaded.worded[lang], whole=False, data=False)
+    for dimension in loaded.worded[lang].dimensions:
+        entry = found["dimension"][dimension.name]
+        lists = [_code_list_entry(offer, coarser, lang) for coarser in _coarser(offer, dimension)]
+        entry["extension"] = {
+            "elimination": _without(offer, dimension.name) is not None,
+            "show": "value",
+            "codelists": lists,
+            "codeLists": lists,
+            **({"ilba": _hierarchy(offer, dimension)} if _owner(offer, dimension.name) else {}),
+        }
+    return _described(found, offer, lang)
+
+
+def _described(found: dict[str, Any], offer: Offer, lang: str) -> dict[str, Any]:
+    """What PxWebApi adds to JSON-stat."""
+    found["updated"] = _utc(found["updated"])
+    found["extension"]["px"] = {
+        "tableid": offer.id,
+        "language": lang,
+        "decimals": 0,
+        "aggregallowed": offer.release.additive,
+        "contents": offer.release.manifest["title"],
+    }
+    return found
+
+
+def _hierarchy(offer: Offer, dimension: Dimension) -> dict[str, Any]:
+    """Which level this is, and the code above each code as the table one level coarser spells it."""
+    owner = _owner(offer, dimension.name)
+    above: dict[str, str] = {}
+    if len(dimension.columns) > 1:
+        paths = [path[:-1] for path in dimension.paths.fill_null("NA").iter_rows()]
+        last = [path[-1] for path in dict.fromkeys(paths)]
+        plain = len(set(last)) == len(last)
+        spelled = [path[-1] if plain else "/".join(path) for path in paths]
+        above = dict(zip(dimension.codes, spelled, strict=True))
+    return {
+        "hierarchy": owner.name if owner else "",
+        "level": len(dimension.columns),
+        "levels": list(dimension.columns),
+        "parents": above,
+    }
+
+
+def _owner(offer: Offer, column: str) -> Hierarchy | None:
+    return next((h for h in offer.release.design.hierarchies if column in h.columns), None)
+
+
+def _without(offer: Offer, column: str) -> Offer | None:
+    """The table that was published without a variable."""
+    owner = _owner(offer, column)
+    levels = {**offer.table.levels, **({owner.name: 0} if owner else {})}
+    return offer.served.offer(levels, [key for key in offer.table.keys if key != column])
+
+
+def _coarser(offer: Offer, dimension: Dimension) -> list[str]:
+    """The coarser columns of a hierarchy at which the same table was published."""
+    owner = _owner(offer, dimension.name)
+    if owner is None:
+        return []
+    levels = range(1, len(dimension.columns))
+    published = [offer.served.offer({**offer.table.levels, owner.name: n}, offer.table.keys) for n in levels]
+    return [owner.columns[n - 1] for n, one in zip(levels, published, strict=True) if one is not None]
+
+
+def _code_list_id(served: Served, fine: str, coarse: str, alone: bool) -> str:
+    return f"{'' if alone else served.id + ':'}{plain_name(fine)}.{plain_name(coarse)}"
+
+
+def _code_list_entry(offer: Offer, coarse: str, lang: str) -> dict[str, Any]:
+    fine = next(h.columns[offer.table.levels[h.name] - 1] for h in [_owner(offer, coarse)] if h)
+    name = _code_list_id(offer.served, fine, coarse, ":" not in offer.id)
+    return {
+        "id": name,
+        "label": offer.served.labels[lang].variable(coarse),
+        "type": "Aggregation",
+        "links": [_link("metadata", lang, f"/codelists/{quote(name, safe='')}")],
+    }
+
+
+def code_list(shelf: Shelf, name: str, lang: str) -> dict[str, Any]:
+    """The areas of a coarser level, each with the finer ones inside it."""
+    alone = len(shelf.releases) == 1
+    for served in shelf.releases:
+        for hierarchy in served.release.design.hierarchies:
+            for level, fine in enumerate(hierarchy.columns, 1):
+                for above, coarse in enumerate(hierarchy.columns[: level - 1], 1):
+                    if _code_list_id(served, fine, coarse, alone) == name:
+                        return _code_list(shelf, served, hierarchy.name, (above, level), name, lang)
+    raise UnknownError(f"there is no code list {name[:60]!r}.")
+
+
+def _code_list(
+    shelf: Shelf, served: Served, hierarchy: str, pair: tuple[int, int], name: str, lang: str
+) -> dict[str, Any]:
+    areas, finer = (_axis(shelf, served, hierarchy, level, lang) for level in pair)
+    inside: dict[tuple[Any, ...], list[str]] = {}
+    for path, code in zip(finer.paths.iter_rows(), finer.codes, strict=True):
+        inside.setdefault(path[: pair[0]], []).append(code)
+    return {
+        "id": name,
+        "label": areas.label,
+        "language": lang,
+        "languages": list(LANGUAGES),
+        "type": "Aggregation",
+        "elimination": False,
+        "values": [
+            {"code": code, "label": label, "valueMap": inside.get(path, [])}
+            for path, code, label in zip(areas.paths.iter_rows(), areas.codes, areas.labels, strict=True)
+        ],
+        "links": [_link("self", lang, f"/codelists/{quote(name, safe='')}")],
+    }
+
+
+def _axis(shelf: Shelf, served: Served, hierarchy: str, level: int, lang: str) -> Dimension:
+    """The areas of a level, from the smallest table that has them."""
+    having = [offer for offer in served.offers.values() if offer.table.levels[hierarchy] == level]
+    if not having:
+        raise UnknownError("no table of this level was published.")
+    smallest = min(having, key=lambda offer: served.cells(offer.table))
+    names = served.axes(smallest.table)
+    owner = next(h for h in served.release.design.hierarchies if h.name == hierarchy)
+    return shelf.load(smallest).worded[lang].dimensions[names.index(owner.columns[level - 1])]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a table that is asked for, found but not yet answered."""
+
+    offer: Offer
+    places: list[list[int]]
+    called: list[str]
+
+    @property
+    def cells(self) -> int:
+        """How many cells it has."""
+        return math.prod(len(places) for places in self.places)
+
+
+def part(shelf: Shelf, offer: Offer, wishes: Mapping[str, Wish], settings: Settings) -> Part:
+    """Find what is asked for: the table with the variables that are named, and the places of their values."""
+    axes = offer.served.axes(offer.table)
+    named = {variable(name, axes): wish for name, wish in wishes.items()}
+    if len(named) < len(wishes):
+        raise InputError("a variable is named twice.")
+    if not any(wish.values for wish in named.values()):
+        if any(wish.codelist for wish in named.values()):
+            raise InputError("a code list was named without values. Add valuecodes, such as *.")
+        found = Part(offer, _default(shelf, offer, settings.max_cells), axes)
+    else:
+        found = _chosen(shelf, offer, {name: wish for name, wish in named.items() if wish.values})
+    if found.cells > settings.max_cells:
+        raise TooManyError(
+            f"{found.cells:,} cells are asked for; one answer holds at most {settings.max_cells:,}. "
+            f"Ask for fewer values, or in several parts."
+        )
+    return found
+
+
+def _default(shelf: Shelf, offer: Offer, most: int) -> list[list[int]]:
+    """Everything, or where that is too much the first codes of the longest variables."""
+    sizes = [len(dimension) for dimension in shelf.load(offer).dimensions]
+    while math.prod(sizes) > most:
+        longest = max(range(len(sizes)), key=sizes.__getitem__)
+        others = math.prod(size for place, size in enumerate(sizes) if place != longest)
+        sizes[longest] = max(1, min(sizes[longest] - 1, most // max(1, others)))
+    return [list(range(size)) for size in sizes]
+
+
+def default_selection(shelf: Shelf, offer: Offer, lang: str, settings: Settings) -> dict[str, Any]:
+    """What is answered when nothing is chosen."""
+    places = _default(shelf, offer, settings.max_cells)
+    dimensions = shelf.load(offer).dimensions
+    return {
+        "language": lang,
+        "selection": [
+            {"variableCode": one.name, "valueCodes": [one.codes[place] for place in chosen]}
+            for one, chosen in zip(dimensions, places, strict=True)
+        ],
+        "links": [_link("self", lang, f"/tables/{quote(offer.id, safe='')}/defaultselection")],
+    }
+
+
+def _chosen(shelf: Shelf, offer: Offer, named: Mapping[str, Wish]) -> Part:
+    levels = dict.fromkeys(offer.table.levels, 0)
+    keys, called, coarse = [], [], {}
+    for name in offer.served.axes(offer.table):
+        if name not in named:
+            continue
+        owner = _owner(offer, name)
+        wish = named[name]
+        if owner is None:
+            keys.append(name)
+            if wish.codelist:
+                raise InputError(f"{name!r} has no code list {wish.codelist[:60]!r}.")
+        else:
+            levels[owner.name] = offer.table.levels[owner.name]
+            if wish.codelist:
+                coarse[name] = _level_of(offer, owner, name, wish.codelist)
+                if not wish.single:
+                    levels[owner.name] = coarse[name]
+        called.append(name)
+    target = offer.served.offer(levels, keys)
+    if target is None:
+        raise InputError(
+            f"a table by {listing(called)} alone was not published, and masked counts are not summed here. "
+            f"Name values for {listing(name for name in offer.served.axes(offer.table) if name not in named)} too."
+        )
+    places = []
+    loaded = shelf.load(target)
+    for name, dimension, codes in zip(called, loaded.dimensions, loaded.codes, strict=True):
+        wish = named[name]
+        if name in coarse and wish.single:
+            places.append(_inside(shelf, offer, name, coarse[name], wish.values, dimension))
+        else:
+            places.append(codes.chosen(wish.values))
+    return Part(target, places, called)
+
+
+def _level_of(offer: Offer, owner: Hierarchy, name: str, code_list: str) -> int:
+    alone = ":" not in offer.id
+    columns = owner.columns[: offer.table.levels[owner.name] - 1]
+    known = {_code_list_id(offer.served, name, column, alone): level for level, column in enumerate(columns, 1)}
+    if code_list not in known:
+        raise InputError(
+            f"{name!r} has no code list {code_list[:60]!r}.{nearest(code_list[:60], known)} "
+            f"It has {listing(known) or 'none'}."
+        )
+    return known[code_list]
+
+
+def _inside(shelf: Shelf, offer: Offer, name: str, level: int, values: list[str] | str, finer: Dimension) -> list[int]:
+    """The places of all areas inside the coarser ones that are asked for."""
+    owner = _owner(offer, name)
+    areas = _axis(shelf, offer.served, owner.name if owner else "", level, LANGUAGES[0])
+    rows = areas.paths.rows()
+    wanted = {rows[place] for place in Codes(name, areas.codes).chosen(values)}
+    return [place for place, path in enumerate(finer.paths.iter_rows()) if path[:level] in wanted]
+
+
+def answered(shelf: Shelf, found: Part, lang: str) -> WordedTable:
+    """The part with its numbers and words."""
+    loaded = shelf.load(found.offer)
+    cut = loaded.worded[lang].cut(found.places, loaded.values(found.places))
+    cut.dimensions = [replace(one, name=name) for one, name in zip(cut.dimensions, found.called, strict=True)]
+    return cut
+
+
+def data(table: WordedTable, offer: Offer) -> dict[str, Any]:
+    """A part of a table as JSON-stat."""
+    found = json_stat(table, whole=False)
+    for dimension in found["dimension"].values():
+        dimension["extension"] = {"show": "value"}
+    return _described(found, offer, table.lang)
+
+
+def cell(
+    shelf: Shelf,
+    release: str | None,
+    level: Sequence[str],
+    key: Sequence[str],
+    hkey_value: Sequence[str],
+    key_value: Sequence[str],
+) -> dict[str, Any]:
+    """One masked count, asked for as in the seed's get_agg_freq; 0 where the cell does not occur."""
+    served = _served(shelf, release)
+    design = served.release.design
+    levels: Any = level[0] if len(level) == 1 else {_hierarchy_of(served, one): one for one in level} if level else 0
+    selection = design.select(levels, list(key))
+    if len(hkey_value) != sum(selection.levels) or len(key_value) != len(selection.keys):
+        raise InputError(
+            f"hkey_value has {len(hkey_value)} values where {sum(selection.levels)} are needed, and key_value has "
+            f"{len(key_value)} where {len(selection.keys)} are needed: {listing(selection.columns) or '(none)'}."
+        )
+    names = [hierarchy.name for hierarchy in design.hierarchies]
+    offer = served.offer(dict(zip(names, selection.levels, strict=True)), selection.keys)
+    if offer is None:
+        raise InputError(f"the table {selection.name!r} was not published.")
+    given = dict(zip(selection.columns, [*hkey_value, *key_value], strict=True))
+    loaded = shelf.load(offer)
+    places: list[list[int]] = []
+    for dimension, index in zip(loaded.dimensions, loaded.index, strict=True):
+        path = tuple(given[column] or None for column in dimension.columns)
+        place = index.get(path)
+        for column, text in zip(dimension.columns, path, strict=True) if place is None else ():
+            if text not in (listed := dimension.paths[column].unique(maintain_order=True).to_list()):
+                said = given[column][:50]
+                raise InputError(f"{said!r} is not a value of {column!r}.{nearest(said, listed[:2000])}")
+        places.append([] if place is None else [place])
+    values = loaded.values(places)
+    return {
+        "release": served.id,
+        "table": offer.id,
+        "level": list(selection.finest),
+        "key": list(selection.keys),
+        "hkey_value": list(hkey_value),
+        "key_value": list(key_value),
+        MASKED: int(values[0]) if len(values) else 0,
+    }
+
+
+def _served(shelf: Shelf, name: str | None) -> Served:
+    opened = shelf.releases
+    if name is None and len(opened) == 1:
+        return opened[0]
+    for served in opened:
+        if served.id == name:
+            return served
+    raise InputError(f"say which release: it is one of {listing(served.id for served in opened)}.")
+
+
+def _hierarchy_of(served: Served, column: str) -> str:
+    for hierarchy in served.release.design.hierarchies:
+        if column in hierarchy.columns:
+            return hierarchy.name
+    raise InputError(f"{column[:50]!r} is not a column of a hierarchy.")

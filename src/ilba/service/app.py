@@ -1,0 +1,469 @@
+"""The service over HTTP: PxWebApi 2, and the page.
+
+Stateless: any number of workers and hosts may serve the same folders. There is no cookie and no session, and no path
+from the outside reaches the file system: tables are found by name in the manifest, the files of the page in a list made
+at the start.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import mimetypes
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, quote
+
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ilba import __version__
+from ilba.errors import IlbaError, InputError, StoreError, listing, nearest
+from ilba.export import rendered
+from ilba.service import answers
+from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownError
+from ilba.service.asked import Wish, from_body, from_query
+from ilba.service.openapi import document
+from ilba.service.shelf import ChangedError, Memory, Offer, Shelf
+from ilba.wording import LANGUAGES
+
+MOST_QUERY = 60_000
+MOST_BODY = 2_000_000
+_MOST_PAIRS = 200
+_FRESH = "public, max-age=60, stale-while-revalidate=600"
+_WORTH_COMPRESSING = 1000
+ENVIRONMENT = "ILBA_SERVICE"
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+# The data are public: any page may read them. The page itself is for this address alone.
+_OPEN = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
+_CLOSED = {"Cross-Origin-Resource-Policy": "same-origin"}
+
+_TITLES = {
+    400: "Bad request",
+    403: "Too many cells",
+    404: "Not found",
+    405: "Method not allowed",
+    413: "Too large",
+    414: "Address too long",
+    500: "Error in the service",
+    503: "Try again",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The content of an answer, ready to be sent, and what has to be said with it."""
+
+    body: bytes
+    media: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Make: TypeAlias = Callable[[], Answer]
+
+
+def application(paths: list[str], settings: Settings | None = None) -> ASGIApp:
+    """The service for some release folders, as an ASGI application."""
+    return _Guard(_Service(Shelf(paths), settings or Settings()).app)
+
+
+def from_environment() -> ASGIApp:
+    """The application in a worker process, which is told in its environment what to serve."""
+    told = json.loads(os.environ[ENVIRONMENT])
+    return application(told["paths"], Settings(**told["settings"]))
+
+
+def environment(paths: list[str], settings: Settings) -> str:
+    """What `from_environment` reads."""
+    return json.dumps({"paths": paths, "settings": asdict(settings)})
+
+
+class _Service:
+    def __init__(self, shelf: Shelf, settings: Settings) -> None:
+        self.shelf = shelf
+        self.settings = settings
+        self._memory: Memory[Answer] = Memory(64 * 2**20)
+        self._page = _page_files()
+        self._document = _plain(document(settings, shelf))
+        table = f"{API}/tables/{{table}}"
+        self.app = Starlette(
+            routes=[
+                Route("/", self.page),
+                Route("/static/{name:path}", self.page),
+                Route(f"{API}/openapi.json", self.openapi),
+                Route(f"{API}/config", self.config),
+                Route(f"{API}/releases", self.releases),
+                Route(f"{API}/tables", self.tables),
+                Route(table, self.table),
+                Route(f"{table}/metadata", self.metadata),
+                Route(f"{table}/defaultselection", self.default_selection),
+                Route(f"{table}/data", self.data, methods=["GET", "POST"]),
+                Route(f"{API}/codelists/{{name}}", self.code_list),
+                Route(f"{API}/geometry/{{release}}/{{column}}", self.geometry),
+                Route(f"{API}/cell", self.cell),
+                Route("/health", self.health),
+            ],
+            exception_handlers={HTTPException: _http_problem, IlbaError: _our_problem, Exception: _any_problem},
+        )
+
+    async def page(self, request: Request) -> Response:
+        """The page and its files; what stands behind a ? is the page's own affair."""
+        name = request.path_params.get("name", "index.html")
+        if name not in self._page:
+            raise UnknownError("there is no such file.")
+        body, packed, media, tag = self._page[name]
+        return _conditional(request, tag, {**_CLOSED, "Cache-Control": "no-cache"}, body, packed, media)
+
+    async def openapi(self, request: Request) -> Response:
+        """The description of this interface."""
+        _query(request, ())
+        return await self._answer(request, __version__, lambda: Answer(self._document, "application/json"))
+
+    async def health(self, request: Request) -> Response:
+        """Whether the releases can be read."""
+        _query(request, ())
+        ready = {"status": "ok", "releases": len(self.shelf.releases)}
+        return Response(_plain(ready), media_type="application/json", headers={"Cache-Control": "no-store"})
+
+    async def config(self, request: Request) -> Response:
+        """What a client has to know beforehand."""
+        _language(_query(request, ("lang",)))
+        return await self._answer(request, __version__, lambda: _json(answers.config(self.settings)))
+
+    async def releases(self, request: Request) -> Response:
+        """What is published."""
+        lang = _language(_query(request, ("lang",)))
+        return await self._answer(request, self.shelf.digest, lambda: _json(answers.releases(self.shelf, lang), lang))
+
+    async def tables(self, request: Request) -> Response:
+        """The list of tables."""
+        known = ("lang", "query", "pastdays", "includediscontinued", "pagenumber", "pagesize")
+        asked = _query(request, known)
+        lang = _language(asked)
+        if asked.get("includediscontinued", "false").lower() not in ("true", "false"):
+            raise InputError("includeDiscontinued is 'true' or 'false'.")
+        days = _number(asked, "pastdays", 0, 36_500) if "pastdays" in asked else None
+        number = _number(asked, "pagenumber", 1, 10**9, 1)
+        size = _number(asked, "pagesize", 1, 10**9, 20)
+        text = asked.get("query", "")
+        if len(text) > 1000:
+            raise InputError("query is longer than 1,000 letters.")
+        today = "" if days is None else os.urandom(8).hex()  # what is recent changes with the clock
+        return await self._answer(
+            request,
+            self.shelf.digest + today,
+            lambda: _json(answers.tables(self.shelf, lang, text, number, size, days), lang),
+        )
+
+    async def table(self, request: Request) -> Response:
+        """One table of the list."""
+        lang = _language(_query(request, ("lang",)))
+        offer = self._offer(request)
+        return await self._answer(request, offer.served.digest, lambda: _json(answers.table(offer, lang), lang))
+
+    async def metadata(self, request: Request) -> Response:
+        """A table without its numbers."""
+        asked = _query(request, ("lang", "outputformat", "defaultselection"))
+        lang = _language(asked)
+        if asked.get("outputformat", "json-stat2").lower() != "json-stat2":
+            raise InputError("metadata are written as json-stat2 only.")
+        if asked.get("defaultselection", "false").lower() not in ("true", "false"):
+            raise InputError("defaultSelection is 'true' or 'false'.")
+        offer = self._offer(request)
+        return await self._answer(
+            request, offer.served.digest, lambda: _json(answers.metadata(self.shelf, offer, lang), lang)
+        )
+
+    async def default_selection(self, request: Request) -> Response:
+        """What is answered when nothing is chosen."""
+        lang = _language(_query(request, ("lang",)))
+        offer = self._offer(request)
+        return await self._answer(
+            request,
+            offer.served.digest,
+            lambda: _json(answers.default_selection(self.shelf, offer, lang, self.settings), lang),
+        )
+
+    async def data(self, request: Request) -> Response:
+        """The numbers of a table, or of a part of it."""
+        wishes, others = from_query(_pairs(request))
+        _known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading"))
+        lang, format = _language(others), others.get("outputformat", "json-stat2").lower()
+        if format not in FORMATS:
+            raise InputError(
+                f"outputFormat is {format[:50]!r}.{nearest(format[:50], FORMATS)} It is {listing(FORMATS)}."
+            )
+        if request.method == "POST":
+            if wishes:
+                raise InputError("the selection stands in the address and in the body. Leave it in one of them.")
+            wishes = from_body(await _body(request))
+        offer = self._offer(request)
+        return await self._answer(request, offer.served.digest, lambda: self._data(offer, wishes, lang, format), wishes)
+
+    def _data(self, offer: Offer, wishes: Mapping[str, Wish], lang: str, format: str) -> Answer:
+        found = answers.part(self.shelf, offer, wishes, self.settings)
+        table = answers.answered(self.shelf, found, lang)
+        kind, media, ending = FORMATS[format]
+        if format == "json-stat2":
+            return _json(answers.data(table, found.offer), lang)
+        name = quote(f"{found.offer.id}.{ending}".replace(":", "."), safe=".+-_")
+        shown = f"attachment; filename*=UTF-8''{name}"
+        return Answer(rendered(table, kind), media, {"Content-Disposition": shown, "Content-Language": lang})
+
+    async def code_list(self, request: Request) -> Response:
+        """The areas of a coarser level."""
+        lang = _language(_query(request, ("lang",)))
+        name = request.path_params["name"]
+        return await self._answer(
+            request, self.shelf.digest, lambda: _json(answers.code_list(self.shelf, name, lang), lang)
+        )
+
+    async def geometry(self, request: Request) -> Response:
+        """The map of a column."""
+        _query(request, ())
+        for served in self.shelf.releases:
+            if served.id == request.path_params["release"]:
+                found = await to_thread.run_sync(self.shelf.geometry, served, request.path_params["column"])
+                if found:
+                    plain, packed, digest = found
+                    said = {**_OPEN, "Cache-Control": _FRESH}
+                    return _conditional(request, digest[:32], said, plain, packed, "application/geo+json")
+        raise UnknownError("there is no map of this column.")
+
+    async def cell(self, request: Request) -> Response:
+        """One masked count."""
+        asked = _query(request, ("release", "level", "key", "hkey_value", "key_value", "lang"))
+        _language(asked)
+        lists = [_split(asked.get(name, "")) for name in ("level", "key", "hkey_value", "key_value")]
+        release = asked.get("release")
+        return await self._answer(request, self.shelf.digest, lambda: _json(answers.cell(self.shelf, release, *lists)))
+
+    def _offer(self, request: Request) -> Offer:
+        # Names hold % where a column's own name has a dot or a slash, and the address is decoded once on its way.
+        name = request.path_params["table"]
+        offer = self.shelf.find(name) or self.shelf.find(quote(name, safe=":+."))
+        if offer is None:
+            names = [one.id for served in self.shelf.releases for one in served.offers.values()]
+            raise UnknownError(f"there is no table {name[:60]!r}.{nearest(name[:60], names[:2000])}")
+        return offer
+
+    async def _answer(self, request: Request, digest: str, make: Make, body: object = None) -> Response:
+        """An answer from memory, or made now; nothing is made for a client that has it already."""
+        address = f"{request.url.path}?{request.url.query} {body}"
+        tag = hashlib.sha256(f"{__version__} {digest} {address}".encode()).hexdigest()[:32]
+        said = {**_OPEN, "Cache-Control": _FRESH, "Vary": "Accept-Encoding"}
+        if _has(request, tag):
+            return Response(status_code=304, headers={**said, "ETag": f'W/"{tag}"'})
+        packs = _packs(request)
+        kept = self._memory.get((tag, packs))
+        if kept is None:
+            kept = await to_thread.run_sync(self._made, make, packs)
+            self._memory.put((tag, packs), kept, len(kept.body) + 500)
+        return Response(
+            kept.body,
+            media_type=kept.media,
+            headers={**said, "ETag": f'W/"{tag}"', **kept.headers},
+        )
+
+    def _made(self, make: Make, packs: bool) -> Answer:
+        try:
+            made = make()
+        except ChangedError:
+            self.shelf.look_again()
+            raise
+        if packs and len(made.body) > _WORTH_COMPRESSING:
+            return Answer(
+                gzip.compress(made.body, 5, mtime=0), made.media, {**made.headers, "Content-Encoding": "gzip"}
+            )
+        return made
+
+
+def _plain(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _json(value: Any, lang: str | None = None) -> Answer:
+    return Answer(_plain(value), "application/json", {"Content-Language": lang} if lang else {})
+
+
+def _page_files() -> dict[str, tuple[bytes, bytes | None, str, str]]:
+    """Every file of the page with its compressed form, kind and checksum, read once."""
+    found = {}
+    todo = [("", resources.files("ilba.service") / "page")]
+    while todo:
+        before, folder = todo.pop()
+        for entry in folder.iterdir() if folder.is_dir() else ():
+            name = f"{before}{entry.name}"
+            if entry.is_dir():
+                todo.append((f"{name}/", entry))
+                continue
+            body = entry.read_bytes()
+            media = mimetypes.guess_type(name)[0] or "application/octet-stream"
+            media = {".js": "text/javascript", ".woff2": "font/woff2"}.get(os.path.splitext(name)[1], media)  # noqa: PTH122
+            if media.startswith("text/"):
+                media += "; charset=utf-8"
+            packed = gzip.compress(body, 6, mtime=0) if len(body) > _WORTH_COMPRESSING else None
+            found[name] = (body, packed, media, hashlib.sha256(body).hexdigest()[:32])
+    return found
+
+
+def _conditional(
+    request: Request, tag: str, said: Mapping[str, str], body: bytes, packed: bytes | None, media: str
+) -> Response:
+    headers = {**said, "ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
+    if _has(request, tag):
+        return Response(status_code=304, headers=headers)
+    if packed and _packs(request):
+        body, headers = packed, {**headers, "Content-Encoding": "gzip"}
+    return Response(body, media_type=media, headers=headers)
+
+
+def _has(request: Request, tag: str) -> bool:
+    given = request.headers.get("if-none-match", "")
+    return request.method in ("GET", "HEAD") and (given.strip() == "*" or f'"{tag}"' in given)
+
+
+def _packs(request: Request) -> bool:
+    return re.search(r"\bgzip\b(?!;q=0(?:\.0*)?(?:,|$))", request.headers.get("accept-encoding", "")) is not None
+
+
+def _pairs(request: Request) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            request.url.query, keep_blank_values=True, max_num_fields=_MOST_PAIRS, errors="strict", encoding="utf-8"
+        )
+    except ValueError:
+        raise InputError(f"the address has more than {_MOST_PAIRS} parameters, or is not UTF-8.") from None
+
+
+def _query(request: Request, known: tuple[str, ...]) -> dict[str, str]:
+    """The parameters of an address, in lower case; one that is not known is refused."""
+    found: dict[str, str] = {}
+    for name, value in _pairs(request):
+        if name.lower() in found:
+            raise InputError(f"the parameter {name[:50]!r} is given twice.")
+        found[name.lower()] = value
+    _known(found, known)
+    return found
+
+
+def _known(given: Mapping[str, str], known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            said = f"It takes {listing(known)}." if known else "It takes none."
+            raise InputError(f"the parameter {name[:50]!r} is not known here.{nearest(name[:50], known)} {said}")
+
+
+def _language(asked: Mapping[str, str]) -> str:
+    lang = asked.get("lang", LANGUAGES[0])
+    if lang not in LANGUAGES:
+        raise InputError(f"lang is {lang[:50]!r}. It is {listing(LANGUAGES)}.")
+    return lang
+
+
+def _number(asked: Mapping[str, str], name: str, least: int, most: int, otherwise: int = 0) -> int:
+    text = asked.get(name, str(otherwise))
+    if not re.fullmatch(r"[0-9]{1,10}", text) or not least <= int(text) <= most:
+        raise InputError(f"{name} is {text[:50]!r}. It is a whole number from {least} on.")
+    return int(text)
+
+
+def _split(text: str) -> list[str]:
+    """A list that is separated by commas; a value that holds a comma stands in [ ]."""
+    if not text:
+        return []
+    found = re.findall(r"(?:^|,)(?:\[([^\]]*)\](?=,|$)|([^,]*))", text)
+    return [inside or plain for inside, plain in found]
+
+
+async def _body(request: Request) -> Any:
+    """The JSON of a POST, read no further than allowed."""
+    media = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if media not in ("application/json", "text/json", ""):
+        raise InputError(f"the body is {media[:50]!r}. Send application/json.")
+    content = b""
+    async for piece in request.stream():
+        content += piece
+        if len(content) > MOST_BODY:
+            raise HTTPException(413, f"the body is larger than {MOST_BODY:,} bytes.")
+    if not content.strip():
+        return {}
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise InputError("the body is not JSON.") from None
+
+
+def _problem(request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    title = _TITLES.get(status, "Error")
+    told = {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": request.url.path}
+    said = {**_OPEN, "Cache-Control": "no-store", **(headers or {})}
+    return Response(_plain(told), status, said, media_type="application/problem+json")
+
+
+async def _http_problem(request: Request, problem: Exception) -> Response:
+    status = problem.status_code if isinstance(problem, HTTPException) else 500
+    detail = {404: "there is nothing at this address.", 405: "this address does not take this method."}
+    said = getattr(problem, "detail", "")
+    return _problem(request, status, detail.get(status, said), getattr(problem, "headers", None))
+
+
+async def _our_problem(request: Request, problem: Exception) -> Response:
+    if isinstance(problem, StoreError):  # its text names paths of this machine
+        return _problem(request, 503, "the release is being replaced. Try again.", {"Retry-After": "1"})
+    status = 403 if isinstance(problem, TooManyError) else 404 if isinstance(problem, UnknownError) else 400
+    if not isinstance(problem, InputError):
+        return _problem(request, 500, "something went wrong here. The operator finds it in the log.")
+    text = str(problem)
+    return _problem(request, status, text[:1].upper() + text[1:])
+
+
+async def _any_problem(request: Request, problem: Exception) -> Response:
+    return _problem(request, 500, "something went wrong here. The operator finds it in the log.")
+
+
+class _Guard:
+    """Limits before, and security headers after, whatever the application answers."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *self._headers]
+            await send(message)
+
+        if len(scope["query_string"]) > MOST_QUERY or len(scope["path"]) > 2000:
+            request = Request(scope)
+            said = f"the address is longer than {MOST_QUERY:,} letters. Send a long selection as POST."
+            await _problem(request, 414, said)(scope, receive, guarded)
+            return
+        await self._app(scope, receive, guarded)

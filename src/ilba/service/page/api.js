@@ -1,0 +1,83 @@
+// Asking the server: addresses, answers kept for the life of the page, and problems in words.
+
+const ROOT = "/api/v2";
+const LONGEST = 4000; // characters of an address; a longer request goes into the body
+const kept = new Map();
+
+/** An answer that is not what was asked for; status 0 when the server could not be reached. */
+export class Problem extends Error {
+  constructor(status, title, detail = "") {
+    super(title);
+    this.status = status;
+    this.detail = detail;
+  }
+}
+
+async function ask(address, body) {
+  let answer;
+  try {
+    const sent = body && {
+      method: "POST",
+      headers: { "Content-Type": "application/json" },
+      body: JSON.stringify(body),
+    };
+    answer = await fetch(address, sent);
+  } catch {
+    throw new Problem(0, "offline");
+  }
+  if (answer.ok) return answer;
+  let told = {};
+  try {
+    told = await answer.json();
+  } catch {
+    // A proxy in between may answer in HTML; the status says enough then.
+  }
+  throw new Problem(answer.status, told.title || answer.statusText || String(answer.status), told.detail || "");
+}
+
+function once(address, body) {
+  const name = body ? `${address} ${JSON.stringify(body)}` : address;
+  if (!kept.has(name)) {
+    const answer = ask(address, body).then((each) => each.json());
+    kept.set(name, answer);
+    answer.catch(() => kept.delete(name)); // the next try asks again
+  }
+  return kept.get(name);
+}
+
+export const releases = (lang) => once(`${ROOT}/releases?lang=${lang}`);
+export const config = () => once(`${ROOT}/config`);
+export const metadata = (table, lang) => once(`${ROOT}/tables/${encodeURIComponent(table)}/metadata?lang=${lang}`);
+export const geometry = (release, column) =>
+  once(`${ROOT}/geometry/${encodeURIComponent(release)}/${encodeURIComponent(column)}`);
+
+/**
+ * How to ask for the values of a table. `selection` is a list of { code, values }, values null for all of them.
+ * The address alone is enough for most; long lists and codes that look like expressions are sent as a body.
+ */
+export function request(table, selection, lang, format) {
+  const address = `${ROOT}/tables/${encodeURIComponent(table)}/data?lang=${lang}&outputFormat=${format}`;
+  if (selection.every(({ values }) => values === null)) return { address, body: null };
+  const plain = selection.every(({ values }) => values === null || values.every((code) => !/[,[\]*?()]/.test(code)));
+  const asked = selection.map(
+    ({ code, values }) =>
+      `&valuecodes[${encodeURIComponent(code)}]=${values === null ? "*" : values.map(encodeURIComponent).join(",")}`,
+  );
+  const whole = address + asked.join("");
+  if (plain && whole.length <= LONGEST) return { address: whole, body: null };
+  const listed = selection.map(({ code, values }) => ({ variableCode: code, valueCodes: values ?? ["*"] }));
+  return { address, body: { selection: listed } };
+}
+
+/** The values of a table as JSON-stat. */
+export function data(table, selection, lang) {
+  const { address, body } = request(table, selection, lang, "json-stat2");
+  return once(address, body);
+}
+
+/** A file for the reader, asked for with a body: its content and the name the server gave it. */
+export async function file({ address, body }) {
+  const answer = await ask(address, body);
+  const named = /filename\*=UTF-8''([^;]+)/.exec(answer.headers.get("Content-Disposition") ?? "");
+  return { content: await answer.blob(), name: named ? decodeURIComponent(named[1]) : "table" };
+}

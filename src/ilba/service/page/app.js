@@ -1,0 +1,324 @@
+// The page: from the address to what is shown, and back.
+
+import * as api from "./api.js";
+import { inside, path } from "./areas.js";
+import { showChart } from "./chart.js";
+import { Dataset } from "./dataset.js";
+import { choice, el, fill } from "./dom.js";
+import { showExplain } from "./explain.js";
+import { closeMap, showMap } from "./map.js";
+import { showPicker } from "./picker.js";
+import { Release } from "./release.js";
+import { VIEWS, read, settle, write } from "./state.js";
+import { showTable } from "./table.js";
+import { followLink, showTake } from "./take.js";
+import { language, words as wordsOf } from "./words.js";
+
+const SHOW = { map: showMap, chart: showChart, table: showTable };
+/** Nothing went wrong, but the reader has to choose something else. */
+class Advice extends Error {}
+const STALE = Symbol("a newer view is on its way");
+const at = (id) => document.getElementById(id);
+
+let state = read(location.hash);
+let turn = 0;
+let words = wordsOf(language(state.lang));
+
+/** Change what is shown. Quietly: only the address follows, because the view has already changed itself. */
+function go(changes, { quietly = false } = {}) {
+  if (changes.fresh) state = { ...read(""), lang: state.lang, release: changes.release };
+  else Object.assign(state, changes);
+  if (changes.levels || changes.keys) Object.assign(state, { page: 1, sort: "", bars: "", colours: "" });
+  if (!quietly) return show({ push: true });
+  history.replaceState(null, "", write(state, go.release));
+  followLink();
+  return undefined;
+}
+
+/** Show the state: everything is asked for again, and what was asked before is at hand. */
+async function show({ push = false } = {}) {
+  turn += 1;
+  const mine = turn;
+  const current = () => {
+    if (mine !== turn) throw STALE;
+  };
+  words = wordsOf(language(state.lang));
+  state.lang = words.lang;
+  name();
+  const panel = at("panel");
+  panel.setAttribute("aria-busy", "true");
+  if (!panel.hasChildNodes()) tell(words.say("loading"));
+  try {
+    const [{ releases }, limits] = await Promise.all([api.releases(words.lang), api.config().catch(() => ({}))]);
+    current();
+    if (!releases.length) throw new api.Problem(404, words.say("gone"));
+    const release = new Release(releases.find(({ id }) => id === state.release) ?? releases[0]);
+    state = settle(state, release);
+    go.release = release;
+    const address = write(state, release);
+    if (push && address !== location.hash) history.pushState(null, "", address);
+    else history.replaceState(null, "", address);
+    const context = { state, release, releases, words, go, current, most: limits.maxDataCells ?? 100_000 };
+    await view(context, panel);
+    current();
+    panel.setAttribute("aria-busy", "false");
+    if (!performance.getEntriesByName("first-view").length) performance.mark("first-view");
+  } catch (problem) {
+    if (problem === STALE) return;
+    panel.setAttribute("aria-busy", "false");
+    fail(problem);
+  }
+}
+
+async function view(context, panel) {
+  const { release, current } = context;
+  const { say } = words;
+  frame(context);
+  const table = release.find(state.levels, state.keys);
+  const variables = release.variables(state.levels, state.keys);
+  context.title = variables.length
+    ? say("titleBy", { list: words.listing(variables.map(({ label }) => label)) })
+    : say("titleAll");
+  at("title").textContent = context.title;
+  document.title = `${context.title} – ${release.title}`;
+  if (!table) {
+    await showPicker(at("picker"), { ...context, meta: null });
+    closeMap();
+    at("crumbs").hidden = true;
+    at("take").hidden = true;
+    tell("");
+    const button = { type: "button", onclick: () => go(release.beginning()) };
+    fill(panel, el("div", { class: "empty" }, el("p", {}, say("notThere")), el("button", button, say("notThereButton"))));
+    return;
+  }
+  // The map's outlines do not depend on the answer, so they are asked for at once.
+  for (const { hierarchy, geometry, code } of variables)
+    if (state.view === "map" && hierarchy && geometry) api.geometry(release.id, code).catch(() => {});
+  let meta;
+  try {
+    meta = Dataset.of(await api.metadata(table.id, words.lang));
+  } catch (problem) {
+    await showPicker(at("picker"), { ...context, meta: null }); // another table may be well
+    throw problem;
+  }
+  current();
+  const selection = await choose(context, meta);
+  current();
+  const cells = meta.dimensions.reduce((product, { code }) => product * selection.codes(code).length, 1);
+  const asking = questions({ ...context, table, meta, selection });
+  const whole = { ...context, ...asking, table, meta, selection, cells, tell, fail, up: (name) => up(context, name) };
+  showTake(at("take"), whole);
+  if (state.view !== "map") closeMap();
+  await Promise.all([SHOW[state.view](panel, whole), showPicker(at("picker"), whole), crumbs(context)]);
+}
+
+/** Which codes of each variable are meant: those inside the chosen area, then those that were ticked. */
+async function choose({ release }, meta) {
+  const offered = new Map();
+  for (const dimension of meta.dimensions) {
+    const within = dimension.hierarchy && state.within[dimension.hierarchy];
+    offered.set(dimension.code, within ? await inside(release, dimension, within, words.lang) : dimension.codes);
+  }
+  const codes = (code) => {
+    const ticked = new Set(state.only[code] ?? []);
+    const some = offered.get(code).filter((one) => ticked.has(one));
+    return some.length ? some : offered.get(code);
+  };
+  const asked = (code) => (codes(code).length === meta.dimension(code).codes.length ? null : codes(code));
+  const list = () => meta.dimensions.map(({ code }) => ({ code, values: asked(code) }));
+  return { offered, codes, asked, list };
+}
+
+/** How a view gets its numbers. A variable that a view leaves out is set to one value or to the published total. */
+function questions({ release, table, meta, selection, most, current }) {
+  const { say } = words;
+  async function values(from, list) {
+    const sizes = list.map(({ code, values: some }) => some?.length ?? meta.dimension(code).codes.length);
+    const n = sizes.reduce((product, size) => product * size, 1);
+    if (n > most) throw new Advice(say("tooMany", { n: words.number(n), most: words.number(most) }));
+    const found = Dataset.of(await api.data(from.id, list, words.lang));
+    current();
+    return found;
+  }
+  function ask(free, picked = {}) {
+    const dropped = Object.keys(picked).filter((code) => picked[code] === "");
+    const from = dropped.length ? release.without(state.levels, state.keys, dropped) : table;
+    if (!from) throw new Advice(say("notThere"));
+    const kept = meta.dimensions.filter(({ code }) => !dropped.includes(code));
+    return values(
+      from,
+      kept.map(({ code }) => ({ code, values: free.includes(code) ? selection.asked(code) : [picked[code]] })),
+    );
+  }
+  function picks(free, totals = false) {
+    const others = meta.dimensions.filter(({ code }) => !free.includes(code));
+    const found = { values: {}, controls: [] };
+    for (const { code, label, ...dimension } of others) {
+      const dropped = Object.keys(found.values).filter((one) => found.values[one] === "");
+      const hasTotal = Boolean(release.without(state.levels, state.keys, [...dropped, code]));
+      const offered = selection.codes(code);
+      let value = state.pick[code];
+      const known = value === "" ? hasTotal : offered.includes(value);
+      if (!known) value = totals && hasTotal ? "" : offered[0];
+      found.values[code] = value;
+      const labels = new Map(dimension.codes.map((one, i) => [one, dimension.labels[i]]));
+      const options = [...(hasTotal ? [["", say("total")]] : []), ...offered.map((one) => [one, labels.get(one)])];
+      found.controls.push(
+        choice(`pick-${code}`, label, options, value, (one) => go({ pick: { ...state.pick, [code]: one } })),
+      );
+    }
+    return found;
+  }
+  return { values, ask, picks };
+}
+
+/** One step back up: to the level above, inside the area above. */
+async function up({ release }, name) {
+  const within = state.within[name];
+  const { [name]: _, ...others } = state.within;
+  const number = state.levels[name] - 1;
+  if (number < 1 || !release.find({ ...state.levels, [name]: number }, state.keys)) return;
+  let above = within;
+  if (within && within.level >= number) above = (await path(release, name, within, words.lang)).at(-2);
+  const inner = above && { level: above.level, code: above.code };
+  go({ levels: { ...state.levels, [name]: number }, within: inner ? { ...others, [name]: inner } : others });
+}
+
+async function crumbs({ release, current }) {
+  const { say } = words;
+  const lists = [];
+  for (const [name, within] of Object.entries(state.within)) {
+    const { [name]: _, ...others } = state.within;
+    const steps = [{ level: 0, label: say("everywhere") }, ...(await path(release, name, within, words.lang))];
+    const to = ({ level, code }) => {
+      const levels = { ...state.levels, [name]: level + 1 };
+      const there = release.find(levels, state.keys) ? levels : state.levels;
+      go({ levels: there, within: level ? { ...others, [name]: { level, code } } : others });
+    };
+    lists.push(
+      el("ol", {}, steps.map((step, i) => {
+        const last = i === steps.length - 1;
+        if (last) return el("li", {}, el("span", { "aria-current": "location" }, step.label));
+        return el("li", {}, el("button", { type: "button", class: "text", id: `crumb-${name}-${i}`, onclick: () => to(step) }, step.label));
+      })),
+    );
+  }
+  current();
+  const nav = at("crumbs");
+  nav.setAttribute("aria-label", say("crumbs"));
+  nav.hidden = !lists.length;
+  fill(nav, lists);
+}
+
+/** What stands around the view: tabs, the note about masking, the source. */
+function frame({ release }) {
+  const { say } = words;
+  at("mark").textContent = release.title;
+  for (const one of VIEWS) {
+    at(`tab-${one}`).setAttribute("aria-selected", String(one === state.view));
+    at(`tab-${one}`).tabIndex = one === state.view ? 0 : -1;
+  }
+  at("panel").setAttribute("aria-labelledby", `tab-${state.view}`);
+  const K = words.number(release.threshold);
+  const why = el("button", { type: "button", class: "text", id: "why", onclick: explain }, say("why"));
+  fill(at("note"), `${say(release.additive ? "noteAdditive" : "noteLoose", { K })} `, why);
+  const date = words.date(release.created);
+  fill(
+    at("foot"),
+    release.description ? el("p", {}, release.description) : null,
+    release.source ? el("p", {}, say("source", { source: release.source })) : null,
+    date ? el("p", {}, say("made", { date })) : null,
+  );
+  showExplain(at("explain"), { release, words });
+}
+
+/** The words that are in the page before anything is loaded. */
+function name() {
+  document.documentElement.lang = words.lang;
+  for (const one of document.querySelectorAll("[data-word]")) one.textContent = words.say(one.dataset.word);
+  for (const lang of ["en", "ko"]) at(`lang-${lang}`).setAttribute("aria-pressed", String(lang === words.lang));
+}
+
+function tell(text) {
+  at("summary").textContent = text;
+}
+
+function fail(problem) {
+  if (problem instanceof Advice) {
+    closeMap();
+    tell("");
+    fill(at("panel"), el("div", { class: "empty", role: "alert" }, el("p", {}, problem.message)));
+    return;
+  }
+  if (!(problem instanceof api.Problem)) console.error(problem);
+  closeMap();
+  tell("");
+  const offline = problem.status === 0;
+  const text = offline ? words.say("offline") : problem.message;
+  fill(
+    at("panel"),
+    el(
+      "div",
+      { class: "problem", role: "alert" },
+      el("h2", {}, words.say("failed")),
+      el("p", {}, text),
+      problem.detail ? el("p", {}, problem.detail) : null,
+      el("button", { type: "button", id: "again", onclick: () => show() }, words.say("again")),
+    ),
+  );
+}
+
+function explain() {
+  at("explain").showModal();
+  at("explain-name").focus();
+}
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function theme() {
+  at("theme").setAttribute("aria-pressed", String(isDark()));
+}
+
+at("theme").addEventListener("click", () => {
+  const next = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = next;
+  try {
+    localStorage.setItem("theme", next);
+  } catch {
+    // Storage may be off; the choice then lasts as long as the page.
+  }
+  theme();
+  document.dispatchEvent(new Event("themechange"));
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
+theme();
+
+for (const lang of ["en", "ko"]) at(`lang-${lang}`).addEventListener("click", () => go({ lang }));
+at("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address describes the view and stays
+  at("content").focus();
+});
+at("open-explain").addEventListener("click", explain);
+at("picker-toggle").addEventListener("click", ({ currentTarget }) => {
+  const open = currentTarget.getAttribute("aria-expanded") !== "true";
+  currentTarget.setAttribute("aria-expanded", String(open));
+});
+for (const one of VIEWS) {
+  at(`tab-${one}`).addEventListener("click", () => go({ view: one }));
+  at(`tab-${one}`).addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const next = event.key === "Home" ? VIEWS[0] : event.key === "End" ? VIEWS.at(-1) : by && VIEWS.at((VIEWS.indexOf(one) + by) % VIEWS.length);
+    if (!next) return;
+    event.preventDefault();
+    at(`tab-${next}`).focus();
+    go({ view: next });
+  });
+}
+window.addEventListener("popstate", () => {
+  state = read(location.hash);
+  show();
+});
+show();

@@ -1,0 +1,66 @@
+// A JSON-stat 2 dataset: its dimensions and the count at a place.
+
+const read = new WeakMap();
+
+export class Dataset {
+  /** The dataset of an answer; an answer that comes again is read once. */
+  static of(json) {
+    if (!read.has(json)) read.set(json, new Dataset(json));
+    return read.get(json);
+  }
+
+  constructor(json) {
+    let stride = 1;
+    const sizes = json.size;
+    const strides = sizes.map(() => 1);
+    for (let i = sizes.length - 1; i >= 0; i -= 1) {
+      strides[i] = stride;
+      stride *= sizes[i];
+    }
+    this.cells = stride;
+    this.value = json.value ?? [];
+    this.label = json.label ?? "";
+    this.dimensions = json.id.map((code, i) => new Dimension(code, json.dimension[code], strides[i]));
+    // A table without variables has one dimension all the same, which says that it counts.
+    const [only, ...more] = this.dimensions;
+    if (!more.length && only.code === "measure" && only.codes[0] === "N_masked") this.dimensions = [];
+  }
+
+  dimension(code) {
+    return this.dimensions.find((one) => one.code === code);
+  }
+
+  /** The count where each dimension has the given code; one that is not named has its first. */
+  at(codes) {
+    let place = 0;
+    for (const dimension of this.dimensions) {
+      const code = codes[dimension.code];
+      if (code === undefined) continue;
+      const index = dimension.place.get(code);
+      if (index === undefined) return undefined;
+      place += index * dimension.stride;
+    }
+    return this.value[place] ?? 0;
+  }
+}
+
+class Dimension {
+  constructor(code, json, stride) {
+    const { index = {}, label = {} } = json.category;
+    const codes = Array.isArray(index) ? index : Object.keys(index).sort((a, b) => index[a] - index[b]);
+    const own = json.extension?.ilba;
+    this.code = code;
+    this.label = json.label ?? code;
+    this.codes = codes.length ? codes : Object.keys(label);
+    this.labels = this.codes.map((each) => label[each] ?? each);
+    this.place = new Map(this.codes.map((each, i) => [each, i]));
+    this.stride = stride;
+    this.hierarchy = own?.hierarchy ?? null;
+    this.level = own?.level ?? 0;
+    this.parents = own?.parents ?? {};
+  }
+
+  name(code) {
+    return this.labels[this.place.get(code)] ?? code;
+  }
+}

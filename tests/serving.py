@@ -1,0 +1,67 @@
+"""A real server in a process of its own, for tests that speak HTTP to it."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+
+@dataclass
+class Server:
+    """A running service: its address, its process, and what it has written so far."""
+
+    address: str
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+
+    def client(self, **given) -> httpx.Client:
+        return httpx.Client(base_url=f"{self.address}api/v2", timeout=60, **given)
+
+
+@contextlib.contextmanager
+def serving(*folders: Path, options: tuple[str, ...] = ()) -> Iterator[Server]:
+    """Start `ilba serve` on a free port of the loopback and stop it afterwards."""
+    command = [sys.executable, "-m", "ilba", "serve", "--port", "0", *options]
+    process = subprocess.Popen(
+        [*command, *map(str, folders)], stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True
+    )
+    lines: list[str] = []
+    ready = threading.Event()
+
+    def read() -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append(line)
+            if " at http" in line:
+                ready.set()
+        ready.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        assert ready.wait(60), "the server did not start"
+        found = re.search(r"at (http://\S+/) ", lines[0] if lines else "")
+        assert found, f"the server did not start: {''.join(lines)}"
+        server = Server(found[1], process, lines)
+        _wait(server)
+        yield server
+    finally:
+        process.terminate()
+        process.wait(30)
+        reader.join(10)
+        if process.stdout:
+            process.stdout.close()
+
+
+def _wait(server: Server) -> None:
+    """Until it answers: the address is taken before the application is loaded, so requests wait in line."""
+    with httpx.Client(timeout=60) as client:
+        assert client.get(f"{server.address}health").status_code == 200
