@@ -427,7 +427,7 @@ def test_without_numba_the_message_says_what_to_type():
         "try:\n    f.controlled()\nexcept ilba.MissingExtra as problem:\n    print(problem)"
     )
     run = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
-    assert 'pip install "ilba[controlled]"' in run.stdout
+    assert "pip install 'ilba[controlled]'" in run.stdout
 
 
 def test_no_message_of_the_report_holds_a_key(chosen, secret):

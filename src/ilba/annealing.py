@@ -19,7 +19,7 @@ from ilba.errors import MissingExtra
 try:
     import numba
 except ModuleNotFoundError:
-    raise MissingExtra('choosing masks jointly needs numba. Type: pip install "ilba[controlled]"') from None
+    raise MissingExtra("choosing masks jointly needs numba. Type: pip install 'ilba[controlled]'") from None
 
 F = TypeVar("F", bound=Callable[..., Any])
 
