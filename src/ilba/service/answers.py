@@ -16,7 +16,7 @@ from urllib.parse import quote
 import polars as pl
 
 from ilba import __version__
-from ilba.design import MASKED, Hierarchy, plain_name
+from ilba.design import MASKED, Hierarchy, Selection, plain_name
 from ilba.errors import InputError, listing, nearest
 from ilba.export import json_stat
 from ilba.service.asked import Codes, Wish, variable
@@ -456,15 +456,25 @@ def data(table: WordedTable, offer: Offer) -> dict[str, Any]:
     return _described(found, offer, table.lang)
 
 
-def cell(
+@dataclass(frozen=True)
+class Question:
+    """One cell that is asked for, its table found but nothing read yet."""
+
+    offer: Offer
+    selection: Selection
+    hkey_value: list[str]
+    key_value: list[str]
+
+
+def question(
     shelf: Shelf,
     release: str | None,
     level: Sequence[str],
     key: Sequence[str],
     hkey_value: Sequence[str],
     key_value: Sequence[str],
-) -> dict[str, Any]:
-    """One masked count, asked for as in the seed's get_agg_freq; 0 where the cell does not occur."""
+) -> Question:
+    """What is asked of one cell, with the words of the seed's get_agg_freq."""
     served = _served(shelf, release)
     design = served.release.design
     levels: Any = level[0] if len(level) == 1 else {_hierarchy_of(served, one): one for one in level} if level else 0
@@ -478,8 +488,14 @@ def cell(
     offer = served.offer(dict(zip(names, selection.levels, strict=True)), selection.keys)
     if offer is None:
         raise InputError(f"the table {selection.name!r} was not published.")
-    given = dict(zip(selection.columns, [*hkey_value, *key_value], strict=True))
-    loaded = shelf.load(offer)
+    return Question(offer, selection, list(hkey_value), list(key_value))
+
+
+def cell(shelf: Shelf, asked: Question) -> dict[str, Any]:
+    """One masked count; 0 where the cell does not occur."""
+    selection = asked.selection
+    given = dict(zip(selection.columns, [*asked.hkey_value, *asked.key_value], strict=True))
+    loaded = shelf.load(asked.offer)
     places: list[list[int]] = []
     for dimension, index in zip(loaded.dimensions, loaded.index, strict=True):
         path = tuple(given[column] or None for column in dimension.columns)
@@ -491,12 +507,12 @@ def cell(
         places.append([] if place is None else [place])
     values = loaded.values(places)
     return {
-        "release": served.id,
-        "table": offer.id,
+        "release": asked.offer.served.id,
+        "table": asked.offer.id,
         "level": list(selection.finest),
         "key": list(selection.keys),
-        "hkey_value": list(hkey_value),
-        "key_value": list(key_value),
+        "hkey_value": asked.hkey_value,
+        "key_value": asked.key_value,
         MASKED: int(values[0]) if len(values) else 0,
     }
 

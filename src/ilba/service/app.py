@@ -257,8 +257,13 @@ class _Service:
         asked = _query(request, ("release", "level", "key", "hkey_value", "key_value", "lang"))
         _language(asked)
         lists = [_split(asked.get(name, "")) for name in ("level", "key", "hkey_value", "key_value")]
-        release = asked.get("release")
-        return await self._answer(request, self.shelf.digest, lambda: _json(answers.cell(self.shelf, release, *lists)))
+        question = answers.question(self.shelf, asked.get("release"), *lists)
+        return await self._answer(
+            request,
+            question.offer.served.digest,
+            lambda: _json(answers.cell(self.shelf, question)),
+            here=self.shelf.is_loaded(question.offer),
+        )
 
     def _offer(self, request: Request) -> Offer:
         # Names hold % where a column's own name has a dot or a slash, and the address is decoded once on its way.
@@ -269,8 +274,13 @@ class _Service:
             raise UnknownError(f"there is no table {name[:60]!r}.{nearest(name[:60], names[:2000])}")
         return offer
 
-    async def _answer(self, request: Request, digest: str, make: Make, body: object = None) -> Response:
-        """An answer from memory, or made now; nothing is made for a client that has it already."""
+    async def _answer(
+        self, request: Request, digest: str, make: Make, body: object = None, *, here: bool = False
+    ) -> Response:
+        """An answer from memory, or made now; nothing is made for a client that has it already.
+
+        It is made in a thread of its own so that others are answered meanwhile, or `here` where it takes no time.
+        """
         address = f"{request.url.path}?{request.url.query} {body}"
         tag = hashlib.sha256(f"{__version__} {digest} {address}".encode()).hexdigest()[:32]
         said = {**_OPEN, "Cache-Control": _FRESH, "Vary": "Accept-Encoding"}
@@ -279,7 +289,7 @@ class _Service:
         packs = _packs(request)
         kept = self._memory.get((tag, packs))
         if kept is None:
-            kept = await to_thread.run_sync(self._made, make, packs)
+            kept = self._made(make, packs) if here else await to_thread.run_sync(self._made, make, packs)
             self._memory.put((tag, packs), kept, len(kept.body) + 500)
         return Response(
             kept.body,
