@@ -3,6 +3,7 @@
     python bench/controlled_figures.py                 the census, all runs
     python bench/controlled_figures.py A C D F:10      these runs; F:10 asks for the bound 10, D@3 sets K = 3
     python bench/controlled_figures.py FOLDER          the three data sets kr_estab, nl_grid and us_acs in a folder
+    python bench/controlled_figures.py --steps E:8     one run, with the aggregates left over the bound after each step
 
 Each run has a process of its own, so that its peak memory is its own. Times are those of the processor
 (one core), without loading numba's code.
@@ -19,7 +20,7 @@ from pathlib import Path
 import polars as pl
 
 import ilba
-from ilba.controlled import loss_summary
+from ilba.controlled import Progress, loss_summary
 from ilba.finest import class_means
 
 AREAS = ["LA1", "LA2", "LA3", "OA"]
@@ -49,13 +50,13 @@ def built(run: str) -> ilba.FinestTable:
     return ilba.build(name, hkey, key, int(K or thr), secret=SECRET)
 
 
-def line(asked: str) -> str:
+def line(asked: str, progress: Progress | None = None) -> str:
     run, _, bound = asked.partition(":")
     small = ilba.build(pl.DataFrame({"t": ["a", "b", "b"], "x": [1, 1, 2]}), ["t"], ["x"], secret=SECRET)
     small.controlled(secret=SECRET)  # compiles
     finest = built(run)
     began = time.process_time()
-    chosen = finest.controlled(bound=int(bound) if bound else None, secret=SECRET)
+    chosen = finest.controlled(bound=int(bound) if bound else None, secret=SECRET, progress=progress)
     took = time.process_time() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     K, control = finest.design.threshold, chosen.control
@@ -74,6 +75,9 @@ def line(asked: str) -> str:
 def main(asked: list[str]) -> None:
     if asked[:1] == ["--one"]:
         print(line(asked[1]), flush=True)
+        return
+    if asked[:1] == ["--steps"]:
+        print(line(asked[1], lambda step: print(*step, flush=True)))
         return
     runs = []
     for one in asked or ALL:
