@@ -239,6 +239,10 @@ def test_every_small_cell_is_counted_once_and_ranges_hold_the_truth(published):
     assert report.cells_undecided >= 0
     small = report.ranges.filter((pl.col("low") >= 1) & (pl.col("high") < K))
     assert small.height == report.cells_disclosed
+    base = published.base
+    low, high = (report.ranges[side].to_numpy()[base.packed] for side in ("low", "high"))
+    true = base.truth.sum_small + base.truth.sum_large
+    assert ((low <= true) & (true <= high)).all()
     if published.split:  # counted from the store, and again from the public numbers alone
         assert (report.misfits == 0) == (not any(Attack(published).misfits.values()))
     if report.certificate:
@@ -260,6 +264,25 @@ def test_ranges_list_every_cell_of_the_grid_with_its_labels(secret, cells):
     assert (joined["N"] <= joined["high"]).all()
     assert report.cells_small == finest.frame.filter(pl.col("N") < 5).height
     assert 0 < report.cells_disclosed < report.cells_small
+
+
+@pytest.mark.parametrize("method", ["ilba", "r-file"])
+@pytest.mark.parametrize("names", ["all", ["town.sex.age", "block.sex", "all"]])
+def test_a_release_audited_in_parts_gives_the_same_report(secret, monkeypatch, method, names):
+    finest = ilba.build(population(800), HKEY, ["sex", "age"], 3, secret=secret)
+    whole = ilba.audit(finest, method, names, explanations=0)
+    parts = []
+
+    def in_parts(published):
+        parts.append(Attack(published, budget=100))
+        return parts[-1]
+
+    monkeypatch.setattr(sys.modules["ilba.audit"], "Attack", in_parts)
+    report = ilba.audit(finest, method, names, explanations=0)
+    assert len(parts[0].chunks) > 2
+    assert report.ranges.equals(whole.ranges)
+    assert report.tables.equals(whole.tables)
+    assert {**report.to_dict(), "seconds": 0} == {**whole.to_dict(), "seconds": 0}
 
 
 def test_a_large_grid_lists_the_cells_of_the_store(secret, monkeypatch):

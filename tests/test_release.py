@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import hashlib
 import itertools
@@ -552,7 +553,11 @@ def test_a_controlled_release_adds_up_leaks_nothing_and_the_audit_certifies_it(p
     assert fixed.manifest["bound"] == 20
     with pytest.raises(ilba.InputError, match="were chosen jointly: its method is 'controlled'"):
         store.release(tmp_path / "other", method="ilba")
-    same = store.release(tmp_path / "same", method="controlled", max_keys=0)
+    # Nobody announced the usual bound, so whether it holds neither stops a release nor is told in it.
+    for held in (False, True):
+        store.chosen = dataclasses.replace(store.chosen, bound=None, held=held)
+        same = store.release(tmp_path / "same", method="controlled", max_keys=0)
+        assert "bound" not in same.manifest
     assert same.additive
     assert same.manifest["method"] == "controlled"
     with pytest.raises(ilba.InputError, match="could not be held"):
