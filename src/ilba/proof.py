@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.attack import Attack, Block, Event
+from ilba.errors import some
 from ilba.exposure import Exposure, Known
 from ilba.lattice import Edge, Node, Region
 
@@ -190,7 +191,7 @@ class Proof:
             least, most = (
                 int(side[node].reshape(-1)[place]) for side in (self.block.start[1].low, self.block.start[1].high)
             )
-            text += f" in {least} occupied cells" if least == most else f" in {least}..{most} occupied cells"
+            text += f" in {some(least, 'occupied cell')}" if least == most else f" in {least}..{most} occupied cells"
         return text + "."
 
     def _large(self, node: Node, place: int) -> int:
@@ -211,7 +212,7 @@ class Proof:
                 few, many = before[rests[0]], before[rests[-1]]
                 if bound.node == self.published.lattice.base:
                     return f"{name}: {end} {what}, because {'somebody' if few else 'nobody'} is there."
-                cells = f"{few}..{many} occupied cells" if bound.is_high else f"at least {few} occupied cells"
+                cells = f"{few}..{many} occupied cells" if bound.is_high else f"at least {some(few, 'occupied cell')}"
                 return f"{name}: {end} {what}, because it has {cells}."
             return f"{name}: {end} {what}, because its small cells sum to {end} {before[rests[0]]}."
         if bound.node == event.edge.parent:

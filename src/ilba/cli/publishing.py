@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -142,9 +143,10 @@ def export_command(release: str, table: str, kind: str, out: str | None, lang: s
     from ilba.export import export
 
     endings = {"json-stat": "json", "sdmx-csv": "sdmx.csv"}
-    written = export(release, table, kind, out or f"{table}.{endings.get(kind, kind)}", lang, agency=agency)
+    target = Path(out or f"{table}.{endings.get(kind, kind)}")
+    written = [str(target.with_name(file.name)) for file in export(release, table, kind, target, lang, agency=agency)]
     if as_json:
-        print_json({"files": [str(file) for file in written]})
+        print_json({"files": written})
     else:
         for file in written:
             click.echo(f"{file}: public")
