@@ -458,6 +458,18 @@ spark.stop()
 """
 
 
+LOG4J = """rootLogger.level = info
+logger.spark.name = org.apache.spark
+logger.spark.level = info
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d %p %c: %m%n%ex
+"""
+
+
 @pytest.mark.parametrize(
     ("kind", "given"), [("local-cluster", "path"), ("local-cluster", "secret"), ("connect", "path")]
 )
@@ -473,7 +485,15 @@ def test_two_workers_and_connect_give_the_same_and_the_key_is_nowhere(tmp_path, 
     for part in Path(importlib.util.find_spec("pyspark").origin).parent.iterdir():
         if part.name != "work":
             (home / part.name).symlink_to(part)
-    env = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+    # PySpark keeps a driver's console at WARN, whatever the level, but for loggers that are named.
+    talkative = tmp_path / "log4j2.properties"
+    talkative.write_text(LOG4J, encoding="utf-8")
+    env = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "JAVA_TOOL_OPTIONS": f"-Dlog4j2.configurationFile={talkative.as_uri()}",
+    }
     with (tmp_path / "output.txt").open("wb") as output:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", JOB, kind, str(tmp_path), given],
@@ -492,11 +512,13 @@ def test_two_workers_and_connect_give_the_same_and_the_key_is_nowhere(tmp_path, 
     assert pl.read_parquet(tmp_path / "table.parquet").equals(expected.table("town", ["sex"]).detail)
     theirs = expected.release(tmp_path / "theirs", tables=["town.sex", "all"])
     assert ilba.Release(tmp_path / "release").tables == theirs.tables
-    assert b"MapInArrow" in told  # the plans are there
+    assert b"MapInArrow" in told  # the plans are there, and so are the logs
+    assert told.count(b" INFO ") > 100
+    assert any(file.stat().st_size > 10_000 for file in (tmp_path / "log").rglob("events*"))
     if kind == "local-cluster":
         executors = list((home / "work").rglob("stderr"))
         assert len({file.parent for file in executors}) >= 2
-        assert any((tmp_path / "log").rglob("*"))
+        assert sum(file.read_bytes().count(b" INFO ") for file in executors) > 100
     searched = 0
     for file in tmp_path.rglob("*"):
         if file.is_file() and not file.is_symlink() and file.name != "agency.key":
