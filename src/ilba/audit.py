@@ -282,11 +282,8 @@ def what_if(
 
 def losses(shown: Exposure) -> npt.NDArray[np.int64]:
     """How far each released count is from the truth, over all tables of an exposure that has seen the truth."""
-    away = []
-    for rows in shown.tables.values():
-        if rows.truth is not None:
-            away.append(np.abs(rows.value.astype(np.int64) - rows.truth.sum_small - rows.truth.sum_large))
-    return np.concatenate(away)
+    seen = [(rows.value.astype(np.int64), rows.truth) for rows in shown.tables.values() if rows.truth is not None]
+    return np.concatenate([np.abs(value - truth.sum_small - truth.sum_large) for value, truth in seen])
 
 
 def _released(release: Release, store: FinestTable | None) -> Exposure:
