@@ -205,7 +205,7 @@ def test_secret_new_makes_a_private_key_and_never_overwrites(folder):
         (["bild"], "no such command 'bild'. Did you mean 'build'?"),
         (["secret", "nwe"], "Did you mean 'new'?"),
         (["build", "p.csv", "--hkye", "region"], "'--hkey'"),
-        (["build", "p.csv"], "Missing option '--hkey'"),
+        (["build", "p.csv"], "missing option '--hkey'"),
         (["build", "pp.csv", "--hkey", "region"], "there is no file 'pp.csv'. Did you mean 'p.csv'?"),
         (["build", "p.csv", "--hkey", "regio"], "Did you mean 'region'?"),
         (["build", "p.csv", "--hkey", "region", "--mask-thr", "2"], "mask_thr=2"),
@@ -458,3 +458,29 @@ def test_the_shell_completes_commands_and_options(tmp_path):
 
     assert completed("ilba", "re") == ["release", "report"]
     assert "--mask-thr" in completed("ilba", "build", "--m")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["buld"], "error: no such command 'buld'. Did you mean 'build'?"),
+        (["build"], "error: missing argument 'DATA'. Type: "),
+        (["table", "x", "--levl", "1"], "error: no such option '--levl'"),
+        (["serve", "x", "--port", "99999"], "error: invalid value for '--port'"),
+    ],
+)
+def test_wrong_use_is_one_line_that_begins_alike_everywhere(words, said, tmp_path):
+    done = run(*words, cwd=tmp_path, code=2)
+    assert done.stderr.startswith(said)
+    assert done.stderr.rstrip().endswith("--help")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_map_without_a_file_and_a_release_in_place_of_a_store_are_told_apart(folder, finest):
+    finest.save(folder / "told.parquet")
+    assert (
+        "--geometry region=areas.geojson"
+        in run("release", "told.parquet", "--geometry", "region", "--out", "told", cwd=folder, code=2).stderr
+    )
+    run("release", "told.parquet", "--out", "told", "--max-keys", "1", cwd=folder)
+    assert "is a release, which is public" in run("table", "told", cwd=folder, code=1).stderr

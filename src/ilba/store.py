@@ -187,6 +187,8 @@ def about_text(folder: Path) -> str:
     """The JSON beside the cells. An engine that writes to an object store leaves it as a folder with one text in it."""
     place = folder / ABOUT
     files = [place] if place.is_file() else sorted(f for f in place.glob("part-*") if f.is_file())
+    if not files and (folder / "release.json").is_file():
+        raise ForeignError(f"{str(folder)!r} is a release, which is public. Give the store that it was made from.")
     if not files:
         raise ForeignError(
             f"{str(folder)!r} is not a store: it holds no {ABOUT}. A store is a Parquet file or a folder from Spark."

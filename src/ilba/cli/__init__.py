@@ -24,9 +24,13 @@ def main() -> NoReturn:
         commands.main(standalone_mode=False)
     except click.exceptions.Abort:
         _fail("stopped. Nothing was half written.", 130)
-    except click.ClickException as problem:
+    except click.exceptions.NoArgsIsHelpError as problem:
         problem.show()
         sys.exit(problem.exit_code)
+    except click.ClickException as problem:
+        text = problem.format_message()
+        where = problem.ctx.command_path if isinstance(problem, click.UsageError) and problem.ctx else "ilba"
+        _fail(f"{text[:1].lower()}{text[1:]} Type: {where} --help", problem.exit_code)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except (InputError, SecretError) as problem:

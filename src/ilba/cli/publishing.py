@@ -120,13 +120,21 @@ def release_command(
             description=description,
             source=source,
             labels=labels,
-            geometry=dict(pair.partition("=")[::2] for pair in geometry),
+            geometry=_maps(geometry),
             progress=stage.share,
         )
     if as_json:
         print_json({"release": out, "tables": list(release.tables)})
     else:
         click.echo(f"{out}: {some(len(release.tables), 'table')}, public")
+
+
+def _maps(pairs: tuple[str, ...]) -> dict[str, str]:
+    """`LA3=towns.geojson`, once for each column."""
+    for pair in pairs:
+        if "=" not in pair:
+            raise InputError(f"--geometry {pair} names no file. Write --geometry {pair}=areas.geojson.")
+    return dict(pair.partition("=")[::2] for pair in pairs)
 
 
 @example("ilba export release --table LA3.gender.age --format xlsx --out table.xlsx --lang ko")

@@ -34,7 +34,9 @@ def run(
 ) -> None:
     """Serve release folders until the process is told to stop; `ready` is called with the address and what is there."""
     paths = [str(Path(release).absolute()) for release in releases]
-    shelf = Shelf(paths)  # a release that cannot be served is refused here, before an address is taken
+    shelf = Shelf(
+        [Path(release) for release in releases]
+    )  # a release that cannot be served is refused here, before an address is taken
     listening = _listening(host, port)
     os.environ[ENVIRONMENT] = environment(paths, settings or Settings())
     config = uvicorn.Config(
