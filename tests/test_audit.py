@@ -9,6 +9,7 @@ import json
 import re
 import sys
 import time
+from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
@@ -119,6 +120,11 @@ def test_on_all_toys_the_attack_proves_only_what_holds_in_every_world(shape, K, 
     safe[rows.packed] = witnessed(published)
     assert not (safe.reshape(f.shape) & theirs).any()
     assert safe.any()
+
+
+@pytest.fixture(scope="module")
+def audited(finest):
+    return ilba.audit(finest)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -243,6 +249,13 @@ def test_every_small_cell_is_counted_once_and_ranges_hold_the_truth(published):
     low, high = (report.ranges[side].to_numpy()[base.packed] for side in ("low", "high"))
     true = base.truth.sum_small + base.truth.sum_large
     assert ((low <= true) & (true <= high)).all()
+    found, node = bounds(published), published.lattice.base
+    small = true <= K if published.split else true >= 0  # a large cell's count is public where the finest table is
+    for side, ours in enumerate((low, high)):
+        attacked = found[0, node, side]
+        assert (ours == attacked.reshape(-1, attacked.shape[-1]).T.reshape(-1)[base.packed])[small].all()
+    if published.split:
+        assert (low == high)[~small].all()
     if published.split:  # counted from the store, and again from the public numbers alone
         assert (report.misfits == 0) == (not any(Attack(published).misfits.values()))
     if report.certificate:
@@ -484,8 +497,8 @@ def test_wrong_use_is_answered_with_what_to_type(finest):
         ilba.audit(finest.frame)
 
 
-def test_fewer_tables_prove_less(finest):
-    everything = ilba.audit(finest)
+def test_fewer_tables_prove_less(finest, audited):
+    everything = audited
     few = ilba.audit(finest, tables=["block.sex.age.job", "town.sex", "all"])
     assert few.cells_small == everything.cells_small
     assert few.cells_disclosed < everything.cells_disclosed
@@ -505,8 +518,8 @@ def test_the_report_is_one_confidential_page_that_fetches_nothing(finest, tmp_pa
         assert one.cell.partition(",")[0] in page
 
 
-def test_the_report_speaks_json_and_text(finest):
-    report = ilba.audit(finest)
+def test_the_report_speaks_json_and_text(finest, audited):
+    report = audited
     plain = json.loads(report.to_json())
     assert plain["confidential"] is True
     assert plain["cells_disclosed"] == report.cells_disclosed
@@ -521,6 +534,111 @@ def test_the_report_speaks_json_and_text(finest):
         report.cells_disclosed,
         report.cells_exact,
     )
+
+
+def bars_of(svg: str):
+    """The lines of a picture of bars: name, label, the shares that the light and the dark bar take up, and its y."""
+    root = ElementTree.fromstring(svg)
+    texts, rects = root.findall("text"), root.findall("rect")
+    assert len(texts) * 3 == len(rects) * 2
+    lines = []
+    for name, label, *bars in zip(texts[::2], texts[1::2], rects[::3], rects[1::3], rects[2::3], strict=True):
+        x, y, width, height = zip(
+            *([float(bar.get(k)) for k in ("x", "y", "width", "height")] for bar in bars), strict=True
+        )
+        assert len(set(x)) == len(set(y)) == len(set(height)) == 1
+        assert y[0] < float(name.get("y")) == float(label.get("y")) <= y[0] + height[0]
+        assert float(name.get("x")) <= x[0]
+        assert x[0] + width[0] <= float(label.get("x"))
+        assert not lines or lines[-1][-1] + height[0] <= y[0]
+        lines.append(
+            (
+                name.find("title").text,
+                name.find("title").tail,
+                label.text,
+                width[1] / width[0],
+                width[2] / width[0],
+                y[0],
+            )
+        )
+        *_, most = root.get("viewBox").split()
+        assert y[0] + height[0] <= float(most) == float(root.get("height"))
+    return lines
+
+
+def test_bars_show_the_share_of_small_cells_and_numbers_where_it_is_unknown():
+    module = sys.modules["ilba.audit"]
+    known = [("a<b", 2000, 1000, 500), ("n" * 33, 8, 8, 0), ("m" * 34, 0, 0, 0)]
+    lines = bars_of(module._bars(known).partition("<p>")[0])
+    assert [line[:3] for line in lines] == [
+        ("a<b", "a<b", "50.0% of 2,000"),
+        ("n" * 33, "n" * 33, "100.0% of 8"),
+        ("m" * 34, "m" * 32 + "…", "0.0% of 0"),
+    ]
+    assert np.array([line[3:5] for line in lines]) == pytest.approx(np.array([(0.5, 0.25), (1, 0), (0, 0)]), abs=0.001)
+    unknown = [("a", None, 4000, 1000), ("b", None, 1000, 0)]
+    lines = bars_of(module._bars(unknown).partition("<p>")[0])
+    assert [line[2] for line in lines] == ["4,000", "1,000"]
+    assert np.array([line[3:5] for line in lines]) == pytest.approx(np.array([(1, 0.25), (0.25, 0)]), abs=0.001)
+    (nothing,) = bars_of(module._bars([("a", None, 0, 0)]).partition("<p>")[0])
+    assert nothing[2:5] == ("0", 0, 0)
+    assert bars_of(module._bars([]).partition("<p>")[0]) == []
+
+
+def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
+    page = _page(audited)
+    by_level, by_table = (bars_of(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    rows = audited.tables.to_dicts()
+    levels = list(dict.fromkeys(row["level"] for row in rows))
+    assert [line[0] for line in by_level] == levels
+    for line in by_level:
+        small, disclosed, exact = (
+            sum(r[c] for r in rows if r["level"] == line[0]) for c in ("small", "disclosed", "exact")
+        )
+        assert line[2:5] == (
+            f"{100 * disclosed / max(small, 1):.1f}% of {small:,}",
+            *(pytest.approx(number / max(small, 1), abs=0.001) for number in (disclosed, exact)),
+        )
+    shown = sorted((row for row in rows if row["small"] or row["disclosed"]), key=lambda row: -row["disclosed"])
+    assert 0 < len(shown) < len(rows)
+    assert [line[0] for line in by_table] == [row["table"] for row in shown]
+    for row in rows:
+        assert f"<tr><th>{row['table']}</th><td>{row['small']:,}</td><td>{row['disclosed']:,}</td>" in page
+    proofs = re.findall(r"<details( open)?><summary>([^<]*): ([^<]*)</summary><ol>(.*?)</ol>", page)
+    assert [bool(one[0]) for one in proofs] == [True] * 3 + [False] * 7
+    for (_, cell, count, why), one in zip(proofs, audited.worst, strict=True):
+        assert html.unescape(cell) == one.cell
+        assert count == (str(one.low) if one.low == one.high else f"{one.low}..{one.high}")
+        assert [html.unescape(w) for w in re.findall(r"<li>(.*?)</li>", why)] == one.why
+        assert why == "".join(f"<li>{html.escape(w)}</li>" for w in one.why)
+    for name, number, share in (
+        ("finest cells truly in 1..4", audited.cells_small, None),
+        ("disclosed", audited.cells_disclosed, audited.cells_disclosed),
+        ("exactly", audited.cells_exact, audited.cells_exact),
+        ("certified safe", audited.cells_certified, audited.cells_certified),
+        ("undecided", audited.cells_undecided, audited.cells_undecided),
+        ("aggregates disclosed", audited.aggregates, None),
+    ):
+        percent = "" if share is None else f"{100 * share / audited.cells_small:.1f}%"
+        assert f"<tr><th>{name}</th><td>{number:,}</td><td>{percent}</td></tr>" in page
+
+
+def test_a_page_about_many_tables_draws_forty_and_lists_all(audited):
+    many = pl.DataFrame(
+        {
+            "table": [f"t{n}" for n in range(50)],
+            "level": "l",
+            "small": [9] * 50,
+            "disclosed": [n % 5 for n in range(50)],
+            "exact": [0] * 50,
+        }
+    )
+    page = _page(dataclasses.replace(audited, tables=many, worst=[]))
+    _, by_table = (bars_of(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    order = sorted(range(50), key=lambda n: -(n % 5))
+    assert [line[0] for line in by_table] == [f"t{n}" for n in order[:40]]
+    assert all(f"<th>t{n}</th>" in page for n in range(50))
+    assert "Nothing was proven." in page
 
 
 def told(report, certificate=False, disclosed=0, aggregates=0, undecided=0, small=10):
@@ -648,8 +766,8 @@ def test_the_worst_comes_first_what_is_known_most_exactly_and_then_the_smallest(
     assert rank == sorted(rank) == sorted((high - low, high) for low, high in found.select("low", "high").rows())
 
 
-def test_a_table_of_the_report_counts_its_own_cells(finest):
-    report = ilba.audit(finest)
+def test_a_table_of_the_report_counts_its_own_cells(finest, audited):
+    report = audited
     K = finest.design.threshold
     by_name = {row["table"]: row for row in report.tables.to_dicts()}
     assert [*by_name][:: len(by_name) - 1] == ["all", "block.sex.age.job"]
@@ -706,12 +824,13 @@ def test_an_attack_that_excludes_the_truth_is_a_mistake_and_is_told(monkeypatch,
 
 def test_a_release_of_another_store_is_refused(finest, people, tmp_path, secret):
     release = finest.release(tmp_path / "out", tables=["block.sex.age.job", "town.sex"])
-    assert ilba.audit(release, store=finest).cells_small == ilba.audit(finest).cells_small
+    report = ilba.audit(release, store=finest)
+    assert report.cells_small == finest.frame.filter(pl.col("N").is_between(1, 4)).height
     other = ilba.build(people.head(2990), HKEY, KEY, secret=secret)
     with pytest.raises(InputError, match=r"not made from this store: the table 'block\.sex\.age\.job' differs"):
         ilba.audit(release, store=other)
     grid = finest.release(tmp_path / "grid", tables=["block.sex.age.job", "town.sex"], rows="grid")
-    assert ilba.audit(grid, store=finest).ranges.equals(ilba.audit(release, store=finest).ranges)
+    assert ilba.audit(grid, store=finest).ranges.equals(report.ranges)
 
 
 def test_a_large_grid_without_any_row_lists_no_cell(finest, monkeypatch):
@@ -764,7 +883,7 @@ def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_
 
 def test_progress_is_told_to_its_end(finest):
     told = []
-    ilba.audit(finest, progress=lambda done, of: told.append((done, of)))
+    ilba.audit(finest, explanations=0, max_keys=1, progress=lambda done, of: told.append((done, of)))
     assert told
     assert told[-1][0] == told[-1][1]
 
