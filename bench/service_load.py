@@ -72,7 +72,7 @@ async def ask(address: str, paths: itertools.cycle[str], number: int, connection
 
 def workers_of(server: Server) -> list[int]:
     told = subprocess.run(
-        ["ps", "-o", "pid=,args=", "--ppid", str(server.process.pid)], capture_output=True, text=True
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(server.process.pid)], capture_output=True, text=True
     ).stdout
     found = [int(line.split()[0]) for line in told.splitlines() if "spawn_main" in line]
     return found or [server.process.pid]

@@ -585,7 +585,9 @@ def test_a_worker_killed_under_load_loses_only_its_requests_in_flight(releases):
 
 def _children(process):
     """The worker processes, without the helper that multiprocessing keeps beside them."""
-    told = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(process)], capture_output=True, text=True).stdout
+    told = subprocess.run(
+        ["ps", "-ww", "-o", "pid=,args=", "--ppid", str(process)], capture_output=True, text=True
+    ).stdout
     return [int(line.split()[0]) for line in told.splitlines() if "spawn_main" in line]
 
 
