@@ -17,6 +17,8 @@ import pytest
 import ilba
 from ilba import charts
 
+pytestmark = pytest.mark.slow
+
 HKEY = ["LA1", "LA2", "LA3", "OA"]
 CODES = ilba.datasets.census_codes()
 
@@ -171,7 +173,6 @@ def test_charts_are_saved_as_html_svg_and_png_that_need_nothing_else(census, tmp
     charts.save(chart, tmp_path / "c.png")  # again, in its place
 
 
-@pytest.mark.slow
 def test_charts_are_made_where_there_is_no_network(tmp_path):
     script = (
         "import socket, sys\n"

@@ -74,6 +74,7 @@ def test_build_answers_in_json(folder):
     assert answer["hierarchies"] == [{"name": "area", "columns": HKEY}]
 
 
+@pytest.mark.slow
 def test_build_without_a_secret_makes_one_and_says_so(folder):
     words = ["build", "p.csv", "--hkey", "region", "--key", "sex", "--out", "new.parquet"]
     assert "note: no secret was given" in run(*words, cwd=folder).stderr
@@ -127,6 +128,7 @@ def test_a_cell_that_does_not_occur_is_0_with_a_note(folder):
     assert (done.stdout, done.stderr) == ("0\n", "note: this combination does not occur.\n")
 
 
+@pytest.mark.slow
 def test_several_hierarchies_are_named(folder):
     run(
         "build",
@@ -159,6 +161,7 @@ def test_several_hierarchies_are_named(folder):
     assert f'"01","none",{cell.stdout.strip()},' in done.stdout
 
 
+@pytest.mark.slow
 def test_a_missing_label_and_one_with_an_equals_sign_can_be_asked_for(folder):
     pl.DataFrame({"t": ["x=y", "b", None] * 9, "s": [1, None, 2] * 9}).write_parquet(folder / "odd.parquet")
     run(
@@ -180,6 +183,7 @@ def test_a_missing_label_and_one_with_an_equals_sign_can_be_asked_for(folder):
     assert run(*words, "b", "--key-value", "(missing)", cwd=folder).stdout == "9\n"
 
 
+@pytest.mark.slow
 def test_convert_turns_a_store_into_csv_and_rds_into_a_store(folder, finest, shared):
     run("convert", "full_tb.parquet", "full.csv", cwd=folder)
     assert pl.read_csv(folder / "full.csv", schema_overrides=dict.fromkeys(HKEY, pl.String)).equals(finest.frame)
@@ -262,6 +266,7 @@ def on_a_terminal(*words: str, cwd) -> str:
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_progress_the_first_rows_and_the_loss(folder):
     seen = on_a_terminal(*BUILD, "--out", "tty.parquet", cwd=folder)
     assert "0:00:00" in seen
@@ -308,6 +313,7 @@ def test_the_demo_on_a_terminal_shows_a_bar_with_its_stages(folder):
     assert "--key-value 2,4,21" in seen
 
 
+@pytest.mark.slow
 def test_a_release_is_published_from_the_command_line(folder):
     (folder / "codes.csv").write_text("variable,code,label_en,label_ko\nsex,f,Female,여자\nsex,m,Male,남자\n")
     shape = {"type": "FeatureCollection", "features": []}
@@ -384,6 +390,7 @@ def test_an_audit_attacks_a_store_and_a_release(folder):
     assert "not made from this store" in run("audit", "all", "--store", "x.parquet", cwd=folder, code=2).stderr
 
 
+@pytest.mark.slow
 def test_a_release_that_is_not_safe_is_refused_where_safety_is_required(folder):
     words = ["release", "full_tb.parquet", "--out", "safe", "--require-safe"]
     done = run(*words, "--audit", "build-audit.html", cwd=folder, code=1)
@@ -476,6 +483,7 @@ def test_wrong_use_is_one_line_that_begins_alike_everywhere(words, said, tmp_pat
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_map_without_a_file_and_a_release_in_place_of_a_store_are_told_apart(folder, finest):
     finest.save(folder / "told.parquet")
     assert (

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 import ilba
 from ilba.datasets import census, census_codes, census_geometry, census_parts
 
+pytestmark = pytest.mark.slow
+
 AREAS = ["LA1", "LA2", "LA3", "OA"]
 KEYS = ["gender", "mar", "edu", "age", "htype"]
 CATEGORIES = {

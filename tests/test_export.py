@@ -434,6 +434,7 @@ def published_values(path, kind) -> tuple[set[str], list[int]]:
     return set(rows[0]), [int(row[column]) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
 def test_no_export_of_any_table_leaks(finest, tmp_path, kind):
     release = finest.release(tmp_path / "release", max_keys=2)

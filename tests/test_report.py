@@ -13,6 +13,8 @@ import pytest
 import ilba
 from ilba.report import Loss, report
 
+pytestmark = pytest.mark.slow
+
 
 class Page(HTMLParser):
     """What a report says: its overview row by row, its sections, and what it would make a browser fetch."""

@@ -26,6 +26,8 @@ from ilba.service.asked import Codes
 from ilba.service.shelf import Memory
 from serving import serving
 
+pytestmark = pytest.mark.slow
+
 LABELS = pl.DataFrame(
     {
         "variable": ["town", "sex", "sex", "sex", "age", "region"],
@@ -551,7 +553,6 @@ def test_the_access_log_can_be_off(releases):
         assert any("0101" in line for line in server.lines) == logged
 
 
-@pytest.mark.slow
 def test_a_worker_killed_under_load_loses_only_its_requests_in_flight(releases):
     with serving(releases / "people", options=("--workers", "2", "--no-access-log")) as server:
         workers = _children(server.process.pid)
@@ -591,7 +592,6 @@ def _children(process):
     return [int(line.split()[0]) for line in told.splitlines() if "spawn_main" in line]
 
 
-@pytest.mark.slow
 def test_fuzzing_by_the_openapi_document_finds_nothing(server, tmp_path):
     # A request that fits the schema may still name a variable that no table has: to refuse it is right.
     command = [
