@@ -136,6 +136,13 @@ def test_parts_add_up_over_any_split(K, counts, data):
     assert whole[0] + whole[3] == f.sum()
 
 
+def test_counts_in_one_byte_do_not_overflow():
+    hundred = np.array([100], dtype=np.int8)
+    assert [end.tolist() for end in masking.feasible(hundred, hundred, 5)] == [[100], [500]]
+    assert masking.sca(hundred, [0], 1000).tolist() == [1000]
+    assert [part.tolist() for part in masking.ilba(hundred, hundred, hundred, 5)] == [[103], [1], [0]]
+
+
 @given(st.integers(3, 1000), st.integers(0, 1000), st.integers(0, 2**53 - 1))
 def test_sca_compares_integers_and_never_rounds(K, f, draw):
     expected = f if f >= K else (K if draw * K < f * 2**53 else 0)
@@ -215,7 +222,7 @@ def test_every_way_to_write_a_count_is_taken():
         ([float("inf")], {}, "not a whole number"),
         ([None], {}, "not a whole number"),
         ([True], {}, "not a whole number"),
-        (np.array([2**63], dtype=np.uint64), {}, "above"),
+        (np.array([1, 2**63], dtype=np.uint64), {}, "above"),
         ([0, -1], {}, "below 0"),
         ([1], {"draws": [-0.1]}, "outside"),
         ([1, 1], {"draws": [0.1, float("nan")]}, "outside"),
