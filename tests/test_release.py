@@ -565,3 +565,12 @@ def test_a_controlled_release_adds_up_leaks_nothing_and_the_audit_certifies_it(p
     with pytest.raises(ilba.InputError, match="could not be held"):
         finest.release(tmp_path / "tight", method="controlled", bound=4, secret=Secret(KEYBYTES))
     assert not (tmp_path / "tight").exists()
+
+
+def test_a_complete_grid_can_be_published_where_every_count_of_a_numeric_key_is_masked_to_0(tmp_path):
+    counts = pl.DataFrame({"town": ["a", "a"], "age": [1, 2], "N": [1, 1], "N_masked": [0, 0]})
+    codes = pl.DataFrame({"variable": ["town", "age", "age", "age"], "code": ["a", "1", "2", "3"]})
+    finest = FinestTable.from_counts(counts, ["town"], ["age"], 5)
+    release = finest.release(tmp_path / "r", rows="grid", labels=codes)
+    assert release.table("town.age").rows() == [("a", 1, 0), ("a", 2, 0), ("a", 3, 0)]
+    walk_for_leaks(release)

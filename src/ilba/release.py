@@ -338,8 +338,10 @@ def _complete(
         there = [column for column in columns if column in selection.columns]
         if not there:
             continue
-        seen = labels.select(there).drop_nulls(there[-1])
-        paths = pl.concat([seen, listed_paths(codes, there).cast(seen.schema, strict=False)]).unique()
+        # The types are those of the table: where nothing was published of a variable, its list knows none.
+        kinds = table.select(there).schema
+        seen = labels.select(there).drop_nulls(there[-1]).cast(kinds, strict=False)
+        paths = pl.concat([seen, listed_paths(codes, there).cast(kinds, strict=False)]).unique()
         if grid.height * paths.height > _MOST_ROWS:
             raise InputError(
                 f"the complete grid of {selection.name!r} has more than {_MOST_ROWS:,} rows. "
