@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -50,12 +50,12 @@ from ilba.errors import (
 from ilba.files import replacing, writable
 from ilba.labels import read_labels
 from ilba.microdata import Counted, Microdata, Missing, check_missing, labelled
+from ilba.publishing import Publishes
 from ilba.rollup import Finest, Sums, released, roll_up
 from ilba.secret import Label, Secret, given_secret
 from ilba.table import Table, detail
 
 if TYPE_CHECKING:
-    from ilba.release import Release
     from ilba.spark import SparkFinestTable
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -66,7 +66,7 @@ _CHUNK = 2**20
 _KEPT = 2**20  # a table of up to so many cells is kept in memory to sum others from
 
 
-class FinestTable:
+class FinestTable(Publishes):
     """Every observed cell with its true count N and its masked count N_masked. Confidential.
 
     Made by `ilba.build`, `FinestTable.from_counts`, `ilba.open_store` or `ilba.read_rds`.
@@ -260,62 +260,6 @@ class FinestTable:
         """The wanted tables (keys in the order of the design), each made from a small finer one."""
         for selection, sums in self.sums(wanted):
             yield self._table(selection, sums)
-
-    @suggesting
-    def release(
-        self,
-        path: Path_,
-        method: str | None = None,
-        tables: Any = "all",
-        *,
-        levels: Iterable[Level] | None = None,
-        keys: Names | None = None,
-        max_keys: int | None = None,
-        rows: Literal["nonzero", "grid"] = "nonzero",
-        title: str = "Frequency tables",
-        description: str = "",
-        source: str = "",
-        labels: Any = None,
-        geometry: Mapping[str, Any] | None = None,
-        bound: int | None = None,
-        secret: Secret | Path_ | None = None,
-        progress: Callable[[int, int], object] | None = None,
-    ) -> Release:
-        """Publish tables as a release: a folder of labels and masked counts, code lists and a manifest.
-
-        path
-            The folder. A release that stands there is replaced in one step; anything else is left alone.
-        method
-            "ilba", or "controlled" to choose the masks jointly first (`bound` and `secret` as for `controlled`).
-        tables
-            "all", or a list of names such as "LA3.gender.age"; `levels`, `keys` and `max_keys` cut "all" down.
-        rows
-            "nonzero" leaves out rows that are 0; "grid" writes the complete grid. Either way a row tells nothing.
-        labels
-            The agency's code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent.
-        geometry
-            GeoJSON for area columns, such as {"LA3": "towns.geojson"}; features carry the code as `id`.
-        """
-        from ilba.release import release
-
-        return release(
-            self,
-            path,
-            method=method,
-            tables=tables,
-            levels=levels,
-            keys=keys,
-            max_keys=max_keys,
-            rows=rows,
-            title=title,
-            description=description,
-            source=source,
-            labels=labels,
-            geometry=geometry,
-            bound=bound,
-            secret=secret,
-            progress=progress,
-        )
 
     @suggesting
     def controlled(

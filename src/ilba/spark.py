@@ -11,7 +11,7 @@ import itertools
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,7 @@ from ilba.files import PRIVATE, beside, exchange, replacing, writable
 from ilba.finest import FinestTable, Values, nodes_of, save_beside, tell_recurring, warn_of_another_key
 from ilba.masking import percent
 from ilba.microdata import Missing, Source, Spelled, check_missing, no_labels
+from ilba.publishing import Publishes
 from ilba.rollup import Sums, released
 from ilba.secret import Secret, given_secret
 from ilba.session import place, pyspark, quoted
@@ -37,7 +38,7 @@ from ilba.table import AS_R, Table, detail, loss_frame, write_pieces
 from ilba.tasks import PARTS, Key, Shipped, sums_of, word_names
 
 if TYPE_CHECKING:
-    from ilba.release import Release
+    pass
 
 Frame: TypeAlias = Any
 Path_: TypeAlias = str | os.PathLike[str]
@@ -174,11 +175,12 @@ def _has_nan(column: pl.Series) -> bool:
     return column.dtype.is_float() and bool(column.is_nan().any())
 
 
-class SparkFinestTable:
+class SparkFinestTable(Publishes):
     """The finest table on Spark: every observed cell with N and N_masked, where the data is. Confidential.
 
     Made by `ilba.build` from a Spark DataFrame, or by `ilba.open_store(path, spark=session)`. It has the verbs of
-    `FinestTable`, and gives the same numbers.
+    `FinestTable`, and gives the same numbers. A release is a folder on the driver, with the same bytes that a
+    `FinestTable` publishes: public tables come there piece after piece, and none has to fit into memory.
     """
 
     def __init__(self, about: store.About, cells: Frame, *, rows: int | None = None) -> None:
@@ -382,51 +384,6 @@ class SparkFinestTable:
                     yield from self._descend(asked, children, child, sums)
             finally:
                 sums.unpersist()
-
-    @suggesting
-    def release(
-        self,
-        path: Path_,
-        method: str | None = None,
-        tables: Any = "all",
-        *,
-        levels: Iterable[Level] | None = None,
-        keys: Names | None = None,
-        max_keys: int | None = None,
-        rows: Literal["nonzero", "grid"] = "nonzero",
-        title: str = "Frequency tables",
-        description: str = "",
-        source: str = "",
-        labels: Any = None,
-        geometry: Mapping[str, Any] | None = None,
-        bound: int | None = None,
-        secret: Secret | Path_ | None = None,
-        progress: Callable[[int, int], object] | None = None,
-    ) -> Release:
-        """Publish tables as a release, a folder on the driver: the same bytes that `FinestTable.release` writes.
-
-        Public tables come to the driver piece after piece; none of them has to fit into its memory.
-        """
-        from ilba.release import release
-
-        return release(
-            self,
-            path,
-            method=method,
-            tables=tables,
-            levels=levels,
-            keys=keys,
-            max_keys=max_keys,
-            rows=rows,
-            title=title,
-            description=description,
-            source=source,
-            labels=labels,
-            geometry=geometry,
-            bound=bound,
-            secret=secret,
-            progress=progress,
-        )
 
     @suggesting
     def controlled(

@@ -219,16 +219,7 @@ def _chosen_draws(shipped: Shipped, key: Key) -> CellDraws:
 
 def enclose(batches: Batches) -> Iterator[pa.RecordBatch]:
     """Batches as bytes, a row each: so a driver takes a table piece after piece instead of row after row."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= _ROWS:
-            yield _enclosed(waiting)
-            waiting, rows = [], 0
-    if rows:
-        yield _enclosed(waiting)
+    yield from map(_enclosed, _together(batches))
 
 
 def _enclosed(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
@@ -244,16 +235,21 @@ def _enclosed(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 def gathered(batches: Batches) -> Iterator[dict[str, IntArray]]:
     """The columns of whole numbers of many small batches, some hundred thousand rows at a time."""
+    yield from map(_columns, _together(batches))
+
+
+def _together(batches: Batches) -> Iterator[list[pa.RecordBatch]]:
+    """Small batches in groups of some hundred thousand rows."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= _ROWS:
-            yield _columns(waiting)
+            yield waiting
             waiting, rows = [], 0
     if rows:
-        yield _columns(waiting)
+        yield waiting
 
 
 def _columns(batches: Sequence[pa.RecordBatch]) -> dict[str, IntArray]:
