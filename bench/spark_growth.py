@@ -35,7 +35,7 @@ KEY_HEX = bytes(range(32)).hex()
 JOB = """
 import json, os, resource, sys, time
 import ilba
-from ilba.session import session
+from ilba.spark import session
 
 records, store, secret, log, master = sys.argv[1:]
 start = time.perf_counter()

@@ -62,3 +62,11 @@ def finest(people, secret):
     import ilba
 
     return ilba.build(people, HKEY, KEY, secret=secret)
+
+
+@pytest.fixture(scope="session")
+def audited(finest):
+    """The audit of all tables of `finest`."""
+    import ilba
+
+    return ilba.audit(finest)

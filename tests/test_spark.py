@@ -22,10 +22,10 @@ from click.testing import CliRunner
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import session as sessions
 from ilba import spark as engine
 from ilba import store
 from ilba.cli import commands
+from ilba.spark import sessions
 
 SECRET = ilba.Secret(bytes(range(32)))
 CENSUS = ["LA1", "LA2", "LA3", "OA"]
@@ -336,7 +336,7 @@ def test_without_a_key_one_is_made_and_kept_beside_the_store(spark, tmp_path):
 @pytest.mark.parametrize("rows", ["nonzero", "grid"])
 def test_a_release_has_the_bytes_of_the_embedded_engines(built, reference, tmp_path, monkeypatch, rows):
     finest, _ = built
-    monkeypatch.setattr(engine, "_KEPT", 30)  # even small tables go the way of large ones
+    monkeypatch.setattr(engine.frames, "KEPT", 30)  # even small tables go the way of large ones
     tables = ["block.sex.age.job", "town.sex.age", "town.age", "region.sex", "all.job", "all"]
     ours = finest.release(tmp_path / "ours", tables=tables, rows=rows)
     theirs = reference.release(tmp_path / "theirs", tables=tables, rows=rows)
@@ -350,7 +350,7 @@ def test_a_release_has_the_bytes_of_the_embedded_engines(built, reference, tmp_p
 
 def test_a_cube_and_csv_files_are_the_embedded_engines(built, reference, tmp_path, monkeypatch):
     finest, _ = built
-    monkeypatch.setattr(engine, "_KEPT", 40)
+    monkeypatch.setattr(engine.frames, "KEPT", 40)
     finest.cube(levels=[2, 1], keys=["sex", "age"]).write(tmp_path / "cube")
     reference.cube(levels=[2, 1], keys=["sex", "age"]).write(tmp_path / "same")
     files = sorted(file.name for file in (tmp_path / "same").glob("*.parquet"))
@@ -425,7 +425,7 @@ JOB = """
 import sys
 import polars as pl
 import ilba
-from ilba.session import session
+from ilba.spark import session
 from pyspark.sql import SparkSession
 
 kind, folder, given = sys.argv[1:]
@@ -537,7 +537,7 @@ def test_the_search_for_the_key_would_find_it(tmp_path):
 def test_a_key_file_stays_a_path_and_workers_check_that_it_is_the_same_key(spark, tmp_path):
     import pickle
 
-    from ilba.tasks import Key
+    from ilba.spark.tasks import Key
 
     key = bytes(range(200, 232))
     path = tmp_path / "agency.key"
@@ -553,7 +553,7 @@ def test_a_key_file_stays_a_path_and_workers_check_that_it_is_the_same_key(spark
 
 
 def test_a_key_in_the_environment_is_found_there_by_the_workers(monkeypatch, tmp_path):
-    from ilba.tasks import Key
+    from ilba.spark.tasks import Key
 
     SECRET.to_file(tmp_path / "agency.key")
     monkeypatch.setenv("ILBA_SECRET", str(tmp_path / "agency.key"))

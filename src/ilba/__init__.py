@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ilba.audit import AuditReport, audit
+from ilba.audit import audit
 from ilba.building import build
 from ilba.design import Design, Hierarchy
 from ilba.errors import (
@@ -28,6 +28,7 @@ from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_f
 from ilba.secret import Secret
 from ilba.spark import SparkFinestTable, SparkTable
 from ilba.table import Table
+from ilba.verdict import AuditReport
 
 if TYPE_CHECKING:
     from ilba import datasets

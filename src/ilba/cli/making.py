@@ -141,7 +141,7 @@ def build_command(
     with Progress(as_json) as stage:
         source: Any = data
         if engine["engine"] == "spark":
-            from ilba.session import read
+            from ilba.spark import read
 
             stage("starting")
             source, types = read(session_of(engine), data, types), {}

@@ -191,7 +191,7 @@ def opened_on(engine: dict[str, Any], path: str) -> Any:
 
 def session_of(engine: dict[str, Any]) -> Any:
     """The Spark session that the options ask for."""
-    from ilba.session import session
+    from ilba.spark import session
 
     pairs = [pair.partition("=") for pair in engine["conf"]]
     for name, equals, _ in pairs:

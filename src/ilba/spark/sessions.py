@@ -41,7 +41,7 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
     conf
         Settings of Spark, such as {"spark.executor.memory": "8g"}.
 
-    >>> from ilba.session import session
+    >>> from ilba.spark import session
     >>> spark = session("local[2]")  # doctest: +SKIP
     """
     sql = pyspark("sql")

@@ -1,0 +1,21 @@
+"""The same finest table and the same numbers, where the data is.
+
+Nothing that grows with the records or with the finest table comes to the driver. What does: the code lists, the sums of
+tables of up to a million cells, and published tables, piece after piece. Nothing is used that Spark Connect lacks.
+"""
+
+from ilba.spark.finest import SparkFinestTable, free_place
+from ilba.spark.records import SparkMicrodata, check_names, is_spark
+from ilba.spark.sessions import read, session
+from ilba.spark.table import SparkTable
+
+__all__ = [
+    "SparkFinestTable",
+    "SparkMicrodata",
+    "SparkTable",
+    "check_names",
+    "free_place",
+    "is_spark",
+    "read",
+    "session",
+]

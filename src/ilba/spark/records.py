@@ -1,0 +1,156 @@
+"""Records in a DataFrame of Spark, counted where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ilba.codes import CodeLists
+from ilba.design import COUNT, RESERVED, Design
+from ilba.errors import InputError
+from ilba.microdata import Missing, Source, Spelled, check_missing, no_labels
+from ilba.spark.frames import Frame, as_polars, quiet
+from ilba.spark.sessions import pyspark, quoted
+from ilba.spark.tasks import word_names
+
+
+def is_spark(data: object) -> bool:
+    """Whether this is a DataFrame of Spark, of a classic session or of Connect. PySpark is not imported to know it."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in type(data).__mro__
+    )
+
+
+def check_names(design: Design) -> None:
+    """Refuse names that Spark does not tell apart: to it, `Age` and `age` are one column."""
+    seen: dict[str, str] = {name.casefold(): name for name in RESERVED}
+    for name in design.columns:
+        if name.casefold() in seen:
+            raise InputError(
+                f"Spark does not tell the columns {seen[name.casefold()]!r} and {name!r} apart. Rename one of them."
+            )
+        seen[name.casefold()] = name
+
+
+@dataclass(frozen=True)
+class SparkCounted:
+    """Counted cells where they are, packed, and the code lists that name them."""
+
+    codes: CodeLists
+    cells: Frame
+
+
+class SparkMicrodata(Source):
+    """Records in a DataFrame of Spark. Nothing is read until they are counted."""
+
+    def __init__(self, frame: Frame) -> None:
+        pyspark("sql")
+        super().__init__(frame.columns, "the data")
+        self._frame = frame
+
+    def categories(self, columns: Sequence[str]) -> dict[str, int]:
+        """How many different values each column has."""
+        if not columns:
+            return {}
+        F = pyspark("sql.functions")
+        # Missing counts as a value, as everywhere; count_distinct would leave it out.
+        each = [
+            (F.count_distinct(quoted(c)) + F.max(F.col(quoted(c)).isNull().cast("int"))).alias(f"n{i}")
+            for i, c in enumerate(columns)
+        ]
+        row = self._frame.agg(*each).collect()[0]
+        return {column: int(row[place] or 0) for place, column in enumerate(columns)}
+
+    def count(
+        self,
+        design: Design,
+        *,
+        missing: Missing = "drop",
+        missing_values: Iterable[object] = (),
+        known: Sequence[pl.DataFrame] | None = None,
+    ) -> SparkCounted:
+        """Each observed combination of the design's columns with its number of records.
+
+        One pass finds the labels of each dimension, which come to the driver as code lists; another packs every record
+        into a cell and counts equal ones. Records with missing values take one more pass per dimension.
+        """
+        check_missing(missing)
+        columns = {name: f"v{place}" for place, name in enumerate(design.columns)}
+        records = self._frame.select(*(self._plain(name).alias(short) for name, short in columns.items()))
+        dimensions = CodeLists.dimensions(design)
+        raw = []
+        for names in dimensions:
+            counted = records.groupBy(*(columns[name] for name in names)).count().toArrow()
+            raw.append(as_polars(counted).rename(dict(zip(counted.column_names, [*names, COUNT], strict=True))))
+        spelled = Spelled.of(design, raw, missing, missing_values, known, self._said)
+        codes, digits = spelled.codes, [spelled.digits(i).fill_null(-1) for i in range(len(dimensions))]
+        if not spelled.complete:
+            kept = self._encoded(records, raw, digits, columns)
+            used = [as_polars(kept.groupBy(f"d{place}").count().toArrow()) for place in range(len(dimensions))]
+            spelled.tell_left_out(int(used[0]["count"].sum()))
+            codes, moved = spelled.only([frame[f"d{place}"].to_numpy() for place, frame in enumerate(used)])
+            places = zip((digit.to_numpy() for digit in digits), moved, strict=True)
+            digits = [pl.Series(np.where(digit < 0, -1, move[digit])) for digit, move in places]
+        packed = self._encoded(records, raw, digits, columns)
+        F = pyspark("sql.functions")
+        words = []
+        for number, word in enumerate(codes.finest.words):
+            cell = F.lit(0).cast("long")
+            for at in word:
+                cell = cell * F.lit(codes.finest.places[at].size).cast("long") + F.col(f"d{at}")
+            words.append(cell.alias(f"cell{number}"))
+        names = word_names(codes.finest)
+        return SparkCounted(codes, packed.select(*words).groupBy(*names).agg(F.count(F.lit(1)).alias(COUNT)))
+
+    def _plain(self, name: str) -> Any:
+        """A column whose values are labels, without what Spark knows of it beyond its values."""
+        kind = self._frame.schema[name].dataType.typeName()
+        column = self._frame[quoted(name)]
+        if kind in ("array", "map", "struct", "binary", "variant", "interval") or "interval year" in kind:
+            raise no_labels(name, kind)
+        # Text may carry a collation, in which "A" and "a" are equal; labels are what is written.
+        return column.cast("string") if kind in ("string", "void", "char", "varchar") else column
+
+    def _encoded(
+        self, records: Frame, raw: Sequence[pl.DataFrame], digits: Sequence[pl.Series], columns: Mapping[str, str]
+    ) -> Frame:
+        """The records that are kept, with the digit of each dimension as d0, d1, ..."""
+        F, types = pyspark("sql.functions"), pyspark("sql.types")
+        spark = records.sparkSession
+        frame = records
+        for number, (spelling, digit) in enumerate(zip(raw, digits, strict=True)):
+            names = spelling.columns[:-1]
+            finest = spelling[names[-1]]
+            if finest.n_unique() == len(finest) and not finest.null_count() and not _has_nan(finest):
+                names = names[-1:]  # the finest column alone tells the whole path
+            keys = {columns[name]: f"k{number}_{columns[name]}" for name in names}
+            schema = types.StructType(
+                [
+                    *(types.StructField(key, records.schema[short].dataType) for short, key in keys.items()),
+                    types.StructField(f"d{number}", types.LongType()),
+                ]
+            )
+            mapping = spelling.select(pl.col(name).alias(keys[columns[name]]) for name in names)
+            mapping = mapping.with_columns(digit.alias(f"d{number}"))
+            with quiet():
+                listed = F.broadcast(spark.createDataFrame(mapping.to_arrow(), schema))
+            same = [F.col(short).eqNullSafe(F.col(key)) for short, key in keys.items()]
+            frame = frame.join(listed, same, "left").drop(*keys.values())
+        changed = F.raise_error(F.lit("the data changed while it was counted: a label is new. Count it again."))
+        found = [
+            F.when(F.col(f"d{i}").isNull(), changed.cast("long")).otherwise(F.col(f"d{i}")).alias(f"d{i}")
+            for i in range(len(raw))
+        ]
+        frame = frame.select(*found)
+        for number, digit in enumerate(digits):
+            if (digit < 0).any():
+                frame = frame.where(F.col(f"d{number}") >= 0)
+        return frame
+
+
+def _has_nan(column: pl.Series) -> bool:
+    return column.dtype.is_float() and bool(column.is_nan().any())
