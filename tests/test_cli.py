@@ -472,7 +472,11 @@ def test_the_shell_completes_commands_and_options(tmp_path):
     [
         (["buld"], "error: no such command 'buld'. Did you mean 'build'?"),
         (["build"], "error: missing argument 'DATA'. Type: "),
-        (["table", "x", "--levl", "1"], "error: no such option '--levl'"),
+        (["table", "x", "--levl", "1"], "error: no such option '--levl'. Did you mean '--level'?"),
+        (["cell", "x", "--where", "1"], "error: no such option '--where'. Type: "),
+        (["build", "x", "--hkey", "a", "--mask-thr", "x"], "error: invalid value for '--mask-thr': 'x' is not a valid"),
+        (["release", "x", "out"], "error: 'out' is one argument too many. To write there: --out out. Type: "),
+        (["secret", "new", "a", "b"], "error: 'b' is one argument too many. Type: "),
         (["serve", "x", "--port", "99999"], "error: invalid value for '--port'"),
     ],
 )
@@ -481,6 +485,29 @@ def test_wrong_use_is_one_line_that_begins_alike_everywhere(words, said, tmp_pat
     assert done.stderr.startswith(said)
     assert done.stderr.rstrip().endswith("--help")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_the_ending_of_the_file_tells_the_format_of_an_export(folder, finest):
+    finest.save(folder / "ending.parquet")
+    run("release", "ending.parquet", "-o", "ending", "--max-keys", "1", cwd=folder)
+    for name in ("t.csv", "t.json", "t.SDMX.csv", "t.px"):
+        run("export", "ending", "--table", "town.sex", "-o", name, cwd=folder)
+    assert json.loads((folder / "t.json").read_text("utf-8"))["class"] == "dataset"
+    assert (folder / "t.SDMX.csv").read_text("utf-8").startswith("STRUCTURE,")
+    assert (folder / "t.csv").read_text("utf-8").startswith('"region","town","sex","N_masked"')
+    for words in ((), ("-o", "t.doc")):
+        said = run("export", "ending", "--table", "town.sex", *words, cwd=folder, code=2).stderr
+        assert said.startswith("error: which format? Give --format, or --out with its ending: csv, parquet, xlsx, json")
+
+
+@pytest.mark.slow
+def test_a_store_is_not_built_from_a_store_and_a_csv_is_no_store(folder, finest):
+    finest.save(folder / "again.parquet")
+    said = run("build", "again.parquet", "--hkey", "region", "-o", "twice.parquet", cwd=folder, code=2).stderr
+    assert "'again.parquet' is a store already" in said
+    (folder / "records.csv").write_text("region\na\n", "utf-8")
+    assert "`ilba build` makes a store" in run("table", "records.csv", cwd=folder, code=1).stderr
 
 
 @pytest.mark.slow

@@ -136,11 +136,11 @@ def build(
     if on_spark and schema is not None:
         raise InputError("schema goes with csv files; a frame has types already.")
     source = SparkMicrodata(data) if on_spark else Microdata.open(data, schema=schema)
+    source.refuse_counted()
     areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
     source.require(areas, "hkey")
     keys = names_of("key", key) if key is not None else tuple(c for c in source.columns if c not in areas)
     source.require(keys, "key")
-    source.refuse_counted()
     design = Design.of(hkey, keys, mask_thr, cells, hkey_rank)
     if key is None or key_thr is not None:
         keys = _few_categories(source, keys, 100 if key_thr is None else key_thr)

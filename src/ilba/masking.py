@@ -184,7 +184,8 @@ def percent(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
     below = np.floor(share * 100)
     down, up = below / 100, np.ceil(share * 100) / 100
     nearer_down = (share - down < up - share) | ((share - down == up - share) & (below % 2 == 0))
-    return np.asarray(np.where(nearer_down, down, up), dtype=np.float64)
+    rounded: npt.NDArray[np.float64] = np.where(nearer_down, down, up)
+    return rounded
 
 
 @suggesting

@@ -150,7 +150,12 @@ class Source:
                 )
 
     def refuse_counted(self) -> None:
-        """Refuse records that carry a column N or N_masked: they look counted already."""
+        """Refuse a store, and records that carry a column N or N_masked: they look counted already."""
+        if [*self.columns][-2:] == [COUNT, MASKED] and "cell0" in self.columns:
+            raise InputError(
+                f"{self._said} is a store already: ilba.open_store, `ilba table` and `ilba release` take it. A store "
+                f"is built from the records."
+            )
         for column in (COUNT, MASKED):
             if column in self.columns:
                 raise InputError(

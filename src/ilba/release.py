@@ -86,8 +86,10 @@ class Release:
                 for table in manifest["tables"]
             }
         except FileNotFoundError:
-            said = "a store; a release is made from it with `ilba release`" if self.path.is_file() else "not a release"
-            raise StoreError(f"{str(self.path)!r} is {said}: it holds no {MANIFEST}.") from None
+            if not self.path.exists():
+                near = nearest(self.path.name, (p.name for p in self.path.parent.glob("*") if (p / MANIFEST).exists()))
+                raise StoreError(f"there is no release {str(self.path)!r}.{near}") from None
+            raise StoreError(f"{str(self.path)!r} is not a release: it holds no {MANIFEST}.") from None
         except NotADirectoryError:
             raise StoreError(
                 f"{str(self.path)!r} is a file, not a release. A store becomes one with `ilba release`."

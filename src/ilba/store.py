@@ -142,7 +142,9 @@ def file_json(content: Any, said: str) -> dict[str, Any]:
     try:
         meta = pl.read_parquet_metadata(content)
     except UNREADABLE:
-        raise StoreError(f"{said!r} is damaged, or not a store: it does not read as Parquet. Build it again.") from None
+        raise StoreError(
+            f"{said!r} is not a store, or a damaged one: it does not read as Parquet. `ilba build` makes a store."
+        ) from None
     if META not in meta:
         raise ForeignError(
             f"{said!r} is a Parquet file, but not a store of ilba. "

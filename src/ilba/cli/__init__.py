@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from typing import Any, NoReturn
@@ -10,7 +11,7 @@ import click
 
 from ilba.cli import judging, making, publishing  # noqa: F401 - each adds its commands
 from ilba.cli.words import commands
-from ilba.errors import IlbaError, InputError, Notice, SecretError
+from ilba.errors import IlbaError, InputError, Notice, SecretError, nearest
 
 __all__ = ["commands", "main"]
 
@@ -28,9 +29,8 @@ def main() -> NoReturn:
         problem.show()
         sys.exit(problem.exit_code)
     except click.ClickException as problem:
-        text = problem.format_message()
         where = problem.ctx.command_path if isinstance(problem, click.UsageError) and problem.ctx else "ilba"
-        _fail(f"{text[:1].lower()}{text[1:]} Type: {where} --help", problem.exit_code)
+        _fail(f"{_told(problem)} Type: {where} --help", problem.exit_code)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except (InputError, SecretError) as problem:
@@ -41,6 +41,21 @@ def main() -> NoReturn:
         sys.stderr.close()
         sys.exit(1)
     sys.exit(0)
+
+
+def _told(problem: click.ClickException) -> str:
+    """What was typed wrong, in a sentence of our kind."""
+    context = problem.ctx if isinstance(problem, click.UsageError) else None
+    options = [param for param in context.command.params if isinstance(param, click.Option)] if context else []
+    if isinstance(problem, click.NoSuchOption):
+        known = [name for option in options for name in (*option.opts, *option.secondary_opts)]
+        return f"no such option {problem.option_name!r}.{nearest(problem.option_name, known)}"
+    text = problem.format_message().rstrip(".")
+    extra = re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", text)
+    if extra:
+        aside = f" To write there: --out {extra[1]}." if any(option.name == "out" for option in options) else ""
+        return f"{extra[1]!r} is one argument too many.{aside}"
+    return f"{text[:1].lower()}{text[1:]}."
 
 
 def _fail(text: str, code: int) -> NoReturn:

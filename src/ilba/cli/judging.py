@@ -29,7 +29,7 @@ from ilba.store import ABOUT
 @example("ilba report full_tb.parquet --out report.html --max-keys 2")
 @commands.command("report", short_help="What masking costs: the loss of every table")
 @click.argument("store")
-@click.option("--out", default="report.html", show_default=True, help="The HTML file to write.")
+@click.option("-o", "--out", default="report.html", show_default=True, help="The HTML file to write.")
 @some_tables
 @json_option
 def report_command(
@@ -59,7 +59,7 @@ def report_command(
 @click.option("--mask-thr", type=int, multiple=True, help="What if K were this? Several to compare.")
 @named_tables
 @some_tables
-@click.option("--out", type=click.Path(), help="Write the report as HTML (confidential).")
+@click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")
 @click.option("--chart", type=click.Path(), help="With several methods or K: risk against loss as html, svg or png.")
 @click.option(
     "--secret", type=click.Path(), help="The key for --mask-thr; without one a throw-away key draws the masks."
@@ -155,7 +155,7 @@ def _what_if(
 @named_tables
 @some_tables
 @click.option("--secret", type=click.Path(), help="The key of the store [ILBA_SECRET, else the key beside the store].")
-@click.option("--out", type=click.Path(), help="Write the comparison with its chart as HTML (confidential).")
+@click.option("-o", "--out", type=click.Path(), help="Write the comparison with its chart as HTML (confidential).")
 @json_option
 def compare_command(
     store: str,

@@ -37,7 +37,7 @@ from ilba.table import csv_text, write_csv
 
 @example("ilba demo")
 @commands.command("demo", short_help="A guided tour on a synthetic census")
-@click.option("--out", default="ilba-demo", show_default=True, help="The folder to write to.")
+@click.option("-o", "--out", default="ilba-demo", show_default=True, help="The folder to write to.")
 @click.option(
     "--records", type=click.IntRange(min=1000), default=1_000_000, show_default=True, help="Size of the census."
 )
@@ -73,7 +73,7 @@ def demo_command(out: str, records: int) -> None:
     help="Key variables; left out, all other columns with at most --key-thr values.",
 )
 @click.option("--mask-thr", type=int, default=5, show_default=True, help="The threshold K, at least 3.")
-@click.option("--out", default="full_tb.parquet", show_default=True, help="The store to write.")
+@click.option("-o", "--out", default="full_tb.parquet", show_default=True, help="The store to write.")
 @click.option(
     "--secret",
     type=click.Path(),
@@ -191,7 +191,7 @@ def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
 @level_option
 @key_option
 @click.option("--public", is_flag=True, help="Only labels and masked counts, without rows that are 0.")
-@click.option("--out", type=click.Path(), help="Write the whole table as CSV.")
+@click.option("-o", "--out", type=click.Path(), help="Write the whole table as CSV.")
 @click.option("--loss", type=click.Path(), help="Write the distribution of the information loss as CSV.")
 @click.option(
     "--rows",
@@ -295,7 +295,9 @@ def cell_command(
 @example("ilba cube full_tb.parquet --out cube --max-keys 3")
 @commands.command("cube", short_help="Every table of a store")
 @click.argument("store")
-@click.option("--out", default="cube", show_default=True, help="The folder to write to, one Parquet file per table.")
+@click.option(
+    "-o", "--out", default="cube", show_default=True, help="The folder to write to, one Parquet file per table."
+)
 @some_tables
 @engines
 @json_option

@@ -20,14 +20,18 @@ from ilba.cli.words import (
     some_tables,
     typed_level,
 )
-from ilba.errors import InputError, MissingExtra, UnsafeRelease, some
+from ilba.errors import InputError, MissingExtra, UnsafeRelease, listing, some
 
 
 @example("ilba release full_tb.parquet --out release --max-keys 3 --title 'Census 2010' --labels codes.csv")
 @commands.command("release", short_help="Publish tables as a folder of masked counts")
 @click.argument("store")
 @click.option(
-    "--out", default="release", show_default=True, help="The folder to publish; an older release there is replaced."
+    "-o",
+    "--out",
+    default="release",
+    show_default=True,
+    help="The folder to publish; an older release there is replaced.",
 )
 @named_tables
 @some_tables
@@ -137,20 +141,29 @@ def _maps(pairs: tuple[str, ...]) -> dict[str, str]:
     return dict(pair.partition("=")[::2] for pair in pairs)
 
 
-@example("ilba export release --table LA3.gender.age --format xlsx --out table.xlsx --lang ko")
+@example("ilba export release --table LA3.gender.age --out table.xlsx --lang ko")
 @commands.command("export", short_help="A published table as csv, xlsx, JSON-stat, SDMX, PX")
 @click.argument("release")
 @click.option("--table", required=True, help="The name of the table, such as LA3.gender.age.")
-@click.option("--format", "kind", required=True, help="csv, parquet, xlsx, json-stat, sdmx-csv or px.")
-@click.option("--out", type=click.Path(), help="The file to write [the table's name with the ending of the format].")
+@click.option("--format", "kind", help="csv, parquet, xlsx, json-stat, sdmx-csv or px [by the ending of --out].")
+@click.option(
+    "-o", "--out", type=click.Path(), help="The file to write [the table's name with the ending of the format]."
+)
 @click.option("--lang", default="en", show_default=True, help="Language of the labels: en or ko.")
 @click.option("--agency", default="ILBA", show_default=True, help="Maintenance agency in SDMX identifiers.")
 @json_option
-def export_command(release: str, table: str, kind: str, out: str | None, lang: str, agency: str, as_json: bool) -> None:
+def export_command(
+    release: str, table: str, kind: str | None, out: str | None, lang: str, agency: str, as_json: bool
+) -> None:
     """One table of a release in a format that others read."""
-    from ilba.export import export
+    from ilba.export import FORMATS, export
 
-    endings = {"json-stat": "json", "sdmx-csv": "sdmx.csv"}
+    endings = {kind: kind for kind in FORMATS} | {"json-stat": "json", "sdmx-csv": "sdmx.csv"}
+    if kind is None:
+        fitting = [kind for kind, ending in endings.items() if out and out.lower().endswith(f".{ending}")]
+        if not fitting:
+            raise InputError(f"which format? Give --format, or --out with its ending: {listing(endings.values())}.")
+        kind = fitting[-1]  # of csv and sdmx.csv the longer
     target = Path(out or f"{table}.{endings.get(kind, kind)}")
     written = [str(target.with_name(file.name)) for file in export(release, table, kind, target, lang, agency=agency)]
     if as_json:
