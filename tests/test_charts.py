@@ -135,12 +135,26 @@ def test_the_loss_chart_holds_the_distribution_and_says_confidential(census):
 def test_the_risk_chart_has_a_labelled_point_per_method():
     frame = pl.DataFrame({"method": ["SCA", "iLBA"], "mean_loss": [7.5, 1.5], "provable": [0.0, 0.62]})
     chart = charts.risk(frame)
-    assert values_of(chart) == frame.to_dicts()
+    assert pl.DataFrame(values_of(chart)).select(frame.columns).equals(frame)
     drawn = ET.fromstring(charts.svg(chart))
     words = {element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")}
     assert {"SCA", "iLBA"} <= words
     with pytest.raises(ilba.InputError, match="provable"):
         charts.risk(frame.drop("provable"))
+
+
+def test_the_words_of_near_points_stand_above_each_other():
+    names = ["as R", "masked", "masked, K=3", "far away"]
+    frame = pl.DataFrame({"method": names, "mean_loss": [1.0, 1.0, 1.01, 3.0], "provable": [0.2, 0.2, 0.21, 0.2]})
+    drawn = ET.fromstring(charts.svg(charts.risk(frame)))
+    places = {
+        element.text: float(re.search(r"translate\([\d.]+,([\d.]+)\)", element.get("transform"))[1])
+        for element in drawn.iter("{http://www.w3.org/2000/svg}text")
+        if element.text in names
+    }
+    assert places["as R"] - places["masked"] >= 13
+    assert places["masked"] - places["masked, K=3"] >= 13
+    assert places["far away"] == places["as R"]
 
 
 class Loads(HTMLParser):

@@ -324,10 +324,13 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     for column in ("method", "mean_loss", "provable"):
         if column not in rows.columns:
             raise InputError(f"the frame has no column {column!r}. It needs method, mean_loss and provable.")
-    data = alt.InlineData(values=rows.select("method", "mean_loss", "provable").to_dicts())
     names = rows["method"].cast(pl.String).to_list()
     far = max([0.0, *rows["mean_loss"].to_list()]) * 1.25 or 1
     high = min(1.0, max([0.05, *rows["provable"].to_list()]) * 1.15)
+    wide, tall = 460, 320
+    spots = rows.select(pl.col("mean_loss") / far * wide, pl.col("provable") / high * tall).rows()
+    rows = rows.select("method", "mean_loss", "provable", word=pl.Series(_apart(spots, names)) / tall * high)
+    data = alt.InlineData(values=rows.to_dicts())
     base = alt.Chart(data).encode(
         x=alt.X(
             "mean_loss", type="quantitative", title="mean absolute loss per cell", scale=alt.Scale(domain=[0, far])
@@ -345,9 +348,26 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
         shape=alt.Shape("method", type="nominal", sort=names, legend=None),
         tooltip=["method:N", "mean_loss:Q", alt.Tooltip("provable", type="quantitative", format=".2%")],
     )
-    words = base.mark_text(align="left", dx=9, dy=-9, fontSize=13).encode(text=alt.Text("method", type="nominal"))
-    chart = (points + words).properties(width=460, height=320)
+    words = base.mark_text(align="left", dx=9, fontSize=13).encode(
+        y=alt.Y("word", type="quantitative"), text=alt.Text("method", type="nominal")
+    )
+    chart = (points + words).properties(width=wide, height=tall)
     return _finish(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
+
+
+def _apart(spots: Sequence[tuple[float, float]], words: Sequence[str]) -> list[float]:
+    """How high each word stands, in pixels: a little above its point, and further up while another is in its way."""
+    high, across = 16, 7.5
+    placed: list[tuple[float, float, float]] = []
+    found = [0.0] * len(words)
+    for place in sorted(range(len(words)), key=lambda place: spots[place][1]):
+        (left, y), right = spots[place], spots[place][0] + across * len(words[place])
+        y += 9
+        while any(abs(y - at) < high and left < end and start < right for start, end, at in placed):
+            y += 1
+        placed.append((left, right, y))
+        found[place] = y
+    return found
 
 
 def points(rows: pl.DataFrame, measure: str, said: str, title: str, form: str = "~f") -> Chart:

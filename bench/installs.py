@@ -1,0 +1,117 @@
+"""How large an installation is and how long it takes: the wheel, with each extra, in an environment of its own.
+
+    python bench/installs.py                 every extra
+    python bench/installs.py serve formats   these, and the base
+    python bench/installs.py --write         and put the table into docs/do/install.md
+
+In the base it runs `ilba demo`, with `serve` also `ilba serve`, from a folder that knows nothing of the clone. The time
+is that of `pip install`, downloads included; packages that pip has kept from before come from its cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "do" / "install.md"
+BEGIN, END = "<!-- made by bench/installs.py -->", "<!-- end -->"
+EXTRAS = ["", "serve", "charts", "controlled", "formats", "spark", "java", "all"]
+OURS = {"pip", "setuptools"}  # in every environment before anything is installed
+
+
+def millions(number: int) -> str:
+    return f"{number / 1e6:,.0f}" if number > 1e6 else f"{number / 1e6:.1f}"
+
+
+def packages(site: Path) -> dict[str, int]:
+    """What each distribution in an environment takes on disk, by the files that it lists."""
+    found = {}
+    for record in site.glob("*.dist-info/RECORD"):
+        files = [site / line.split(",")[0] for line in record.read_text("utf-8").splitlines()]
+        name = record.parent.name.partition("-")[0]
+        found[name] = sum(file.stat().st_size for file in files if file.is_file())
+    return {name: found[name] for name in sorted(found, key=lambda name: -found[name]) if name not in OURS}
+
+
+def installed(wheel: Path, extra: str, home: Path) -> tuple[float, Path]:
+    """Install the wheel with an extra; how long it took, and where."""
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    what = f"{wheel}[{extra}]" if extra else str(wheel)
+    command = [home / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    start = time.perf_counter()
+    subprocess.run([*command, "--constraint", str(ROOT / "constraints.txt"), what], check=True)
+    return time.perf_counter() - start, next((home / "lib").glob("python*/site-packages"))
+
+
+def walk(home: Path, place: Path, serve: bool) -> None:
+    """The tour in an empty folder; with `serve`, the page."""
+    outside = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "ILBA_SECRET")}
+    tour = [home / "bin" / "ilba", "demo", "--records", "20000"]
+    subprocess.run(tour, cwd=place, check=True, capture_output=True, env=outside)
+    if not serve:
+        return
+    command = [home / "bin" / "ilba", "serve", "ilba-demo/release", "--port", "0"]
+    server = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, text=True, env=outside)
+    try:
+        address = re.search(r"http://\S+", server.stderr.readline())[0]
+        with urllib.request.urlopen(address) as answer:
+            if b"<main" not in answer.read():
+                raise SystemExit("the installed service does not serve the page.")
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("extras", nargs="*", help=f"of {', '.join(EXTRAS[1:])}; all when left out")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/do/install.md")
+    chosen = parser.parse_args()
+    for extra in chosen.extras:
+        if extra not in EXTRAS:
+            parser.error(f"{extra!r} is not among {', '.join(EXTRAS[1:])}")
+    lines = ["| `pip install` | MB on disk | seconds | brings, in MB |", "|---|--:|--:|---|"]
+    with tempfile.TemporaryDirectory(prefix="ilba-installs-") as scratch:
+        folder = Path(scratch)
+        command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", scratch, str(ROOT)]
+        subprocess.run(command, check=True, capture_output=True)
+        wheel = next(folder.glob("*.whl"))
+        base: dict[str, int] = {}
+        for extra in ["", *(chosen.extras or EXTRAS[1:])]:
+            home, place = folder / f"env-{extra}", folder / f"place-{extra}"
+            place.mkdir()
+            seconds, site = installed(wheel, extra, home)
+            if extra in ("", "serve"):
+                walk(home, place, serve=bool(extra))
+            held = packages(site)
+            base = base or held
+            news = {name: number for name, number in held.items() if name not in base or not extra}
+            told = ", ".join(f"{name} {millions(number)}" for name, number in list(news.items())[:6])
+            rest = list(news.values())[6:]
+            told += f", {len(rest)} more {millions(sum(rest))}" if rest else ""
+            name = f"ilba[{extra}]" if extra else "ilba"
+            lines.append(f"| `{name}` | {sum(held.values()) / 1e6:,.0f} | {seconds:.0f} | {told} |")
+            print(lines[-1], file=sys.stderr, flush=True)
+        lines += ["", f"The wheel itself has {wheel.stat().st_size / 1e6:.1f} MB."]
+    today = f"{datetime.datetime.now(tz=datetime.UTC):%-d %B %Y}"
+    lines.append(f"(`python bench/installs.py`, {today}, Python {platform.python_version()}, {platform.machine()})")
+    text = "\n".join(lines)
+    print(text)
+    if chosen.write:
+        before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+        after = rest.partition(END)[2]
+        PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
