@@ -16,6 +16,7 @@ import time
 import warnings
 
 import polars as pl
+import pyarrow.parquet as pq
 import pytest
 
 import ilba
@@ -358,7 +359,9 @@ def test_tables_are_found_by_level_and_keys_in_any_order(finest, tmp_path):
         ({"labels": "no.csv"}, "cannot be read"),
         ({"geometry": {"twon": {}}}, "Did you mean 'town'"),
         ({"geometry": {"town": {"type": "Point"}}}, "not a GeoJSON FeatureCollection"),
+        ({"geometry": {"town": []}}, "not a GeoJSON FeatureCollection"),
         ({"geometry": {"town": "no.geojson"}}, "cannot be read as GeoJSON"),
+        ({"geometry": {"town": __file__}}, "cannot be read as GeoJSON"),
         ({"titel": "x"}, "Did you mean 'title'"),
     ],
 )
@@ -457,8 +460,10 @@ def test_a_release_that_is_changed_or_damaged_is_told(finest, tmp_path):
     (release.path / MANIFEST).write_text("{")
     with pytest.raises(ilba.StoreError, match="damaged"):
         Release(release.path)
-    with pytest.raises(ilba.StoreError, match="not a release"):
+    with pytest.raises(ilba.StoreError, match=r"is not a release: it holds no release\.json"):
         Release(tmp_path)
+    with pytest.raises(ilba.StoreError, match=r"there is no release '.*/ou'\. Did you mean 'out'\?"):
+        Release(tmp_path / "ou")
     store = finest.save(tmp_path / "s.parquet")
     with pytest.raises(ilba.StoreError, match="ilba release"):
         Release(store)
@@ -506,6 +511,73 @@ def test_a_grid_holds_the_given_codes_of_areas_and_keys_too(tmp_path):
     assert table.height == 3 * 3
     assert table.filter(pl.col("N_masked") > 0).rows() == [("A", "a1", 1, 9), ("A", "a2", 2, 8)]
     assert ("B", "b1", 3, 0) in table.rows()
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+@pytest.mark.parametrize("hkey", [["town"], ["region", "town"]])
+def test_people_whose_label_is_missing_stay_in_every_table(tmp_path, secret, cells, hkey):
+    people = pl.DataFrame(
+        {
+            "region": ["r"] * 80,
+            "town": ["a"] * 30 + ["b"] * 30 + [None] * 20,
+            "sex": (["f"] * 10 + ["m"] * 10 + [None] * 10) * 2 + ["f"] * 20,
+        }
+    )
+    finest = ilba.build(people, hkey, ["sex"], missing="category", cells=cells, secret=secret)
+    some = finest.release(tmp_path / "some")
+    grid = finest.release(tmp_path / "grid", rows="grid")
+    walk_for_leaks(grid)
+    assert grid.table("town.sex").height == 3 * 3
+    for name in some.tables:
+        assert grid.table(name).filter(pl.col("N_masked") > 0).equals(some.table(name)), name
+    report = ilba.audit(finest)
+    for release in (some, grid):
+        outside = ilba.audit(release)
+        assert outside.cells_disclosed == report.cells_disclosed
+        assert outside.ranges.select("low", "high").sum().equals(report.ranges.select("low", "high").sum())
+
+
+def test_the_files_of_a_release_have_groups_of_a_fixed_number_of_rows(tmp_path):
+    number = pl.int_range(0, 300_000, eager=True)
+    counts = pl.DataFrame({"place": number // 2, "x": number % 2, "N": 7 + number % 3})
+    release = FinestTable.from_counts(counts, ["place"], ["x"], secret=Secret(KEYBYTES)).release(tmp_path / "out")
+    file = pq.ParquetFile(release.path / "tables" / "place.x.parquet")
+    groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
+    assert [group.num_rows for group in groups] == [131_072, 131_072, 37_856]
+    assert {group.column(0).compression for group in groups} == {"ZSTD"}
+
+
+def test_without_a_code_list_nothing_is_said_of_one(finest, tmp_path, recwarn):
+    finest.release(tmp_path / "out", max_keys=1)
+    assert [str(one.message) for one in recwarn] == []
+
+
+def test_the_given_code_list_keeps_its_order(tmp_path):
+    towns = [f"{place * 7919 % 1000:03}" for place in range(1000)]
+    counts = pl.DataFrame({"town": towns, "x": ["y"] * 1000, "N": [9] * 1000})
+    given = pl.DataFrame({"variable": ["x"] + ["town"] * 1000, "code": ["y", *towns]})
+    finest = FinestTable.from_counts(counts, ["town"], ["x"], secret=Secret(KEYBYTES))
+    release = finest.release(tmp_path / "out", labels=given)
+    assert release.codes["code"].to_list() == [*towns, "y"]
+
+
+def test_a_map_of_the_inhabited_areas_alone_is_told(tmp_path, recwarn):
+    def shapes(*names):
+        features = [{"type": "Feature", "id": name, "geometry": None} for name in names]
+        return {"town": {"type": "FeatureCollection", "features": features}}
+
+    counts = pl.DataFrame({"town": ["a", "b"], "x": [1, 1], "N": [9, 1], "N_masked": [9, 0]})
+    finest = FinestTable.from_counts(counts, ["town"], ["x"])
+    listed = pl.DataFrame({"variable": ["town", "town", "x"], "code": ["a", "b", "1"]})
+    properties = {"town": {"type": "FeatureCollection", "features": [{"properties": {"code": "b"}}]}}
+    finest.release(tmp_path / "published", geometry=shapes("a"))
+    finest.release(tmp_path / "everything", geometry=shapes("a", "b", "nobody"))
+    finest.release(tmp_path / "listed", geometry=shapes("a", "b"), labels=listed)
+    finest.release(tmp_path / "not asked", geometry=shapes("a", "b"), tables=["all.x"])
+    assert [str(one.message) for one in recwarn] == []
+    for geometry in (shapes("a", "b"), properties):
+        with pytest.warns(ilba.Notice, match="the map of 'town' has a shape for an area whose counts are all 0"):
+            finest.release(tmp_path / "told", geometry=geometry)
 
 
 @pytest.mark.slow

@@ -86,7 +86,8 @@ def run(
         provable, loss = 100 * point["provable"], point["mean_loss"]
         say(f"  {provable:3.0f}% can be proven small where tables are {point['method']:<34} (mean loss {loss:.2f})")
     with contextlib.suppress(MissingExtra):
-        say(f"  {charts.save(charts.risk(pl.DataFrame(shown)), home / 'risk.svg').name}  as a picture, confidential")
+        picture = charts.save(charts.risk(pl.DataFrame(shown)), home / "risk.svg")
+        say(f"  {picture}  as a picture, confidential")
     say("")
 
     masked = finest.cell("LA3", ASKED, *CELL)

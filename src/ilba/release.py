@@ -130,12 +130,20 @@ class Release:
             types |= pl.read_parquet_schema(self.path / table.file)
         frames = []
         for columns in CodeLists.dimensions(self.design):
-            paths = listed_paths(self.codes, columns)
-            frames.append(paths.select(pl.col(c).cast(types.get(c, pl.String()), strict=False) for c in columns))
+            kinds: Any = {column: types.get(column, pl.String()) for column in columns}
+            listed = listed_paths(self.codes, columns).select(columns).cast(kinds, strict=False)
+            frames.append(pl.concat([listed, *self._without_code(columns)]).unique(maintain_order=True))
         for columns, frame in zip(CodeLists.dimensions(self.design), frames, strict=True):
             if frame.is_empty():
                 raise InputError(f"the code list of this release does not name {listing(columns)}. Give the store too.")
         return CodeLists.of(self.design, frames)
+
+    def _without_code(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """The paths in the tables with a label that is missing, which a code list cannot name."""
+        for table in self.tables.values():
+            if set(columns) <= set(table.columns):
+                rows = pl.scan_parquet(self.path / table.file).select(columns)
+                yield rows.filter(pl.any_horizontal(pl.all().is_null())).unique().sort(columns).collect()
 
     def geometry(self, column: str) -> dict[str, Any] | None:
         """The map of the areas in a column as GeoJSON, where the release has one."""
@@ -217,10 +225,11 @@ def release(
         codes.write_csv(temporary / CODES)
         if rows == "grid":
             for selection, file in listed:
-                _complete(design, selection, codes, lists, file)
+                _complete(design, selection, codes, finest.codes if by_grid else seen, file)
         entries = [_entry(design, selection, file) for selection, file in sorted(listed, key=_order(wanted))]
         charted = []
         for column, shape in maps.items():
+            _tell_of_hidden(column, shape, finest.codes, codes)
             (temporary / "geometry").mkdir(exist_ok=True)
             file = temporary / "geometry" / f"{design.select(column).name}.geojson"
             file.write_text(json.dumps(shape, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
@@ -294,15 +303,17 @@ class _Seen:
         """Per dimension the paths that were seen, coarser ones with nulls below; empty where none was."""
         merged = []
         for columns, found in zip(self._columns, self._found, strict=True):
-            frames = [frame for frame in found if frame.height]
-            if not frames:
-                merged.append(pl.DataFrame(schema=dict.fromkeys(columns, pl.String)))
-                continue
-            whole = pl.concat(frames, how="diagonal").unique()
-            missing = [column for column in columns if column not in whole.columns]
-            whole = whole.with_columns(pl.lit(None, pl.String).alias(column) for column in missing)
-            merged.append(whole.select(columns).sort(columns))
+            kinds: dict[str, Any] = dict.fromkeys(columns, pl.String)
+            for frame in found:
+                kinds |= frame.schema
+            whole = pl.concat([pl.DataFrame(schema=kinds), *found], how="diagonal")
+            merged.append(whole.unique().sort(columns))
         return merged
+
+    def paths(self, place: int, columns: Sequence[str]) -> pl.DataFrame:
+        """The paths of a dimension that were seen down to these columns; here null is a label that is missing."""
+        deep = [frame.select(columns) for frame in self._found[place] if len(frame.columns) >= len(columns)]
+        return pl.concat(deep).unique()
 
 
 def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFrame) -> pl.DataFrame:
@@ -325,37 +336,30 @@ def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFram
     )
     names = [hierarchy.name for hierarchy in design.hierarchies]
     order = {name: place for place, name in enumerate(dict.fromkeys([*design.columns, *names]))}
-    return pl.concat([given, added]).sort(
-        pl.col("variable").replace_strict(order, return_dtype=pl.Int64), maintain_order=True
-    )
+    return pl.concat([given, added]).sort(pl.col("variable").replace_strict(order), maintain_order=True)
 
 
-def _complete(
-    design: Design, selection: Selection, codes: pl.DataFrame, lists: Sequence[pl.DataFrame], file: Path
-) -> None:
+def _complete(design: Design, selection: Selection, codes: pl.DataFrame, known: CodeLists | _Seen, file: Path) -> None:
     """Write the complete grid of a table, zeros included: over the published code lists."""
     table = pl.read_parquet(file)
-    grid = pl.DataFrame({"": [0]})
-    for columns, labels in zip(CodeLists.dimensions(design), lists, strict=True):
+    if not selection.columns:
+        return
+    grid = pl.DataFrame({"": [None]})
+    for place, columns in enumerate(CodeLists.dimensions(design)):
         there = [column for column in columns if column in selection.columns]
         if not there:
             continue
-        # The types are those of the table: where nothing was published of a variable, its list knows none.
-        kinds = table.select(there).schema
-        seen = labels.select(there).drop_nulls(there[-1]).cast(kinds, strict=False)
-        paths = pl.concat([seen, listed_paths(codes, there).cast(kinds, strict=False)]).unique()
+        seen = known.paths(place, there) if isinstance(known, _Seen) else known.lists[place].labels.select(there)
+        listed = listed_paths(codes, there).cast(table.select(there).schema, strict=False)
+        paths = pl.concat([seen, listed]).unique()
         if grid.height * paths.height > _MOST_ROWS:
             raise InputError(
                 f"the complete grid of {selection.name!r} has more than {_MOST_ROWS:,} rows. "
                 f"Leave rows='grid' out, or release fewer keys."
             )
         grid = grid.join(paths, how="cross")
-    full = (
-        grid.drop("").join(table, on=list(selection.columns), how="left", nulls_equal=True)
-        if selection.columns
-        else table
-    )
-    full = full.with_columns(pl.col(MASKED).fill_null(0)).sort(selection.columns or [MASKED])
+    full = grid.drop("").join(table, on=list(selection.columns), how="left", nulls_equal=True)
+    full = full.with_columns(pl.col(MASKED).fill_null(0)).sort(selection.columns)
     full.write_parquet(file, **_PARQUET)
 
 
@@ -376,6 +380,18 @@ def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:
             raise InputError(f"the geometry of {column!r} is not a GeoJSON FeatureCollection.")
         maps[column] = shape
     return maps
+
+
+def _tell_of_hidden(column: str, shape: Mapping[str, Any], known: CodeLists, codes: pl.DataFrame) -> None:
+    """Say so where a map has a shape for an area that the tables keep silent about, and for no empty one."""
+    drawn = {str(one.get("id", (one.get("properties") or {}).get("code"))) for one in shape.get("features", [])}
+    occupied = {str(code) for one in known.lists if column in one.labels for code in one.labels[column]}
+    public = set(codes.filter(variable=column)["code"])
+    if public and drawn <= occupied and drawn - public:
+        notice(
+            f"the map of {column!r} has a shape for an area whose counts are all 0 after masking, and for no empty "
+            f"area: it tells that somebody is there. Give a map of all areas, or their code list with labels=."
+        )
 
 
 def _entry(design: Design, selection: Selection, file: Path) -> dict[str, Any]:

@@ -186,4 +186,9 @@ def compare_command(
     if as_json:
         print_json(comparison.rows.to_dicts())
     else:
-        print_frame(comparison.rows, comparison.rows.height)
+        click.echo(f"{comparison.title} (confidential)")
+        print_frame(comparison.rows.rename(lambda name: name.replace("_", "\n")), comparison.rows.height)
+        click.echo(
+            "Loss: masked minus true, without the sign. Within half K, over bound, provable, exact: in percent.\n"
+            "Provable: the finest cells with 1..K-1 that everybody with these tables can prove to be so."
+        )

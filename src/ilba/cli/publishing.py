@@ -9,6 +9,7 @@ import click
 
 from ilba.cli.words import (
     Progress,
+    called,
     commands,
     engines,
     example,
@@ -131,6 +132,9 @@ def release_command(
         print_json({"release": out, "tables": list(release.tables)})
     else:
         click.echo(f"{out}: {some(len(release.tables), 'table')}, public")
+        if not (release.additive or audit_path or require_safe):
+            click.echo(f"Next: {called()} audit {out} --store {store}  (what they prove together)")
+        click.echo(f"Next: {called()} serve {out}")
 
 
 def _maps(pairs: tuple[str, ...]) -> dict[str, str]:

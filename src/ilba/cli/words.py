@@ -153,13 +153,16 @@ def print_frame(frame: pl.DataFrame, rows: int) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False)
+    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name, dtype in frame.schema.items():
-        shown.add_column(Text(name), justify="right" if dtype.is_numeric() else "left")
+        number = dtype.is_numeric()
+        shown.add_column(Text(name), justify="right" if number else "left", no_wrap=number, overflow="fold")
     for row in frame.head(rows).iter_rows():
         shown.add_row(*(Text(_shown(value)) for value in row))
     console = Console()
     console.print(shown)
+    if frame.is_empty():
+        console.print("No rows.")
     if frame.height > rows:
         console.print(f"... {frame.height - rows:,} more rows; --out FILE writes all of them, --rows N shows more.")
 
@@ -167,6 +170,8 @@ def print_frame(frame: pl.DataFrame, rows: int) -> None:
 def _shown(value: object) -> str:
     if value is None:
         return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
