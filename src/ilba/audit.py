@@ -33,6 +33,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 COMPLETE = 2**21
 """up to so many cells of the grid `ranges` lists all of them"""
+MOST_WORST = 1000
+"""of so many disclosed cells at most it can be said how they are proven"""
 
 
 @suggesting
@@ -95,7 +97,7 @@ def audit(
     if found.small is not None:
         certified = found.small
         if not certificate:
-            certified = _certified(published, found.proven) if published.split else 0
+            certified = _certified(published, found.disclosed_cells)
         undecided = found.small - found.disclosed - certified
     return AuditReport(
         published=published,
@@ -113,7 +115,12 @@ def audit(
     )
 
 
-def _certified(published: Exposure, proven: npt.NDArray[np.bool_]) -> int:
+def _certified(published: Exposure, disclosed: IntArray) -> int:
+    """How many small cells have a witness; looked for where the finest table is released."""
+    rows = published.base
+    if rows is None or not published.split:
+        return 0
+    proven = np.isin(rows.packed, disclosed)
     safe = witnessed(published, proven)
     if (safe & proven).any():  # a witness and a proof cannot both be right: each checks the other
         raise AssertionError("a cell was proven small and has a witness. This is a mistake in ilba: please report it.")
@@ -164,8 +171,12 @@ def what_if(
 
 def losses(shown: Exposure) -> npt.NDArray[np.int64]:
     """How far each released count is from the truth, over all tables of an exposure that has seen the truth."""
-    seen = [(rows.value.astype(np.int64), rows.truth) for rows in shown.tables.values() if rows.truth is not None]
-    return np.concatenate([np.abs(value - truth.sum_small - truth.sum_large) for value, truth in seen])
+    found = []
+    for rows in shown.tables.values():
+        if rows.truth is None:
+            raise InputError("the loss of public tables is not known without the store that they were made from.")
+        found.append(np.abs(rows.value.astype(np.int64) - rows.truth.sum_small - rows.truth.sum_large))
+    return np.concatenate(found)
 
 
 def _released(release: Release, store: FinestTable | None) -> Exposure:
@@ -195,7 +206,6 @@ class _Findings:
         cells = np.arange(width * areas) if self._complete or rows is None else rows.packed
         if rows is None and not self._complete:
             cells = np.zeros(0, dtype=np.int64)
-        self.proven = np.zeros(0 if rows is None else len(rows.packed), dtype=bool)
         low, high = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
         disclosed: list[tuple[IntArray, IntArray, IntArray]] = []
         for block in attack.blocks():
@@ -216,16 +226,15 @@ class _Findings:
                 low[inside], high[inside] = lo[place], hi[place]
         packed, lo, hi = (np.concatenate(parts) for parts in zip(*disclosed, strict=True))
         # The worst first: what is known most exactly, and of that the smallest counts.
-        order = np.lexsort((packed, hi, hi - lo))[:1000]
+        order = np.lexsort((packed, hi, hi - lo))[:MOST_WORST]
         self.worst = packed[order], lo[order], hi[order]
+        self.disclosed_cells = packed
         self.disclosed, self.exact = len(packed), int((lo == hi).sum())
         self.small = self._counts[self._base][0] if rows is not None and rows.truth is not None else None
-        if rows is not None:
-            self.proven = np.isin(rows.packed, packed)
-            if published.split:  # a large cell's count is public
-                at = np.searchsorted(cells, rows.packed)
-                large = rows.value > K
-                low[at[large]] = high[at[large]] = rows.value[large]
+        if rows is not None and published.split:  # a large cell's count is public
+            at = np.searchsorted(cells, rows.packed)
+            large = rows.value > K
+            low[at[large]] = high[at[large]] = rows.value[large]
         packing = published.codes.packing(selection_of(published.design, self._base))
         labels = published.codes.labels(packing, [cells])
         self.ranges = pl.DataFrame([*labels, pl.Series("low", low), pl.Series("high", high)])
