@@ -49,7 +49,7 @@ TESTS = {
     "masking": ["test_masking", "test_docstrings", "test_finest", "test_golden"],
     "secret": ["test_secret", "test_docstrings"],
     "release": ["test_release"],
-    "audit": ["test_audit", "test_docstrings"],
+    "audit": ["test_audit", "test_verdict", "test_docstrings"],
     "verdict": ["test_verdict", "test_audit"],
 }
 HEAVY = ("numpy", "polars", "narwhals", "numba", "scipy.stats", "scipy.optimize", "hypothesis.strategies", "pytest")

@@ -15,6 +15,7 @@ import ilba
 from conftest import HKEY, KEY, population
 from ilba import Exposure, FinestTable, InputError, Secret, masking
 from ilba.attack import Attack
+from ilba.audit import losses, what_if
 from ilba.codes import CodeLists
 from ilba.cube import selections, wanted_tables
 from ilba.exposure import POLICIES
@@ -271,7 +272,7 @@ def test_ranges_list_every_cell_of_the_grid_with_its_labels(secret, cells):
 @pytest.mark.parametrize("names", ["all", ["town.sex.age", "block.sex", "all"]])
 def test_a_release_audited_in_parts_gives_the_same_report(secret, monkeypatch, method, names):
     finest = ilba.build(population(800), HKEY, ["sex", "age"], 3, secret=secret)
-    whole = ilba.audit(finest, method, names, explanations=0)
+    whole = ilba.audit(finest, method, names, explanations=3)
     parts = []
 
     def in_parts(published):
@@ -279,7 +280,7 @@ def test_a_release_audited_in_parts_gives_the_same_report(secret, monkeypatch, m
         return parts[-1]
 
     monkeypatch.setattr(sys.modules["ilba.audit"], "Attack", in_parts)
-    report = ilba.audit(finest, method, names, explanations=0)
+    report = ilba.audit(finest, method, names, explanations=3)
     assert len(parts[0].chunks) > 2
     assert report.ranges.equals(whole.ranges)
     assert report.tables.equals(whole.tables)
@@ -493,14 +494,43 @@ def test_fewer_tables_prove_less(finest, audited):
     assert ilba.audit(finest, tables=["town.sex"]).published.split is False
 
 
-def test_the_worst_comes_first_what_is_known_most_exactly_and_then_the_smallest(secret):
-    finest = ilba.build(population(120), ["region", "town"], ["sex", "age"], secret=secret)
+def test_the_worst_comes_first_what_is_known_most_exactly_and_then_the_smallest(secret, monkeypatch):
+    finest = ilba.build(population(500), ["region", "town"], ["sex", "age"], secret=secret)
     report = ilba.audit(finest, "r-file", explanations=10**6)
     found = report.ranges.filter((pl.col("low") >= 1) & (pl.col("high") < 5))
-    assert len(report.worst) == min(found.height, 1000) == report.cells_disclosed
-    assert found.filter(pl.col("low") == pl.col("high")).height == report.cells_exact == 10
+    assert {(1, 3), (3, 4)} <= set(found.select("low", "high").rows())  # the narrow one first, though it is larger
+    assert len(report.worst) == found.height == report.cells_disclosed
+    assert found.filter(pl.col("low") == pl.col("high")).height == report.cells_exact == 3
+    assert report.tables.row(by_predicate=pl.col("table") == "town.sex.age")[-1] == 3
+    assert report.tables["exact"].sum() == 5
+    assert report.misfits == report.published.misfits
     rank = [(one.high - one.low, one.high) for one in report.worst]
     assert rank == sorted(rank) == sorted((high - low, high) for low, high in found.select("low", "high").rows())
+    monkeypatch.setattr(sys.modules["ilba.audit"], "MOST_WORST", 4)
+    assert ilba.audit(finest, "r-file", explanations=10**6).worst == report.worst[:4]
+
+
+def test_a_release_alone_is_audited_as_its_public_tables_are(finest, tmp_path, secret):
+    names = ["block.sex.age.job", "town.sex", "all"]
+    release = finest.release(tmp_path / "out", tables=names)
+    report = ilba.audit(release)
+    frames = {name: release.table(name) for name in names}
+    same = ilba.audit(Exposure.from_frames(release.code_lists(), frames, "ilba"))
+    assert {**report.to_dict(), "seconds": 0} == {**same.to_dict(), "seconds": 0}
+    assert (report.cells_small, report.cells_certified, report.cells_undecided) == (None, None, None)
+    assert report.tables.schema["small"] == pl.Int64
+    assert report.tables["small"].to_list() == [None] * 3
+    assert not report.certificate
+    with pytest.raises(InputError, match="not known without the store"):
+        losses(report.published)
+    sums = finest.release(tmp_path / "sums", tables=names, method="controlled", secret=secret)
+    assert ilba.audit(sums).certificate
+
+
+def test_two_hierarchies_are_named_in_the_level_of_a_table(secret):
+    hkey = {"area": ["region", "town"], "work": ["job"]}
+    report = ilba.audit(ilba.build(population(300), hkey, ["sex"], secret=secret), explanations=0)
+    assert set(report.tables["level"]) == {"all", "region", "town", "job", "region+job", "town+job"}
 
 
 def test_a_table_of_the_report_counts_its_own_cells(finest, audited):
@@ -531,6 +561,9 @@ def true_table(finest, selection):
 def test_a_witness_for_what_is_proven_is_a_mistake_and_is_told(monkeypatch):
     module = sys.modules["ilba.audit"]
     monkeypatch.setattr(module, "witnessed", lambda published, proven: np.ones(len(proven), dtype=bool))
+    with pytest.raises(AssertionError, match="has a witness"):
+        ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
+    monkeypatch.setattr(module, "witnessed", lambda published, proven: np.arange(len(proven)) == 0)
     with pytest.raises(AssertionError, match="has a witness"):
         ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
 
@@ -584,22 +617,20 @@ def test_a_large_grid_without_any_row_lists_no_cell(finest, monkeypatch):
 
 
 def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_do(people, secret):
-    from ilba.audit import what_if
-
     finest = ilba.build(people.head(500), HKEY, ["sex", "job"], secret=secret)
 
     steps = []
     rows = what_if(
         finest,
-        ["ilba", "sca-sums"],
+        ["ilba", "sca-sums", "r-file"],
         [5, 3],
         secret=secret,
         levels=[1, 3],
         keys=["sex", "job"],
         progress=lambda done, of: steps.append((done, of)),
     )
-    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert rows.select("K", "method").rows() == [(5, "ilba"), (5, "sca-sums"), (3, "ilba"), (3, "sca-sums")]
+    assert steps == [(done, 6) for done in range(1, 7)]
+    assert rows.select("K", "method").rows() == list(itertools.product([5, 3], ["ilba", "sca-sums", "r-file"]))
     assert what_if(finest, ["ilba"], [5], levels=[1, 3], keys=["sex", "job"]).row(0) == rows.row(0)
     wanted = wanted_tables(finest.design, "all", [1, 3], ["sex", "job"])
     for row in rows.to_dicts():
@@ -616,6 +647,15 @@ def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_
             assert row["p99_loss"] == np.sort(loss)[int(np.ceil(0.99 * (len(loss) - 1)))]
     assert rows.filter(method="ilba")["provable"].min() > 0
     assert rows.filter(method="sca-sums")["safe"].all()
+    assert rows.filter(method="r-file")["exact"].max() > 0
+    large = FinestTable.from_counts(pl.DataFrame({"t": ["a", "b"], "N": [9, 8], "N_masked": [9, 8]}), ["t"], [], 5)
+    nobody = what_if(large, ["ilba"], [5]).row(0, named=True)
+    assert (nobody["provable"], nobody["exact"], nobody["safe"]) == (0, 0, True)
+
+
+def test_the_99th_percentile_of_what_if_is_a_loss_that_occurs(finest, monkeypatch):
+    monkeypatch.setattr(sys.modules["ilba.audit"], "losses", lambda published: np.array([0] * 98 + [5, 9]))
+    assert what_if(finest, ["sca-sums"], [5], tables=["town"])["p99_loss"].item() == 9
 
 
 def test_progress_is_told_to_its_end(finest):

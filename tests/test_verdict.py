@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import ilba
+from ilba import Exposure
 from ilba.cube import selections
 from ilba.lattice import selection_of
 from ilba.verdict import _bars, _page
@@ -95,6 +96,8 @@ def test_bars_show_the_share_of_small_cells_and_numbers_where_it_is_unknown():
     lines = bars_of(_bars(unknown).partition("<p>")[0])
     assert [line[2] for line in lines] == ["4,000", "1,000"]
     assert np.array([line[3:5] for line in lines]) == pytest.approx(np.array([(1, 0.25), (0.25, 0)]), abs=0.001)
+    (one,) = bars_of(_bars([("a", None, 1, 0)]).partition("<p>")[0])
+    assert one[2:5] == ("1", 1, 0)
     (nothing,) = bars_of(_bars([("a", None, 0, 0)]).partition("<p>")[0])
     assert nothing[2:5] == ("0", 0, 0)
     assert bars_of(_bars([]).partition("<p>")[0]) == []
@@ -102,6 +105,7 @@ def test_bars_show_the_share_of_small_cells_and_numbers_where_it_is_unknown():
 
 def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
     page = _page(audited)
+    assert not re.search(r"</(tr|details)>[^<\s]", page)
     by_level, by_table = (bars_of(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
     rows = audited.tables.to_dicts()
     levels = list(dict.fromkeys(row["level"] for row in rows))
@@ -136,6 +140,22 @@ def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
     ):
         percent = "" if share is None else f"{100 * share / audited.cells_small:.1f}%"
         assert f"<tr><th>{name}</th><td>{number:,}</td><td>{percent}</td></tr>" in page
+
+
+def test_without_the_store_the_truth_is_called_unknown_and_numbers_are_drawn(finest):
+    tables = {table.selection.name: table.public() for table in finest.tables(selections(finest.design))}
+    report = ilba.audit(Exposure.from_frames(finest.codes, tables))
+    assert report.cells_disclosed > 0
+    lines = str(report).splitlines()
+    assert lines[1] == "  finest cells truly in 1..4           unknown"
+    assert lines[2] == f"{'    disclosed':<34}{report.cells_disclosed:>12,}"
+    assert lines[4] == f"{'    certified safe':<34}     unknown"
+    page = _page(report)
+    _, by_table = (bars_of(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    shown = report.tables.filter(pl.col("disclosed") > 0).sort("disclosed", descending=True, maintain_order=True)
+    assert [(line[0], line[2]) for line in by_table] == [
+        (row["table"], f"{row['disclosed']:,}") for row in shown.to_dicts()
+    ]
 
 
 def test_a_page_about_many_tables_draws_forty_and_lists_all(audited):
@@ -198,6 +218,8 @@ def test_a_release_is_safe_with_a_certificate_or_where_nothing_is_proven_and_not
 def test_without_the_finest_table_every_proven_cell_of_a_table_is_an_aggregate(finest):
     report = ilba.audit(finest, tables=["town", "region.sex", "all"])
     assert not report.published.split
+    assert report.cells_certified == 0
+    assert report.cells_undecided == report.cells_small - report.cells_disclosed
     assert told(report, aggregates=4).aggregates == 4
     assert told(report, small=0).share == 0
     assert told(report, small=None).share == 0

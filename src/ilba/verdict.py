@@ -226,7 +226,7 @@ another truth, in which the cell is not small, leads to the same tables.</p>
 def _bars(lines: list[tuple[str, int | None, int, int]]) -> str:
     """Bars of the share of small cells that is disclosed, and exactly so; of numbers where the truth is unknown."""
     known = all(small is not None for _, small, _, _ in lines)
-    most = 1 if known else max((disclosed for _, _, disclosed, _ in lines), default=1) or 1
+    most = max([1, *(disclosed for _, _, disclosed, _ in lines)])
     left, right, step = 260, 340, 22
     parts = []
     for number, (name, small, disclosed, exact) in enumerate(lines):
