@@ -60,7 +60,7 @@ def walk(home: Path, place: Path, serve: bool) -> None:
     subprocess.run(tour, cwd=place, check=True, capture_output=True, env=outside)
     if not serve:
         return
-    command = [home / "bin" / "ilba", "serve", "ilba-demo/release", "--port", "0"]
+    command = [home / "bin" / "ilba", "serve", "ilba-demo/release", "--port", "0", "--no-access-log"]
     server = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, text=True, env=outside)
     try:
         address = re.search(r"http://\S+", server.stderr.readline())[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from decimal import Decimal
 
 import duckdb
 import numpy as np
@@ -303,20 +304,91 @@ def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
     (tmp_path / "p.sav").write_bytes(b"$FL2 nonsense")
     (tmp_path / "p.docx").write_bytes(b"")
     (tmp_path / "p.rds").write_bytes(b"")
+    (tmp_path / "p.xlsx").write_bytes(b"")
     (tmp_path / "empty.csv").write_bytes(b"")
+    (tmp_path / "long.csv").write_text("region,sex\na,f\na,f,x\n")
     (tmp_path / "parts").mkdir()
+    (tmp_path / "other").mkdir()
+    people.head(10).write_parquet(tmp_path / "other" / "1.parquet")
+    people.head(10).with_columns(pl.col("sex").hash()).write_parquet(tmp_path / "other" / "2.parquet")
     for name, says in {
         "p.parquet": "cannot be read",
         "p.csv": "have to be UTF-8",
         "p.sav": "could not be read as a sav file",
         "p.docx": "kind that is not read",
         "p.rds": "file of R",
-        "empty.csv": "cannot be read",
+        "p.xlsx": "Read it with pandas.read_excel and give the frame",
+        "empty.csv": "is empty",
+        "long.csv": "A line has more fields than the first one has names",
+        "other": "its parts have other columns, or columns of other types",
         "parts": "holds no .parquet files",
         "pp.csv": "Did you mean 'p.csv'",
     }.items():
         with pytest.raises(ilba.InputError, match=says):
             ilba.build(tmp_path / name, ["region"], ["sex"])
+
+
+def test_a_csv_with_semicolons_is_read_and_a_blank_line_is_no_record(tmp_path, people, secret):
+    people.write_csv(tmp_path / "p.csv", separator=";")
+    same = ilba.build(people.cast(pl.String), ["region"], ["sex", "age"], secret=secret)
+    assert ilba.build(tmp_path / "p.csv", ["region"], ["sex", "age"], secret=secret).frame.equals(same.frame)
+    (tmp_path / "blank.csv").write_text("t,s\na,f\n\nb,\n\n")
+    finest = ilba.build(tmp_path / "blank.csv", ["t"], ["s"], missing="category", secret=secret)
+    assert finest.frame.select("t", "s", "N").rows() == [("a", "f", 1), ("b", None, 1)]
+
+
+def test_objects_that_are_equal_but_written_differently_are_labels_of_their_own(secret):
+    frame = pd.DataFrame({"t": ["a"] * 36, "v": pd.Series([1, True, "x"] * 12, dtype=object)})
+    tables = [ilba.build(one, ["t"], ["v"], secret=secret).frame for one in (frame, frame.iloc[::-1])]
+    assert tables[0].equals(tables[1])
+    assert tables[0].select("v", "N").rows() == [("1", 12), ("true", 12), ("x", 12)]
+    prices = pd.Series([Decimal("1.5"), Decimal("1.50"), Decimal("2")], dtype=object)
+    priced = ilba.build(pd.DataFrame({"t": ["a"] * 3, "v": prices}), ["t"], ["v"], secret=secret)
+    assert priced.frame.select("v", "N").rows() == [("1.5", 2), ("2", 1)]
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        [["x"]] * 12,
+        [{"a": 1}] * 12,
+        [object() for _ in range(12)],
+        [1 + 2j] * 12,
+        pd.arrays.SparseArray([0] * 12),
+        pd.cut(pd.Series(range(12)), 3),
+    ],
+    ids=["lists", "dicts", "objects", "complex", "sparse", "intervals"],
+)
+def test_a_column_without_labels_is_refused_as_a_key_and_ignored_elsewhere(secret, strange):
+    frame = pd.DataFrame({"t": ["a"] * 12, "s": ["f", "m"] * 6}).assign(strange=strange)
+    assert len(ilba.build(frame, ["t"], ["s"], secret=secret)) == 2
+    with pytest.raises(ilba.InputError, match=r"the column 'strange' is of the type .*, which has no labels"):
+        ilba.build(frame, ["t"], ["strange"], secret=secret)
+
+
+def test_a_name_in_the_index_and_two_columns_of_one_name_are_told():
+    frame = pd.DataFrame({"t": ["a"] * 3, "s": ["f"] * 3})
+    with pytest.raises(ilba.InputError, match=r"'t', which is in the index\. Give data\.reset_index\(\)"):
+        ilba.build(frame.set_index("t"), ["t"], ["s"])
+    with pytest.raises(ilba.InputError, match="two columns with the same name"):
+        ilba.build(pd.concat([frame, frame], axis=1), ["t"], ["s"])
+
+
+def test_a_column_without_a_name_is_no_key_and_a_wrong_number_names_its_column(tmp_path, secret):
+    (tmp_path / "p.csv").write_text(",t,age\n0,a,1\n1,a,x\n")
+    assert ilba.build(tmp_path / "p.csv", ["t"], secret=secret).design.keys == ("age",)
+    with pytest.raises(ilba.InputError, match="holds values in the column 'age' that do not fit") as told:
+        ilba.build(tmp_path / "p.csv", ["t"], ["age"], schema={"age": "int"})
+    assert "x" not in str(told.value).replace(str(tmp_path), "")
+
+
+@pytest.mark.parametrize("name", ["f.csv", "f.xlsx", "f.rds", "f.csv.gz"])
+def test_a_store_is_not_called_like_another_kind_of_file(tmp_path, finest, people, name):
+    with pytest.raises(ilba.InputError, match="a store is a Parquet file"):
+        finest.save(tmp_path / name)
+    with pytest.raises(ilba.InputError, match="a store is a Parquet file"):
+        ilba.build(people, ["region"], ["sex"], output_path=tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_is_read_before_it_is_counted(tmp_path, people):

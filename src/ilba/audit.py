@@ -19,13 +19,13 @@ import polars as pl
 from ilba.attack import Attack, Progress
 from ilba.cube import Tables, wanted_tables
 from ilba.design import MASKED, Level, Names, Selection
-from ilba.errors import InputError, suggesting
+from ilba.errors import InputError, notice, suggesting
 from ilba.exposure import Exposure
 from ilba.finest import FinestTable
 from ilba.lattice import Node, selection_of
 from ilba.proof import explain
 from ilba.release import Release
-from ilba.secret import Secret
+from ilba.secret import Secret, given_secret
 from ilba.verdict import AuditReport
 from ilba.witness import witnessed
 
@@ -142,15 +142,15 @@ def what_if(
 ) -> pl.DataFrame:
     """Risk and loss of the same tables for several methods and thresholds: a row each, nothing is released.
 
-    Another threshold than the store's needs masks of its own, drawn with `secret` or with a throw-away key: good for
-    choosing K, not for publishing.
+    Another threshold than the store's needs masks of its own, and "controlled" masks that are chosen, with `secret` or
+    with a throw-away key: good for choosing K, not for publishing.
     """
     rows = []
     steps = [(K, method) for K in thresholds for method in methods]
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
+    masked = _Masked(finest, given_secret(secret))
     for done, (K, method) in enumerate(steps, 1):
-        masked = finest if finest.design.threshold == K else finest.with_threshold(K, secret)
-        report = audit(masked, method, [table.name for table in wanted], explanations=0)
+        report = audit(masked.by(K, method, wanted), method, [table.name for table in wanted], explanations=0)
         loss = losses(report.published)
         rows.append(
             {
@@ -167,6 +167,28 @@ def what_if(
         if progress:
             progress(done, len(steps))
     return pl.DataFrame(rows)
+
+
+class _Masked:
+    """The same counts with the masks of other thresholds and methods, drawn by one key."""
+
+    def __init__(self, finest: FinestTable, key: Secret | None) -> None:
+        self._finest, self._own = finest, finest.design.threshold
+        self._known = key is not None or finest._unsaved_secret is not None
+        self._key, self._spare = key, key or Secret.new()
+        self._anew: dict[int, FinestTable] = {}
+
+    def by(self, K: int, method: str, wanted: Sequence[Selection]) -> FinestTable:
+        joint = method == "controlled"
+        if self._own == K and (not joint or self._finest.method == method):
+            return self._finest
+        if self._own == K and self._known and not self._finest.chosen:
+            return self._finest.controlled(wanted, secret=self._key)
+        if K not in self._anew:
+            if not self._key and not self._anew:
+                notice("drawn with a key that is thrown away: the figures differ a little from run to run.")
+            self._anew[K] = self._finest.with_threshold(K, self._spare)
+        return self._anew[K].controlled(wanted, secret=self._spare) if joint else self._anew[K]
 
 
 def losses(shown: Exposure) -> npt.NDArray[np.int64]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, overload
 
+from ilba import store
 from ilba.codes import CodeLists
 from ilba.design import Cells, Design, HKey, Names, hierarchies_of, names_of
 from ilba.errors import InputError, listing, notice, suggesting
@@ -139,7 +140,7 @@ def build(
     source.refuse_counted()
     areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
     source.require(areas, "hkey")
-    keys = names_of("key", key) if key is not None else tuple(c for c in source.columns if c not in areas)
+    keys = names_of("key", key) if key is not None else tuple(c for c in source.columns if c and c not in areas)
     source.require(keys, "key")
     design = Design.of(hkey, keys, mask_thr, cells, hkey_rank)
     if key is None or key_thr is not None:
@@ -174,9 +175,8 @@ def _target(data: Any, output_path: Path_ | None, on_spark: bool) -> Path | str 
     if on_spark:
         return os.fspath(output_path) if "://" in os.fspath(output_path) else free_place(output_path)
     target = writable(output_path)
-    if target.suffix.lower() == ".rds":
-        raise InputError(f"{str(target)!r}: a store is a Parquet file. Give a name such as 'full_tb.parquet'.")
     _refuse_to_replace_data(data, target)
+    store.check_name(target)
     return target
 
 

@@ -106,6 +106,7 @@ def compare(
                 "adds_up": method in ("sca-sums", "controlled"),
                 "provable": report.share,
                 "exact": 100 * report.cells_exact / report.cells_small if report.cells_small else 0.0,
+                "aggregates": report.aggregates,
                 "safe": report.safe,
             }
         )

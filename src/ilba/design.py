@@ -19,6 +19,8 @@ HKey: TypeAlias = Names | Mapping[str, Names]
 Level: TypeAlias = int | str | Mapping[str, int | str]
 
 COUNT, MASKED = "N", "N_masked"
+LARGEST = 100_000
+"""the largest K: for each count below it a word is computed, and nobody needs more"""
 RESERVED = (COUNT, MASKED, "type1", "type2", "loss")
 
 
@@ -239,8 +241,8 @@ def threshold_of(mask_thr: object) -> int:
     number = _whole(mask_thr)
     if number is None or number < 3:
         raise InputError(f"mask_thr={mask_thr!r} is not a whole number of at least 3. The usual ones are 3, 5 and 10.")
-    if number > 2**31:
-        raise InputError(f"mask_thr={mask_thr!r} is too large: at most 2,147,483,648.")
+    if number > LARGEST:
+        raise InputError(f"mask_thr={mask_thr!r} is too large: at most {LARGEST:,}. The usual ones are 3, 5 and 10.")
     return number
 
 

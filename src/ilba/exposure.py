@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -368,12 +368,12 @@ class Exposure:
         if policy.scheme == "sums":
             low, high = value - (K - 1) * (value // K), value + (K - 1) * n
         elif policy.scheme == "sca":
-            low, high = value - (K - 1), value + (K - 1)
+            low, high = value - (K - 1), np.where(value == K, K, value + (K - 1))
         else:
-            low, high = value - K - K // 2, value + 2 * K - 1 - K // 2
+            low, high = whole_range(value, n, K, self.cells)
+            if (low > high).any():
+                raise self._contradiction(node)
         low = np.where(value > 0, np.maximum(low, 1), 0)
-        empty = K - 1 if self.cells == "observed" or policy.scheme == "sca" else 0
-        high = np.where((value > 0) | (policy.scheme == "sums"), high, empty)
         alone = n == 1
         low = np.where(alone, np.where(value > K, value, value == K), low)
         high = np.where(alone, np.where(value >= K, value, K - 1), high)
@@ -404,6 +404,57 @@ class Exposure:
         )
 
 
+def whole_range(value: Array, n: Array, K: int, cells: Cells) -> tuple[Array, Array]:
+    """The ends of the true counts that iLBA releases as `value` for n finest cells, none of which is released.
+
+    How much of the value lies in large cells is not public. A value below 2K+1 leaves little room for them: 5 with
+    K = 5 is the sum of small cells alone, and with many of them 1..5.
+
+    >>> [end.tolist() for end in whole_range(np.array([5, 8, 100]), np.array([9, 9, 9]), 5, "grid")]
+    [[1, 2, 94], [5, 10, 106]]
+    """
+    low, high = value - (K + K // 2 - 1), value + 2 * K - 2 - K // 2
+    if K > _TRIED:
+        return np.where(value > 0, low, 0), np.where(value > 0, high, K - 1)
+    least, most = _tried(K, cells)
+    few, many = np.minimum(value, len(least) - 1), np.minimum(n, least.shape[1] - 1)
+    near = value < len(least)
+    return np.where(near, least[few, many], low), np.where(near, most[few, many], high)
+
+
+@lru_cache(maxsize=16)
+def _tried(K: int, cells: Cells) -> tuple[IntArray, IntArray]:
+    """The same for small values, by trying: how many cells are large, what they sum to, and how the rest is masked."""
+    top, wide = 2 * K + 2 + K // 2, 3 * K + 6  # from there on nothing changes with the value or the number of cells
+    # What the small cells alone can sum to, by the released sum and their number.
+    at_k, number = np.meshgrid(np.arange(wide), np.arange(wide), indexing="ij")
+    inside = at_k <= number
+    small = {}
+    for released in (0, K, *range(K + 1 + K // 2, top, K)):
+        below, above = masking.preimage(np.full_like(at_k, released), number, at_k, K)
+        if cells == "observed":  # each of the cells has somebody in it
+            below, above = np.maximum(below, number), np.where((number >= 2) & (released == 0), -1, above)
+        fits = inside & (below <= above)
+        ends = np.where(fits, below, _NEVER).min(axis=0), np.where(fits, above, -_NEVER).max(axis=0)
+        if cells == "observed":  # and how many they are is not public
+            ends = np.minimum.accumulate(ends[0]), np.maximum.accumulate(ends[1])
+        small[released] = ends
+    least, most = np.full((top, wide), _NEVER), np.full((top, wide), -_NEVER)
+    for value in range(top):
+        for released, (below, above) in small.items():
+            in_large = value - released
+            for large in range(in_large // (K + 1) + 1) if in_large > 0 else [0] * (in_large == 0):
+                if (large == 0) != (in_large == 0):
+                    continue
+                cut = slice(0, wide - large)
+                np.minimum(least[value, large:], in_large + below[cut], out=least[value, large:])
+                np.maximum(most[value, large:], in_large + above[cut], out=most[value, large:])
+    return least, most
+
+
+_TRIED = 50
+"""up to this K small values are tried; above it how far a count can lie from the truth has to do"""
+_NEVER = 2**40
 _NOTHING = "no table is released, so there is nothing to audit. Name at least one."
 _WIDEST = 50_000_000
 _COUNTS = (MASKED, "type1", "type2")

@@ -20,7 +20,7 @@ import polars as pl
 
 from ilba import masking, store
 from ilba.codes import CodeLists, Packing
-from ilba.controlled import Chosen, Control, Progress, choose, mean_masks
+from ilba.controlled import Chosen, Control, Progress, choose, mean_masks, usual_bound
 from ilba.cube import Cube, Tables, selections, walk, wanted_tables
 from ilba.design import (
     COUNT,
@@ -325,6 +325,10 @@ class FinestTable(Publishes):
             None if previous is None else self._masks_of(previous),
             progress,
         )
+        if bound is None and control.reached > usual_bound(self.design.threshold):
+            notice(
+                "the usual bound could not be held everywhere in these tables. `control` says how far (confidential)."
+            )
         chosen = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), control.held)
         result = FinestTable(self.codes, self._words, self._count, masked, fingerprint=key.fingerprint, chosen=chosen)
         result.control = control
@@ -401,6 +405,7 @@ class FinestTable(Publishes):
         When the key was generated, it is written beside it.
         """
         target = writable(path)
+        store.check_name(target)
         self._warn_of_another_key(target)
         self._save_secret(target)
         meta = self._meta()

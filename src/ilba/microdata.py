@@ -8,9 +8,12 @@ in through narwhals, the lazy ones counted where they live.
 from __future__ import annotations
 
 import glob
+import importlib
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
@@ -32,6 +35,12 @@ if TYPE_CHECKING:
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 T = TypeVar("T")
+
+_HINTS = {
+    "utf": " Text files have to be UTF-8: convert it, or give the frame of pandas.read_csv(encoding=...).",
+    "more fields": " A line has more fields than the first one has names.",
+    "quote": " A quotation mark is opened and not closed.",
+}
 
 _LEFT_OUT, _DIGIT = "\0left out", "\0digit"  # names that no column out of a file has
 _SORTED_AT_ONCE = 2**27  # up to this many records, 8 bytes each, sorting beats hashing by far
@@ -139,11 +148,14 @@ class Source:
     def __init__(self, columns: Iterable[str], said: str) -> None:
         self.columns = list(columns)
         self._said = said
+        self._aside: set[str] = set()  # what a frame has beside its columns: the names of an index
 
     def require(self, columns: Iterable[str], argument: str) -> None:
         """Refuse columns that the data does not have."""
         for column in columns:
             if column not in self.columns:
+                if column in self._aside:
+                    raise InputError(f"{argument} names {column!r}, which is in the index. Give data.reset_index().")
                 raise InputError(
                     f"{argument} names {column!r}, which {self._said} does not have."
                     f"{nearest(column, self.columns)} Its columns are {listing(self.columns, 30)}."
@@ -167,15 +179,26 @@ class Source:
 class Microdata(Source):
     """A source of records that can be counted. Nothing is read until it is."""
 
-    def __init__(self, source: pl.LazyFrame | nw.LazyFrame[Any], said: str) -> None:
+    def __init__(self, source: pl.LazyFrame | nw.LazyFrame[Any] | nw.DataFrame[Any], said: str) -> None:
         super().__init__(_told(lambda: source.collect_schema().names(), said), said)
-        self._source = source
+        self._all = source
+        self._lines = False  # whether these are lines of text, of which some may be blank
+
+    def _only(self, columns: Sequence[str]) -> pl.LazyFrame | nw.LazyFrame[Any]:
+        """The source with at least these columns. Of a frame in memory only they are taken over."""
+        import narwhals as nw
+
+        if isinstance(self._all, nw.DataFrame):
+            return pl.LazyFrame([_polars_column(self._all[name]).alias(name) for name in columns])
+        return self._all
 
     @classmethod
     def open(cls, data: Any, *, schema: Schema | None = None) -> Microdata:
         """Open a frame, a relation or a path."""
         if isinstance(data, str | os.PathLike):
-            return cls(_scan(data, schema), repr(os.fspath(data)))
+            microdata = cls(_scan(data, schema), repr(os.fspath(data)))
+            microdata._lines = _kind(Path(data)) == "csv" and len(microdata.columns) > 1
+            return microdata
         if schema is not None:
             raise InputError("schema goes with csv files; a frame has types already.")
         if isinstance(data, pl.DataFrame | pl.LazyFrame):
@@ -184,26 +207,32 @@ class Microdata(Source):
 
         try:
             frame = nw.from_native(data)
+            names = list(frame.columns)
+        except nw.exceptions.DuplicateError:
+            raise InputError("the data has two columns with the same name. Rename one of them.") from None
         except TypeError:
             raise InputError(
                 f"data is a {type(data).__module__}.{type(data).__name__}. Give a polars, pandas or pyarrow frame, "
                 f"a DuckDB relation, a Spark DataFrame, or the path of a file ({_READ})."
             ) from None
-        if isinstance(frame, nw.LazyFrame):
-            return cls(frame, "the data")
-        return cls(_polars_of(frame), "the data")
+        for name in names:
+            if not isinstance(name, str):
+                raise InputError(f"a column is called {name!r}, which is not text. Rename it.")
+        microdata = cls(frame, "the data")
+        microdata._aside = {name for name in getattr(getattr(data, "index", None), "names", []) if name}
+        return microdata
 
     def categories(self, columns: Sequence[str]) -> dict[str, int]:
         """How many different values each column has."""
         if not columns:
             return {}
-        if isinstance(self._source, pl.LazyFrame):
-            query = self._source.select(pl.col(c).n_unique() for c in columns)
+        source = self._only(columns)
+        if isinstance(source, pl.LazyFrame):
+            query = source.select(pl.col(c).n_unique() for c in columns)
             frame = _told(lambda: query.collect(engine="streaming"), self._said)
         else:
             import narwhals as nw
 
-            source = self._source
             frame = _told(lambda: source.select(nw.col(*columns).n_unique()).collect("polars").to_native(), self._said)
         return {column: int(frame[column][0]) for column in columns}
 
@@ -225,18 +254,21 @@ class Microdata(Source):
         as text, that belong to the code list of each dimension whether they occur or not.
         """
         check_missing(missing)
-        if not isinstance(self._source, pl.LazyFrame):
+        names = list(design.columns)
+        source = self._only([*names, *(name for name in (weight, carry) if name)])
+        if not isinstance(source, pl.LazyFrame):
             import narwhals as nw
 
             # Counted where it lives; what comes back is small enough to be packed here.
-            names, source = list(design.columns), self._source
             counting = nw.len() if weight is None else nw.col(weight).sum()
             counted = _told(
                 lambda: source.group_by(*names).agg(counting.alias(COUNT)).collect("polars").to_native(), self._said
             )
             here = Microdata(counted.lazy(), self._said)
             return here.count(design, missing=missing, missing_values=missing_values, weight=COUNT, known=known)
-        frame = self._source
+        frame = source
+        if self._lines and missing == "category":  # else a blank line is left out with what is missing
+            frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
         raw = [self._distinct(frame, columns, weight) for columns in CodeLists.dimensions(design)]
         spelled = Spelled.of(design, raw, missing, missing_values, known, self._said)
         words, count, carried = self._tally(frame, spelled, weight, carry)
@@ -291,10 +323,10 @@ class Microdata(Source):
 
     def read(self, columns: Sequence[str]) -> pl.DataFrame:
         """The columns as they are, for data that is counted already."""
-        if isinstance(self._source, pl.LazyFrame):
-            query = self._source.select(columns)
+        source = self._only(columns)
+        if isinstance(source, pl.LazyFrame):
+            query = source.select(columns)
             return _told(lambda: query.collect(engine="streaming"), self._said)
-        source = self._source
         frame: pl.DataFrame = _told(lambda: source.select(*columns).collect("polars").to_native(), self._said)
         return frame
 
@@ -397,28 +429,43 @@ def no_labels(column: str, kind: object) -> InputError:
     )
 
 
-def _polars_of(frame: nw.DataFrame[Any]) -> pl.LazyFrame:
-    """An eager frame of another library as a polars frame, column by column."""
-    for name in frame.columns:
-        if not isinstance(name, str):
-            raise InputError(f"a column is called {name!r}, which is not text. Rename it.")
-    return pl.LazyFrame([_polars_column(frame[name]).alias(name) for name in frame.columns])
-
-
 def _polars_column(column: nw.Series[Any]) -> pl.Series:
+    """A column of a frame in memory of another library."""
     import narwhals as nw
 
     native = column.to_native()
     if column.dtype == nw.Object and hasattr(native, "factorize"):
-        # A pandas column of mixed objects, such as 1 beside "1" beside None: spell each distinct value once.
-        codes, distinct = native.factorize()
-        values = pl.Series([label_text(canonical(value)) for value in distinct], dtype=pl.String)
-        places = pl.Series(codes).cast(pl.Int64)
-        return values.gather(places.set(places < 0, None))
+        return _objects(column.name, native)
     try:
         return column.to_polars()
     except ModuleNotFoundError as problem:
         raise _missing_extra(problem, "frames of this kind") from None
+    except Exception:  # Arrow has kinds of errors of its own for what it does not know
+        raise no_labels(column.name, getattr(native, "dtype", column.dtype)) from None
+
+
+def _objects(name: str, native: Any) -> pl.Series:
+    """A pandas column of objects, such as 1 beside "1" beside None: each distinct value is spelled once."""
+    kinds = importlib.import_module("pandas.api.types")
+    try:
+        if kinds.infer_dtype(native, skipna=True).startswith("mixed"):
+            # True, 1 and 1.0 are equal and would become one; written out, they are told apart.
+            return pl.Series([_spelled(name, value) for value in native.array], dtype=pl.String)
+        codes, distinct = native.factorize()
+    except TypeError:  # lists and the like
+        raise no_labels(name, "object") from None
+    values = pl.Series([_spelled(name, value) for value in distinct], dtype=pl.String)
+    places = pl.Series(codes).cast(pl.Int64)
+    return values.gather(places.set(places < 0, None))
+
+
+def _spelled(name: str, value: Any) -> str | None:
+    """One object as a label."""
+    if isinstance(value, Decimal):
+        value = value.normalize() if value.is_finite() and value % 1 else (int(value) if value.is_finite() else value)
+    if isinstance(value, list | dict | set) or getattr(type(value), "__repr__", None) is object.__repr__:
+        raise no_labels(name, type(value).__name__)
+    return label_text(canonical(value))
 
 
 def _scan(path: str | os.PathLike[str], schema: Schema | None) -> pl.LazyFrame:
@@ -460,7 +507,8 @@ def _scan(path: str | os.PathLike[str], schema: Schema | None) -> pl.LazyFrame:
         raise InputError(
             f"{text!r} is a file of R. Open a saved finest table with ilba.read_rds; for microdata use csv."
         )
-    raise InputError(f"{text!r} is of a kind that is not read. These are: {_READ}.")
+    excel = " Read it with pandas.read_excel and give the frame." if kind in ("xls", "xlsx", "ods") else ""
+    raise InputError(f"{text!r} is of a kind that is not read.{excel} These are: {_READ}.")
 
 
 def _kind(file: Path) -> str:
@@ -485,8 +533,9 @@ def _scan_csv(path: Any, schema: Schema | None, text: str) -> pl.LazyFrame:
             raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
         types[column] = named
     tabs = Path(text.removesuffix(".gz")).suffix.lower() == ".tsv"
-    frame = pl.scan_csv(path, infer_schema=False, separator="\t" if tabs else ",")
-    known = _told(lambda: frame.collect_schema().names(), repr(text))
+    frame, known = _lines(path, "\t" if tabs else ",", text)
+    if len(known) == 1 and ";" in known[0]:
+        frame, known = _lines(path, ";", text)
     for column in known:
         twice = column.partition("_duplicated_")[0]
         if twice != column and twice in known:
@@ -497,6 +546,12 @@ def _scan_csv(path: Any, schema: Schema | None, text: str) -> pl.LazyFrame:
                 raise InputError(f"schema names {column!r}, which {text!r} does not have.{nearest(column, known)}")
         frame = frame.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
     return frame
+
+
+def _lines(path: Any, separator: str, text: str) -> tuple[pl.LazyFrame, list[str]]:
+    """The lines of a csv file as text, and its columns."""
+    frame = pl.scan_csv(path, infer_schema=False, separator=separator)
+    return frame, _told(lambda: frame.collect_schema().names(), repr(text))
 
 
 def _read_statistical(file: Path, kind: str) -> pl.LazyFrame:
@@ -534,7 +589,15 @@ def _told(read: Callable[[], T], said: str) -> T:
     except ModuleNotFoundError as problem:
         raise _missing_extra(problem, "this kind of data") from None
     except pl.exceptions.InvalidOperationError as problem:
-        raise InputError(f"{said} holds values that do not fit the schema given for it.") from problem
+        column = re.search(r"in column '([^']*)'", str(problem))
+        where = f" in the column {column[1]!r}" if column else ""
+        raise InputError(f"{said} holds values{where} that do not fit the schema given for it.") from problem
+    except pl.exceptions.NoDataError as problem:
+        raise InputError(f"{said} is empty.") from problem
+    except (pl.exceptions.SchemaError, pl.exceptions.ColumnNotFoundError) as problem:
+        raise InputError(
+            f"{said} does not fit together: its parts have other columns, or columns of other types. Write them alike."
+        ) from problem
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as problem:
-        hint = " Text files have to be UTF-8." if "utf" in str(problem).lower() else ""
+        hint = next((hint for word, hint in _HINTS.items() if word in str(problem).lower()), "")
         raise InputError(f"{said} cannot be read: it is damaged or not what its name says.{hint}") from problem

@@ -36,6 +36,7 @@ META = "ilba"
 ABOUT, CELLS = "ilba.json", "cells"
 # Which error polars raises depends on which bytes are wrong; its panics are not even an Exception.
 UNREADABLE = (Exception, pl.exceptions.PanicException)
+_OTHERS = (".rds", ".csv", ".gz", ".tsv", ".txt", ".json", ".xlsx", ".xls", ".sav", ".dta", ".sas7bdat", ".arrow")
 
 
 class ForeignError(StoreError):
@@ -155,6 +156,12 @@ def file_json(content: Any, said: str) -> dict[str, Any]:
         return plain
     except ValueError:
         raise damaged(said) from None
+
+
+def check_name(path: Path) -> None:
+    """Refuse a name that promises another kind of file."""
+    if path.suffix.lower() in _OTHERS:
+        raise InputError(f"{str(path)!r}: a store is a Parquet file. Give a name such as 'full_tb.parquet'.")
 
 
 def damaged(path: object) -> StoreError:

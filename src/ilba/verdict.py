@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import polars as pl
 
@@ -72,12 +73,12 @@ class AuditReport:
             return "Safe: the masked finest table is itself a possible truth, so nobody can prove a small count."
         if self.cells_disclosed or self.aggregates:
             return (
-                "Not safe: everybody who has these tables can prove small counts. Release fewer tables, use a larger "
-                "K, or release sums of masks that were chosen jointly (method='controlled')."
+                "Not safe: everybody who has these tables can prove small counts. Release fewer tables, or sums of "
+                "masks that were chosen jointly (method='controlled')."
             )
         if self.safe:
             return "Safe: for each small cell there is another truth that leads to the same release."
-        return "Nothing was proven, and not everything is certified: see the undecided cells."
+        return "Nothing was proven, and not everything is certified: of the undecided cells nothing is known."
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values, without the ranges of all cells."""
@@ -181,7 +182,7 @@ def _page(report: AuditReport) -> str:
     )
     rows = "".join(
         "<tr><th>{}</th>{}</tr>".format(
-            html.escape(str(row["table"])),
+            html.escape(unquote(row["table"])),
             "".join(
                 f"<td>{'' if row[c] is None else format(row[c], ',')}</td>" for c in ("small", "disclosed", "exact")
             ),
@@ -210,11 +211,11 @@ tr + tr > * {{ border-top: 1px solid #ddd; }} summary {{ cursor: pointer; }} svg
 <table>{figures}</table>
 <p>Disclosed means: somebody who knows the method, K, the code lists and all these tables can prove that the count lies
 in 1..{K - 1}. The audit adds and subtracts; a cleverer attacker may prove more, never less. Certified means that
-another truth, in which the cell is not small, leads to the same tables.</p>
+another truth, in which the cell is not small, leads to the same tables. Undecided means that neither was found.</p>
 <h2>By level</h2>
 {_bars([(str(r["level"]), r["small"], r["disclosed"], r["exact"]) for r in by_level.to_dicts()])}
 <h2>By table</h2>
-{_bars([(str(r["table"]), r["small"], r["disclosed"], r["exact"]) for r in tables])}
+{_bars([(unquote(r["table"]), r["small"], r["disclosed"], r["exact"]) for r in tables])}
 <details><summary>All tables as numbers</summary>
 <table><tr><th>table</th><td>small</td><td>disclosed</td><td>exactly</td></tr>{rows}</table></details>
 <h2>How it is proven</h2>

@@ -104,11 +104,15 @@ def audit_command(
     if store:
         raise InputError("--store goes with a release. Here the store itself is audited.")
     finest = opened(source) if within is None else open_store(source, within=within)
-    if len(method) + len(mask_thr) > max(len(method), 1) or len(method) > 1:
-        _what_if(
-            finest, method or (finest.method,), mask_thr or (finest.design.threshold,), wanted, secret, chart, as_json
-        )
+    if mask_thr or len(method) > 1:
+        if out:
+            raise InputError("--out writes the report of one audit. Several methods or another K are drawn by --chart.")
+        key = key_of(source, secret)
+        methods, thresholds = method or (finest.method,), mask_thr or (finest.design.threshold,)
+        _what_if(finest, methods, thresholds, wanted, key, chart, as_json)
         return
+    if chart:
+        raise InputError("--chart draws several methods or K. Give --method or --mask-thr, each once or more.")
     with Progress(as_json) as stage:
         stage("attacking")
         report = audit(finest, method[0] if method else finest.method, **wanted, progress=stage.share)
@@ -128,7 +132,7 @@ def _what_if(
     methods: tuple[str, ...],
     thresholds: tuple[int, ...],
     wanted: dict[str, Any],
-    secret: str | None,
+    secret: Any,
     chart: str | None,
     as_json: bool,
 ) -> None:
@@ -189,6 +193,7 @@ def compare_command(
         click.echo(f"{comparison.title} (confidential)")
         print_frame(comparison.rows.rename(lambda name: name.replace("_", "\n")), comparison.rows.height)
         click.echo(
-            "Loss: masked minus true, without the sign. Within half K, over bound, provable, exact: in percent.\n"
-            "Provable: the finest cells with 1..K-1 that everybody with these tables can prove to be so."
+            "Loss: masked minus true, without the sign. Within half K, over bound (K and a half), provable, exact: in\n"
+            "percent. Provable: the finest cells with 1..K-1 that everybody with these tables can prove to be so;\n"
+            "aggregates: how many counts of coarser tables. Safe: none, and for each another truth is known."
         )

@@ -110,8 +110,8 @@ def release_command(
             if require_safe and not report.safe:
                 raise UnsafeRelease(
                     "the audit does not find this release safe, so nothing was published. Release fewer tables "
-                    "(--max-keys, --levels), build with a larger --mask-thr, or use masks that were chosen jointly "
-                    "(method 'controlled'). `ilba audit` shows what can be proven."
+                    "(--max-keys, --levels), or masks that were chosen jointly (--method controlled). `ilba audit` "
+                    "shows what can be proven."
                 )
         stage("tables")
         release = finest.release(
