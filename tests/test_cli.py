@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import resource
 import stat
 import subprocess
 import sys
@@ -485,6 +486,104 @@ def test_wrong_use_is_one_line_that_begins_alike_everywhere(words, said, tmp_pat
     assert done.stderr.startswith(said)
     assert done.stderr.rstrip().endswith("--help")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_strict_stops_where_there_would_be_a_note(folder, people, tmp_path):
+    other = tmp_path / "other"
+    run("secret", "new", str(other), cwd=folder)
+    run(*BUILD, "--out", "strict.parquet", cwd=folder)
+    before = (folder / "strict.parquet").read_bytes()
+    words = [word if word != "k" else str(other) for word in BUILD]
+    done = run("--strict", *words, "--out", "strict.parquet", cwd=folder, code=1)
+    assert "was masked with another key" in done.stderr
+    assert done.stderr.endswith("(--strict)\n")
+    assert (folder / "strict.parquet").read_bytes() == before
+    assert "note: the store at" in run(*words, "--out", "strict.parquet", cwd=folder).stderr
+
+
+@pytest.mark.slow
+def test_the_masks_of_the_last_time_are_kept_where_counts_did_not_change(folder, people, secret):
+    nights = [people, pl.concat([people.tail(-30), people.head(30).with_columns(sex=pl.lit("m"))])]
+    tables = []
+    for number, night in enumerate(nights):
+        ilba.build(night, HKEY, ["sex", "age"], secret=secret).save(folder / "night.parquet")
+        words = ("release", "night.parquet", "-o", f"night{number}", "--method", "controlled", "--secret", "k")
+        run(*words, "--masks", "chosen.parquet", cwd=folder)
+        tables.append(ilba.open_store(folder / "chosen.parquet"))
+        assert tables[-1].method == "controlled"
+    both = tables[0].frame.join(tables[1].frame, on=[*HKEY, "sex", "age", "N"], suffix="_new")
+    flipped = both.filter(pl.col("N_masked") != pl.col("N_masked_new")).height
+    afresh = ilba.open_store(folder / "night.parquet").controlled(secret=secret)
+    anew = tables[0].frame.join(afresh.frame, on=[*HKEY, "sex", "age", "N"], suffix="_new")
+    assert flipped < 0.2 * anew.filter(pl.col("N_masked") != pl.col("N_masked_new")).height
+    refused = run("release", "night.parquet", "-o", "x", "--masks", "chosen.parquet", cwd=folder, code=2)
+    assert "--masks goes with --method controlled" in refused.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
+@pytest.mark.parametrize("command", ["build", "release", "cube", "table", "report"])
+def test_a_disk_that_is_full_is_told_in_a_line_and_leaves_nothing(folder, finest, command, tmp_path):
+    finest.save(tmp_path / "s.parquet")
+    words = {
+        "build": [*BUILD[:1], str(folder / "p.csv"), *BUILD[2:], "--out", "new.parquet"],
+        "release": ["release", "s.parquet", "--out", "out"],
+        "cube": ["cube", "s.parquet", "--out", "out"],
+        "table": ["table", "s.parquet", "--level", "block", "--key", "sex,age,job", "--out", "t.csv"],
+        "report": ["report", "s.parquet", "--max-keys", "0"],
+    }[command]
+    words = [str(folder / word) if word == "k" else word for word in words]
+
+    def little() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+
+    command = [sys.executable, "-B", "-m", "ilba", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=little, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: could not write ")
+    assert "File too large" in done.stderr
+    left = {path.name for path in tmp_path.iterdir()} - {"out"}
+    assert left == {"s.parquet"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_output_that_cannot_be_written_is_told_in_a_line(folder):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ilba", "table", "full_tb.parquet"],
+            cwd=folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: cannot read or write: No space left on device.\n"
+
+
+@pytest.mark.slow
+def test_options_without_an_effect_are_refused_and_one_other_threshold_is_audited(folder, finest, secret):
+    finest.save(folder / "asked.parquet")
+    few = ("audit", "asked.parquet", "--levels", "town", "--max-keys", "1", "--secret", "k")
+    rows = json.loads(run(*few, "--mask-thr", "3", "--json", cwd=folder).stdout)
+    assert [(row["K"], row["method"]) for row in rows] == [(3, "ilba")]
+    chosen = json.loads(run(*few, "--mask-thr", "3", "--method", "controlled", "--json", cwd=folder).stdout)[0]
+    sums = json.loads(run(*few, "--mask-thr", "3", "--method", "sca-sums", "--json", cwd=folder).stdout)[0]
+    assert chosen["max_loss"] < sums["max_loss"]
+    assert "--out writes the report of one audit" in run(*few, "--mask-thr", "3", "-o", "x", cwd=folder, code=2).stderr
+    assert "--chart draws several" in run(*few, "--chart", "x.svg", cwd=folder, code=2).stderr
+    assert not (folder / "x").exists()
+    noted = run(*few[:-2], "--mask-thr", "4", "--mask-thr", "4", "--json", cwd=folder)
+    assert "note: drawn with a key that is thrown away" in noted.stderr
+    assert len({json.dumps(row) for row in json.loads(noted.stdout)}) == 1
+
+
+def test_several_hierarchies_without_names_are_refused(folder):
+    done = run("build", "p.csv", "--hkey", "region,town", "--hkey", "job", cwd=folder, code=2)
+    assert done.stderr.startswith("error: several hierarchies need names: --hkey area=A,B --hkey industry=X,Y.")
 
 
 @pytest.mark.slow

@@ -646,3 +646,55 @@ def test_a_complete_grid_can_be_published_where_every_count_of_a_numeric_key_is_
     release = finest.release(tmp_path / "r", rows="grid", labels=codes)
     assert release.table("town.age").rows() == [("a", 1, 0), ("a", 2, 0), ("a", 3, 0)]
     walk_for_leaks(release)
+
+
+def test_what_does_not_belong_to_a_release_is_not_destroyed_with_it(finest, tmp_path, secret):
+    finest.release(tmp_path / "out", max_keys=0)
+    store = finest.save(tmp_path / "out" / "full_tb.parquet")
+    with pytest.raises(ilba.InputError, match=r"holds full_tb\.parquet, which belongs to no release"):
+        finest.release(tmp_path / "out", max_keys=0)
+    store.rename(tmp_path / "s.parquet")
+    for name in ("mine.csv", "tables/mine.csv", "geometry/deep/a.geojson"):
+        (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "out" / name).write_text("mine")
+        with pytest.raises(ilba.InputError, match="which belongs to no release"):
+            finest.release(tmp_path / "out", max_keys=0)
+        (tmp_path / "out" / name).unlink()
+    finest.release(tmp_path / "out", max_keys=0)
+
+
+def test_a_release_in_the_place_of_one_by_another_method_is_told(finest, tmp_path, secret, recwarn):
+    finest.release(tmp_path / "out", max_keys=0)
+    finest.release(tmp_path / "out", max_keys=0)
+    (tmp_path / "out" / MANIFEST).write_text("{")
+    finest.release(tmp_path / "out", max_keys=0)
+    assert [str(one.message) for one in recwarn] == []
+    with pytest.warns(ilba.Notice, match="was masked by another method or K"):
+        finest.release(tmp_path / "out", max_keys=0, method="controlled", secret=secret)
+    with pytest.warns(ilba.Notice, match="was masked by another method or K"):
+        finest.release(tmp_path / "out", max_keys=0)
+    with pytest.warns(ilba.Notice, match="was masked by another method or K"):
+        finest.with_threshold(3, secret).release(tmp_path / "out", max_keys=0)
+
+
+def test_a_release_with_a_key_that_nobody_keeps_is_told(people, tmp_path, recwarn):
+    finest = ilba.build(people, HKEY, KEY)
+    with pytest.warns(ilba.Notice, match="the key of these masks is not kept"):
+        finest.release(tmp_path / "out", max_keys=0)
+    finest.save(tmp_path / "s.parquet")
+    recwarn.clear()
+    finest.release(tmp_path / "out", max_keys=0)
+    assert [str(one.message) for one in recwarn] == []
+
+
+def test_long_names_in_any_script_and_a_column_called_parent_are_published(tmp_path, secret):
+    keys = ["성별", "연령대", "교육정도", "혼인상태", "가구유형", "주거형태", "경제활동", "x" * 260]
+    people = pl.DataFrame({"parent": ["a"] * 9 + ["b"] * 9, "읍면동": ["c"] * 9 + ["d"] * 9} | dict.fromkeys(keys, "1"))
+    finest = ilba.build(people, ["parent", "읍면동"], keys, secret=secret)
+    release = finest.release(tmp_path / "out", rows="grid")
+    walk_for_leaks(release)
+    assert len(release.tables) == 3 * 2**8
+    assert all(len(file.name) < 255 for file in release.path.rglob("*"))
+    assert Release(release.path).find("읍면동", keys).rows == 2
+    finest.cube(levels=["parent"]).write(tmp_path / "cube")
+    assert len(list((tmp_path / "cube").glob("*.parquet"))) == 2**8

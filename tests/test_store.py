@@ -173,10 +173,11 @@ def test_nothing_takes_the_place_of_a_file_of_another_kind(people, finest, tmp_p
         (table.write_loss, key),
         (finest.save, key),
         (finest.save, tmp_path / "p.parquet"),
-        (finest.save, tmp_path / "p.csv"),
     ):
         with pytest.raises(ilba.InputError, match="would destroy"):
             write(path)
+    with pytest.raises(ilba.InputError, match="a store is a Parquet file"):
+        finest.save(tmp_path / "p.csv")
     with pytest.raises(ilba.InputError, match="same file"):
         table.write_csv(tmp_path / "t.csv", tmp_path / "t.csv")
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from ilba.codes import CodeLists
-from ilba.design import Design, Level, Names, Selection, names_of
+from ilba.design import Design, Level, Names, Selection, file_name, names_of
 from ilba.errors import InputError, listing, nearest
 from ilba.files import replacing
 from ilba.rollup import Finest, Sums, roll_up
@@ -202,7 +202,7 @@ class Cube:
         else:
             with replacing(about) as temporary:
                 temporary.write_text(json.dumps(self._about), encoding="utf-8")
-        files = {selection: home / f"{selection.name}.parquet" for selection in self.selections}
+        files = {selection: home / f"{file_name(selection.name)}.parquet" for selection in self.selections}
         left = [selection for selection in self.selections if not files[selection].exists()]
 
         def write(table: Any) -> None:

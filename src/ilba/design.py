@@ -5,6 +5,7 @@ All names, ranks and levels are checked here, once, so that the other modules ca
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -62,13 +63,24 @@ class Selection:
 
     @property
     def name(self) -> str:
-        """The table's own name, good for a file: the finest column of each hierarchy, then the keys.
+        """The table's own name: the finest column of each hierarchy, then the keys.
 
         >>> Design.of(["LA1", "LA2"], ["sex", "age"]).select("LA2", ["age"]).name
         'LA2.age'
         """
         areas = "+".join(plain_name(column) for column in self.finest) or "all"
         return ".".join([areas, *(plain_name(key) for key in self.keys)])
+
+
+def file_name(table: str) -> str:
+    """What a table's files are called, without the ending: its name, cut where file systems would not take it.
+
+    >>> file_name("LA2.age"), len(file_name("long." * 100))
+    ('LA2.age', 167)
+    """
+    if len(table) <= 200:
+        return table
+    return f"{table[:150]}~{hashlib.sha256(table.encode()).hexdigest()[:16]}"
 
 
 def plain_name(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import secrets
 import shutil
 from pathlib import Path
@@ -47,19 +48,47 @@ def replacing(path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: byt
     target = writable(path)
     _spare(target, os.fspath(path), instead_of)
     temporary = beside(target)
-    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
     try:
-        yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(target)
-        _sync_folder(target.parent)
-    except OSError as problem:
-        raise WriteError(
-            f"could not write {os.fspath(path)!r}: {problem.strerror or problem}. Nothing was changed there."
-        ) from problem
+        with _on_disk(path):
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+            yield temporary
+            with temporary.open("rb+") as file:
+                os.fsync(file.fileno())
+            temporary.replace(target)
+            _sync_folder(target.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def making(target: Path) -> Iterator[Path]:
+    """Give a temporary folder beside `target`, for the owner alone; on success it takes the place of `target`."""
+    temporary = beside(target)
+    try:
+        with _on_disk(target):
+            temporary.mkdir(mode=0o700)
+            yield temporary
+            exchange(temporary, target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Say in our words what the disk did not take. Polars tells of it in errors of its own."""
+    try:
+        yield
+    except WriteError:
+        raise
+    except Exception as problem:
+        told = re.search(r"([^:\n]+) \(os error \d+\)", str(problem))
+        if isinstance(problem, OSError):
+            reason = problem.strerror or str(problem)
+        elif told:
+            reason = told[1].strip()
+        else:
+            raise
+        raise WriteError(f"could not write {os.fspath(path)!r}: {reason}. Nothing was changed there.") from problem
 
 
 def exchange(made: Path, target: Path) -> None:

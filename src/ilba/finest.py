@@ -40,7 +40,6 @@ from ilba.errors import (
     MissingExtra,
     SecretError,
     StoreError,
-    WriteError,
     listing,
     nearest,
     notice,
@@ -410,12 +409,7 @@ class FinestTable(Publishes):
         self._save_secret(target)
         meta = self._meta()
         with replacing(target, instead_of=b"PAR1") as temporary:
-            try:
-                self._cells.write_parquet(temporary, metadata={store.META: store.dump(meta)})
-            except pl.exceptions.PolarsError as problem:
-                raise WriteError(
-                    f"could not write {os.fspath(path)!r}: {problem}. Nothing was changed there."
-                ) from None
+            self._cells.write_parquet(temporary, metadata={store.META: store.dump(meta)})
         return target
 
     def _meta(self) -> dict[str, Any]:

@@ -44,15 +44,20 @@ def read_labels(labels: Any, design: Design) -> pl.DataFrame:
     return frame.filter(wanted).unique(maintain_order=True)
 
 
+_PARENT = "\0parent"  # a column of the data may be called parent
+
+
 def listed_paths(codes: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     """The paths of a dimension that a code list holds, as text; an area is found by its chain of parents."""
     paths = pl.DataFrame({"": [None]}, schema={"": pl.String})
     for column, above in zip(columns, ["", *columns], strict=False):
         known = (
-            codes.filter(pl.col("variable") == column).drop_nulls("code").select(pl.col("code").alias(column), "parent")
+            codes.filter(pl.col("variable") == column)
+            .drop_nulls("code")
+            .select(pl.col("code").alias(column), pl.col("parent").alias(_PARENT))
         )
         if above:
-            paths = paths.join(known, left_on=above, right_on="parent", how="inner")
+            paths = paths.join(known, left_on=above, right_on=_PARENT, how="inner")
         else:
-            paths = paths.join(known.drop("parent"), how="cross")
+            paths = paths.join(known.drop(_PARENT), how="cross")
     return paths.select(columns)

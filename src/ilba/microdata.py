@@ -137,8 +137,8 @@ class Spelled:
         if not kept:
             raise InputError(f"every row has a missing value in the selected columns ({where}). Select fewer columns.")
         notice(
-            f"{self.total - kept:,} of {some(self.total, 'row')} have a missing value in the selected columns, left "
-            f"out ({where}). missing='category' keeps them as a category of their own."
+            f"{self.total - kept:,} of {some(self.total, 'row')} have a missing value in the selected columns, "
+            f"left out ({where}). missing='category' keeps them as a category of their own."
         )
 
 

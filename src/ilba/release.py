@@ -14,7 +14,6 @@ import datetime
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,9 +24,9 @@ import polars as pl
 
 from ilba.codes import CodeLists
 from ilba.cube import Tables, wanted_tables
-from ilba.design import MASKED, Design, Level, Names, Selection
+from ilba.design import MASKED, Design, Level, Names, Selection, file_name
 from ilba.errors import InputError, StoreError, listing, nearest, notice, some
-from ilba.files import beside, exchange, writable
+from ilba.files import making, writable
 from ilba.finest import FinestTable
 from ilba.labels import listed_paths, read_labels
 from ilba.secret import Secret
@@ -59,7 +58,7 @@ class PublicTable:
     @property
     def file(self) -> str:
         """Its file inside the release."""
-        return f"tables/{self.name}.parquet"
+        return f"tables/{file_name(self.name)}.parquet"
 
 
 class Release:
@@ -209,12 +208,12 @@ def release(
     if finest.chosen and finest.chosen.bound is not None and not finest.chosen.held:
         # Publishing without the bound that was announced would tell that it could not be held, and so of the truth.
         raise InputError("the bound could not be held on these tables, so nothing was published. Ask for a larger one.")
-    temporary = beside(target)
-    try:
-        (temporary / "tables").mkdir(parents=True)
+    _tell_of_another(target, finest)
+    with making(target) as temporary:
+        (temporary / "tables").mkdir()
         listed, seen = [], _Seen(design)
         for done, table in enumerate(finest.tables(wanted), 1):
-            file = temporary / "tables" / f"{table.selection.name}.parquet"
+            file = temporary / "tables" / f"{file_name(table.selection.name)}.parquet"
             write_pieces(seen.noting(table.public_parts()), file, **_PARQUET)
             listed.append((table.selection, file))
             if progress:
@@ -231,7 +230,7 @@ def release(
         for column, shape in maps.items():
             _tell_of_hidden(column, shape, finest.codes, codes)
             (temporary / "geometry").mkdir(exist_ok=True)
-            file = temporary / "geometry" / f"{design.select(column).name}.geojson"
+            file = temporary / "geometry" / f"{file_name(design.select(column).name)}.geojson"
             file.write_text(json.dumps(shape, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
             charted.append({"column": column, "file": f"geometry/{file.name}", "sha256": _digest(file)})
         from ilba import __version__
@@ -256,9 +255,6 @@ def release(
         (temporary / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
         for file in (temporary, *temporary.rglob("*")):
             file.chmod(0o755 if file.is_dir() else 0o644)
-        exchange(temporary, target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
     return Release(target)
 
 
@@ -275,7 +271,39 @@ def _free(path: Path_) -> Path:
         raise InputError(
             f"{os.fspath(path)!r} exists and is not a release, which this would destroy. Choose another name."
         )
+    files = (file.relative_to(target) for file in target.rglob("*") if not file.is_dir())
+    strange = sorted(str(file) for file in files if not _ours(file))
+    if strange:
+        raise InputError(
+            f"{os.fspath(path)!r} holds {listing(strange, 4)}, which belongs to no release and would be destroyed. "
+            f"Move it, or choose another name."
+        )
     return target
+
+
+def _ours(file: Path) -> bool:
+    """Whether a file, by its path in a folder, is one that a release has."""
+    kinds = (("tables", ".parquet"), ("geometry", ".geojson"))
+    return str(file) in (MANIFEST, CODES) or (str(file.parent), file.suffix) in kinds
+
+
+def _tell_of_another(target: Path, finest: FinestTable | SparkFinestTable) -> None:
+    """Say aloud what gives counts away though each release by itself is as it should be."""
+    if finest._unsaved_secret is not None:
+        notice(
+            "the key of these masks is not kept. A release of the same data with another key gives counts away: save "
+            "the store, which keeps its key, or give secret= when you build."
+        )
+    try:
+        before = json.loads((target / MANIFEST).read_text(encoding="utf-8"))
+        same = (before["method"], before["threshold"]) == (finest.method, finest.design.threshold)
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if not same:
+        notice(
+            f"the release that stood at {str(target)!r} was masked by another method or K. Where it is the same data, "
+            f"who has both can take one from the other."
+        )
 
 
 class _Seen:

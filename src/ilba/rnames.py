@@ -49,8 +49,10 @@ def save_full_tb(
         key_thr=key_thr,
         output_path=output_path,
     )
-    columns = finest.design.hierarchies[0].columns
-    print("Hierarchical variables:", " | ".join(f"{rank}:{column}" for rank, column in enumerate(columns, 1)))
+    for hierarchy in finest.design.hierarchies:
+        ranks = " | ".join(f"{rank}:{column}" for rank, column in enumerate(hierarchy.columns, 1))
+        several = f" ({hierarchy.name})" if len(finest.design.hierarchies) > 1 else ""
+        print(f"Hierarchical variables{several}: {ranks}")
     print("Key variables:", ", ".join(finest.design.keys) or "(none)")
     print("Masking threshold:", finest.design.threshold)
     print(f"Finest table saved to '{os.fspath(output_path)}'")

@@ -122,7 +122,8 @@ def _read_file(file: Path) -> tuple[About, pl.DataFrame]:
     try:
         content = io.BytesIO(file.read_bytes())  # read once: a store that is replaced meanwhile cannot mix in
     except OSError as problem:
-        near = nearest(file.name, (p.name for p in file.parent.iterdir())) if file.parent.is_dir() else ""
+        absent = isinstance(problem, FileNotFoundError) and file.parent.is_dir()
+        near = nearest(file.name, (p.name for p in file.parent.iterdir())) if absent else ""
         raise StoreError(f"cannot open {str(file)!r}: {problem.strerror}.{near}") from None
     plain = file_json(content, str(file))
     try:

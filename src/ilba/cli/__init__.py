@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import warnings
@@ -33,6 +34,8 @@ def main() -> NoReturn:
         _fail(f"{_told(problem)} Type: {where} --help", problem.exit_code)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
+    except Notice as problem:
+        _fail(f"{problem} (--strict)", 1)
     except (InputError, SecretError) as problem:
         _fail(str(problem), 2)
     except IlbaError as problem:
@@ -40,6 +43,10 @@ def main() -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(1)
+    except OSError as problem:
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - it may be what cannot be written
+        where = f" {str(problem.filename)!r}" if problem.filename else ""
+        _fail(f"cannot read or write{where}: {problem.strerror or problem}.", 1)
     sys.exit(0)
 
 

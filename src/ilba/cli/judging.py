@@ -54,9 +54,9 @@ def report_command(
 @click.argument("source")
 @click.option("--store", type=click.Path(), help="With a release: its store, to know how many cells are truly small.")
 @click.option(
-    "--method", multiple=True, help="ilba, controlled, sca-sums, sca-aggregates, r-file, r-rows; several to compare."
+    "--method", multiple=True, help="ilba, controlled, sca-sums, sca-aggregates, r-file, r-rows; again for another one."
 )
-@click.option("--mask-thr", type=int, multiple=True, help="What if K were this? Several to compare.")
+@click.option("--mask-thr", type=int, multiple=True, help="What if K were this? Again for another one.")
 @named_tables
 @some_tables
 @click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -181,8 +182,9 @@ def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
         steps = " > ".join(f"{rank} {column}" for rank, column in enumerate(hierarchy.columns, 1))
         click.echo(f"  levels of {hierarchy.name}: {steps}")
     click.echo(f"  keys: {', '.join(design.keys) or '(none)'}")
-    example = f"--level {design.hierarchies[0].columns[0]}" + (f" --key {design.keys[0]}" if design.keys else "")
-    click.echo(f"Next: ilba table {out} {example}")
+    example = f"--level {shlex.quote(design.hierarchies[0].columns[0])}"
+    example += f" --key {shlex.quote(design.keys[0])}" if design.keys else ""
+    click.echo(f"Next: {called()} table {shlex.quote(out)} {example}")
 
 
 @example("ilba table full_tb.parquet --level 3 --key gender,age --out table.csv --loss loss.csv")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ilba.cli.words import (
     json_option,
     key_of,
     named_tables,
+    opened,
     opened_on,
     print_json,
     some_tables,
@@ -56,6 +58,11 @@ from ilba.errors import InputError, MissingExtra, UnsafeRelease, listing, some
     "--secret", type=click.Path(), help="With controlled: the key of the store [ILBA_SECRET, else beside it]."
 )
 @click.option(
+    "--masks",
+    type=click.Path(),
+    help="With controlled: keep the chosen masks in this store, and those of the last time where counts are unchanged.",
+)
+@click.option(
     "--audit", "audit_path", type=click.Path(), help="Audit before publishing and write the report here (confidential)."
 )
 @click.option("--require-safe", is_flag=True, help="Publish only what the audit finds safe; else exit with 1.")
@@ -77,6 +84,7 @@ def release_command(
     method: str | None,
     bound: int | None,
     secret: str | None,
+    masks: str | None,
     audit_path: str | None,
     require_safe: bool,
     engine: dict[str, Any],
@@ -97,12 +105,17 @@ def release_command(
             "keys": keys,
             "max_keys": max_keys,
         }
+        if masks and (method != "controlled" or finest.method == method or engine["engine"] == "spark"):
+            raise InputError(
+                "--masks goes with --method controlled and a store whose masks were drawn, in this process."
+            )
+        if method == "controlled" and finest.method != method and (masks or audit_path or require_safe):
+            stage("choosing")
+            before = {"previous": opened(masks)} if masks and Path(masks).exists() else {}
+            finest = finest.controlled(**wanted, bound=bound, secret=key_of(store, secret), **before)
         if audit_path or require_safe:
             from ilba.audit import audit
 
-            if method == "controlled" and finest.method != method:
-                stage("choosing")
-                finest = finest.controlled(**wanted, bound=bound, secret=key_of(store, secret))
             stage("attacking")
             report = audit(finest, finest.method, **wanted, progress=stage.share)
             if audit_path:
@@ -113,6 +126,8 @@ def release_command(
                     "(--max-keys, --levels), or masks that were chosen jointly (--method controlled). `ilba audit` "
                     "shows what can be proven."
                 )
+        if masks:
+            finest.save(masks)  # before they are published: what everybody has must not be forgotten
         stage("tables")
         release = finest.release(
             out,
@@ -133,8 +148,9 @@ def release_command(
     else:
         click.echo(f"{out}: {some(len(release.tables), 'table')}, public")
         if not (release.additive or audit_path or require_safe):
-            click.echo(f"Next: {called()} audit {out} --store {store}  (what they prove together)")
-        click.echo(f"Next: {called()} serve {out}")
+            tried = f"{called()} audit {shlex.quote(out)} --store {shlex.quote(store)}"
+            click.echo(f"Next: {tried}  (what they prove together)")
+        click.echo(f"Next: {called()} serve {shlex.quote(out)}")
 
 
 def _maps(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import click
 import polars as pl
 
 from ilba import __version__
-from ilba.errors import InputError, nearest
+from ilba.errors import InputError, Notice, nearest
 from ilba.finest import FinestTable, open_store, read_rds, secret_path
 
 MISSING = "(missing)"
@@ -86,6 +87,8 @@ def named_lists(values: tuple[str, ...], option: str, names: list[str] | None = 
     """
     if not values:
         return []
+    if option == "--hkey" and len(values) > 1 and not any("=" in value for value in values):
+        raise InputError("several hierarchies need names: --hkey area=A,B --hkey industry=X,Y. One: --hkey A,B.")
     if not any("=" in value and (names is None or value.partition("=")[0].strip() in names) for value in values):
         return [name for value in values for name in typed_list(value)]
     if not all("=" in value for value in values):
@@ -269,6 +272,9 @@ def key_of(store: str, secret: str | None) -> Any:
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--strict", is_flag=True, help="For jobs that nobody watches: stop where there would be a note.")
 @click.version_option(__version__, prog_name="ilba")
-def commands() -> None:
+def commands(strict: bool) -> None:
     """Publish frequency tables from microdata without giving people away."""
+    if strict:
+        warnings.simplefilter("error", Notice)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,7 @@ from ilba.controlled import Chosen
 from ilba.cube import Cube, Node, Tables, descend, selection_of, selections, tree, wanted_tables
 from ilba.design import COUNT, MASKED, Design, Level, Names, Selection
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
-from ilba.files import PRIVATE, beside, exchange, replacing, writable
+from ilba.files import PRIVATE, making, replacing, writable
 from ilba.finest import FinestTable, Values, nodes_of, save_beside, tell_recurring, warn_of_another_key
 from ilba.publishing import Publishes
 from ilba.rollup import Sums, released
@@ -331,9 +330,7 @@ class SparkFinestTable(Publishes):
         if self._unsaved_secret is not None:
             save_beside(self._unsaved_secret, target)
             self._unsaved_secret = None
-        temporary = beside(target)
-        temporary.mkdir(mode=0o700)
-        try:
+        with making(target) as temporary:
             folder = place(str(temporary / store.CELLS))
             self.cells.write.parquet(folder)
             rows, mark = _marked(spark.read.parquet(folder), self._about)
@@ -348,9 +345,6 @@ class SparkFinestTable(Publishes):
                 about.write_text(store.dataset_json(self._about, rows, mark), encoding="utf-8")
             for file in temporary.rglob("*"):
                 file.chmod(0o700 if file.is_dir() else PRIVATE)
-            exchange(temporary, target)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
         self._rows = rows
         return target
 
