@@ -18,7 +18,7 @@ from ilba.attack import Attack
 from ilba.audit import losses, what_if
 from ilba.codes import CodeLists
 from ilba.cube import selections, wanted_tables
-from ilba.exposure import POLICIES
+from ilba.exposure import POLICIES, whole_range
 from ilba.witness import _World, witnessed
 from test_finest import stores
 
@@ -114,6 +114,57 @@ def test_on_all_toys_the_attack_proves_only_what_holds_in_every_world(shape, K, 
     safe[rows.packed] = witnessed(published)
     assert not (safe.reshape(f.shape) & theirs).any()
     assert safe.any()
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+@pytest.mark.parametrize("K", [3, 4, 5])
+def test_what_a_value_can_stand_for_without_the_finest_table_is_what_trying_every_truth_gives(K, cells):
+    values = np.arange(2 * K + 2 + K // 2)
+    for n in (1, 2, 3) if K > 3 else (1, 2, 3, 4):
+        low, high = np.full(len(values), 99), np.full(len(values), -1)
+        f = np.array(list(itertools.product(range(len(values)), repeat=n)))
+        small = f <= K
+        for masks in itertools.product((0, 1), repeat=n):
+            at = np.array(masks, dtype=bool)
+            fits = (small | ~at).all(1) & ((f > 0) | ~at).all(1) & ((f != K) | at).all(1)
+            count, within = f[fits], small[fits]
+            counted = within & (count > 0) if cells == "observed" else within
+            sums = np.where(within, count, 0).sum(1)
+            value = masking.ilba(counted.sum(1), (within & at).sum(1), sums, K).sum_masked
+            value += np.where(within, 0, count).sum(1)
+            true, shown = count.sum(1), value < len(values)
+            np.minimum.at(low, value[shown], true[shown])
+            np.maximum.at(high, value[shown], true[shown])
+        ours = whole_range(values, np.full(len(values), n), K, cells)
+        possible = low <= high
+        assert (ours[0][~possible] > ours[1][~possible]).all()
+        for side, tried in zip(ours, (low, high), strict=True):
+            assert side[possible].tolist() == tried[possible].tolist(), (n, cells)
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_a_larger_value_or_K_is_bounded_by_how_far_a_count_is_moved(cells):
+    rng = np.random.default_rng(1)
+    for K in (5, 10, 60):
+        count = rng.integers(0, 2 * K, (20_000, 6)) * (rng.random((20_000, 6)) < 0.7)
+        small = count <= K
+        at = small & (count > 0) & ((count == K) | (rng.random(count.shape) * K < count))
+        counted = small & (count > 0) if cells == "observed" else small
+        sums = np.where(small, count, 0).sum(1)
+        value = masking.ilba(counted.sum(1), at.sum(1), sums, K).sum_masked + np.where(small, 0, count).sum(1)
+        low, high = whole_range(value, np.full(len(value), 6), K, cells)
+        assert ((low <= count.sum(1)) & (count.sum(1) <= high)).all()
+
+
+def test_without_the_finest_table_small_aggregates_are_proven_too():
+    counts = pl.DataFrame(
+        {"town": ["a", "a", "b", "b"], "x": [0, 1, 0, 1], "N": [0, 1, 0, 2], "N_masked": [0, 0, 0, 3]}
+    )
+    finest = FinestTable.from_counts(counts, ["town"], ["x"], 3, cells="grid")
+    report = ilba.audit(finest, tables=["town", "all"])
+    assert report.ranges.select("low", "high").rows() == [(1, 2), (1, 2)]
+    assert report.cells_disclosed == 2
+    assert ilba.audit(finest, tables=["town"]).ranges.select("low", "high").rows() == [(1, 5), (1, 5)]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -651,6 +702,23 @@ def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_
     large = FinestTable.from_counts(pl.DataFrame({"t": ["a", "b"], "N": [9, 8], "N_masked": [9, 8]}), ["t"], [], 5)
     nobody = what_if(large, ["ilba"], [5]).row(0, named=True)
     assert (nobody["provable"], nobody["exact"], nobody["safe"]) == (0, 0, True)
+
+
+def test_what_if_chooses_masks_where_it_says_controlled(people, secret):
+    finest = ilba.build(people.head(800), HKEY, ["sex", "age"], secret=secret)
+    wanted = {"levels": [1, 2], "keys": ["sex", "age"]}
+    rows = what_if(finest, ["controlled", "sca-sums"], [5, 3], secret=secret, **wanted)
+    chosen = finest.controlled(secret=secret, **wanted)
+    assert rows["max_loss"][0] == losses(ilba.audit(chosen, **wanted).published).max()
+    assert what_if(chosen, ["controlled"], [5], secret=secret, **wanted).row(0) == rows.row(0)
+    by_method = rows.partition_by("method", as_dict=True)
+    assert (by_method["controlled",]["max_loss"] < by_method["sca-sums",]["max_loss"]).all()
+    assert rows["safe"].all()
+    # Without a key another one chooses, the same for all rows, and that is told.
+    stored = FinestTable(finest.codes, finest._words, finest._count, finest._masked, fingerprint=finest.fingerprint)
+    with pytest.warns(ilba.Notice, match="thrown away"):
+        twice = what_if(stored, ["controlled", "ilba"], [5, 4, 4], **wanted)
+    assert twice.slice(2, 2).equals(twice.slice(4, 2))
 
 
 def test_the_99th_percentile_of_what_if_is_a_loss_that_occurs(finest, monkeypatch):
