@@ -536,6 +536,16 @@ def test_people_whose_label_is_missing_stay_in_every_table(tmp_path, secret, cel
         assert outside.cells_disclosed == report.cells_disclosed
         assert outside.ranges.select("low", "high").sum().equals(report.ranges.select("low", "high").sum())
 
+    alone = finest.release(tmp_path / "alone", tables=["town", "all.sex"])
+    assert ilba.audit(alone).ranges.height == 3 * 3
+
+
+def test_a_complete_grid_does_not_name_what_is_masked_everywhere(tmp_path):
+    counts = pl.DataFrame({"t": ["a", "a", "b"], "x": ["p", "rare", "p"], "N": [9, 1, 9], "N_masked": [9, 0, 9]})
+    release = FinestTable.from_counts(counts, ["t"], ["x"]).release(tmp_path / "out", rows="grid")
+    assert release.table("t.x").rows() == [("a", "p", 9), ("b", "p", 9)]
+    assert "rare" not in (release.path / "codes.csv").read_text("utf-8")
+
 
 def test_the_files_of_a_release_have_groups_of_a_fixed_number_of_rows(tmp_path):
     number = pl.int_range(0, 300_000, eager=True)

@@ -131,7 +131,7 @@ class Release:
         for columns in CodeLists.dimensions(self.design):
             kinds: Any = {column: types.get(column, pl.String()) for column in columns}
             listed = listed_paths(self.codes, columns).select(columns).cast(kinds, strict=False)
-            frames.append(pl.concat([listed, *self._without_code(columns)]).unique(maintain_order=True))
+            frames.append(pl.concat([listed, *self._without_code(columns)]).unique())
         for columns, frame in zip(CodeLists.dimensions(self.design), frames, strict=True):
             if frame.is_empty():
                 raise InputError(f"the code list of this release does not name {listing(columns)}. Give the store too.")
