@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
@@ -242,7 +243,7 @@ def names_of(argument: str, given: Names) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str) or not name:
             raise InputError(f"{argument} holds {name!r}, which is not the name of a column.")
-    twice = {name for name in names if names.count(name) > 1}
+    twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InputError(f"{argument} names {listing(sorted(twice))} twice.")
     return names
