@@ -137,8 +137,8 @@ class _Bounded(HttpToolsProtocol):
         self._complete = True
         self._end()
         if len(self.url) > _PARSED:  # the parser would end the connection; cut like this it is refused in words
-            path = self.url.partition(b"?")[0]
-            self.url = path[:1000] + b"?" + b"-" * (MOST_QUERY + 1)
+            path, _, query = self.url.partition(b"?")
+            self.url = path[:1000] + b"?" + query[: MOST_QUERY + 1].ljust(MOST_QUERY + 1, b"-")
         super().on_headers_complete()
 
     def _begin(self) -> None:
