@@ -7,11 +7,14 @@ import json
 import os
 import re
 import shutil
+import threading
 import time
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+import httpx
 import polars as pl
 import pytest
 
@@ -328,9 +331,9 @@ def test_the_map_is_entered_area_by_area_down_to_the_finest_and_left_again(visit
     assert page.locator("#crumbs").is_hidden()
 
 
-def eventually(true) -> bool:
+def eventually(true, seconds: float = 5) -> bool:
     """Whether something comes true; drawings follow the frames of the screen."""
-    for _ in range(100):
+    for _ in range(int(20 * seconds)):
         if true():
             return True
         time.sleep(0.05)
@@ -585,6 +588,82 @@ def test_a_phone_needs_no_sideways_scrolling(visitor, lang):
         assert small == []
 
 
+@pytest.mark.parametrize("lang", ["en", "ko"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 320])
+def test_on_a_phone_the_counts_of_a_table_are_in_sight(visitor, scheme, lang, width):
+    phone = {"viewport": {"width": width, "height": 844}, "has_touch": True, "is_mobile": True, "color_scheme": scheme}
+    page = visitor.visit(link(lang=lang, level_area="LA3", by="gender,age", view="table"), **phone)
+    assert inside(page, "#panel tr > :last-child") == (51, 51)
+    wide = page.locator("#scroll").evaluate("one => one.scrollWidth - one.clientWidth")
+    assert wide == 0 or width < 390
+    # Across there is more than fits: the areas stay while the numbers are moved.
+    visitor.go(page, link(lang=lang, level_area="LA3", by="gender,age", view="table", across="1"))
+    page.locator("#scroll").evaluate("one => { one.scrollLeft = 500; }")
+    assert inside(page, "#panel tbody tr > :first-child") == (50, 50)
+    grounds = page.locator("#panel tbody tr > :first-child").evaluate_all(
+        "all => [...new Set(all.map(one => getComputedStyle(one).backgroundColor))]"
+    )
+    assert "rgba(0, 0, 0, 0)" not in grounds, "what slides below does not shine through"
+
+
+def inside(page, cells: str) -> tuple[int, int]:
+    """How many of some cells are between the left and the right edge of the table's frame, and how many there are."""
+    return tuple(
+        page.locator(cells).evaluate_all(
+            """all => {
+                const frame = document.getElementById('scroll').getBoundingClientRect();
+                const sides = all.map(one => one.getBoundingClientRect());
+                return [sides.filter(one => one.left >= frame.left && one.right <= frame.right).length, all.length];
+            }"""
+        )
+    )
+
+
+def test_the_legend_says_that_a_zero_may_be_masked(visitor):
+    page = visitor.visit(link(level_area="OA", by="gender,age", view="map"))
+    assert page.locator(".legend li").first.inner_text().startswith("0, or masked to 0")
+    page.locator("#choose-share").click()
+    page.wait_for_selector("#choose-share[aria-pressed=true]")
+    settled(page)
+    assert page.locator(".legend li").first.inner_text().startswith("0.0%, or masked to 0")
+    visitor.go(page, link(lang="ko", level_area="OA", by="gender,age", view="map"))
+    assert page.locator(".legend li").first.inner_text().startswith("0 또는 0으로 조정")
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """A page of another origin, with nothing on it."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><link rel=icon href=data:,>")
+
+    def log_message(self, *given):
+        pass
+
+
+def test_a_page_of_another_origin_may_ask_with_a_body(browser, server, census):
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{other.server_port}/")
+        told = page.evaluate(
+            """async address => {
+                const body = JSON.stringify({ selection: [{ variableCode: 'gender', valueCodes: ['*'] }] });
+                const headers = { 'Content-Type': 'application/json' };
+                const answer = await fetch(address, { method: 'POST', headers, body });
+                return [answer.status, (await answer.json()).value, answer.headers.get('etag')];
+            }""",
+            f"{server}/api/v2/tables/census:all.gender/data",
+        )
+        page.close()
+        other.shutdown()
+    assert told[:2] == [200, census.table("all.gender")["N_masked"].to_list()]
+    assert told[2]
+
+
 def test_a_tap_shows_an_area_and_a_second_one_opens_it(visitor):
     page = visitor.visit(
         link(level_area="LA2", by=""), viewport={"width": 375, "height": 740}, has_touch=True, is_mobile=True
@@ -635,13 +714,15 @@ def test_a_problem_of_the_server_is_told_in_its_words(visitor, browser, census, 
     with serving(broken.path) as running:
         address = running.address.rstrip("/")
         (broken.path / "tables" / "LA2.gender.parquet").unlink()
+        asked = f"{address}/api/v2/tables/LA2.gender/data"
+        assert eventually(lambda: "damaged on this server" in httpx.get(asked).json()["detail"], 20)
         other = Visitor(browser, address)
         other.forgiven.append("Failed to load resource")
         page = other.visit(link(level_area="LA2", by="gender", view="table"))
         problem = page.locator(".problem")
         assert problem.get_attribute("role") == "alert"
-        answer = page.request.get(f"{address}/api/v2/tables/LA2.gender/data")
-        assert answer.status >= 400
+        answer = page.request.get(asked)
+        assert answer.status == 503
         assert answer.json()["detail"] in problem.inner_text()
         page.get_by_role("checkbox", name="Sex").uncheck()
         page.wait_for_selector("#panel table")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import io
 import itertools
+import json
 import math
 import os
 import shutil
@@ -22,6 +23,7 @@ import pytest
 import ilba
 from conftest import HKEY, KEY, population
 from ilba import Secret
+from ilba.service.app import _split
 from ilba.service.asked import Codes
 from ilba.service.shelf import Memory
 from serving import serving
@@ -230,8 +232,49 @@ def test_single_cells_are_those_of_the_release(client, finest):
     assert client.get("/cell", params=strange).json()["N_masked"] == finest.cell(
         1, ["job"], ["01"], ['the "other", job']
     )
+    quoted = {**strange, "key_value": '"the ""other"", job"'}
+    assert client.get("/cell", params=quoted).json() == client.get("/cell", params=strange).json()
     for wrong in ({"level": "1", "hkey_value": "99"}, {"level": "9"}, {"key": "sexx"}, {"level": "1"}, {"keys": "sex"}):
         problem(client.get("/cell", params=wrong), 400)
+
+
+def test_values_of_cells_are_split_as_on_the_command_line():
+    assert _split("") == []
+    assert _split("a,b") == ["a", "b"]
+    assert _split('"a,b",c') == ["a,b", "c"]
+    assert _split('c,"[60,83]"') == ["c", "[60,83]"]
+    assert _split("[[60,83]],[a,b],c") == ["[60,83]", "a,b", "c"]
+    assert _split('a,,"",[],b"c"') == ["a", "", "", "", 'b"c"']
+    assert _split('"a""b",x') == ['a"b', "x"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"level": "town"}, "hkey_value is missing. Give 2 values with commas between: region, town."),
+        ({"level": "town", "hkey_value": "01"}, "hkey_value has 1 value. Give 2 values"),
+        ({"hkey_value": "01"}, "hkey_value is given, and no level is."),
+        ({"key": "sex,age", "key_value": "f"}, "key_value has 1 value. Give 2 values with commas between: sex, age."),
+        ({"key_value": "f"}, "key_value is given, and no key is."),
+        ({"level": "9"}, "level=9 is not in this release."),
+        ({"key": "colour"}, "'colour' is not a key of this release."),
+        ({"level": "region,town"}, "level names 'region' and 'town', of the same hierarchy."),
+    ],
+)
+def test_a_wrong_cell_is_told_in_the_words_of_its_address(client, asked, said):
+    told = problem(client.get("/cell", params=asked), 400)
+    assert told.startswith(said)
+    assert "store" not in told
+
+
+def test_problems_are_sentences_that_leave_names_as_they_are_typed(client):
+    for path, asked, said in [
+        ("/nothing", {}, "There is nothing at this address."),
+        ("/tables", {"lang": "fr"}, "lang is 'fr'."),
+        ("/tables", {"pagesize": "0"}, "pageSize is '0'."),
+        ("/tables", {"colour": "red"}, "The parameter 'colour' is not known here."),
+    ]:
+        assert client.get(path, params=asked).json()["detail"].startswith(said)
 
 
 def test_code_lists_lead_to_the_coarser_table_or_to_what_lies_inside(client, releases):
@@ -390,6 +433,55 @@ def test_too_much_is_refused_before_it_is_read(client, server):
     assert client.get("/config").status_code == 200, "and the others are served on"
 
 
+@pytest.mark.parametrize("length", [61_000, 66_000, 90_000])
+@pytest.mark.parametrize(
+    "begin", ["/api/v2/tables/town.sex/data?valuecodes[sex]=", "/", "/" + "%ED%95%9C" * 600 + "?x="]
+)
+def test_an_address_that_is_too_long_is_refused_in_words_and_logged_in_short(server, begin, length):
+    host, port = server.address.removeprefix("http://").rstrip("/").split(":")
+    before = len(server.lines)
+    with socket.create_connection((host, int(port)), timeout=30) as raw:
+        raw.sendall(f"GET {begin + 'f' * length} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        head, _, body = b"".join(iter(lambda: raw.recv(65536), b"")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 414")
+    assert json.loads(body)["detail"].startswith("The address is longer than 60,000 letters.")
+    assert b"content-security-policy" in head
+    assert eventually(lambda: any(" 414" in line for line in server.lines[before:]))
+    assert max(map(len, server.lines)) < 1000
+
+
+def test_a_body_that_arrives_with_its_head_is_read(server):
+    host, port = server.address.removeprefix("http://").rstrip("/").split(":")
+    body = b'{"selection": []' + b" " * 250_000 + b"}"
+    head = f"POST /api/v2/tables/town/data HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
+    with socket.create_connection((host, int(port)), timeout=30) as raw:
+        raw.sendall(head.encode() + b"\r\n" + body)
+        assert raw.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def eventually(true, seconds=20.0):
+    """Whether something comes true in time."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_a_browser_that_asks_beforehand_is_told_that_any_page_may_ask(client, server):
+    ask = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
+    for path in ("/tables/town.sex/data", "/tables", "/cell", "/config", "/geometry/people/region", "/codelists/x"):
+        told = client.options(path, headers={**ask, "Access-Control-Request-Headers": "content-type"})
+        assert told.status_code == 204
+        assert not told.content
+        assert told.headers["access-control-allow-origin"] == "*"
+        assert "POST" in told.headers["access-control-allow-methods"]
+        assert "content-type" in told.headers["access-control-allow-headers"].lower()
+        assert int(told.headers["access-control-max-age"]) > 0
+    assert httpx.options(server.address, headers=ask).status_code == 405, "the page is for its own address"
+
+
 def test_no_address_reaches_the_files_of_the_machine(server, tmp_path):
     host, port = server.address.removeprefix("http://").rstrip("/").split(":")
     for path in (
@@ -470,6 +562,91 @@ def test_a_release_that_is_replaced_is_served_without_a_restart(tmp_path, secret
         said = [client.get(f"/tables/{name}/data") for name in ("block", "block.sex")]
         assert {answer.status_code for answer in said} == {503}
         assert str(tmp_path) not in said[0].text
+
+
+def health(server):
+    told = httpx.get(f"{server.address}health", timeout=60)
+    return told.status_code, told.json()
+
+
+def test_a_damaged_table_is_told_apart_from_a_release_that_is_replaced(tmp_path, releases):
+    folder = shutil.copytree(releases / "people", tmp_path / "people")
+    file = folder / "tables" / "town.sex.parquet"
+    whole = file.read_bytes()
+    with serving(folder) as server, server.client() as client:
+        assert health(server) == (200, {"status": "ok", "releases": 1, "missing": [], "damaged": []})
+        file.write_bytes(whole + b"x")
+        first = client.get("/tables/town.sex/data")
+        assert "being replaced" in problem(first, 503)
+        assert first.headers["retry-after"] == "1"
+        asked = "/tables/town.sex/data"
+        assert eventually(lambda: "damaged" in client.get(asked).json()["detail"])
+        told = client.get(asked)
+        said = problem(told, 503)
+        assert said == "The table 'town.sex' is damaged on this server. Its operator has to restore it."
+        assert int(told.headers["retry-after"]) > 1
+        assert client.get("/tables/town/data").status_code == 200, "the others are answered"
+        assert health(server) == (
+            200, {"status": "damaged", "releases": 1, "missing": [], "damaged": ["tables/town.sex.parquet"]}
+        )  # fmt: skip
+        for _ in range(5):
+            client.get(asked)
+            client.get(asked, params={"lang": "ko"})
+        lines = [line for line in server.lines if "is missing or was changed" in line]
+        assert len(lines) == 1, "one line, however often it is asked for"
+        assert "town.sex.parquet" in lines[0]
+        file.write_bytes(whole)
+        assert eventually(lambda: client.get(asked).status_code == 200)
+        assert eventually(lambda: health(server)[1]["status"] == "ok")
+
+
+def test_damage_that_nobody_asked_for_is_told_by_health(tmp_path, releases):
+    folder = shutil.copytree(releases / "people", tmp_path / "people")
+    with serving(folder, options=("--no-access-log", "--workers", "2")) as server:
+        (folder / "tables" / "town.parquet").unlink()
+        (folder / "tables" / "all.parquet").touch()  # looks changed, and is not
+        assert eventually(lambda: health(server)[1]["damaged"] == ["tables/town.parquet"])
+        assert any("town.parquet" in line for line in server.lines), "also without an access log"
+
+
+def test_a_release_that_is_moved_away_is_not_answered_any_more_until_it_is_back(tmp_path, releases):
+    folder = shutil.copytree(releases / "people", tmp_path / "people")
+    with serving(folder) as server, server.client() as client:
+        paths = (
+            "/tables/town/data",
+            "/releases",
+            "/tables",
+            "/cell",
+            "/geometry/people/region",
+            "/codelists/block.town",
+        )
+        assert {client.get(path).status_code for path in paths} == {200}
+        folder.rename(tmp_path / "away")
+        assert eventually(lambda: health(server)[0] == 503)
+        for _ in range(30):  # at every moment, and not only when it was just looked
+            assert health(server) == (503, {"status": "damaged", "releases": 0, "missing": ["people"], "damaged": []})
+            for path in paths:
+                assert "not on this server" in problem(client.get(path), 503)
+            time.sleep(0.1)
+        assert client.get("/config").status_code == 200
+        assert len([line for line in server.lines if "there is no release" in line]) == 1
+        (tmp_path / "away").rename(folder)
+        assert eventually(lambda: health(server)[0] == 200)
+        assert {client.get(path).status_code for path in paths} == {200}
+
+
+def test_one_release_that_is_gone_leaves_the_others(tmp_path, releases):
+    people, few = (shutil.copytree(releases / name, tmp_path / name) for name in ("people", "few"))
+    with serving(people, few) as server, server.client() as client:
+        few.rename(tmp_path / "away")
+        assert eventually(lambda: health(server)[1]["missing"] == ["few"])
+        assert health(server)[0] == 200
+        assert client.get("/tables/people:town/data").status_code == 200
+        assert [one["id"] for one in client.get("/releases").json()["releases"]] == ["people"]
+        for path in ("/tables/few:town/data", "/cell?release=few", "/codelists/few:town.region"):
+            assert "'few' is not on this server" in problem(client.get(path), 503)
+        problem(client.get("/tables/nothing:town/data"), 404)
+        problem(client.get("/tables/town/data"), 404)
 
 
 def test_several_releases_stand_beside_each_other(releases):

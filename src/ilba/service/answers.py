@@ -17,7 +17,7 @@ import polars as pl
 
 from ilba import __version__
 from ilba.design import MASKED, Hierarchy, Selection, plain_name
-from ilba.errors import InputError, listing, nearest
+from ilba.errors import InputError, listing, nearest, some
 from ilba.export import json_stat
 from ilba.service.asked import Codes, Wish, variable
 from ilba.service.shelf import Offer, Served, Shelf
@@ -282,12 +282,13 @@ def _code_list_entry(offer: Offer, coarse: str, lang: str) -> dict[str, Any]:
 
 def code_list(shelf: Shelf, name: str, lang: str) -> dict[str, Any]:
     """The areas of a coarser level, each with the finer ones inside it."""
-    alone = len(shelf.releases) == 1
+    if not shelf.alone:
+        shelf.named(name.partition(":")[0])  # one that is gone for now is not one that is unknown
     for served in shelf.releases:
         for hierarchy in served.release.design.hierarchies:
             for level, fine in enumerate(hierarchy.columns, 1):
                 for above, coarse in enumerate(hierarchy.columns[: level - 1], 1):
-                    if _code_list_id(served, fine, coarse, alone) == name:
+                    if _code_list_id(served, fine, coarse, shelf.alone) == name:
                         return _code_list(shelf, served, hierarchy.name, (above, level), name, lang)
     raise UnknownError(f"there is no code list {name[:60]!r}.")
 
@@ -477,13 +478,14 @@ def question(
     """What is asked of one cell, with the words of the seed's get_agg_freq."""
     served = _served(shelf, release)
     design = served.release.design
-    levels: Any = level[0] if len(level) == 1 else {_hierarchy_of(served, one): one for one in level} if level else 0
-    selection = design.select(levels, list(key))
-    if len(hkey_value) != sum(selection.levels) or len(key_value) != len(selection.keys):
-        raise InputError(
-            f"hkey_value has {len(hkey_value)} values where {sum(selection.levels)} are needed, and key_value has "
-            f"{len(key_value)} where {len(selection.keys)} are needed: {listing(selection.columns) or '(none)'}."
-        )
+    try:
+        selection = design.select(_levels(served, level), list(key))
+    except InputError as problem:  # a release speaks through the words of the store that it came from
+        said = str(problem).replace("this store", "this release").replace("This store", "This release")
+        raise InputError(said) from None
+    areas = selection.columns[: sum(selection.levels)]
+    _fits("hkey_value", hkey_value, areas, "level")
+    _fits("key_value", key_value, selection.keys, "key")
     names = [hierarchy.name for hierarchy in design.hierarchies]
     offer = served.offer(dict(zip(names, selection.levels, strict=True)), selection.keys)
     if offer is None:
@@ -517,18 +519,45 @@ def cell(shelf: Shelf, asked: Question) -> dict[str, Any]:
     }
 
 
+def _fits(name: str, given: Sequence[str], columns: Sequence[str], chosen_by: str) -> None:
+    if len(given) == len(columns):
+        return
+    if not columns:
+        raise InputError(f"{name} is given, and no {chosen_by} is. Say what it is a value of: {chosen_by}=...")
+    held = "is missing" if not given else f"has {some(len(given), 'value')}"
+    raise InputError(
+        f"{name} {held}. Give {some(len(columns), 'value')} with commas between: {listing(columns)}. "
+        'A value that holds a comma stands in quotes: "a,b".'
+    )
+
+
 def _served(shelf: Shelf, name: str | None) -> Served:
     opened = shelf.releases
-    if name is None and len(opened) == 1:
+    if name is None and shelf.alone:
         return opened[0]
-    for served in opened:
-        if served.id == name:
-            return served
-    raise InputError(f"say which release: it is one of {listing(served.id for served in opened)}.")
+    served = shelf.named(name or "")
+    if served is None:
+        raise InputError(f"say which release: it is one of {listing(served.id for served in opened)}.")
+    return served
 
 
-def _hierarchy_of(served: Served, column: str) -> str:
-    for hierarchy in served.release.design.hierarchies:
-        if column in hierarchy.columns:
-            return hierarchy.name
-    raise InputError(f"{column[:50]!r} is not a column of a hierarchy.")
+def _levels(served: Served, level: Sequence[str]) -> Any:
+    """The levels as a design takes them: one, or a column of each hierarchy."""
+    hierarchies = served.release.design.hierarchies
+    if not level or level == ["0"]:
+        return 0
+    if len(hierarchies) == 1 and len(level) == 1:
+        return level[0]
+    found: dict[str, str] = {}
+    for column in level:
+        owner = next((h.name for h in hierarchies if column in h.columns), None)
+        columns = [one for h in hierarchies for one in h.columns]
+        if owner is None:
+            raise InputError(
+                f"level={column[:50]!r} is not a column of a hierarchy.{nearest(column[:50], columns)} "
+                f"Give one of {listing(columns)}, or one of each hierarchy with commas between."
+            )
+        if owner in found:
+            raise InputError(f"level names {found[owner]!r} and {column!r}, of the same hierarchy. Give one of them.")
+        found[owner] = column
+    return found

@@ -34,7 +34,7 @@ from ilba.service import answers
 from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownError
 from ilba.service.asked import Wish, from_body, from_query
 from ilba.service.openapi import document
-from ilba.service.shelf import ChangedError, Memory, Offer, Shelf
+from ilba.service.shelf import DamagedError, Memory, Offer, Shelf
 from ilba.wording import LANGUAGES
 
 MOST_QUERY = 60_000
@@ -42,6 +42,7 @@ MOST_BODY = 2_000_000
 _MOST_PAIRS = 200
 _FRESH = "public, max-age=60, stale-while-revalidate=600"
 _WORTH_COMPRESSING = 1000
+_MOST_DAMAGED = 20  # files that are named
 ENVIRONMENT = "ILBA_SERVICE"
 
 _POLICY = (
@@ -57,7 +58,18 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 # The data are public: any page may read them. The page itself is for this address alone.
-_OPEN = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
+_OPEN = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "Content-Disposition, ETag, Retry-After",
+    "Cross-Origin-Resource-Policy": "cross-origin",
+}
+# What a browser asks before a page of another origin may send JSON.
+_PREFLIGHT = {
+    **_OPEN,
+    "Access-Control-Allow-Methods": "GET, HEAD, POST",
+    "Access-Control-Allow-Headers": "Content-Type, If-None-Match",
+    "Access-Control-Max-Age": "86400",
+}
 _CLOSED = {"Cross-Origin-Resource-Policy": "same-origin"}
 
 _TITLES = {
@@ -70,6 +82,8 @@ _TITLES = {
     500: "Error in the service",
     503: "Try again",
 }
+# Words that are no words of a sentence: they are written as they are typed.
+_TYPED = {"codelist", "key", "lang", "level", "placement", "query", "release"}
 
 
 @dataclass(frozen=True)
@@ -142,10 +156,20 @@ class _Service:
         return await self._answer(request, __version__, lambda: Answer(self._document, "application/json"))
 
     async def health(self, request: Request) -> Response:
-        """Whether the releases can be read."""
+        """Whether the releases can be read: 503 when none can; one file that is damaged is told and no more.
+
+        Who restarts a service that is not well would end all of it for one table: a start checks every file.
+        """
         _query(request, ())
-        ready = {"status": "ok", "releases": len(self.shelf.releases)}
-        return Response(_plain(ready), media_type="application/json", headers={"Cache-Control": "no-store"})
+        missing = self.shelf.missing
+        if self.shelf.is_due:
+            await to_thread.run_sync(self.shelf.look_over)
+        damaged = self.shelf.damaged
+        left = len(self.shelf.paths) - len(missing)
+        status = "damaged" if damaged or missing else "ok"
+        told = {"status": status, "releases": left, "missing": missing, "damaged": damaged[:_MOST_DAMAGED]}
+        said = {"Cache-Control": "no-store"}
+        return Response(_plain(told), 200 if left else 503, said, media_type="application/json")
 
     async def config(self, request: Request) -> Response:
         """What a client has to know beforehand."""
@@ -164,9 +188,9 @@ class _Service:
         lang = _language(asked)
         if asked.get("includediscontinued", "false").lower() not in ("true", "false"):
             raise InputError("includeDiscontinued is 'true' or 'false'.")
-        days = _number(asked, "pastdays", 0, 36_500) if "pastdays" in asked else None
-        number = _number(asked, "pagenumber", 1, 10**9, 1)
-        size = _number(asked, "pagesize", 1, 10**9, 20)
+        days = _number(asked, "pastDays", 0, 36_500) if "pastdays" in asked else None
+        number = _number(asked, "pageNumber", 1, 10**9, 1)
+        size = _number(asked, "pageSize", 1, 10**9, 20)
         text = asked.get("query", "")
         if len(text) > 1000:
             raise InputError("query is longer than 1,000 letters.")
@@ -243,14 +267,14 @@ class _Service:
     async def geometry(self, request: Request) -> Response:
         """The map of a column."""
         _query(request, ())
-        for served in self.shelf.releases:
-            if served.id == request.path_params["release"]:
-                found = await to_thread.run_sync(self.shelf.geometry, served, request.path_params["column"])
-                if found:
-                    plain, packed, digest = found
-                    said = {**_OPEN, "Cache-Control": _FRESH}
-                    return _conditional(request, digest[:32], said, plain, packed, "application/geo+json")
-        raise UnknownError("there is no map of this column.")
+        served = self.shelf.named(request.path_params["release"])
+        column = request.path_params["column"]
+        found = await to_thread.run_sync(self.shelf.geometry, served, column) if served else None
+        if found is None:
+            raise UnknownError("there is no map of this column.")
+        plain, packed, digest = found
+        said = {**_OPEN, "Cache-Control": _FRESH}
+        return _conditional(request, digest[:32], said, plain, packed, "application/geo+json")
 
     async def cell(self, request: Request) -> Response:
         """One masked count."""
@@ -298,11 +322,7 @@ class _Service:
         )
 
     def _made(self, make: Make, packs: bool) -> Answer:
-        try:
-            made = make()
-        except ChangedError:
-            self.shelf.look_again()
-            raise
+        made = make()
         if packs and len(made.body) > _WORTH_COMPRESSING:
             return Answer(
                 gzip.compress(made.body, 5, mtime=0), made.media, {**made.headers, "Content-Encoding": "gzip"}
@@ -394,18 +414,18 @@ def _language(asked: Mapping[str, str]) -> str:
 
 
 def _number(asked: Mapping[str, str], name: str, least: int, most: int, otherwise: int = 0) -> int:
-    text = asked.get(name, str(otherwise))
+    text = asked.get(name.lower(), str(otherwise))
     if not re.fullmatch(r"[0-9]{1,10}", text) or not least <= int(text) <= most:
         raise InputError(f"{name} is {text[:50]!r}. It is a whole number from {least} on.")
     return int(text)
 
 
 def _split(text: str) -> list[str]:
-    """A list that is separated by commas; a value that holds a comma stands in [ ]."""
+    """A list that is separated by commas; a value that holds a comma stands in quotes, as everywhere, or in [ ]."""
     if not text:
         return []
-    found = re.findall(r"(?:^|,)(?:\[([^\]]*)\](?=,|$)|([^,]*))", text)
-    return [inside or plain for inside, plain in found]
+    found = re.findall(r'(?:^|,)(?:"((?:[^"]|"")*)"(?=,|$)|\[(.*?)\](?=,|$)|([^,]*))', text, re.DOTALL)
+    return [quoted.replace('""', '"') or inside or plain for quoted, inside, plain in found]
 
 
 async def _body(request: Request) -> Any:
@@ -426,8 +446,13 @@ async def _body(request: Request) -> Any:
         raise InputError("the body is not JSON.") from None
 
 
-def _problem(request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    title = _TITLES.get(status, "Error")
+def _problem(
+    request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None, title: str = ""
+) -> Response:
+    title = title or _TITLES.get(status, "Error")
+    first = re.match(r"[a-z]+(?= )", detail)
+    if first and first[0] not in _TYPED:
+        detail = detail[:1].upper() + detail[1:]
     told = {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": request.url.path}
     said = {**_OPEN, "Cache-Control": "no-store", **(headers or {})}
     return Response(_plain(told), status, said, media_type="application/problem+json")
@@ -441,13 +466,14 @@ async def _http_problem(request: Request, problem: Exception) -> Response:
 
 
 async def _our_problem(request: Request, problem: Exception) -> Response:
+    if isinstance(problem, DamagedError):
+        return _problem(request, 503, str(problem), {"Retry-After": "60"}, "Not available")
     if isinstance(problem, StoreError):  # its text names paths of this machine
         return _problem(request, 503, "the release is being replaced. Try again.", {"Retry-After": "1"})
     status = 403 if isinstance(problem, TooManyError) else 404 if isinstance(problem, UnknownError) else 400
     if not isinstance(problem, InputError):
         return _problem(request, 500, "something went wrong here. The operator finds it in the log.")
-    text = str(problem)
-    return _problem(request, status, text[:1].upper() + text[1:])
+    return _problem(request, status, str(problem))
 
 
 async def _any_problem(request: Request, problem: Exception) -> Response:
@@ -475,5 +501,8 @@ class _Guard:
             request = Request(scope)
             said = f"the address is longer than {MOST_QUERY:,} letters. Send a long selection as POST."
             await _problem(request, 414, said)(scope, receive, guarded)
+            return
+        if scope["method"] == "OPTIONS" and scope["path"].startswith(f"{API}/"):
+            await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, guarded)
             return
         await self._app(scope, receive, guarded)

@@ -165,8 +165,16 @@ def _document(settings: Settings) -> dict[str, Any]:
                         _query("release", "Needed where several releases are served.", _TEXT),
                         _query("level", "The level, as a number or a column; one for each hierarchy.", _TEXT),
                         _query("key", "Keys, separated by commas.", _TEXT),
-                        _query("hkey_value", "The path of the area, separated by commas.", _TEXT),
-                        _query("key_value", "The values of the keys, separated by commas.", _TEXT),
+                        _query(
+                            "hkey_value",
+                            "The path of the area, separated by commas; one with a comma in quotes.",
+                            _TEXT,
+                        ),
+                        _query(
+                            "key_value",
+                            "The values of the keys, with commas between; one with a comma in quotes.",
+                            _TEXT,
+                        ),
                         _lang(),
                     ],
                     "Cell",
@@ -189,6 +197,7 @@ def _get(name: str, summary: str, parameters: list[Any], schema: str, missing: b
             },
             "400": _problem("Something asked for is not known"),
             **({"404": _problem("There is no such thing")} if missing else {}),
+            "503": _problem("The release is being replaced, or is damaged on the server"),
         },
     }
 
@@ -202,6 +211,7 @@ def _data_responses() -> dict[str, Any]:
         "403": _problem("More cells than one answer holds"),
         "404": _problem("There is no such table"),
         "414": _problem("The address is too long"),
+        "503": _problem("The release is being replaced, or is damaged on the server"),
     }
 
 

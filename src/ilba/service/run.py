@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
+import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvicorn
+from uvicorn.config import LOGGING_CONFIG
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from ilba.errors import InputError, WriteError
 from ilba.service.answers import Settings
-from ilba.service.app import ENVIRONMENT, environment
+from ilba.service.app import ENVIRONMENT, MOST_QUERY, environment
 from ilba.service.shelf import Shelf
 
 _MOST_HEAD = 100_000  # bytes before the body: the address and the headers
 _SLOWEST_HEAD = 20.0  # seconds that they may take to arrive
+_PARSED = 65_535  # letters of an address that the parser takes
+_LOGGED = 500  # letters of an address in a line of the access log
 
 
 def run(
@@ -45,6 +50,7 @@ def run(
         ws="none",
         factory=True,
         workers=workers,
+        log_config=_logging(),
         log_level="info" if access_log else "warning",
         access_log=access_log,
         server_header=False,
@@ -62,6 +68,28 @@ def run(
             Multiprocess(config, sockets=[listening]).run()
         else:
             uvicorn.Server(config).run(sockets=[listening])
+
+
+def _logging() -> dict[str, object]:
+    """As uvicorn logs, with our own lines, and with addresses that fit on a screen."""
+    config = copy.deepcopy(LOGGING_CONFIG)
+    config["filters"] = {"short": {"()": "ilba.service.run._Short"}}
+    config["handlers"]["access"]["filters"] = ["short"]
+    config["loggers"]["ilba"] = {"handlers": ["default"], "level": "INFO", "propagate": False}
+    return config
+
+
+class _Short(logging.Filter):
+    """Cuts the address in a line of the access log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Every line stays."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(
+                f"{one[:_LOGGED]}... ({len(one):,} letters)" if isinstance(one, str) and len(one) > _LOGGED else one
+                for one in record.args
+            )
+        return True
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -95,12 +123,11 @@ class _Bounded(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if not self._complete:
-            self._received += len(data)
-            if self._received > _MOST_HEAD + 70_000:  # what arrives with the last of the head may be body
-                self.send_400_response("The head of the request is too large.")
-                return
+        self._received += len(data)
         super().data_received(data)
+        # What arrives with the last of the head may be body: it is measured when it is known that there is more of it.
+        if not self._complete and self._received > _MOST_HEAD and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too large.")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -109,6 +136,9 @@ class _Bounded(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._complete = True
         self._end()
+        if len(self.url) > _PARSED:  # the parser would end the connection; cut like this it is refused in words
+            path, _, query = self.url.partition(b"?")
+            self.url = path[:1000] + b"?" + query[: MOST_QUERY + 1].ljust(MOST_QUERY + 1, b"-")
         super().on_headers_complete()
 
     def _begin(self) -> None:

@@ -1,7 +1,7 @@
 """The releases that are served: their tables by name, loaded when they are asked for.
 
 A release that is replaced while it is served, as every night, is noticed and opened anew. A file that does not fit the
-checksums of its manifest is never answered from.
+checksums of its manifest is never answered from, and what is no longer in its place is no longer answered.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import io
 import json
+import logging
 import math
 import re
 import threading
@@ -33,14 +34,22 @@ from ilba.service.asked import Codes
 from ilba.wording import LANGUAGES, Dimension, Labels, WordedTable
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+Mark: TypeAlias = tuple[int, int, int]
 Kept = TypeVar("Kept")
 
 _LOOK_AGAIN = 1.0  # seconds between two looks at whether a release was replaced
+_READ_AGAIN = 10.0  # seconds after which a file that does not fit is read once more, though it looks the same
+_GRACE = 3.0  # seconds that a replacement may take before what does not fit is called damaged
 _MOST_PLACES = 2**62
+_log = logging.getLogger("ilba.service")
 
 
 class ChangedError(StoreError):
-    """A file of a release is not the one that its manifest lists: it is being replaced, or was damaged."""
+    """A file of a release is not the one that its manifest lists: it is being replaced, as it seems."""
+
+
+class DamagedError(StoreError):
+    """Somebody has to restore a release, or a part of it. Its text is for everybody: it names no path."""
 
 
 class Memory(Generic[Kept]):
@@ -160,6 +169,118 @@ def _name(release: Release, levels: Mapping[str, int], keys: Iterable[str]) -> s
     return release.design.select(dict(levels), [key for key in release.design.keys if key in wanted]).name
 
 
+class Folder:
+    """One release folder: what was opened last, and what is wrong with what is there now."""
+
+    def __init__(self, name: str, path: Path, alone: bool) -> None:
+        self.name = name
+        self.path = path
+        self._alone = alone
+        self._lock = threading.RLock()
+        self._told: set[tuple[object, ...]] = set()
+        self._looked = self._swept = self._next = 0.0
+        self._open()
+
+    def _open(self) -> None:
+        mark = _mark(self.path / MANIFEST)
+        served = _opened(self.name, self.path, self._alone)
+        told = served.release.manifest
+        listed = [told["codes"], *told["geometry"]]
+        digests = {entry["file"]: entry["sha256"] for entry in listed}
+        digests |= {table.file: table.sha256 for table in served.release.tables.values()}
+        self._fits = {file: _mark(self.path / file) for file in digests}
+        self._wrong: dict[str, tuple[Mark, float, float]] = {}  # how a file looks, since when, and when it was read
+        self._served, self._digests, self._manifest = served, digests, mark
+        self._away: float | None = None  # since when there is something else in this place that cannot be opened
+
+    def served(self) -> Served | None:
+        """The release as it is now; none when it has been away for longer than a replacement takes."""
+        if time.monotonic() - self._looked > _LOOK_AGAIN:
+            self._look()
+        is_gone = self._away is not None and time.monotonic() - self._away > _GRACE
+        return None if is_gone else self._served
+
+    def _look(self) -> None:
+        """Open what is there if it is another release than before."""
+        with self._lock:
+            began = self._looked = time.monotonic()
+            mark = _mark(self.path / MANIFEST)
+            if mark == self._manifest:
+                self._away = None
+            elif began >= self._next:
+                try:
+                    self._open()
+                except (StoreError, OSError, pl.exceptions.PolarsError) as problem:
+                    ended = time.monotonic()
+                    self._next = ended + 10 * (ended - began)  # reading it in vain is never most of the work
+                    self._away = began if self._away is None else self._away
+                    if ended - self._away > _GRACE:
+                        self._tell(f"{problem} Nothing of it is answered until it is restored.", mark)
+
+    def content(self, served: Served, file: str, digest: str, what: str) -> bytes:
+        """A file of the release as it was published."""
+        wrong = self._wrong.get(file)
+        known = wrong and wrong[0] == _mark(self.path / file) and time.monotonic() - wrong[2] < _READ_AGAIN
+        content = None if known else self._read(file, digest)
+        if content is not None:
+            return content
+        self._look()
+        wrong = self._wrong.get(file)
+        if served is not self._served or self._away is not None or not wrong or time.monotonic() - wrong[1] <= _GRACE:
+            raise ChangedError("the release is being replaced, or is damaged.")
+        self._tell_damage(file)
+        raise DamagedError(f"{what} is damaged on this server. Its operator has to restore it.")
+
+    def _read(self, file: str, digest: str) -> bytes | None:
+        """A file that fits its checksum, or nothing; and a note of which it was."""
+        mark, now = _mark(self.path / file), time.monotonic()
+        try:
+            content = (self.path / file).read_bytes()
+        except OSError:
+            content = None
+        fits = content is not None and hashlib.sha256(content).hexdigest() == digest
+        if self._digests.get(file) == digest:  # otherwise another release was opened meanwhile
+            if fits:
+                self._fits[file] = mark
+                self._wrong.pop(file, None)
+            else:
+                since = self._wrong[file][1] if file in self._wrong else now
+                self._wrong[file] = mark, since, now
+        return content if fits else None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to look at every file."""
+        return time.monotonic() - self._swept > _LOOK_AGAIN
+
+    def look_over(self) -> None:
+        """Look at every file, and read those that changed."""
+        now = self._swept = time.monotonic()
+        for file, digest in self._digests.items() if self._away is None else ():
+            mark, wrong = _mark(self.path / file), self._wrong.get(file)
+            if wrong[0] != mark or now - wrong[2] > _READ_AGAIN if wrong else mark != self._fits.get(file):
+                self._read(file, digest)
+        for file in self.damaged:
+            self._tell_damage(file)
+
+    @property
+    def damaged(self) -> list[str]:
+        """The files that do not fit their checksums, as far as they were looked at."""
+        now = time.monotonic()
+        return sorted(file for file, (_, since, _) in list(self._wrong.items()) if now - since > _GRACE)
+
+    def _tell_damage(self, file: str) -> None:
+        said = f"{file!r} of the release {str(self.path)!r} is missing or was changed"
+        self._tell(f"{said}, and is not answered from. Make the release again, or restore it.", self._manifest, file)
+
+    def _tell(self, text: str, *about: object) -> None:
+        """A line for the operator, once for the same thing."""
+        with self._lock:
+            if about not in self._told:
+                self._told.add(about)
+                _log.error(text)
+
+
 class Shelf:
     """Release folders, opened and kept open while they are replaced."""
 
@@ -167,56 +288,75 @@ class Shelf:
         if not paths:
             raise InputError("name at least one release folder to serve.")
         self.paths = [Path(path) for path in paths]
+        self.alone = len(paths) == 1
         self._memory: Memory[Loaded] = Memory(table_memory)
         self._files: Memory[tuple[bytes, bytes]] = Memory(64 * 2**20)
-        self._lock = threading.RLock()
-        self._opened: list[Served] = []
-        self._marks: list[tuple[int, int, int]] = []
-        self._looked = 0.0
-        self._open()
-
-    def _open(self) -> None:
         names = _identifiers(self.paths)
-        marks = [_mark(path) for path in self.paths]
-        opened = [_opened(name, path, alone=len(names) == 1) for name, path in zip(names, self.paths, strict=True)]
-        self._opened, self._marks, self._looked = opened, marks, time.monotonic()
+        self._folders = {name: Folder(name, path, self.alone) for name, path in zip(names, self.paths, strict=True)}
 
     @property
     def releases(self) -> list[Served]:
-        """The releases as they are now."""
-        if time.monotonic() - self._looked > _LOOK_AGAIN:
-            with self._lock:
-                self._looked = time.monotonic()
-                if [_mark(path) for path in self.paths] != self._marks:
-                    self._open()
-        return self._opened
+        """The releases as they are now. Where all are gone there is nothing to answer."""
+        there = [served for folder in self._folders.values() if (served := folder.served())]
+        if not there:
+            raise _gone()
+        return there
 
-    def look_again(self) -> None:
-        """Open everything anew: something was replaced in the middle of an answer."""
-        with self._lock:
-            self._open()
+    @property
+    def missing(self) -> list[str]:
+        """The names of the releases that are gone, or cannot be read."""
+        return [name for name, folder in self._folders.items() if folder.served() is None]
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to look at every file."""
+        return any(folder.is_due for folder in self._folders.values())
+
+    def look_over(self) -> None:
+        """Look at every file: one is read when it is asked for, and may have been damaged long before."""
+        for folder in self._folders.values():
+            folder.look_over()
+
+    @property
+    def damaged(self) -> list[str]:
+        """The files that somebody has to restore, as far as they were looked at."""
+        found = [(folder, file) for folder in self._folders.values() for file in folder.damaged]
+        return [file if self.alone else f"{folder.name}/{file}" for folder, file in found]
 
     @property
     def digest(self) -> str:
         """Changes when any release does."""
         return hashlib.sha256("".join(served.digest for served in self.releases).encode()).hexdigest()
 
+    def named(self, name: str) -> Served | None:
+        """The release with this id, if there is one; that it is gone is an error."""
+        folder = self._folders.get(name)
+        if folder is None:
+            return None
+        served = folder.served()
+        if served is None:
+            raise _gone(name)
+        return served
+
     def find(self, name: str) -> Offer | None:
         """The table with this id."""
-        for served in self.releases:
-            prefix = "" if len(self._opened) == 1 else f"{served.id}:"
-            if name.startswith(prefix) and (offer := served.offers.get(name.removeprefix(prefix))):
-                return offer
-        return None
+        release, _, table = (next(iter(self._folders)), "", name) if self.alone else name.partition(":")
+        served = self.named(release)
+        return served.offers.get(table) if served else None
 
     def load(self, offer: Offer) -> Loaded:
         """A table, from memory or from its file."""
         name = (offer.served.digest, offer.table.name)
         kept = self._memory.get(name)
         if kept is None:
-            kept = _loaded(offer)
+            source = offer.source
+            content = self._content(offer.served, source.file, source.sha256, f"the table {offer.id!r}")
+            kept = _loaded(offer, content)
             self._memory.put(name, kept, _size(kept))
         return kept
+
+    def _content(self, served: Served, file: str, digest: str, what: str) -> bytes:
+        return self._folders[served.id].content(served, file, digest, what)
 
     def is_loaded(self, offer: Offer) -> bool:
         """Whether a table is in memory."""
@@ -228,11 +368,16 @@ class Shelf:
             if entry["column"] == column:
                 kept = self._files.get(entry["sha256"])
                 if kept is None:
-                    plain = _content(served.release, entry["file"], entry["sha256"])
+                    plain = self._content(served, entry["file"], entry["sha256"], f"the map of {column!r}")
                     kept = plain, gzip.compress(plain, 6, mtime=0)
                     self._files.put(entry["sha256"], kept, len(kept[0]) + len(kept[1]))
                 return *kept, entry["sha256"]
         return None
+
+
+def _gone(name: str = "") -> DamagedError:
+    which = f"the release {name!r}" if name else "the release"
+    return DamagedError(f"{which} is not on this server now, or cannot be read. Its operator has to restore it.")
 
 
 def _identifiers(paths: Sequence[Path]) -> list[str]:
@@ -247,10 +392,10 @@ def _identifiers(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def _mark(path: Path) -> tuple[int, int, int]:
-    """What changes when a release takes the place of another."""
+def _mark(path: Path) -> Mark:
+    """What changes when a file takes the place of another."""
     try:
-        told = (path / MANIFEST).stat()
+        told = path.stat()
     except OSError:
         return 0, 0, 0
     return told.st_ino, told.st_mtime_ns, told.st_size
@@ -289,18 +434,8 @@ def _is_finer(table: PublicTable, levels: Mapping[str, int], keys: Sequence[str]
     return {*keys} <= {*table.keys} and all(table.levels[name] >= level for name, level in levels.items())
 
 
-def _content(release: Release, file: str, digest: str) -> bytes:
-    try:
-        content = (release.path / file).read_bytes()
-    except OSError:
-        raise ChangedError("the release is being replaced, or is damaged.") from None
-    if hashlib.sha256(content).hexdigest() != digest:
-        raise ChangedError("the release is being replaced, or is damaged.")
-    return content
-
-
-def _loaded(offer: Offer) -> Loaded:
-    frame = pl.read_parquet(io.BytesIO(_content(offer.release, offer.source.file, offer.source.sha256)))
+def _loaded(offer: Offer, content: bytes) -> Loaded:
+    frame = pl.read_parquet(io.BytesIO(content))
     if offer.source is not offer.table:
         columns = list(offer.table.columns)
         summed = frame.group_by(columns).agg(pl.col(MASKED).sum()) if columns else frame.select(pl.col(MASKED).sum())

@@ -187,7 +187,7 @@ export async function showMap(place, context) {
           return [`ramp-${shade}`, low >= high ? edge(low) : `${edge(low)} – ${edge(high)}`];
         })
       : [];
-    if (classes.has("zero")) items.unshift(["zero", totals ? words.percent(0) : say("zero")]);
+    if (classes.has("zero")) items.unshift(["zero", say("zero", { zero: edge(0) })]);
     if (classes.has("absent")) items.push(["absent", say("absent")]);
     return el(
       "div",

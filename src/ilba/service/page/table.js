@@ -168,7 +168,7 @@ export async function showTable(place, { state, title, meta, selection, words, a
     });
     const table = el(
       "table",
-      {},
+      { class: across ? "across" : "down" },
       el("caption", {}, title),
       el("thead", {}, head),
       el("tbody", {}, lines),

@@ -46,7 +46,7 @@ export default {
   zoomAll: "Show everything",
   up: "Go up",
   legend: "Legend",
-  zero: "0",
+  zero: "{zero}, or masked to 0",
   absent: "no number",
   open: "Open {name}",
   openFiner: "Select an area to see inside it: {level}.",

@@ -46,7 +46,7 @@ export default {
   zoomAll: "전체 보기",
   up: "위로",
   legend: "범례",
-  zero: "0",
+  zero: "{zero} 또는 0으로 조정",
   absent: "값 없음",
   open: "{name} 안 보기",
   openFiner: "지역을 고르면 그 안을 {level} 단위로 봅니다.",
