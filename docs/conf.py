@@ -35,6 +35,11 @@ autodoc_default_options = {"members": True}
 html_theme = "furo"
 html_title = "ilba"
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
+html_theme_options = {  # a line of 120 letters fits into the column on a screen of 1280
+    "light_css_variables": {"code-font-size": "78%"},
+}
 html_show_sphinx = False
 
 

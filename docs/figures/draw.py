@@ -146,18 +146,19 @@ def page_in_a_browser(names: Names) -> None:
             service.terminate()
 
 
+# Lines of at most 20 letters, so that they stay inside their box in a wide font, too.
 STEPS = (
-    ("microdata", ["one row per person", "csv, parquet, SPSS ..."], "build"),
-    ("finest table", ["every combination,", "true and masked count"], "table, cube"),
+    ("microdata", ["one row per person,", "csv, parquet, SPSS"], "build"),
+    ("finest table", ["every combination,", "true, masked count"], "table, cube"),
     ("tables", ["any level, any keys,", "flags and losses"], "audit"),
-    ("audit", ["what could everybody", "prove from all of it?"], "release"),
-    ("release", ["labels, masked counts,", "code lists, maps"], ""),
+    ("audit", ["what can be proven", "from all of it?"], "release"),
+    ("release", ["labels, code lists,", "masked counts, maps"], ""),
 )
 
 
 def way_of_the_data(names: Names) -> None:
     """The rooms that a record walks through, and the line between confidential and public."""
-    wide, high, step, top = 136, 86, 176, 46
+    wide, high, step, top = 152, 86, 192, 46
     right = len(STEPS) * step + 4
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {right} 160" width="{right}" height="160" '
@@ -172,8 +173,8 @@ def way_of_the_data(names: Names) -> None:
         x = 16 + place * step if verb else 4 * step + 12
         edge = "#8A2B2B" if verb else "#1E6B45"
         out.append(f'<rect x="{x}" y="{top}" width="{wide}" height="{high}" rx="6" fill="white" stroke="{edge}"/>')
-        out.append(f'<text x="{x + 10}" y="{top + 24}" font-size="14" font-weight="bold">{title}</text>')
-        out += [f'<text x="{x + 10}" y="{top + 46 + 17 * i}">{line}</text>' for i, line in enumerate(lines)]
+        out.append(f'<text x="{x + 12}" y="{top + 24}" font-size="14" font-weight="bold">{title}</text>')
+        out += [f'<text x="{x + 12}" y="{top + 46 + 17 * i}">{line}</text>' for i, line in enumerate(lines)]
         if verb:
             end = x + wide
             out.append(f'<path d="M{end + 4} {top + 43} h28 m-6 -5 l6 5 l-6 5" fill="none" stroke="#333"/>')
