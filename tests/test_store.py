@@ -161,6 +161,13 @@ for write in (save, table):
     assert [p.name for p in tmp_path.iterdir()] == ["s.parquet"]
 
 
+def test_a_device_is_not_replaced_by_a_file(finest, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ilba.InputError, match="it is not a file but a device"):
+        finest.table(1).write_csv(tmp_path / "pipe")
+    assert [path.is_fifo() for path in tmp_path.iterdir()] == [True]
+
+
 def test_nothing_takes_the_place_of_a_file_of_another_kind(people, finest, tmp_path, secret):
     store = finest.save(tmp_path / "s.parquet")
     key = secret.to_file(tmp_path / "k")

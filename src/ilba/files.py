@@ -30,6 +30,8 @@ def writable(path: str | os.PathLike[str]) -> Path:
         raise InputError(f"cannot write {os.fspath(path)!r}: there is no folder {str(folder)!r}. Create it first.")
     if target.is_dir():
         raise InputError(f"cannot write {os.fspath(path)!r}: it is a folder. Give the name of a file.")
+    if target.exists() and not target.is_file():
+        raise InputError(f"cannot write {os.fspath(path)!r}: it is not a file but a device. Give the name of a file.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"cannot write {os.fspath(path)!r}: the folder {str(folder)!r} is not writable for you.")
     return target
