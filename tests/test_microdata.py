@@ -366,6 +366,14 @@ def test_a_column_without_labels_is_refused_as_a_key_and_ignored_elsewhere(secre
         ilba.build(frame, ["t"], ["strange"], secret=secret)
 
 
+def test_a_relation_that_fails_is_told_without_its_values():
+    connection = duckdb.connect()
+    relation = connection.sql("select 'a' as t, cast(x as integer) as n from (values ('secret')) as v(x)")
+    with pytest.raises(ilba.InputError, match=r"DuckDB fails \(ConversionException\)") as told:
+        ilba.build(relation, ["t"], ["n"])
+    assert "secret" not in str(told.value)
+
+
 def test_a_name_in_the_index_and_two_columns_of_one_name_are_told():
     frame = pd.DataFrame({"t": ["a"] * 3, "s": ["f"] * 3})
     with pytest.raises(ilba.InputError, match=r"'t', which is in the index\. Give data\.reset_index\(\)"):

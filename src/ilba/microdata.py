@@ -606,3 +606,8 @@ def _told(read: Callable[[], T], said: str) -> T:
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as problem:
         hint = next((hint for word, hint in _HINTS.items() if word in str(problem).lower()), "")
         raise InputError(f"{said} cannot be read: it is damaged or not what its name says.{hint}") from problem
+    except Exception as problem:
+        engine = type(problem).__module__.partition(".")[0].lstrip("_")
+        if engine != "duckdb":
+            raise
+        raise InputError(f"{said} cannot be read: DuckDB fails ({type(problem).__name__}). Run it there.") from problem
