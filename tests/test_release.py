@@ -676,8 +676,9 @@ def test_what_does_not_belong_to_a_release_is_not_destroyed_with_it(finest, tmp_
 def test_a_release_in_the_place_of_one_by_another_method_is_told(finest, tmp_path, secret, recwarn):
     finest.release(tmp_path / "out", max_keys=0)
     finest.release(tmp_path / "out", max_keys=0)
-    (tmp_path / "out" / MANIFEST).write_text("{")
-    finest.release(tmp_path / "out", max_keys=0)
+    for damaged in ("{", "{}", "[]"):
+        (tmp_path / "out" / MANIFEST).write_text(damaged)
+        finest.release(tmp_path / "out", max_keys=0)
     assert [str(one.message) for one in recwarn] == []
     with pytest.warns(ilba.Notice, match="was masked by another method or K"):
         finest.release(tmp_path / "out", max_keys=0, method="controlled", secret=secret)
