@@ -704,7 +704,7 @@ def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_
     assert (nobody["provable"], nobody["exact"], nobody["safe"]) == (0, 0, True)
 
 
-def test_what_if_chooses_masks_where_it_says_controlled(people, secret):
+def test_what_if_chooses_masks_where_it_says_controlled(people, secret, recwarn):
     finest = ilba.build(people.head(800), HKEY, ["sex", "age"], secret=secret)
     wanted = {"levels": [1, 2], "keys": ["sex", "age"]}
     rows = what_if(finest, ["controlled", "sca-sums"], [5, 3], secret=secret, **wanted)
@@ -714,11 +714,17 @@ def test_what_if_chooses_masks_where_it_says_controlled(people, secret):
     by_method = rows.partition_by("method", as_dict=True)
     assert (by_method["controlled",]["max_loss"] < by_method["sca-sums",]["max_loss"]).all()
     assert rows["safe"].all()
-    # Without a key another one chooses, the same for all rows, and that is told.
-    stored = FinestTable(finest.codes, finest._words, finest._count, finest._masked, fingerprint=finest.fingerprint)
-    with pytest.warns(ilba.Notice, match="thrown away"):
-        twice = what_if(stored, ["controlled", "ilba"], [5, 4, 4], **wanted)
+    # What is there needs no key, and a key that was made with the table is at hand.
+    assert what_if(chosen, ["controlled"], [5], **wanted).row(0) == rows.row(0)
+    fresh = ilba.build(people.head(800), HKEY, ["sex", "age"])
+    assert what_if(fresh, ["ilba"], [3], **wanted).equals(what_if(fresh, ["ilba"], [3], **wanted))
+    assert not [one for one in recwarn if issubclass(one.category, ilba.Notice)]
+    # Without a key another one chooses, the same for all rows, and that is told once.
+    with pytest.warns(ilba.Notice) as told:
+        twice = what_if(finest, ["controlled", "ilba"], [5, 4, 4, 3], **wanted)
+    assert [str(one.message).partition(":")[0] for one in told] == ["drawn with a key that is thrown away"]
     assert twice.slice(2, 2).equals(twice.slice(4, 2))
+    assert twice.row(1) == what_if(finest, ["ilba"], [5], **wanted).row(0)
 
 
 def test_the_99th_percentile_of_what_if_is_a_loss_that_occurs(finest, monkeypatch):

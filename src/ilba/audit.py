@@ -170,25 +170,22 @@ def what_if(
 
 
 class _Masked:
-    """The same counts with the masks of other thresholds and methods, drawn by one key."""
+    """The same counts with the masks of other thresholds and methods, by one key."""
 
     def __init__(self, finest: FinestTable, key: Secret | None) -> None:
-        self._finest, self._own = finest, finest.design.threshold
-        self._known = key is not None or finest._unsaved_secret is not None
-        self._key, self._spare = key, key or Secret.new()
+        self._finest, self._key = finest, key or finest._unsaved_secret
         self._anew: dict[int, FinestTable] = {}
 
     def by(self, K: int, method: str, wanted: Sequence[Selection]) -> FinestTable:
         joint = method == "controlled"
-        if self._own == K and (not joint or self._finest.method == method):
+        if self._finest.design.threshold == K and (not joint or self._finest.method == method):
             return self._finest
-        if self._own == K and self._known and not self._finest.chosen:
-            return self._finest.controlled(wanted, secret=self._key)
+        if self._key is None:
+            notice("drawn with a key that is thrown away: the figures differ a little from run to run.")
+            self._key = Secret.new()
         if K not in self._anew:
-            if not self._key and not self._anew:
-                notice("drawn with a key that is thrown away: the figures differ a little from run to run.")
-            self._anew[K] = self._finest.with_threshold(K, self._spare)
-        return self._anew[K].controlled(wanted, secret=self._spare) if joint else self._anew[K]
+            self._anew[K] = self._finest.with_threshold(K, self._key)
+        return self._anew[K].controlled(wanted, secret=self._key) if joint else self._anew[K]
 
 
 def losses(shown: Exposure) -> npt.NDArray[np.int64]:
