@@ -134,12 +134,13 @@ def test_the_architecture_page_has_a_room_for_every_module():
 
 
 def test_the_base_install_needs_no_optional_package():
-    """Importing and using ilba must not import pandas, pyarrow or other extras."""
+    """Importing and using ilba must not import pandas, pyarrow or other extras, nor what few of its users need."""
     script = (
         "import sys, polars as pl, ilba, ilba.cli\n"
         "f = ilba.build(pl.DataFrame({'t': ['a'] * 9}), ['t'], secret=ilba.Secret(bytes(32)))\n"
         "f.table(1).public()\n"
         "extras = ('pandas', 'pyarrow', 'rdata', 'pyreadstat', 'duckdb', 'scipy', 'numba', 'pyspark')\n"
+        "extras += ('narwhals', 'ilba.spark', 'ilba.datasets', 'ilba.service')\n"
         "print([m for m in extras if m in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)

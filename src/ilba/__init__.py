@@ -26,12 +26,12 @@ from ilba.finest import FinestTable, open_store, read_rds
 from ilba.release import Release
 from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
 from ilba.secret import Secret
-from ilba.spark import SparkFinestTable, SparkTable
 from ilba.table import Table
 from ilba.verdict import AuditReport
 
 if TYPE_CHECKING:
     from ilba import datasets
+    from ilba.spark import SparkFinestTable, SparkTable
 
 __version__ = "0.1.0"
 
@@ -69,9 +69,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the synthetic census when it is first asked for: not every import needs it."""
-    if name == "datasets":
-        import importlib
+    """Load the synthetic census and the classes for Spark when they are first asked for: few need them."""
+    import importlib
 
+    if name == "datasets":
         return importlib.import_module("ilba.datasets")
+    if name in ("SparkFinestTable", "SparkTable"):
+        return getattr(importlib.import_module("ilba.spark"), name)
     raise AttributeError(f"module 'ilba' has no attribute {name!r}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from ilba import store
 from ilba.codes import CodeLists
@@ -15,9 +16,11 @@ from ilba.errors import InputError, listing, notice, suggesting
 from ilba.files import writable
 from ilba.finest import FinestTable, secret_path
 from ilba.labels import listed_paths, read_labels
-from ilba.microdata import Microdata, Missing, Schema
+from ilba.microdata import Microdata, Missing, Schema, is_spark
 from ilba.secret import Secret, given_secret
-from ilba.spark import SparkFinestTable, SparkMicrodata, check_names, free_place, is_spark
+
+if TYPE_CHECKING:
+    from ilba.spark import SparkFinestTable, SparkMicrodata
 
 Path_: TypeAlias = str | os.PathLike[str]
 Stage: TypeAlias = Callable[[str], object]
@@ -136,7 +139,8 @@ def build(
     tell("reading")
     if on_spark and schema is not None:
         raise InputError("schema goes with csv files; a frame has types already.")
-    source = SparkMicrodata(data) if on_spark else Microdata.open(data, schema=schema)
+    source: Microdata | SparkMicrodata
+    source = _spark().SparkMicrodata(data) if on_spark else Microdata.open(data, schema=schema)
     source.refuse_counted()
     areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
     source.require(areas, "hkey")
@@ -151,10 +155,10 @@ def build(
     given = read_labels(labels, design)
     known = [listed_paths(given, columns) for columns in CodeLists.dimensions(design)]
     finest: FinestTable | SparkFinestTable
-    if isinstance(source, SparkMicrodata):
-        check_names(design)
+    if not isinstance(source, Microdata):
+        _spark().check_names(design)
         on_workers = source.count(design, missing=missing, missing_values=missing_values, known=known)
-        finest = SparkFinestTable.drawn(on_workers, chosen, secret, given)
+        finest = _spark().SparkFinestTable.drawn(on_workers, chosen, secret, given)
     else:
         counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
         tell("masking")
@@ -163,9 +167,14 @@ def build(
     if target is not None:
         tell("writing")
         finest.save(target)
-    elif isinstance(finest, SparkFinestTable):
+    elif not isinstance(finest, FinestTable):
         finest.cells = finest.cells.persist()  # counted once, whatever is asked
     return finest
+
+
+def _spark() -> Any:
+    """The other engine, loaded when it is needed: most never do."""
+    return importlib.import_module("ilba.spark")
 
 
 def _target(data: Any, output_path: Path_ | None, on_spark: bool) -> Path | str | None:
@@ -173,7 +182,7 @@ def _target(data: Any, output_path: Path_ | None, on_spark: bool) -> Path | str 
     if output_path is None:
         return None
     if on_spark:
-        return os.fspath(output_path) if "://" in os.fspath(output_path) else free_place(output_path)
+        return os.fspath(output_path) if "://" in os.fspath(output_path) else _spark().free_place(output_path)
     target = writable(output_path)
     _refuse_to_replace_data(data, target)
     store.check_name(target)

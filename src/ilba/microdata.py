@@ -187,11 +187,13 @@ class Microdata(Source):
 
     def _only(self, columns: Sequence[str]) -> pl.LazyFrame | nw.LazyFrame[Any]:
         """The source with at least these columns. Of a frame in memory only they are taken over."""
+        if isinstance(self._all, pl.LazyFrame):
+            return self._all
         import narwhals as nw
 
-        if isinstance(self._all, nw.DataFrame):
-            return pl.LazyFrame([_polars_column(self._all[name]).alias(name) for name in columns])
-        return self._all
+        if isinstance(self._all, nw.LazyFrame):
+            return self._all
+        return pl.LazyFrame([_polars_column(self._all[name]).alias(name) for name in columns])
 
     @classmethod
     def open(cls, data: Any, *, schema: Schema | None = None) -> Microdata:
@@ -334,6 +336,13 @@ class Microdata(Source):
             return _told(lambda: query.collect(engine="streaming"), self._said)
         frame: pl.DataFrame = _told(lambda: source.select(*columns).collect("polars").to_native(), self._said)
         return frame
+
+
+def is_spark(data: object) -> bool:
+    """Whether this is a DataFrame of Spark, of a classic session or of Connect. PySpark is not imported to know it."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in type(data).__mro__
+    )
 
 
 def check_missing(missing: object) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import polars as pl
 
@@ -30,8 +30,10 @@ from ilba.files import making, writable
 from ilba.finest import FinestTable
 from ilba.labels import listed_paths, read_labels
 from ilba.secret import Secret
-from ilba.spark import SparkFinestTable
 from ilba.table import write_pieces
+
+if TYPE_CHECKING:
+    from ilba.spark import SparkFinestTable
 
 Rows: TypeAlias = Literal["nonzero", "grid"]
 Path_: TypeAlias = str | os.PathLike[str]

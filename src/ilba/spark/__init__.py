@@ -5,7 +5,7 @@ tables of up to a million cells, and published tables, piece after piece. Nothin
 """
 
 from ilba.spark.finest import SparkFinestTable, free_place
-from ilba.spark.records import SparkMicrodata, check_names, is_spark
+from ilba.spark.records import SparkMicrodata, check_names
 from ilba.spark.sessions import read, session
 from ilba.spark.table import SparkTable
 
@@ -15,7 +15,6 @@ __all__ = [
     "SparkTable",
     "check_names",
     "free_place",
-    "is_spark",
     "read",
     "session",
 ]

@@ -18,13 +18,6 @@ from ilba.spark.sessions import pyspark, quoted
 from ilba.spark.tasks import word_names
 
 
-def is_spark(data: object) -> bool:
-    """Whether this is a DataFrame of Spark, of a classic session or of Connect. PySpark is not imported to know it."""
-    return any(
-        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in type(data).__mro__
-    )
-
-
 def check_names(design: Design) -> None:
     """Refuse names that Spark does not tell apart: to it, `Age` and `age` are one column."""
     seen: dict[str, str] = {name.casefold(): name for name in RESERVED}
