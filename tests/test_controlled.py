@@ -155,6 +155,7 @@ def test_on_real_data_the_bound_holds_and_the_mean_of_each_count_is_as_near_as_i
     assert_each_mean_is_near(chosen)
 
 
+@pytest.mark.slow
 def test_in_a_tiny_class_a_keyed_chance_rounds_the_number_of_masks(secret):
     """Four cells of 1 at K = 5 get 0.8 masks: 0 or 1, and over many keys 0.8."""
     counts = pl.DataFrame({"t": list("aabb"), "x": [1, 2, 1, 2], "N": [1] * 4})

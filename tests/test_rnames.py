@@ -105,6 +105,7 @@ def test_get_agg_freq_is_0_with_a_message_for_a_combination_that_does_not_occur(
     assert "does not occur" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_r_names_read_the_r_packages_own_file(shared, tmp_path, capsys):
     rds = shared / "golden" / "us_acs" / "full_tb.rds"
     table = ilba.save_agg_tb(1, ["SEX", "MSP"], rds, tmp_path / "t.csv", tmp_path / "l.csv")

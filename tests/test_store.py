@@ -239,6 +239,7 @@ def test_killing_a_build_at_any_moment_leaves_the_old_store_or_the_new_one(tmp_p
     assert 1 in seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 def test_below_the_top_level_the_audits_of_the_areas_together_are_the_audit_of_the_whole(tmp_path, secret, cells):
     ilba.build(population(), HKEY, KEY, secret=secret, cells=cells).save(tmp_path / "s.parquet")
