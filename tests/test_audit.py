@@ -716,6 +716,7 @@ def test_what_if_chooses_masks_where_it_says_controlled(people, secret, recwarn)
     assert rows["safe"].all()
     # What is there needs no key, and a key that was made with the table is at hand.
     assert what_if(chosen, ["controlled"], [5], **wanted).row(0) == rows.row(0)
+    assert what_if(finest, ["sca-sums"], [5], **wanted).row(0) == rows.row(1)
     fresh = ilba.build(people.head(800), HKEY, ["sex", "age"])
     assert what_if(fresh, ["ilba"], [3], **wanted).equals(what_if(fresh, ["ilba"], [3], **wanted))
     assert not [one for one in recwarn if issubclass(one.category, ilba.Notice)]
