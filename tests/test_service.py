@@ -606,7 +606,7 @@ def test_damage_that_nobody_asked_for_is_told_by_health(tmp_path, releases):
         (folder / "tables" / "town.parquet").unlink()
         (folder / "tables" / "all.parquet").touch()  # looks changed, and is not
         assert eventually(lambda: health(server)[1]["damaged"] == ["tables/town.parquet"])
-        assert any("town.parquet" in line for line in server.lines), "also without an access log"
+        assert eventually(lambda: any("town.parquet" in line for line in server.lines)), "also without an access log"
 
 
 def test_a_release_that_is_moved_away_is_not_answered_any_more_until_it_is_back(tmp_path, releases):
