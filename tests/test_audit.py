@@ -319,6 +319,14 @@ def test_ranges_list_every_cell_of_the_grid_with_its_labels(secret, cells):
     assert 0 < report.cells_disclosed < report.cells_small
 
 
+def test_ranges_are_of_counts_and_not_of_occupied_cells(secret):
+    finest = ilba.build(population(1500), HKEY, KEY, secret=secret)
+    ranges = ilba.audit(finest, explanations=0).ranges.join(finest.frame, on=[*HKEY, *KEY])
+    several = ranges.filter(pl.col("low") >= 2, pl.col("N") <= 5)
+    assert several.height > 10
+    assert several.select((pl.col("low") <= pl.col("N")) & (pl.col("N") <= pl.col("high"))).to_series().all()
+
+
 @pytest.mark.parametrize("method", ["ilba", "r-file"])
 @pytest.mark.parametrize("names", ["all", ["town.sex.age", "block.sex", "all"]])
 def test_a_release_audited_in_parts_gives_the_same_report(secret, monkeypatch, method, names):
