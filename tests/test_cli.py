@@ -106,6 +106,7 @@ def test_a_table_is_written_privately_with_its_loss(folder, finest):
     assert stat.S_IMODE((folder / "t.csv").stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_a_table_answers_in_json_and_a_public_one_without_flags_or_loss(folder, finest):
     answer = json.loads(run("table", "full_tb.parquet", "--level", "1", "--key", "job", "--json", cwd=folder).stdout)
     assert [tuple(row) for row in answer["rows"]] == finest.table(1, "job").frame.rows()
@@ -115,6 +116,7 @@ def test_a_table_answers_in_json_and_a_public_one_without_flags_or_loss(folder, 
     assert public["columns"] == ["region", "N_masked"]
 
 
+@pytest.mark.slow
 def test_a_cell_is_the_tables_entry(folder, finest):
     words = ["cell", "full_tb.parquet", "--level", "2", "--hkey-value", "01,0101", "--key", "sex,job"]
     expected = finest.cell(2, ["sex", "job"], ["01", "0101"], ["f", 'the "other", job'])
@@ -452,6 +454,7 @@ def test_methods_are_compared_and_a_controlled_release_is_safe(folder):
     assert ilba.Release(folder / "ctl").additive
 
 
+@pytest.mark.slow
 def test_the_shell_completes_commands_and_options(tmp_path):
     def completed(*words):
         env = {**os.environ, "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}

@@ -46,6 +46,7 @@ def stores(draw):
     return FinestTable.from_counts(frame, hkey, key, K, secret=KEY_0, cells=cells), frame, hkey, key
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(stores(), st.data())
 def test_masks_are_legal_sums_are_0_or_at_least_K_and_the_report_is_true(made, data):

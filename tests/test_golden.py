@@ -71,6 +71,7 @@ def test_reused_area_codes_are_areas_of_their_own(shared):
     assert len(finest.table(2)) > data["SUBREG_GRP"].n_unique()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DESIGNS)
 def test_r_counts_what_we_count(shared, name):
     hkey, K = DESIGNS[name]

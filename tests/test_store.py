@@ -91,6 +91,7 @@ def test_a_truncated_store_is_refused(finest, tmp_path, keep):
         ilba.open_store(path)
 
 
+@pytest.mark.slow
 def test_a_store_with_changed_bytes_is_refused_or_opens_unchanged(finest, tmp_path):
     path = finest.save(tmp_path / "s.parquet")
     content = path.read_bytes()
