@@ -206,6 +206,7 @@ def test_secret_new_makes_a_private_key_and_never_overwrites(folder):
     assert (folder / "fresh").read_text() == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "says"),
     [
