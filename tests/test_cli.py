@@ -526,7 +526,6 @@ def test_the_masks_of_the_last_time_are_kept_where_counts_did_not_change(folder,
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits")
 @pytest.mark.parametrize("command", ["build", "release", "cube", "table", "report"])
 def test_a_disk_that_is_full_is_told_in_a_line_and_leaves_nothing(folder, finest, command, tmp_path):
     finest.save(tmp_path / "s.parquet")

@@ -372,6 +372,7 @@ def test_a_relation_that_fails_is_told_without_its_values():
     with pytest.raises(ilba.InputError, match=r"DuckDB fails \(ConversionException\)") as told:
         ilba.build(relation, ["t"], ["n"])
     assert "secret" not in str(told.value)
+    assert told.value.__suppress_context__  # nor in what a log shows of how it came about
 
 
 def test_a_name_in_the_index_and_two_columns_of_one_name_are_told():

@@ -415,7 +415,8 @@ def whole_range(value: Array, n: Array, K: int, cells: Cells) -> tuple[Array, Ar
     """
     low, high = value - (K + K // 2 - 1), value + 2 * K - 2 - K // 2
     if K > _TRIED:
-        return np.where(value > 0, low, 0), np.where(value > 0, high, K - 1)
+        empty = np.where((n > 1) & (cells == "grid"), 0, K - 1)
+        return np.where(value > 0, low, 0), np.where(value > 0, high, empty)
     least, most = _tried(K, cells)
     few, many = np.minimum(value, len(least) - 1), np.minimum(n, least.shape[1] - 1)
     near = value < len(least)

@@ -605,7 +605,7 @@ def _told(read: Callable[[], T], said: str) -> T:
     except pl.exceptions.InvalidOperationError as problem:
         column = re.search(r"in column '([^']*)'", str(problem))
         where = f" in the column {column[1]!r}" if column else ""
-        raise InputError(f"{said} holds values{where} that do not fit the schema given for it.") from problem
+        raise InputError(f"{said} holds values{where} that do not fit the schema given for it.") from None
     except pl.exceptions.NoDataError as problem:
         raise InputError(f"{said} is empty.") from problem
     except (pl.exceptions.SchemaError, pl.exceptions.ColumnNotFoundError) as problem:
@@ -619,4 +619,4 @@ def _told(read: Callable[[], T], said: str) -> T:
         engine = type(problem).__module__.partition(".")[0].lstrip("_")
         if engine != "duckdb":
             raise
-        raise InputError(f"{said} cannot be read: DuckDB fails ({type(problem).__name__}). Run it there.") from problem
+        raise InputError(f"{said} cannot be read: DuckDB fails ({type(problem).__name__}). Run it there.") from None

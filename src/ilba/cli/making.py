@@ -138,6 +138,8 @@ def build_command(
     as_json: bool,
 ) -> None:
     """Count microdata into the finest table, mask it and save it as a store."""
+    if len(hkey) > 1 and not any("=" in one for one in hkey):
+        raise InputError("several hierarchies need names: --hkey area=A,B --hkey industry=X,Y. One: --hkey A,B.")
     types = dict(pair.partition("=")[::2] for pair in schema)
     with Progress(as_json) as stage:
         source: Any = data

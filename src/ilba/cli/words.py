@@ -87,8 +87,6 @@ def named_lists(values: tuple[str, ...], option: str, names: list[str] | None = 
     """
     if not values:
         return []
-    if option == "--hkey" and len(values) > 1 and not any("=" in value for value in values):
-        raise InputError("several hierarchies need names: --hkey area=A,B --hkey industry=X,Y. One: --hkey A,B.")
     if not any("=" in value and (names is None or value.partition("=")[0].strip() in names) for value in values):
         return [name for value in values for name in typed_list(value)]
     if not all("=" in value for value in values):
