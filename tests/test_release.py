@@ -201,9 +201,9 @@ def test_in_the_grid_reading_all_codes_are_public_unless_masks_were_chosen_joint
 def test_a_grid_that_is_too_large_is_refused_and_one_that_just_fits_is_not(finest, tmp_path, monkeypatch):
     whole = finest.release(tmp_path / "whole", rows="grid", max_keys=1)
     most = max(table.rows for table in whole.tables.values())
-    monkeypatch.setattr(sys.modules["ilba.release"], "_MOST_ROWS", most)
+    monkeypatch.setattr(sys.modules["ilba.release.writing"], "_MOST_ROWS", most)
     finest.release(tmp_path / "fits", rows="grid", max_keys=1)
-    monkeypatch.setattr(sys.modules["ilba.release"], "_MOST_ROWS", most - 1)
+    monkeypatch.setattr(sys.modules["ilba.release.writing"], "_MOST_ROWS", most - 1)
     with pytest.raises(ilba.InputError, match=f"has more than {most - 1:,} rows"):
         finest.release(tmp_path / "out", rows="grid", max_keys=1)
     assert {p.name for p in tmp_path.iterdir()} == {"whole", "fits"}
