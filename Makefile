@@ -45,7 +45,7 @@ clean: ## Remove what was built
 .venv/base: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ilba needs Python 3.11 or newer; try: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) --editable '.[charts,controlled,serve]'
+	$(PIP) --editable '.[charts,serve]'
 	@touch $@
 
 .venv/dev: .venv/base

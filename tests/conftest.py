@@ -48,6 +48,9 @@ def population(n: int = 3000, seed: int = 1) -> pl.DataFrame:
     )
 
 
+ILBA = {"method": "ilba", "accept_risk": True}
+"""how tests publish iLBA tables that no audit finds safe"""
+
 HKEY = ["region", "town", "block"]
 KEY = ["sex", "age", "job"]
 
@@ -62,6 +65,14 @@ def finest(people, secret):
     import ilba
 
     return ilba.build(people, HKEY, KEY, secret=secret)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_published_yet(request):
+    """A finest table remembers what was published from it; tests that share one must not."""
+    if "finest" in request.fixturenames:
+        finest = request.getfixturevalue("finest")
+        finest._memory = finest.place = None
 
 
 @pytest.fixture(scope="session")

@@ -54,7 +54,12 @@ ORDER = [
     "cli",
 ]
 # Methods of a class that hand over to a later module; nothing there is imported before they are called.
-DOORS = {"publishing": {"finest", "release", "spark"}, "finest": {"spark"}, "table": {"charts"}}
+DOORS = {
+    "publishing": {"finest", "release", "spark"},
+    "finest": {"spark"},
+    "table": {"charts"},
+    "release": {"audit"},
+}
 SOURCE = ROOT / "src" / "ilba"
 PUBLIC = [
     "AuditReport",

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import resource
+import shutil
 import stat
 import subprocess
 import sys
@@ -93,8 +94,23 @@ def test_build_takes_the_secret_from_the_environment(folder, finest):
 def test_a_table_in_a_pipe_is_csv(folder, finest):
     done = run("table", "full_tb.parquet", "--level", "town", "--key", "sex,age", cwd=folder)
     assert done.stdout == finest.table("town", ["sex", "age"]).frame.write_csv(quote_style="non_numeric")
-    public = run("table", "full_tb.parquet", "--level", "2", "--key", "sex,age", "--public", cwd=folder)
+
+
+def test_a_public_table_obeys_the_rules_of_a_release(folder, finest, tmp_path):
+    shutil.copy(folder / "full_tb.parquet", tmp_path / "s.parquet")
+    asked = ["table", "s.parquet", "--level", "2", "--key", "sex,age", "--public"]
+    assert "the audit does not find these tables safe" in run(*asked, cwd=tmp_path, code=1).stderr
+    public = run(*asked, "--accept-risk", cwd=tmp_path)
     assert public.stdout == finest.table(2, ["sex", "age"]).public().write_csv(quote_style="non_numeric")
+    assert "does not go with --public" in run(*asked, "--loss", "l.csv", cwd=tmp_path, code=2).stderr
+    release = ["release", "s.parquet", "--secret", str(folder / "k"), "--max-keys", "1"]
+    refused = run(*release, "--out", "r", cwd=tmp_path, code=1).stderr
+    assert "this data was published with method='ilba'" in refused
+    (tmp_path / "s.published.json").unlink()
+    run(*release, "--out", "r", cwd=tmp_path)
+    shown = run(*asked, cwd=tmp_path).stdout
+    chosen = ilba.open_store(tmp_path / "s.masks.parquet").table(2, ["sex", "age"]).public()
+    assert shown == chosen.write_csv(quote_style="non_numeric")
 
 
 def test_a_table_is_written_privately_with_its_loss(folder, finest):
@@ -128,7 +144,7 @@ def test_a_cell_is_the_tables_entry(folder, finest):
 
 def test_a_cell_that_does_not_occur_is_0_with_a_note(folder):
     done = run("cell", "full_tb.parquet", "--level", "2", "--hkey-value", "01,0203", cwd=folder)
-    assert (done.stdout, done.stderr) == ("0\n", "note: this combination does not occur.\n")
+    assert (done.stdout, done.stderr) == ("0\n", "note: this combination does not occur (confidential).\n")
 
 
 @pytest.mark.slow

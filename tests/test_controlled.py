@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import stat
 import subprocess
 import sys
 import zlib
@@ -21,7 +23,6 @@ from ilba.controlled import Step, loss_summary, usual_bound
 from ilba.cube import wanted_tables
 from ilba.finest import class_means
 
-pytest.importorskip("numba")
 KEY_0 = Secret(bytes(32))
 
 
@@ -268,15 +269,19 @@ def test_only_the_tables_asked_for_are_held_to_the_bound_and_the_choice_depends_
 
 
 def test_the_key_is_the_one_of_the_build(finest, people, monkeypatch, tmp_path):
+    opened = ilba.open_store(finest.save(tmp_path / "finest.parquet"))
     with pytest.raises(ilba.SecretError, match="needs the key"):
-        finest.controlled()
+        opened.controlled()
     with pytest.raises(ilba.SecretError, match="another key"):
-        finest.controlled(secret=KEY_0)
+        opened.controlled(secret=KEY_0)
     path = Secret(bytes(range(32))).to_file(tmp_path / "key")
-    expected = finest.controlled(secret=path).frame
+    expected = opened.controlled(secret=path).frame
+    assert finest.controlled().frame.equals(expected), "a table knows the key it was built with"
     monkeypatch.setenv("ILBA_SECRET", str(path))
-    assert finest.controlled().frame.equals(expected)
+    assert opened.controlled().frame.equals(expected)
     monkeypatch.delenv("ILBA_SECRET")
+    path.rename(tmp_path / "finest.secret")
+    assert opened.controlled().frame.equals(expected), "and finds the one beside its store"
     generated = ilba.build(people, HKEY, KEY)
     chosen = generated.controlled()
     chosen.save(tmp_path / "s.parquet")
@@ -421,15 +426,27 @@ def test_losses_and_means_are_summed_up():
     assert loss_summary([rng], K=5).p99 == sorted(abs(rng))[989]
 
 
-def test_without_numba_the_message_says_what_to_type():
+def test_compiled_code_is_kept_in_a_folder_of_ones_own_where_no_other_can_be_written(tmp_path):
     script = (
-        "import sys; sys.modules['numba'] = None\n"
-        "import polars as pl, ilba\n"
-        "f = ilba.build(pl.DataFrame({'t': ['a', 'b']}), ['t'])\n"
-        "try:\n    f.controlled()\nexcept ilba.MissingExtra as problem:\n    print(problem)"
+        "import os, tempfile\n"
+        "from numba.core import caching\n"
+        "for one in (caching._InTreeCacheLocator, caching._UserWideCacheLocator):\n"
+        "    one.from_function = classmethod(lambda *_: None)\n"
+        "from ilba import annealing\n"
+        "print(annealing.mixed(annealing._GOLD), len(os.listdir(tempfile.gettempdir())))"
     )
-    run = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
-    assert "pip install 'ilba[controlled]'" in run.stdout
+    command = [sys.executable, "-c", script]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    (own,) = tmp_path.iterdir()
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    assert list(own.rglob("*.nbi"))
+    own.chmod(0o777)  # others could put code there: it is not used
+    for file in own.rglob("*.nbi"):
+        file.write_bytes(b"")
+    again = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    assert again.stdout == done.stdout
+    assert not any(file.stat().st_size for file in own.rglob("*.nbi"))
 
 
 def test_no_message_of_the_report_holds_a_key(chosen, secret):

@@ -19,7 +19,7 @@ from pyjstat import pyjstat
 from pysdmx.io import get_datasets, read_sdmx
 
 import ilba
-from conftest import HKEY
+from conftest import HKEY, ILBA
 from ilba.export import FORMATS, _sdmx_code, export
 from ilba.wording import Labels, WordedTable
 
@@ -38,7 +38,8 @@ NAMES["sdmx-csv"] = "t.sdmx.csv"
 
 @pytest.fixture(scope="module")
 def release(finest, tmp_path_factory):
-    return finest.release(tmp_path_factory.mktemp("release") / "r", title="사람 people", source="통계청", labels=CODES)
+    path = tmp_path_factory.mktemp("release") / "r"
+    return finest.release(path, title="사람 people", source="통계청", labels=CODES, **ILBA)
 
 
 def written(release, name, format, folder, **options):
@@ -242,7 +243,7 @@ def test_an_export_is_the_same_bytes_whenever_it_is_made(release, tmp_path, form
 @pytest.mark.parametrize("format", ["json-stat", "sdmx-csv", "px"])
 def test_a_release_of_grids_exports_as_one_of_rows_does(finest, release, tmp_path, format):
     options = {"title": "사람 people", "source": "통계청", "labels": CODES, "rows": "grid"}
-    grid = finest.release(tmp_path / "grid", tables=["town.sex", "region"], **options)
+    grid = finest.release(tmp_path / "grid", tables=["town.sex", "region"], **options, **ILBA)
     assert grid.table("town.sex").height > release.table("town.sex").height
     [path, *_] = written(grid, "town.sex", format, tmp_path)
     ours = path.read_text("utf-8")
@@ -366,7 +367,7 @@ def test_a_grid_or_a_sheet_that_is_too_large_is_refused(release, tmp_path, monke
 
 def test_a_table_without_any_published_cell_is_refused_where_the_format_needs_one(secret, tmp_path):
     counts = pl.DataFrame({"town": ["a", "b"], "N": [1, 1], "N_masked": [0, 0]})
-    release = ilba.FinestTable.from_counts(counts, ["town"]).release(tmp_path / "r", tables=["town"])
+    release = ilba.FinestTable.from_counts(counts, ["town"]).release(tmp_path / "r", tables=["town"], **ILBA)
     assert release.table("town").height == 0
     with pytest.raises(ilba.InputError, match="no published cell"):
         export(release, "town", "px", tmp_path / "t.px")

@@ -476,8 +476,16 @@ LABELS = pl.DataFrame(
 def test_a_code_list_adds_codes_to_the_grid_and_changes_no_mask(people, secret, tmp_path):
     hkey, key = ["region", "town"], ["sex", "age"]
     plain = ilba.build(people, hkey, key, secret=secret, cells="grid")
+    with pytest.raises(
+        ilba.InputError, match=r"5 codes of 'town' in the data are not in the declared code list: 01 > "
+    ):
+        ilba.build(people, hkey, key, secret=secret, cells="grid", labels=LABELS)
+    rest = [("region", "02", None), *(("town", f"{r:02}{t:02}", f"{r:02}") for r in (1, 2) for t in (1, 2, 3))]
+    rest += [("age", str(age), None) for age in range(1, 13)]
+    more = pl.DataFrame(rest, schema=["variable", "code", "parent"], orient="row")
+    every = pl.concat([LABELS, more], how="diagonal").unique(["variable", "code"])
     listed = ilba.build(
-        people, hkey, key, secret=secret, cells="grid", labels=LABELS, output_path=tmp_path / "s.parquet"
+        people, hkey, key, secret=secret, cells="grid", labels=every, output_path=tmp_path / "s.parquet"
     )
     assert listed.frame.equals(plain.frame)
     lists = [one.labels for one in listed.codes.lists]
@@ -510,5 +518,5 @@ def test_a_code_list_that_does_not_fit_the_data_is_refused(people):
 def test_a_release_carries_the_labels_of_its_store(people, secret, tmp_path):
     finest = ilba.build(people, ["region"], ["sex"], secret=secret, labels=LABELS)
     store = finest.save(tmp_path / "s.parquet")
-    release = ilba.open_store(store).release(tmp_path / "out")
+    release = ilba.open_store(store).release(tmp_path / "out", secret=secret)
     assert "Female" in release.codes["label_en"].to_list()

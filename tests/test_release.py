@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import hashlib
 import itertools
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ilba
-from conftest import HKEY, KEY, population
+from conftest import HKEY, ILBA, KEY, population
 from ilba import Exposure, FinestTable, Release, Secret
 from ilba.release import MANIFEST
 
@@ -58,6 +57,15 @@ def walk_for_leaks(release: Release) -> None:
     release.verify()
 
 
+def every_code(people, hkey=HKEY, key=KEY):
+    """A code list of all codes of some people, as an agency would declare it."""
+    rows = []
+    for parent, column in [*zip([None, *hkey], hkey, strict=False), *((None, name) for name in key)]:
+        pairs = people.select(column, *([parent] if parent else [])).unique().sort(column)
+        rows += [(column, str(pair[0]), pair[1] if parent else None) for pair in pairs.iter_rows()]
+    return pl.DataFrame(rows, schema=["variable", "code", "parent"], orient="row")
+
+
 def grouped(release, columns):
     """The columns of a table by dimension."""
     for hierarchy in release.design.hierarchies:
@@ -71,8 +79,8 @@ def grouped(release, columns):
     ("K", "cells", "rows"), list(itertools.product((3, 5, 10), ("observed", "grid"), ("nonzero", "grid")))
 )
 def test_no_file_of_a_release_leaks(people, tmp_path, K, cells, rows):
-    finest = ilba.build(people, HKEY, KEY, K, secret=Secret(KEYBYTES), cells=cells)
-    release = finest.release(tmp_path / "out", rows=rows)
+    finest = ilba.build(people, HKEY, KEY, K, secret=Secret(KEYBYTES), cells=cells, labels=every_code(people))
+    release = finest.release(tmp_path / "out", rows=rows, **ILBA)
     assert len(release.tables) == 32
     walk_for_leaks(release)
     for name, table in release.tables.items():
@@ -98,7 +106,9 @@ def test_no_file_of_a_real_release_leaks(request, tmp_path, name, K):
     )
     labels = ilba.datasets.census_codes() if name == "census" else None
     finest = ilba.build(data, hkey, key, K, secret=Secret(KEYBYTES))
-    walk_for_leaks(finest.release(tmp_path / "out", max_keys=max_keys, labels=labels))
+    walk_for_leaks(finest.release(tmp_path / "ilba", max_keys=max_keys, labels=labels, **ILBA))
+    again = ilba.build(data, hkey, key, K, secret=Secret(KEYBYTES))
+    walk_for_leaks(again.release(tmp_path / "controlled", max_keys=max_keys, labels=labels, bound=3 * K))
 
 
 def test_the_leak_test_itself_finds_leaks(finest, tmp_path):
@@ -122,14 +132,14 @@ def test_the_leak_test_itself_finds_leaks(finest, tmp_path):
 def test_a_code_whose_counts_were_all_masked_to_0_is_not_listed_unless_the_agency_gave_it(tmp_path):
     counts = pl.DataFrame({"t": ["a", "a", "b"], "x": ["p", "rare", "p"], "N": [9, 1, 2], "N_masked": [9, 0, 0]})
     finest = FinestTable.from_counts(counts, ["t"])
-    bare = finest.release(tmp_path / "bare")
+    bare = finest.release(tmp_path / "bare", **ILBA)
     assert set(bare.codes["code"]) == {"a", "p"}
     assert b"rare" not in b"".join(f.read_bytes() for f in bare.path.rglob("*") if f.is_file())
     given = pl.DataFrame(
         {"variable": ["x", "x", "x"], "code": ["p", "rare", "never"], "label_en": ["P", "Rare", "Never"]}
     )
     with pytest.warns(ilba.Notice, match="does not name 1 code of the tables: t a"):
-        told = finest.release(tmp_path / "told", labels=given)
+        told = finest.release(tmp_path / "told", labels=given, **ILBA)
     assert set(told.codes["code"]) == {"a", "p", "rare", "never"}
 
 
@@ -144,7 +154,7 @@ def test_the_code_list_names_what_the_agency_gave_then_what_stands_in_a_table_wi
         }
     )
     finest = FinestTable.from_counts(counts, ["r", "t"])
-    bare = finest.release(tmp_path / "bare")
+    bare = finest.release(tmp_path / "bare", **ILBA)
     assert bare.codes.columns == ["variable", "code", "label_en", "label_ko", "parent"]
     assert bare.codes.rows() == [
         ("r", "A", "A", None, None),
@@ -165,7 +175,7 @@ def test_the_code_list_names_what_the_agency_gave_then_what_stands_in_a_table_wi
         }
     )
     with pytest.warns(ilba.Notice, match="does not name 4 codes of the tables: r B, t a1, t b1, x 9"):
-        told = finest.release(tmp_path / "told", labels=given)
+        told = finest.release(tmp_path / "told", labels=given, **ILBA)
     assert told.codes.rows() == [
         ("r", "A", "a", None, None),
         ("r", "B", "B", None, None),
@@ -180,7 +190,7 @@ def test_the_code_list_names_what_the_agency_gave_then_what_stands_in_a_table_wi
     whole = pl.DataFrame(bare.codes)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        again = finest.release(tmp_path / "again", labels=whole)
+        again = finest.release(tmp_path / "again", labels=whole, **ILBA)
     assert again.codes.equals(bare.codes)
 
 
@@ -188,11 +198,17 @@ def test_in_the_grid_reading_all_codes_are_public_unless_masks_were_chosen_joint
     counts = pl.DataFrame({"t": ["a", "a", "b", "b"], "x": ["p", "rare", "p", "never"], "N": [9, 1, 2, 0]})
     finest = FinestTable.from_counts(counts, ["t"], cells="grid", secret=Secret(KEYBYTES))
     everything = {"a", "b", "p", "rare", "never"}
-    release = finest.release(tmp_path / "out", rows="grid")
+    for labels in (None, every_code(counts.head(3), ["t"], ["x"])):
+        with pytest.raises(
+            ilba.InputError, match=r"needs a declared code list for .: .* build with labels= \(--labels\)"
+        ):
+            finest.release(tmp_path / "out", labels=labels, **ILBA)
+    release = finest.release(tmp_path / "out", rows="grid", labels=every_code(counts, ["t"], ["x"]), **ILBA)
     assert set(release.codes["code"]) == everything
     assert release.table("t.x").select("t", "x").rows() == list(itertools.product("ab", ["never", "p", "rare"]))
     # With masks chosen jointly the cells that nobody is in play no part, so the code lists need not be public.
-    chosen = finest.release(tmp_path / "chosen", method="controlled", secret=Secret(KEYBYTES))
+    finest = FinestTable.from_counts(counts, ["t"], cells="grid", secret=Secret(KEYBYTES))
+    chosen = finest.release(tmp_path / "chosen")
     shown = {code for table in chosen.tables for code in chosen.table(table).drop("N_masked").to_numpy().flat}
     assert set(chosen.codes["code"]) == shown
     assert shown < everything
@@ -201,9 +217,9 @@ def test_in_the_grid_reading_all_codes_are_public_unless_masks_were_chosen_joint
 def test_a_grid_that_is_too_large_is_refused_and_one_that_just_fits_is_not(finest, tmp_path, monkeypatch):
     whole = finest.release(tmp_path / "whole", rows="grid", max_keys=1)
     most = max(table.rows for table in whole.tables.values())
-    monkeypatch.setattr(sys.modules["ilba.release.writing"], "_MOST_ROWS", most)
+    monkeypatch.setattr(sys.modules["ilba.release.folder"], "_MOST_ROWS", most)
     finest.release(tmp_path / "fits", rows="grid", max_keys=1)
-    monkeypatch.setattr(sys.modules["ilba.release.writing"], "_MOST_ROWS", most - 1)
+    monkeypatch.setattr(sys.modules["ilba.release.folder"], "_MOST_ROWS", most - 1)
     with pytest.raises(ilba.InputError, match=f"has more than {most - 1:,} rows"):
         finest.release(tmp_path / "out", rows="grid", max_keys=1)
     assert {p.name for p in tmp_path.iterdir()} == {"whole", "fits"}
@@ -219,8 +235,9 @@ def test_rows_stand_in_the_order_of_their_labels(finest, tmp_path, rows):
 
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 def test_the_code_lists_of_a_release_are_what_an_outsider_knows_of_the_cells(people, tmp_path, cells, secret):
-    finest = ilba.build(people.head(400), HKEY, KEY, secret=secret, cells=cells)
-    release = finest.release(tmp_path / "out", max_keys=1)
+    given = every_code(people.head(400)) if cells == "grid" else None
+    finest = ilba.build(people.head(400), HKEY, KEY, secret=secret, cells=cells, labels=given)
+    release = finest.release(tmp_path / "out", max_keys=1, **ILBA)
     lists = release.code_lists()
     for ours, theirs in zip(lists.lists, finest.codes.lists, strict=True):
         assert ours.labels.schema == theirs.labels.schema
@@ -242,7 +259,7 @@ def seen(release, columns):
 
 
 def test_a_release_whose_code_list_is_empty_needs_its_store_for_an_audit(finest, tmp_path):
-    release = finest.release(tmp_path / "out", tables=["town", "all"])
+    release = finest.release(tmp_path / "out", tables=["town", "all"], **ILBA)
     with pytest.raises(ilba.InputError, match=r"does not name region, town, block\. Give the store too"):
         ilba.audit(release)
     assert ilba.audit(release, store=finest).published.tables.keys() == {(2, 0, 0, 0), (0, 0, 0, 0)}
@@ -274,6 +291,7 @@ def test_the_manifest_says_what_a_reader_needs_and_nothing_else(finest, tmp_path
         description="Of a 마을",
         source="Office",
         geometry={"town": shape},
+        **ILBA,
     )
 
     def sha256(name):
@@ -284,7 +302,7 @@ def test_the_manifest_says_what_a_reader_needs_and_nothing_else(finest, tmp_path
     assert before <= created <= datetime.datetime.now(datetime.UTC)
     assert created.microsecond == 0
     assert told == {
-        "format": 1,
+        "format": 2,
         "title": "People",
         "description": "Of a 마을",
         "source": "Office",
@@ -296,6 +314,11 @@ def test_the_manifest_says_what_a_reader_needs_and_nothing_else(finest, tmp_path
         "rows": "nonzero",
         "absent": 0,
         "additive": False,
+        "origins": {
+            "hierarchies": "declared",
+            "keys": "declared",
+            "codes": dict.fromkeys([*HKEY, *KEY], "published"),
+        },
         "tables": [
             {
                 "name": "town.sex",
@@ -333,7 +356,7 @@ def test_the_manifest_says_what_a_reader_needs_and_nothing_else(finest, tmp_path
     assert not release.additive
     assert release.find("town", "sex").name == "town.sex"
     assert repr(release) == "Release('People', 2 tables, ilba, K=5)"
-    bare = finest.release(tmp_path / "bare", tables=["all"]).manifest
+    bare = finest.release(tmp_path / "bare", tables=["all"], **ILBA).manifest
     assert (bare["title"], bare["description"], bare["source"]) == ("Frequency tables", "", "")
 
 
@@ -353,7 +376,9 @@ def test_tables_are_found_by_level_and_keys_in_any_order(finest, tmp_path):
         ({"tables": []}, "tables is empty"),
         ({"rows": "all"}, "rows='all'"),
         ({"method": "contrlled"}, "Did you mean 'controlled'"),
-        ({"method": "controlled"}, "needs the key"),
+        ({"require_safe": True, "accept_risk": True}, "contradict each other"),
+        ({"stated_bound": 3}, "bound=3 is not a whole number from 4"),
+        ({"stated_bound": 9, "method": "ilba"}, "stated_bound goes with method='controlled'"),
         ({"levels": ["twon"]}, "Did you mean 'town'"),
         ({"labels": pl.DataFrame({"code": ["a"]})}, "no column 'variable'"),
         ({"labels": "no.csv"}, "cannot be read"),
@@ -406,7 +431,7 @@ def test_a_release_that_fails_halfway_leaves_the_old_one_and_nothing_else(finest
 def test_progress_counts_every_table(finest, tmp_path):
     told = []
     finest.release(tmp_path / "out", max_keys=1, progress=lambda done, of: told.append((done, of)))
-    assert told == [(n, 16) for n in range(1, 17)]
+    assert told == [(n, 32) for n in range(1, 33)]  # in both worlds
 
 
 def test_a_release_can_be_read_by_all_whatever_the_umask(finest, tmp_path):
@@ -432,7 +457,7 @@ def test_a_manifest_that_cannot_be_opened_is_told(tmp_path):
 
 def test_a_release_of_a_newer_format_is_refused_with_what_to_type(finest, tmp_path):
     release = finest.release(tmp_path / "out", max_keys=0)
-    (release.path / MANIFEST).write_text(json.dumps(release.manifest | {"format": 2}))
+    (release.path / MANIFEST).write_text(json.dumps(release.manifest | {"format": 3}))
     with pytest.raises(ilba.StoreError, match=r"newer format\. Type: pip install --upgrade ilba"):
         Release(release.path)
 
@@ -524,25 +549,29 @@ def test_people_whose_label_is_missing_stay_in_every_table(tmp_path, secret, cel
         }
     )
     finest = ilba.build(people, hkey, ["sex"], missing="category", cells=cells, secret=secret)
-    some = finest.release(tmp_path / "some")
-    grid = finest.release(tmp_path / "grid", rows="grid")
+    if cells == "grid":
+        with pytest.raises(ilba.InputError, match="'town' has missing labels, which no code list can declare"):
+            finest.release(tmp_path / "no", **ILBA)
+    method = {} if cells == "grid" else ILBA
+    some = finest.release(tmp_path / "some", **method)
+    grid = finest.release(tmp_path / "grid", rows="grid", **method)
     walk_for_leaks(grid)
     assert grid.table("town.sex").height == 3 * 3
     for name in some.tables:
         assert grid.table(name).filter(pl.col("N_masked") > 0).equals(some.table(name)), name
-    report = ilba.audit(finest)
+    report = ilba.audit(finest if method else finest.controlled())
     for release in (some, grid):
         outside = ilba.audit(release)
         assert outside.cells_disclosed == report.cells_disclosed
         assert outside.ranges.select("low", "high").sum().equals(report.ranges.select("low", "high").sum())
 
-    alone = finest.release(tmp_path / "alone", tables=["town", "all.sex"])
+    alone = finest.release(tmp_path / "alone", tables=["town", "all.sex"], **method)
     assert ilba.audit(alone).ranges.height == 3 * 3
 
 
 def test_a_complete_grid_does_not_name_what_is_masked_everywhere(tmp_path):
     counts = pl.DataFrame({"t": ["a", "a", "b"], "x": ["p", "rare", "p"], "N": [9, 1, 9], "N_masked": [9, 0, 9]})
-    release = FinestTable.from_counts(counts, ["t"], ["x"]).release(tmp_path / "out", rows="grid")
+    release = FinestTable.from_counts(counts, ["t"], ["x"]).release(tmp_path / "out", rows="grid", **ILBA)
     assert release.table("t.x").rows() == [("a", "p", 9), ("b", "p", 9)]
     assert "rare" not in (release.path / "codes.csv").read_text("utf-8")
 
@@ -571,23 +600,28 @@ def test_the_given_code_list_keeps_its_order(tmp_path):
     assert release.codes["code"].to_list() == [*towns, "y"]
 
 
-def test_a_map_of_the_inhabited_areas_alone_is_told(tmp_path, recwarn):
+def test_a_list_or_a_map_of_what_occurs_alone_is_told(tmp_path, recwarn):
     def shapes(*names):
         features = [{"type": "Feature", "id": name, "geometry": None} for name in names]
         return {"town": {"type": "FeatureCollection", "features": features}}
 
+    def listed(*names):
+        return pl.DataFrame({"variable": [*["town"] * len(names), "x"], "code": [*names, "1"]})
+
     counts = pl.DataFrame({"town": ["a", "b"], "x": [1, 1], "N": [9, 1], "N_masked": [9, 0]})
     finest = FinestTable.from_counts(counts, ["town"], ["x"])
-    listed = pl.DataFrame({"variable": ["town", "town", "x"], "code": ["a", "b", "1"]})
     properties = {"town": {"type": "FeatureCollection", "features": [{"properties": {"code": "b"}}]}}
-    finest.release(tmp_path / "published", geometry=shapes("a"))
-    finest.release(tmp_path / "everything", geometry=shapes("a", "b", "nobody"))
-    finest.release(tmp_path / "listed", geometry=shapes("a", "b"), labels=listed)
-    finest.release(tmp_path / "not asked", geometry=shapes("a", "b"), tables=["all.x"])
+    finest.release(tmp_path / "published", geometry=shapes("a"), labels=listed("a"), **ILBA)
+    finest.release(
+        tmp_path / "everything", geometry=shapes("a", "b", "nobody"), labels=listed("a", "b", "nobody"), **ILBA
+    )
+    finest.release(tmp_path / "not asked", geometry=shapes("a", "b"), tables=["all.x"], labels=listed("a", "b"), **ILBA)
     assert [str(one.message) for one in recwarn] == []
     for geometry in (shapes("a", "b"), properties):
         with pytest.warns(ilba.Notice, match="the map of 'town' has a shape for an area whose counts are all 0"):
-            finest.release(tmp_path / "told", geometry=geometry)
+            finest.release(tmp_path / "told", geometry=geometry, **ILBA)
+    with pytest.warns(ilba.Notice, match="the code list of 'town' has a code whose counts are all 0 after masking"):
+        finest.release(tmp_path / "told", labels=listed("a", "b"), **ILBA)
 
 
 @pytest.mark.slow
@@ -596,7 +630,8 @@ def test_killing_a_release_at_any_moment_leaves_the_old_one_or_the_new_one_whole
     out = tmp_path / "out"
 
     def command(title):
-        script = f"import ilba; ilba.open_store({str(store)!r}).release({str(out)!r}, title={title!r})"
+        opened = f"import ilba; finest = ilba.open_store({str(store)!r})"
+        script = f"{opened}; finest.release({str(out)!r}, title={title!r}, secret=ilba.Secret(bytes(range(32))))"
         return [sys.executable, "-c", script]
 
     start = time.monotonic()
@@ -612,7 +647,8 @@ def test_killing_a_release_at_any_moment_leaves_the_old_one_or_the_new_one_whole
         assert len(release.tables) == 32
     subprocess.run(command("last"), check=True)
     assert Release(out).manifest["title"] == "last"
-    assert {p.name for p in tmp_path.iterdir()} == {"s.parquet", "out"}, "what killed runs left is swept"
+    kept = {"s.masks.parquet", "s.parquet", "s.published.json", "out"}
+    assert {p.name for p in tmp_path.iterdir()} == kept, "what killed runs left is swept"
 
 
 def test_a_controlled_release_adds_up_leaks_nothing_and_the_audit_certifies_it(people, tmp_path):
@@ -633,27 +669,15 @@ def test_a_controlled_release_adds_up_leaks_nothing_and_the_audit_certifies_it(p
     assert report.certificate
     assert report.safe
     assert report.cells_disclosed == 0
-    fixed = finest.release(tmp_path / "fixed", method="controlled", bound=20, secret=Secret(KEYBYTES), max_keys=1)
-    assert fixed.manifest["bound"] == 20
     with pytest.raises(ilba.InputError, match="were chosen jointly: its method is 'controlled'"):
         store.release(tmp_path / "other", method="ilba")
-    # Nobody announced the usual bound, so whether it holds neither stops a release nor is told in it.
-    for held in (False, True):
-        store.chosen = dataclasses.replace(store.chosen, bound=None, held=held)
-        same = store.release(tmp_path / "same", method="controlled", max_keys=0)
-        assert "bound" not in same.manifest
-    assert same.additive
-    assert same.manifest["method"] == "controlled"
-    with pytest.raises(ilba.InputError, match="could not be held"):
-        finest.release(tmp_path / "tight", method="controlled", bound=4, secret=Secret(KEYBYTES))
-    assert not (tmp_path / "tight").exists()
 
 
 def test_a_complete_grid_can_be_published_where_every_count_of_a_numeric_key_is_masked_to_0(tmp_path):
     counts = pl.DataFrame({"town": ["a", "a"], "age": [1, 2], "N": [1, 1], "N_masked": [0, 0]})
     codes = pl.DataFrame({"variable": ["town", "age", "age", "age"], "code": ["a", "1", "2", "3"]})
     finest = FinestTable.from_counts(counts, ["town"], ["age"], 5)
-    release = finest.release(tmp_path / "r", rows="grid", labels=codes)
+    release = finest.release(tmp_path / "r", rows="grid", labels=codes, **ILBA)
     assert release.table("town.age").rows() == [("a", 1, 0), ("a", 2, 0), ("a", 3, 0)]
     walk_for_leaks(release)
 
@@ -671,21 +695,6 @@ def test_what_does_not_belong_to_a_release_is_not_destroyed_with_it(finest, tmp_
             finest.release(tmp_path / "out", max_keys=0)
         (tmp_path / "out" / name).unlink()
     finest.release(tmp_path / "out", max_keys=0)
-
-
-def test_a_release_in_the_place_of_one_by_another_method_is_told(finest, tmp_path, secret, recwarn):
-    finest.release(tmp_path / "out", max_keys=0)
-    finest.release(tmp_path / "out", max_keys=0)
-    for damaged in ("{", "{}", "[]"):
-        (tmp_path / "out" / MANIFEST).write_text(damaged)
-        finest.release(tmp_path / "out", max_keys=0)
-    assert [str(one.message) for one in recwarn] == []
-    with pytest.warns(ilba.Notice, match="was masked by another method or K"):
-        finest.release(tmp_path / "out", max_keys=0, method="controlled", secret=secret)
-    with pytest.warns(ilba.Notice, match="was masked by another method or K"):
-        finest.release(tmp_path / "out", max_keys=0)
-    with pytest.warns(ilba.Notice, match="was masked by another method or K"):
-        finest.with_threshold(3, secret).release(tmp_path / "out", max_keys=0)
 
 
 def test_a_release_with_a_key_that_nobody_keeps_is_told(people, tmp_path, recwarn):

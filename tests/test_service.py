@@ -198,7 +198,6 @@ def test_what_was_not_published_is_refused_and_not_summed(releases):
 
 
 def test_where_tables_add_up_every_table_is_answered_from_the_finest(tmp_path, people, secret):
-    pytest.importorskip("numba")
     chosen = ilba.build(people, HKEY, KEY[:2], secret=secret).controlled(secret=secret)
     chosen.release(tmp_path / "sums", tables=["block.sex.age"])
     with serving(tmp_path / "sums") as server, server.client() as client:

@@ -237,6 +237,7 @@ def test_what_is_told_as_plain_values_is_what_was_found_and_nothing_is_left_out(
         "cells": "observed",
         "tables_released": 3,
         "finest_released": True,
+        "folder": None,
         "cells_small": report.cells_small,
         "cells_disclosed": report.cells_disclosed,
         "cells_exact": report.cells_exact,

@@ -9,17 +9,15 @@ cell and the step.
 
 from __future__ import annotations
 
+import os
+import stat
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import numba
 import numpy as np
-
-from ilba.errors import MissingExtra
-
-try:
-    import numba
-except ModuleNotFoundError:
-    raise MissingExtra("choosing masks jointly needs numba. Type: pip install 'ilba[controlled]'") from None
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,11 +38,30 @@ _GOLD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def compiled(function: F) -> F:
-    """Compile a function, and keep the result on disk where that is possible."""
+    """Compile a function, and keep the result on disk.
+
+    It is kept beside this file, else in the user's cache, else in a folder of the user's own among temporary files.
+    """
     try:
         return cast("F", numba.njit(cache=True)(function))
-    except RuntimeError:  # no folder for the cache: compile anew in each process
-        return cast("F", numba.njit(function))
+    except RuntimeError:  # numba has tried the first two
+        if not _own_cache():
+            return cast("F", numba.njit(function))  # compile anew in each process
+        return cast("F", numba.njit(cache=True)(function))
+
+
+def _own_cache() -> bool:
+    """Name a folder that nobody else can write to: what is loaded from a cache is run."""
+    folder = Path(tempfile.gettempdir()) / f"ilba-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        there = folder.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISDIR(there.st_mode) or there.st_mode & 0o077 or there.st_uid != os.getuid():
+        return False
+    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
+    return True
 
 
 @compiled

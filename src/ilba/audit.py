@@ -7,6 +7,7 @@ undecided.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.attack import Attack, Progress
+from ilba.codes import CodeLists
 from ilba.cube import Tables, wanted_tables
 from ilba.design import MASKED, Level, Names, Selection
 from ilba.errors import InputError, notice, suggesting
@@ -25,6 +27,7 @@ from ilba.finest import FinestTable
 from ilba.lattice import Node, selection_of
 from ilba.proof import explain
 from ilba.release import Release
+from ilba.release.telling import leaks
 from ilba.secret import Secret, given_secret
 from ilba.verdict import AuditReport
 from ilba.witness import witnessed
@@ -35,6 +38,15 @@ COMPLETE = 2**21
 """up to so many cells of the grid `ranges` lists all of them"""
 MOST_WORST = 1000
 """of so many disclosed cells at most it can be said how they are proven"""
+
+
+BUDGET = 20_000_000
+"""so many cells of all tables are audited before a release by iLBA; more take minutes"""
+
+
+def cells_to_attack(codes: CodeLists, wanted: Sequence[Selection]) -> int:
+    """How many cells the grids of these tables have together: what an audit of them costs."""
+    return sum(math.prod(place.size for place in codes.packing(table).places) for table in wanted)
 
 
 @suggesting
@@ -77,8 +89,10 @@ def audit(
     (2, 2, 0)
     """
     start = time.perf_counter()
+    folder: tuple[str, ...] | None = None
     if isinstance(finest, Release):
         published = _released(finest, store)
+        folder = tuple(leaks(finest))
     elif isinstance(finest, Exposure):
         published = finest
     elif isinstance(finest, FinestTable):
@@ -112,6 +126,7 @@ def audit(
         ranges=found.ranges,
         worst=explain(published, *found.worst, explanations) if explanations else [],
         seconds=time.perf_counter() - start,
+        folder=folder,
     )
 
 
@@ -205,10 +220,16 @@ def _released(release: Release, store: FinestTable | None) -> Exposure:
         return Exposure.from_frames(release.code_lists(), frames, release.manifest["method"])
     wanted = wanted_tables(store.design, list(release.tables))
     for table in store.tables(wanted):
-        shown = release.table(table.selection.name).filter(pl.col(MASKED) > 0)
-        if not shown.equals(table.public()):
+        name, labels = table.selection.name, list(table.selection.columns)
+        shown, ours = release.table(name).filter(pl.col(MASKED) > 0), pl.concat(table.public_parts())
+        if not _as_text(shown, labels).equals(_as_text(ours, labels)):
             raise InputError(f"the release was not made from this store: the table {table.selection.name!r} differs.")
     return Exposure.of(store, store.method, wanted)
+
+
+def _as_text(table: pl.DataFrame, labels: list[str]) -> pl.DataFrame:
+    """A table whatever the types of its labels, and so their order."""
+    return table.cast(dict.fromkeys(labels, pl.String)).sort(labels or MASKED)
 
 
 class _Findings:

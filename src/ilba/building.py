@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from ilba import store
 from ilba.codes import CodeLists
-from ilba.design import Cells, Design, HKey, Names, hierarchies_of, names_of
+from ilba.design import Cells, Design, HKey, Names, Origins, hierarchies_of, names_of
 from ilba.errors import InputError, listing, notice, suggesting
 from ilba.files import writable
 from ilba.finest import FinestTable, secret_path
@@ -147,9 +147,11 @@ def build(
     keys = names_of("key", key) if key is not None else tuple(c for c in source.columns if c and c not in areas)
     source.require(keys, "key")
     design = Design.of(hkey, keys, mask_thr, cells, hkey_rank)
+    origins = Origins("proposed" if key is None else "declared")
     if key is None or key_thr is not None:
-        keys = _few_categories(source, keys, 100 if key_thr is None else key_thr)
-        design = replace(design, keys=keys)
+        few = _few_categories(source, keys, 100 if key_thr is None else key_thr)
+        origins = replace(origins, dropped=tuple(column for column in keys if column not in few))
+        design = replace(design, keys=few)
 
     tell("counting")
     given = read_labels(labels, design)
@@ -158,12 +160,12 @@ def build(
     if not isinstance(source, Microdata):
         _spark().check_names(design)
         on_workers = source.count(design, missing=missing, missing_values=missing_values, known=known)
-        finest = _spark().SparkFinestTable.drawn(on_workers, chosen, secret, given)
+        finest = _spark().SparkFinestTable.drawn(on_workers, chosen, secret, given, origins)
     else:
         counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
         tell("masking")
         finest = FinestTable.drawn(counted, chosen)
-        finest.labels = given
+        finest.labels, finest.origins = given, origins
     if target is not None:
         tell("writing")
         finest.save(target)

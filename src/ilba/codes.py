@@ -9,7 +9,7 @@ coarser area is a run of finer ones, and sorting cells by their integers sorts a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
@@ -24,6 +24,7 @@ from ilba.secret import Label, label_text
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 _WORD = 2**63 - 1
+_WHOLE, _LARGE = r"^(0|-?[1-9][0-9]{0,17})$", 10**18  # whole numbers of up to 18 digits
 
 
 def canonical(value: object) -> Label:
@@ -44,6 +45,29 @@ def canonical(value: object) -> Label:
         return int(value) if float(value).is_integer() else repr(float(value))
     iso = getattr(value, "isoformat", None)
     return str(iso()) if iso is not None else str(value)
+
+
+def label_type(codes: pl.Series) -> Any:
+    """The type of a public column, by its codes alone: whole numbers where each is spelled as one, else text.
+
+    The type of the column in the data would tell of codes that are not published.
+
+    >>> label_type(pl.Series(["1", "10", None])), label_type(pl.Series(["01", "2"]))
+    (Int64, String)
+    """
+    if codes.dtype == pl.Int64:
+        return (
+            pl.Int64
+            if bool(codes.drop_nulls().is_between(-_LARGE, _LARGE, "none").all()) and codes.count()
+            else pl.String
+        )
+    texts = codes.drop_nulls().unique()
+    return pl.Int64 if len(texts) and bool(texts.str.contains(_WHOLE).all()) else pl.String
+
+
+def typed_labels(labels: pl.DataFrame) -> pl.DataFrame:
+    """Label columns in the types of their own codes, each as `label_type` says."""
+    return labels.with_columns(column.cast(label_type(column)) for column in labels.get_columns())
 
 
 @dataclass(frozen=True)
@@ -86,8 +110,8 @@ class Listed:
         return [np.flatnonzero(np.diff(numbers, prepend=-1)) for numbers in self.nodes]
 
     def size(self, level: int) -> int:
-        """How many nodes a level has."""
-        return len(self.starts[level])
+        """How many nodes a level has; of an empty list one, so that sizes can be multiplied."""
+        return max(len(self.starts[level]), 1)
 
     def below(self, level: int) -> IntArray:
         """How many finest labels lie below each node of a level."""
@@ -308,6 +332,24 @@ class CodeLists:
         return CodeLists(
             self.design, [Listed(one.labels.filter(keep)) for one, keep in zip(self.lists, used, strict=True)]
         )
+
+    def shown(
+        self, used: Sequence[IntArray], kind: Callable[[str, pl.Series], Any]
+    ) -> tuple[CodeLists, list[IntArray]]:
+        """The lists cut to the labels with these numbers, in other types; and for each old number the new one, or -1.
+
+        `kind` gives the type of a column from its name and its codes, as text.
+        """
+        lists, moved = [], []
+        for listed, kept in zip(self.lists, used, strict=True):
+            texts = listed.labels[kept].cast(pl.String)
+            labels = texts.with_columns(texts[name].cast(kind(name, texts[name])) for name in texts.columns)
+            order = labels.with_row_index("\0").sort(labels.columns)["\0"].to_numpy()
+            numbers = np.full(len(listed), -1, dtype=np.int64)
+            numbers[kept[order]] = np.arange(len(kept))
+            lists.append(Listed(labels[order]))
+            moved.append(numbers)
+        return CodeLists(self.design, lists), moved
 
     def to_json(self) -> list[dict[str, Any]]:
         """The lists as plain values, for a file."""

@@ -27,6 +27,24 @@ RESERVED = (COUNT, MASKED, "type1", "type2", "loss")
 
 
 @dataclass(frozen=True)
+class Origins:
+    """Where the parts of a design come from: a person declared them, or they were proposed from the data."""
+
+    keys: Literal["declared", "proposed"] = "declared"
+    dropped: tuple[str, ...] = ()
+    """columns that were left out because of how many values they have in this data"""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for a file."""
+        return {"keys": self.keys, "dropped": list(self.dropped)}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Origins:
+        """Take them back from plain values."""
+        return cls("proposed" if plain["keys"] == "proposed" else "declared", tuple(map(str, plain["dropped"])))
+
+
+@dataclass(frozen=True)
 class Hierarchy:
     """Columns from coarse to fine that divide each other, such as LA1 > LA2 > LA3 > OA."""
 

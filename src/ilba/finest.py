@@ -6,9 +6,10 @@ where masks were chosen jointly, take the sum as it is.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +31,7 @@ from ilba.design import (
     HKey,
     Level,
     Names,
+    Origins,
     Selection,
     hierarchies_of,
     threshold_of,
@@ -51,7 +53,7 @@ from ilba.labels import read_labels
 from ilba.microdata import Counted, Microdata, Missing, check_missing, labelled
 from ilba.publishing import Publishes
 from ilba.rollup import Finest, Sums, released, roll_up
-from ilba.secret import Label, Secret, given_secret
+from ilba.secret import Label, Secret, given_secret, label_text
 from ilba.table import Table, detail
 
 if TYPE_CHECKING:
@@ -94,9 +96,12 @@ class FinestTable(Publishes):
         """for which tables the masks were chosen jointly by `controlled`; None when each was drawn by itself"""
         self.control: Control | None = None
         """what `controlled` reached (confidential); None when the table was not made by it or comes from a store"""
+        self._secret: Secret | None = None  # the key that drew the masks, where it is at hand
         self._unsaved_secret: Secret | None = None
         self.labels = read_labels(None, codes.design)
         """the agency's code list with its labels; empty when none was given"""
+        self.origins = Origins()
+        """which parts of the design a person declared, and which were proposed from the data"""
 
     @classmethod
     @suggesting
@@ -142,8 +147,11 @@ class FinestTable(Publishes):
         counted = Microdata.open(whole).count(
             design, missing="category", weight=COUNT, carry=MASKED if masks else None, keep_codes=True
         )
+        origins = Origins("proposed" if key is None else "declared")
         if counted.carried is None:
-            return cls.drawn(counted, given_secret(secret))
+            drawn = cls.drawn(counted, given_secret(secret))
+            drawn.origins = origins
+            return drawn
         if len(counted.count) < seen:
             raise InputError(
                 f"a cell stands in two rows, each with its own {MASKED}. Name every column that tells cells apart "
@@ -151,7 +159,9 @@ class FinestTable(Publishes):
             )
         _check_masks(whole[COUNT].to_numpy(), whole[MASKED].to_numpy(), design.threshold)
         tell_recurring(counted.codes)
-        return cls(counted.codes, counted.words, counted.count, counted.carried)
+        finest = cls(counted.codes, counted.words, counted.count, counted.carried)
+        finest.origins = origins
+        return finest
 
     @classmethod
     def drawn(cls, counted: Counted, secret: Secret | None) -> FinestTable:
@@ -165,7 +175,7 @@ class FinestTable(Publishes):
             words = [word[first:last] for word in counted.words]
             masked[first:last] = masked_counts(draw, words, counted.count[first:last], K)
         finest = cls(counted.codes, counted.words, counted.count, masked, fingerprint=chosen.fingerprint)
-        finest._unsaved_secret = None if secret else chosen
+        finest._secret, finest._unsaved_secret = chosen, None if secret else chosen
         tell_recurring(counted.codes)
         return finest
 
@@ -301,13 +311,7 @@ class FinestTable(Publishes):
                 "new wave give this one as previous=."
             )
         wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
-        generated = secret is None and self._unsaved_secret is not None
-        key = self._unsaved_secret if generated else given_secret(secret)
-        if key is None:
-            raise SecretError(
-                "choosing masks jointly needs the key that drew them. Give secret=, the path of the key file, "
-                "or set ILBA_SECRET."
-            )
+        key = self._key_of(secret)
         if self.fingerprint and key.fingerprint != self.fingerprint:
             raise SecretError(
                 f"this table was masked with another key (fingerprint {self.fingerprint}). Give that one."
@@ -331,9 +335,73 @@ class FinestTable(Publishes):
         chosen = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), control.held)
         result = FinestTable(self.codes, self._words, self._count, masked, fingerprint=key.fingerprint, chosen=chosen)
         result.control = control
-        result.labels = self.labels
-        result._unsaved_secret = key if generated else None
-        return result
+        return result._like(self)
+
+    def _like(self, other: FinestTable) -> FinestTable:
+        """This table with what is known of another one besides its counts and masks."""
+        self.labels, self.origins, self.place = other.labels, other.origins, other.place
+        self._secret, self._unsaved_secret = other._secret, other._unsaved_secret
+        self._memory = None if other.place else other._remembered()
+        return self
+
+    def _key_of(self, secret: Secret | Path_ | None) -> Secret:
+        """The key that drew the masks: as given, as it was built with, of the environment, or beside the store."""
+        key = given_secret(secret) if secret is not None else self._secret or given_secret(None)
+        if key is None and self.place is not None and secret_path(self.place).exists():
+            key = Secret.from_file(secret_path(self.place))
+        if key is None:
+            raise SecretError(
+                "choosing masks jointly needs the key that drew them. Give secret=, the path of the key file, "
+                "or set ILBA_SECRET."
+            )
+        return key
+
+    def with_masks_of(self, previous: FinestTable) -> FinestTable | None:
+        """The same counts with the masks of another table; None where the counts are not the same."""
+        masked = self._masks_of(previous)
+        if len(previous) != len(self) or bool((masked < 0).any()):
+            return None
+        result = FinestTable(
+            self.codes, self._words, self._count, masked, fingerprint=previous.fingerprint, chosen=previous.chosen
+        )
+        return result._like(self)
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the key that drew the masks is kept nowhere yet."""
+        return self._unsaved_secret is not None
+
+    def occurring(self) -> list[IntArray]:
+        """For each dimension the numbers of the labels that occur, in the order of its list (confidential)."""
+        return [np.unique(digit) for digit in self.codes.finest.digits(self._words)]
+
+    def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> FinestTable:
+        """The world in which the masked counts are the truth: a cell that is masked to 0 does not occur there.
+
+        `kind` gives the type of a label column from its name and its codes, as text.
+        """
+        kept = np.flatnonzero(self._masked > 0)
+        digits = self.codes.finest.digits([word[kept] for word in self._words])
+        codes, moved = self.codes.shown([np.unique(digit) for digit in digits], kind)
+        words = codes.finest.pack([move[digit] for move, digit in zip(moved, digits, strict=True)], len(kept))
+        masked = self._masked[kept]
+        if any(bool((np.diff(move[move >= 0]) < 0).any()) for move in moved):  # another type, another order
+            order = np.lexsort(words[::-1])
+            words, masked = [word[order] for word in words], masked[order]
+        truth = FinestTable(codes, words, masked, masked, chosen=self.chosen)
+        truth.labels, truth.origins = self.labels, self.origins
+        return truth
+
+    def marks(self) -> tuple[str, str]:
+        """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
+        digits = self.codes.finest.digits(self._words)
+        paths = [
+            np.array([path_mark(listed.columns, path) for path in listed.labels.rows()], dtype=np.uint64)[digit]
+            for listed, digit in zip(self.codes.lists, digits, strict=True)
+        ]
+        shown = self._masked > 0
+        masks = store.marked([*(path[shown].view(np.int64) for path in paths), self._masked[shown]])
+        return f"{store.marked([*(path.view(np.int64) for path in paths), self._count]):016x}", f"{masks:016x}"
 
     def _masks_of(self, previous: FinestTable) -> IntArray:
         """The masked counts of another table in the cells that have the same count there, else -1."""
@@ -410,11 +478,13 @@ class FinestTable(Publishes):
         meta = self._meta()
         with replacing(target, instead_of=b"PAR1") as temporary:
             self._cells.write_parquet(temporary, metadata={store.META: store.dump(meta)})
+        self.place = target
         return target
 
     def _meta(self) -> dict[str, Any]:
         """What a store says of itself, with a checksum over it and the cells."""
-        meta = store.About(self.codes, self.labels, self.fingerprint, self.chosen).to_json(len(self))
+        about = store.About(self.codes, self.labels, self.fingerprint, self.chosen, self.origins)
+        meta = about.to_json(len(self))
         return {**meta, "crc32": store.checksum(meta, self._cells)}
 
     def _save_secret(self, target: Path) -> None:
@@ -507,8 +577,18 @@ def open_store(path: Path_, *, within: object = None, spark: Any = None) -> Fine
         fingerprint=about.fingerprint,
         chosen=about.chosen,
     )
-    finest.labels = about.labels
+    finest.labels, finest.origins = about.labels, about.origins
+    finest.place = Path(os.path.realpath(path)) if within is None else None
     return finest
+
+
+def path_mark(columns: Sequence[str], path: Sequence[Label]) -> int:
+    """A number for a path of labels and the names of its columns."""
+    parts = [
+        text.encode() for name, label in zip(columns, path, strict=True) for text in (name, label_text(label) or "")
+    ]
+    missing = bytes(label is None for label in path)
+    return int.from_bytes(hashlib.blake2b(b"\0".join([*parts, missing]), digest_size=8).digest())
 
 
 def tell_recurring(codes: CodeLists) -> None:

@@ -91,6 +91,8 @@ class Spelled:
             _as_observed(more, frame)
             for more, frame in zip(known or [f.clear() for f in observed], observed, strict=True)
         ]
+        if design.cells == "grid":
+            _refuse_undeclared(observed, given)
         codes = CodeLists.of(design, [pl.concat(pair) for pair in zip(observed, given, strict=True)])
         spelled = cls(codes, raw, labels, given)
         if any(frame.is_empty() for frame in observed):
@@ -380,6 +382,18 @@ def _reached(column: pl.Expr, steps: Sequence[int]) -> pl.Expr:
     for step in steps:
         digit = digit + (column >= step).cast(pl.Int64)
     return digit
+
+
+def _refuse_undeclared(observed: Sequence[pl.DataFrame], given: Sequence[pl.DataFrame]) -> None:
+    """In the grid reading a declared code list is the grid: a code beside it would change every count."""
+    for labels, declared in zip(observed, given, strict=True):
+        strange = labels.drop_nulls().join(declared, on=labels.columns, how="anti").unique().sort(labels.columns)
+        if declared.height and strange.height:
+            first = listing((" > ".join(map(str, path)) for path in strange.rows()), 6)
+            raise InputError(
+                f"{some(strange.height, 'code')} of {labels.columns[-1]!r} in the data are not in the declared code "
+                f"list: {first}. With cells='grid' the list is the grid: add them to it, or recode the data."
+            )
 
 
 def _as_observed(known: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:

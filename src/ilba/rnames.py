@@ -56,6 +56,7 @@ def save_full_tb(
     print("Key variables:", ", ".join(finest.design.keys) or "(none)")
     print("Masking threshold:", finest.design.threshold)
     print(f"Finest table saved to '{os.fspath(output_path)}'")
+    print("This file is confidential: it holds true counts.", file=sys.stderr)
     return finest
 
 
@@ -80,6 +81,7 @@ def save_agg_tb(
     print(_console(table.loss.with_columns(pl.col("perc").map_elements(lambda x: f"{x:.2f}", pl.String))))
     print(f"\nAggregated table saved to '{os.fspath(output_tb_path)}'")
     print(f"Information loss saved to '{os.fspath(output_iL_path)}'")
+    print("Both files are confidential: they hold flags and losses. `FinestTable.release` publishes.", file=sys.stderr)
     return table
 
 

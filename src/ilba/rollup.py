@@ -86,7 +86,7 @@ class Finest:
 def roll_up(codes: CodeLists, source: Sums | Finest, target: Packing) -> Sums:
     """The sums of a coarser table."""
     pieces = []
-    for first in range(0, len(source), _CHUNK):
+    for first in range(0, max(len(source), 1), _CHUNK):
         last = min(first + _CHUNK, len(source))
         packed = source.project(first, last, target, codes.lists)
         parts, observed = source.chunk(first, last)
@@ -132,7 +132,7 @@ def _summed(
 
 
 def _by_runs(cells: IntArray, values: Iterable[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
-    starts = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1])))
+    starts = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1]))[: len(cells)])
     if len(starts) == len(cells):
         return [cells], list(values)
     return [cells[starts]], [np.add.reduceat(value, starts) for value in values]

@@ -12,7 +12,7 @@ import json
 import os
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -22,7 +22,7 @@ import polars as pl
 
 from ilba.codes import CodeLists
 from ilba.controlled import Chosen
-from ilba.design import COUNT, MASKED, Design
+from ilba.design import COUNT, MASKED, Design, Origins
 from ilba.errors import InputError, StoreError, nearest
 from ilba.labels import read_labels
 from ilba.secret import PRF
@@ -51,6 +51,7 @@ class About:
     labels: pl.DataFrame
     fingerprint: str | None
     chosen: Chosen | None
+    origins: Origins = field(default_factory=Origins)
 
     @property
     def words(self) -> list[str]:
@@ -76,6 +77,8 @@ class About:
         }
         if self.chosen:
             meta["controlled"] = self.chosen.to_json()
+        if self.origins != Origins():
+            meta["origins"] = self.origins.to_json()
         return meta
 
     @classmethod
@@ -89,9 +92,9 @@ class About:
         design = Design.from_json(plain["design"])
         given = pl.DataFrame(plain["labels"]) if plain["labels"]["variable"] else None
         chosen = Chosen.from_json(plain["controlled"]) if "controlled" in plain else None
-        return cls(
-            CodeLists.from_json(design, plain["codes"]), read_labels(given, design), plain["fingerprint"], chosen
-        )
+        origins = Origins.from_json(plain["origins"]) if "origins" in plain else Origins()
+        codes = CodeLists.from_json(design, plain["codes"])
+        return cls(codes, read_labels(given, design), plain["fingerprint"], chosen, origins)
 
 
 def dump(meta: Mapping[str, Any]) -> str:
@@ -246,7 +249,7 @@ def _cut(about: About, cells: pl.LazyFrame, within: object) -> tuple[About, pl.D
     fewer = codes.only(keep)
     digits = codes.finest.digits([kept[name].to_numpy() for name in about.words])
     digits[0] = digits[0] - first
-    cut = About(fewer, about.labels, about.fingerprint, about.chosen)
+    cut = replace(about, codes=fewer)
     words = dict(zip(cut.words, fewer.finest.pack(digits, kept.height), strict=True))
     return cut, pl.DataFrame({**words, COUNT: kept[COUNT], MASKED: kept[MASKED]})
 

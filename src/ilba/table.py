@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from ilba.codes import CodeLists
+from ilba.codes import CodeLists, typed_labels
 from ilba.design import COUNT, MASKED, Design, Selection
 from ilba.errors import InputError, WriteError, some, suggesting
 from ilba.files import replacing, writable
@@ -46,16 +46,19 @@ class Table:
         return loss_frame(*loss_shares(self.detail["loss"].to_numpy()))
 
     def public(self) -> pl.DataFrame:
-        """Labels and N_masked, without a row that is 0.
+        """Labels and N_masked, without a row that is 0, typed and sorted by these labels alone.
 
         A listed 0 would say "somebody is here, fewer than K", because a combination that never occurs is not
-        listed. Absent means 0.
+        listed. Absent means 0. Whether tables may be published together is decided by `FinestTable.release`.
         """
-        return self.detail.filter(pl.col(MASKED) > 0).select(*self.selection.columns, MASKED)
+        labels = list(self.selection.columns)
+        (shown,) = self.public_parts()
+        typed = shown.with_columns(typed_labels(shown.select(labels)))
+        return shown if typed.schema == shown.schema else typed.sort(labels)
 
     def public_parts(self) -> Iterator[pl.DataFrame]:
-        """What `public()` holds, piece after piece: here in one. Tables of other engines come in many."""
-        yield self.public()
+        """The rows of `public()`, labels as the store has them: here in one piece. Other engines give many."""
+        yield self.detail.filter(pl.col(MASKED) > 0).select(*self.selection.columns, MASKED)
 
     def write_parquet(self, path: Path_) -> None:
         """Write `frame` as a Parquet file (confidential)."""

@@ -49,10 +49,16 @@ class AuditReport:
     """how the disclosed cells are proven, the most exact first; as many as were asked for"""
     seconds: float
     """how long the audit took"""
+    folder: tuple[str, ...] | None = None
+    """what the folder of a release tells besides its counts, in sentences; None where no folder was audited"""
 
     @property
     def safe(self) -> bool:
-        """Whether nothing is disclosed and nothing is left undecided."""
+        """Whether nothing is disclosed and nothing is left undecided, by the counts and by the folder around them."""
+        return not self.folder and self._counts_safe
+
+    @property
+    def _counts_safe(self) -> bool:
         return self.certificate or (self.cells_disclosed == 0 and self.cells_undecided == 0 and not self.aggregates)
 
     @property
@@ -69,8 +75,13 @@ class AuditReport:
     @property
     def verdict(self) -> str:
         """The result in a sentence."""
+        if self._counts_safe and self.folder:
+            return "Not safe: no count gives anybody away, but the folder around the tables tells more than they do."
         if self.certificate:
-            return "Safe: the masked finest table is itself a possible truth, so nobody can prove a small count."
+            where = "" if self.folder is None else " Codes, types and maps of the folder tell nothing more."
+            return (
+                f"Safe: the masked finest table is itself a possible truth, so nobody can prove a small count.{where}"
+            )
         if self.cells_disclosed or self.aggregates:
             return (
                 "Not safe: everybody who has these tables can prove small counts. Release fewer tables, or sums of "
@@ -100,6 +111,7 @@ class AuditReport:
             "misfits": self.misfits,
             "safe": self.safe,
             "verdict": self.verdict,
+            "folder": None if self.folder is None else list(self.folder),
             "tables": self.tables.to_dicts(),
             "worst": [one._asdict() for one in self.worst],
             "seconds": round(self.seconds, 2),
@@ -117,7 +129,7 @@ class AuditReport:
 
     def __str__(self) -> str:
         lines = [_title(self.published), *(f"  {name:<32}{text:>12}{rest}" for name, text, rest in _figures(self))]
-        lines += ["", self.verdict]
+        lines += ["", self.verdict, *(f"  {sentence}" for sentence in self.folder or ())]
         if self.worst:
             lines += ["", "How it is proven:"]
             for one in self.worst[:3]:
@@ -208,6 +220,7 @@ tr + tr > * {{ border-top: 1px solid #ddd; }} summary {{ cursor: pointer; }} svg
 <h1>What the released tables prove together</h1>
 <p>{html.escape(_title(published))}. {html.escape(POLICIES[published.policy.name].about)}.</p>
 <p class="verdict">{html.escape(report.verdict)}</p>
+{"".join(f"<p>{html.escape(sentence)}</p>" for sentence in report.folder or ())}
 <table>{figures}</table>
 <p>Disclosed means: somebody who knows the method, K, the code lists and all these tables can prove that the count lies
 in 1..{K - 1}. The audit adds and subtracts; a cleverer attacker may prove more, never less. Certified means that

@@ -21,7 +21,7 @@ from ilba.cli.words import (
     some_tables,
     typed_level,
 )
-from ilba.errors import InputError
+from ilba.errors import InputError, UnsafeRelease
 from ilba.finest import FinestTable, open_store
 from ilba.store import ABOUT
 
@@ -65,6 +65,7 @@ def report_command(
     "--secret", type=click.Path(), help="The key for --mask-thr; without one a throw-away key draws the masks."
 )
 @click.option("--within", metavar="AREA", help="Only this area of the top level: for a store too large for memory.")
+@click.option("--require-safe", is_flag=True, help="Exit with 1 unless the audit finds everything safe.")
 @json_option
 def audit_command(
     source: str,
@@ -79,6 +80,7 @@ def audit_command(
     chart: str | None,
     secret: str | None,
     within: str | None,
+    require_safe: bool,
     as_json: bool,
 ) -> None:
     """Attack all tables of a store or a release together: what can everybody prove? (confidential)"""
@@ -99,12 +101,14 @@ def audit_command(
         with Progress(as_json) as stage:
             stage("attacking")
             report = audit(Release(source), store=opened(store) if store else None, progress=stage.share)
-        _told_of_audit(report, out, as_json)
+        _told_of_audit(report, out, as_json, require_safe)
         return
     if store:
         raise InputError("--store goes with a release. Here the store itself is audited.")
     finest = opened(source) if within is None else open_store(source, within=within)
     if mask_thr or len(method) > 1:
+        if require_safe:
+            raise InputError("--require-safe judges one audit. Leave out --mask-thr and all but one --method.")
         if out:
             raise InputError("--out writes the report of one audit. Several methods or another K are drawn by --chart.")
         key = key_of(source, secret)
@@ -116,15 +120,17 @@ def audit_command(
     with Progress(as_json) as stage:
         stage("attacking")
         report = audit(finest, method[0] if method else finest.method, **wanted, progress=stage.share)
-    _told_of_audit(report, out, as_json)
+    _told_of_audit(report, out, as_json, require_safe)
 
 
-def _told_of_audit(report: Any, out: str | None, as_json: bool) -> None:
+def _told_of_audit(report: Any, out: str | None, as_json: bool, require_safe: bool) -> None:
     if out:
         report.to_html(out)
     click.echo(report.to_json() if as_json else str(report))
     if out and not as_json:
         click.echo(f"{out}: the whole report, confidential")
+    if require_safe and not report.safe:
+        raise UnsafeRelease("the audit does not find these tables safe.")
 
 
 def _what_if(

@@ -177,7 +177,8 @@ def _ranks(texts: list[str]) -> list[float]:
 def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
     design = finest.design
     if as_json:
-        print_json({"store": out, "n_cells": len(finest), "fingerprint": finest.fingerprint, **design.to_json()})
+        told = {"confidential": True, "store": out, "n_cells": len(finest), "fingerprint": finest.fingerprint}
+        print_json({**told, **design.to_json()})
         return
     click.echo(f"{out}: {len(finest):,} cells, K={design.threshold} (confidential)")
     for hierarchy in design.hierarchies:
@@ -194,7 +195,8 @@ def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
 @click.argument("store")
 @level_option
 @key_option
-@click.option("--public", is_flag=True, help="Only labels and masked counts, without rows that are 0.")
+@click.option("--public", is_flag=True, help="Only what a release of this one table would hold, by the same rules.")
+@click.option("--accept-risk", is_flag=True, help="With --public: also where the audit does not find the table safe.")
 @click.option("-o", "--out", type=click.Path(), help="Write the whole table as CSV.")
 @click.option("--loss", type=click.Path(), help="Write the distribution of the information loss as CSV.")
 @click.option(
@@ -211,6 +213,7 @@ def table_command(
     level: str,
     key: list[str],
     public: bool,
+    accept_risk: bool,
     out: str | None,
     loss: str | None,
     rows: int,
@@ -218,9 +221,14 @@ def table_command(
     as_json: bool,
 ) -> None:
     """One table masked by iLBA: shown on a terminal, as CSV in a pipe, or written to a file."""
+    if public and loss:
+        raise InputError("--loss is confidential and does not go with --public.")
     with Progress(as_json) as stage:
         stage("opening")
         finest = opened_on(engine, store)
+        if public:
+            stage("attacking")
+            finest = finest.publishable(typed_level(level), key, accept_risk=accept_risk)
         stage("masking")
         table = finest.table(typed_level(level), key)
         if engine["engine"] == "spark":
@@ -285,14 +293,14 @@ def cell_command(
     engine: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """The masked count of one cell."""
+    """The masked count of one cell, for the inside: a note tells where a combination does not occur (confidential)."""
     finest = opened_on(engine, store)
     names = [hierarchy.name for hierarchy in finest.design.hierarchies]
     path = named_lists(hkey_value, "--hkey-value", names)
     asked = {name: typed_labels(part) for name, part in path.items()} if isinstance(path, dict) else typed_labels(path)
     masked, occurs = finest.lookup(typed_level(level), key, asked, typed_labels(key_value))
     if not occurs:
-        click.echo("note: this combination does not occur.", err=True)
+        click.echo("note: this combination does not occur (confidential).", err=True)
     print_json({"N_masked": masked}) if as_json else click.echo(str(masked))
 
 

@@ -15,15 +15,13 @@ from ilba.cli.words import (
     engines,
     example,
     json_option,
-    key_of,
     named_tables,
-    opened,
     opened_on,
     print_json,
     some_tables,
     typed_level,
 )
-from ilba.errors import InputError, MissingExtra, UnsafeRelease, listing, some
+from ilba.errors import InputError, MissingExtra, listing, some
 
 
 @example("ilba release full_tb.parquet --out release --max-keys 3 --title 'Census 2010' --labels codes.csv")
@@ -52,20 +50,32 @@ from ilba.errors import InputError, MissingExtra, UnsafeRelease, listing, some
     "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
 )
 @click.option("--geometry", multiple=True, metavar="COL=FILE", help="GeoJSON of an area column; give it once for each.")
-@click.option("--method", type=click.Choice(["ilba", "controlled"]), help="How tables are masked [as the store is].")
-@click.option("--bound", type=click.IntRange(min=1), help="With controlled: how far a count may lie from the truth.")
 @click.option(
-    "--secret", type=click.Path(), help="With controlled: the key of the store [ILBA_SECRET, else beside it]."
+    "--method",
+    type=click.Choice(["controlled", "ilba"]),
+    help="How tables are masked: jointly [default], or by iLBA after an audit.",
 )
 @click.option(
-    "--masks",
-    type=click.Path(),
-    help="With controlled: keep the chosen masks in this store, and those of the last time where counts are unchanged.",
+    "--bound",
+    type=click.IntRange(min=1),
+    help="How far a count may lie from the truth when masks are chosen; never published.",
 )
 @click.option(
-    "--audit", "audit_path", type=click.Path(), help="Audit before publishing and write the report here (confidential)."
+    "--state-bound",
+    "stated_bound",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="State this bound in the release, if it holds in every table.",
 )
-@click.option("--require-safe", is_flag=True, help="Publish only what the audit finds safe; else exit with 1.")
+@click.option("--secret", type=click.Path(), help="The key of the store [ILBA_SECRET, else beside it].")
+@click.option("--masks", type=click.Path(), help="Where the chosen masks are kept [beside the store].")
+@click.option("--audit", "audit_path", type=click.Path(), help="Write the report of the audit here (confidential).")
+@click.option(
+    "--require-safe", is_flag=True, help="Refuse --accept-risk: publish only what is certified or found safe."
+)
+@click.option(
+    "--accept-risk", is_flag=True, help="With ilba: publish what the audit does not find safe, or cannot audit."
+)
 @engines
 @json_option
 def release_command(
@@ -75,81 +85,40 @@ def release_command(
     levels: tuple[str, ...],
     keys: list[str] | None,
     max_keys: int | None,
-    rows: Any,
-    title: str,
-    description: str,
-    source: str,
-    labels: str | None,
     geometry: tuple[str, ...],
-    method: str | None,
-    bound: int | None,
-    secret: str | None,
-    masks: str | None,
     audit_path: str | None,
-    require_safe: bool,
     engine: dict[str, Any],
     as_json: bool,
+    **options: Any,
 ) -> None:
-    """Publish tables: a folder of labels and masked counts, code lists and a manifest. Nothing else gets in."""
-    if engine["engine"] == "spark" and (audit_path or require_safe):
-        raise InputError(
-            "the audit works in memory, not on Spark. Leave out --engine spark, or audit area by area with "
-            "`ilba audit STORE --within AREA`."
-        )
+    """Publish tables: a folder of labels and masked counts, code lists and a manifest. Nothing else gets in.
+
+    What this command prints is confidential. The folder is public.
+    """
     with Progress(as_json) as stage:
         stage("opening")
         finest = opened_on(engine, store)
-        wanted: dict[str, Any] = {
-            "tables": tables or "all",
-            "levels": [typed_level(level) for level in levels] or None,
-            "keys": keys,
-            "max_keys": max_keys,
-        }
-        if masks and (method != "controlled" or finest.method == method or engine["engine"] == "spark"):
-            raise InputError(
-                "--masks goes with --method controlled and a store whose masks were drawn, in this process."
-            )
-        if method == "controlled" and finest.method != method and (masks or audit_path or require_safe):
-            stage("choosing")
-            before = {"previous": opened(masks)} if masks and Path(masks).exists() else {}
-            finest = finest.controlled(**wanted, bound=bound, secret=key_of(store, secret), **before)
-        if audit_path or require_safe:
-            from ilba.audit import audit
-
-            stage("attacking")
-            report = audit(finest, finest.method, **wanted, progress=stage.share)
-            if audit_path:
-                report.to_html(audit_path)
-            if require_safe and not report.safe:
-                raise UnsafeRelease(
-                    "the audit does not find this release safe, so nothing was published. Release fewer tables "
-                    "(--max-keys, --levels), or masks that were chosen jointly (--method controlled). `ilba audit` "
-                    "shows what can be proven."
-                )
-        if masks:
-            finest.save(masks)  # before they are published: what everybody has must not be forgotten
         stage("tables")
         release = finest.release(
             out,
-            **wanted,
-            method=method,
-            bound=bound,
-            secret=key_of(store, secret),
-            rows=rows,
-            title=title,
-            description=description,
-            source=source,
-            labels=labels,
+            tables=tables or "all",
+            levels=[typed_level(level) for level in levels] or None,
+            keys=keys,
+            max_keys=max_keys,
             geometry=_maps(geometry),
+            audit=audit_path,
             progress=stage.share,
+            **options,
         )
     if as_json:
-        print_json({"release": out, "tables": list(release.tables)})
+        print_json(
+            {"confidential": True, "release": out, "method": release.manifest["method"], "tables": list(release.tables)}
+        )
     else:
-        click.echo(f"{out}: {some(len(release.tables), 'table')}, public")
-        if not (release.additive or audit_path or require_safe):
-            tried = f"{called()} audit {shlex.quote(out)} --store {shlex.quote(store)}"
-            click.echo(f"Next: {tried}  (what they prove together)")
+        click.echo(f"{out}: {some(len(release.tables), 'table')} by {release.manifest['method']}, public")
+        click.echo(
+            "  proven: the folder depends on masked counts and declared items alone (this output is confidential)"
+        )
         click.echo(f"Next: {called()} serve {shlex.quote(out)}")
 
 
@@ -157,7 +126,9 @@ def _maps(pairs: tuple[str, ...]) -> dict[str, str]:
     """`LA3=towns.geojson`, once for each column."""
     for pair in pairs:
         if "=" not in pair:
-            raise InputError(f"--geometry {pair} names no file. Write --geometry {pair}=areas.geojson.")
+            file = Path(pair).suffix.lower() in (".json", ".geojson")
+            example = f"COLUMN={pair}" if file else f"{pair}=areas.geojson"
+            raise InputError(f"--geometry {pair} does not say which column's areas a file draws. Write {example}.")
     return dict(pair.partition("=")[::2] for pair in pairs)
 
 

@@ -1,6 +1,10 @@
-"""Releases: the only door to the outside. `reading` opens a release folder, `writing` makes one."""
+"""Releases: the only door to the outside.
+
+`writing` decides what may be published and proves it, `folder` writes the files, `memory` knows what was published
+before, `reading` opens a release.
+"""
 
 from ilba.release.reading import MANIFEST, PublicTable, Release
-from ilba.release.writing import release
+from ilba.release.writing import publishable, release
 
-__all__ = ["MANIFEST", "PublicTable", "Release", "release"]
+__all__ = ["MANIFEST", "PublicTable", "Release", "publishable", "release"]

@@ -20,7 +20,7 @@ from ilba.labels import listed_paths
 
 Path_: TypeAlias = str | os.PathLike[str]
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "release.json"
 CODES = "codes.csv"
 

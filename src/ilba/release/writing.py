@@ -1,11 +1,9 @@
-"""Releases: the only door to the outside.
+"""Making a release.
 
-A release is a folder of public tables (labels and masked counts), code lists and a manifest. There is no place in it
-for a true count, a flag, a loss or a key. It is made beside its name and takes it in one step.
-
-What is published is decided by the masked numbers and by what was fixed beforehand, never by the truth: the code lists
-hold the codes that the agency gave and those that stand in a published table. A code whose every count was masked to 0
-would otherwise tell that somebody has it.
+Everything in the folder is a function of the masked counts and of what was declared: hierarchies, keys, K, reading,
+code lists, the list of tables, titles, maps, the time. `folder.py` writes files from those alone. This module decides
+whether they may be published, and proves the rule for each release: the folder is made a second time, from the world in
+which the masked counts are the truth, and compared byte by byte.
 """
 
 from __future__ import annotations
@@ -13,31 +11,33 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
 from ilba.codes import CodeLists
+from ilba.controlled import bound_of
 from ilba.cube import Tables, wanted_tables
-from ilba.design import MASKED, Design, Level, Names, Selection, file_name
-from ilba.errors import InputError, listing, nearest, notice, some
+from ilba.design import MASKED, Design, Level, Names, Selection
+from ilba.errors import InputError, StoreError, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable
 from ilba.finest import FinestTable
 from ilba.labels import listed_paths, read_labels
-from ilba.release.reading import CODES, FORMAT, MANIFEST, Path_, Release, digest
+from ilba.release.folder import Declared, Rows, declared_type, fill, tell_of_unnamed
+from ilba.release.memory import Memory, Publication, way
+from ilba.release.reading import CODES, MANIFEST, Path_, Release
 from ilba.secret import Secret
-from ilba.table import write_pieces
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable
 
-Rows: TypeAlias = Literal["nonzero", "grid"]
-
-_MOST_ROWS = 50_000_000
-# With rows per group fixed, the bytes of a table do not depend on the pieces in which it was made.
-_PARQUET: Any = {"compression": "zstd", "row_group_size": 2**17}
+_QUICK = 20_000_000
+"""up to so many cells times tables the masks are chosen for floor(K/2) + K, above it for 2K, which is found sooner"""
+_METHODS = ("controlled", "ilba")
 
 
 def release(
@@ -56,81 +56,301 @@ def release(
     labels: Any,
     geometry: Mapping[str, Any] | None,
     bound: int | None,
+    stated_bound: int | None,
     secret: Secret | Path_ | None,
+    masks: Path_ | None,
+    require_safe: bool,
+    accept_risk: bool,
+    audit: Path_ | None,
+    memory: Memory,
     progress: Callable[[int, int], object] | None,
 ) -> Release:
     """Publish tables of a store: see `FinestTable.release`."""
     if rows not in get_args(Rows):
         raise InputError(f"rows={rows!r} is not known. It is 'nonzero' or 'grid'.")
+    if require_safe and accept_risk:
+        raise InputError("require_safe and accept_risk contradict each other. Leave one of them out.")
     target = _free(path)
     design = finest.design
     wanted = wanted_tables(design, tables, levels, keys, max_keys)
-    if method not in (None, finest.method):
-        if method not in ("ilba", "controlled"):
-            raise InputError(f"method={method!r} is not known.{nearest(method, ('ilba', 'controlled'))}")
-        if method == "ilba":
-            raise InputError("the masks of this store were chosen jointly: its method is 'controlled'.")
+    chosen_method = _method(finest, method, stated_bound)
+    _refuse_dropped(finest)
     given = finest.labels if labels is None else read_labels(labels, design)
     maps = _maps(geometry, design)
-    if method == "controlled" and finest.method != method:
-        finest = finest.controlled(wanted, bound, secret=secret)
-    if finest.chosen and finest.chosen.bound is not None and not finest.chosen.held:
-        # Publishing without the bound that was announced would tell that it could not be held, and so of the truth.
-        raise InputError("the bound could not be held on these tables, so nothing was published. Ask for a larger one.")
-    _tell_of_another(target, finest)
+    if audit is not None:
+        writable(audit)
+    if stated_bound is not None:
+        bound_of(stated_bound, design.threshold)
+    kept_at = None if masks is None else writable(masks)
+    data, _ = finest.marks()
+    memory.check_way(data, way(chosen_method, design))
+    _refuse_another(target, chosen_method, design)
+    if stated_bound is not None:
+        memory.check_bound(data)
+    if chosen_method == "ilba":
+        _check_declared_grid(finest, given)
+    else:
+        finest = _jointly_masked(
+            _here(finest), wanted, bound if stated_bound is None else stated_bound, secret, memory, kept_at
+        )
+    now = _now(finest, wanted, accept_risk, stated_bound)
+    memory.check_masks(now)
+    now = replace(now, audit=_audited(finest, wanted, memory.of_same_data(now.data), accept_risk, audit))
+    if stated_bound is not None:
+        _check_bound(finest, wanted, stated_bound, memory)
+    if finest.unsaved:
+        notice(
+            "the key of these masks is not kept. A release of the same data with another key gives counts away: save "
+            "the store, which keeps its key, or give secret= when you build."
+        )
+    declared = Declared(
+        design, tuple(wanted), finest.method, rows, title, description, source, given, maps, finest.origins,
+        stated_bound, now.created,
+    )  # fmt: skip
+    steps = _Steps(progress, 2 * len(wanted))
     with making(target) as temporary:
-        (temporary / "tables").mkdir()
-        listed, seen = [], _Seen(design)
-        for done, table in enumerate(finest.tables(wanted), 1):
-            file = temporary / "tables" / f"{file_name(table.selection.name)}.parquet"
-            write_pieces(seen.noting(table.public_parts()), file, **_PARQUET)
-            listed.append((table.selection, file))
-            if progress:
-                progress(done, len(wanted))
-        by_grid = design.cells == "grid" and finest.method == "ilba"  # then the code lists are part of the method
-        lists = [one.labels for one in finest.codes.lists] if by_grid else seen.lists()
-        codes = _code_list(design, lists, given)
-        codes.write_csv(temporary / CODES)
-        if rows == "grid":
-            for selection, file in listed:
-                _complete(design, selection, codes, finest.codes if by_grid else seen, file)
-        entries = [_entry(design, selection, file) for selection, file in sorted(listed, key=_order(wanted))]
-        charted = []
-        for column, shape in maps.items():
-            _tell_of_hidden(column, shape, finest.codes, codes)
-            (temporary / "geometry").mkdir(exist_ok=True)
-            file = temporary / "geometry" / f"{file_name(design.select(column).name)}.geojson"
-            file.write_text(json.dumps(shape, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
-            charted.append({"column": column, "file": f"geometry/{file.name}", "sha256": digest(file)})
-        from ilba import __version__
-
-        manifest = {
-            "format": FORMAT,
-            "title": title,
-            "description": description,
-            "source": source,
-            "method": finest.method,
-            **design.to_json(),
-            "rows": rows,
-            "absent": 0,
-            "additive": finest.method == "controlled",
-            **_fixed_bound(finest),
-            "tables": entries,
-            "codes": {"file": CODES, "sha256": digest(temporary / CODES)},
-            "geometry": charted,
-            "software": f"ilba {__version__}",
-            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        }
-        (temporary / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-        for file in (temporary, *temporary.rglob("*")):
+        shown = fill(temporary, _published(finest, declared, steps), declared)
+        tell_of_unnamed(given, shown)
+        _tell_of_lists_from_the_data(finest, declared, shown)
+        _prove(temporary, finest, declared, steps)
+        _refuse_other_masks(target, temporary, now, memory)
+        for file in (*temporary.rglob("*"), temporary):
             file.chmod(0o755 if file.is_dir() else 0o644)
+            os.utime(file, (stamp := datetime.datetime.fromisoformat(now.created).timestamp(), stamp))
+        memory.keep(now, finest, kept_at)
     return Release(target)
 
 
-def _fixed_bound(finest: FinestTable | SparkFinestTable) -> dict[str, int]:
-    """A bound is published only when it was fixed beforehand and held: a reached one would depend on the truth."""
-    chosen = finest.chosen
-    return {"bound": chosen.bound} if chosen and chosen.bound is not None else {}
+def publishable(
+    finest: FinestTable | SparkFinestTable, level: Level, key: Names | None, *, accept_risk: bool, memory: Memory
+) -> FinestTable | SparkFinestTable:
+    """See `FinestTable.publishable`."""
+    wanted = [finest.design.select(level, key)]
+    _refuse_dropped(finest)
+    before = memory.masks(None)
+    if before is not None and isinstance(finest, FinestTable) and not finest.chosen:
+        finest = finest.with_masks_of(before) or finest
+    if finest.method == "ilba":
+        _check_declared_grid(finest, finest.labels)
+    now = _now(finest, wanted_tables(finest.design, wanted), accept_risk, None)
+    memory.check_way(now.data, now.way)
+    memory.check_masks(now)
+    found = _audited(finest, wanted, memory.of_same_data(now.data), accept_risk, None)
+    memory.keep(replace(now, audit=found), finest, None)
+    return finest
+
+
+def _now(
+    finest: FinestTable | SparkFinestTable, wanted: Sequence[Selection], accept_risk: bool, stated_bound: int | None
+) -> Publication:
+    """The publication that is about to be made, before it is audited."""
+    data, masks = finest.marks()
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    names = tuple(sorted(table.name for table in wanted))
+    design = finest.design
+    return Publication(
+        data, masks, finest.method, design.threshold, design.cells, names, "", accept_risk, stated_bound, created
+    )
+
+
+class _Steps:
+    """Progress over both worlds."""
+
+    def __init__(self, progress: Callable[[int, int], object] | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def __call__(self) -> None:
+        self._done += 1
+        if self._progress:
+            self._progress(self._done, self._total)
+
+
+# --- may it be published?
+
+
+def _method(finest: FinestTable | SparkFinestTable, method: str | None, stated_bound: int | None) -> str:
+    if method is not None and method not in _METHODS:
+        raise InputError(f"method={method!r} is not known.{nearest(method, _METHODS)}")
+    if finest.chosen:
+        if method == "ilba":
+            raise InputError("the masks of this store were chosen jointly: its method is 'controlled'.")
+        return "controlled"
+    if method is None and finest.fingerprint is None:
+        raise InputError(
+            "the masks of this store came with its counts. Publish with them by method='ilba'. method='controlled' "
+            "chooses new masks: do that only where the old ones were never published."
+        )
+    if method == "controlled" and finest.fingerprint is None:
+        notice(
+            "the masks of this store came with its counts, and new ones are chosen now. Where the old ones were "
+            "published, who has both can take one from the other."
+        )
+    if method == "ilba" and stated_bound is not None:
+        raise InputError("stated_bound goes with method='controlled'. How far iLBA moves a count is known from K.")
+    return method or "controlled"
+
+
+def _refuse_dropped(finest: FinestTable | SparkFinestTable) -> None:
+    """A key that is absent because of one person's value would tell of that person."""
+    if finest.origins.dropped:
+        raise UnsafeRelease(
+            f"{listing(finest.origins.dropped)} was left out when the store was built, because of how many values the "
+            f"data has there. What is published must not depend on that: build again and name the keys with key= "
+            f"(--key)."
+        )
+
+
+def _check_declared_grid(finest: FinestTable | SparkFinestTable, given: pl.DataFrame) -> None:
+    """In the grid reading iLBA counts every cell of the code lists: they must be declared, not found in the data."""
+    if finest.design.cells != "grid":
+        return
+    for columns, listed in zip(CodeLists.dimensions(finest.design), finest.codes.lists, strict=True):
+        if any(column.null_count() for column in listed.labels.get_columns()):
+            raise InputError(
+                f"{columns[-1]!r} has missing labels, which no code list can declare. iLBA with cells='grid' needs "
+                f"every code declared: give missing labels a code of their own, or publish with method='controlled'."
+            )
+        counted = listed.labels.cast(pl.String)
+        declared = listed_paths(given, columns).unique()
+        same = declared.height == counted.height and declared.join(counted, on=columns, how="anti").is_empty()
+        if not same:
+            raise InputError(
+                f"iLBA with cells='grid' needs a declared code list for {listing(columns)}: the method counts every "
+                f"cell of the list, so the list is published, and one made from the data would tell who occurs. Write "
+                f"a csv of variable, code, label_en, label_ko, parent with every code that can occur, and build "
+                f"with labels= (--labels). Or publish with method='controlled', which needs no list."
+            )
+
+
+def _here(finest: FinestTable | SparkFinestTable) -> FinestTable | SparkFinestTable:
+    """A table on Spark that is small enough to be worked on in memory is."""
+    if isinstance(finest, FinestTable):
+        return finest
+    from ilba.spark.frames import KEPT
+
+    return finest.collect() if len(finest) <= KEPT else finest
+
+
+def _jointly_masked(
+    finest: FinestTable | SparkFinestTable,
+    wanted: Sequence[Selection],
+    bound: int | None,
+    secret: Secret | Path_ | None,
+    memory: Memory,
+    kept_at: Path | None,
+) -> FinestTable | SparkFinestTable:
+    """The table with masks chosen jointly: those that were published where there are, else new ones."""
+    if finest.chosen:
+        return finest
+    if bound is None and len(finest) * len(wanted) > _QUICK:
+        bound = 2 * finest.design.threshold
+    if not isinstance(finest, FinestTable):
+        return finest.controlled(wanted, bound, secret=secret)
+    before = memory.masks(kept_at)
+    if before is None:
+        return _told_of_bound(finest.controlled(wanted, bound, secret=secret))
+    try:
+        same = finest.with_masks_of(before)
+    except InputError:
+        raise UnsafeRelease(
+            f"the masks that were published from this store belong to other columns or another K "
+            f"({str(memory.masks_file(kept_at))!r}). Publishing the same people again by another design gives counts "
+            f"away, so nothing was published. Where they were never published, move that file away."
+        ) from None
+    if same is None:
+        return _told_of_bound(finest.controlled(wanted, bound, secret=secret, previous=before))
+    _tell_of_other_tables(same, wanted)
+    return same
+
+
+def _told_of_bound(finest: FinestTable) -> FinestTable:
+    if finest.chosen and finest.chosen.bound is not None and finest.control and not finest.control.held:
+        notice(f"the bound {finest.chosen.bound} was not held by {some(finest.control.over, 'count')} (confidential).")
+    return finest
+
+
+def _tell_of_other_tables(finest: FinestTable, wanted: Sequence[Selection]) -> None:
+    """Say how far counts may be off in tables for which the masks were not chosen (confidential)."""
+    chosen = set(finest.chosen.tables) if finest.chosen else set()
+    others = [table for table in wanted if table.name not in chosen]
+    if others:
+        largest = _largest_loss(finest, others)
+        notice(
+            f"the masks were chosen for other tables and stay as they were published. {some(len(others), 'table')} of "
+            f"this release were not in view then: there a count is up to {largest:,} off (confidential)."
+        )
+
+
+def _largest_loss(finest: FinestTable | SparkFinestTable, wanted: Sequence[Selection]) -> int:
+    """How far a count of these tables is off at most (confidential)."""
+    largest = 0
+    for table in finest.tables(wanted):
+        loss = table.loss.filter(pl.col("Loss") != "Total")["Loss"].cast(pl.Int64)
+        largest = max(largest, int(loss.abs().max() or 0))  # type: ignore[arg-type]
+    return largest
+
+
+def _audited(
+    finest: FinestTable | SparkFinestTable,
+    wanted: Sequence[Selection],
+    before: Sequence[Publication],
+    accept_risk: bool,
+    report_path: Path_ | None,
+) -> str:
+    """What is known of the safety of these tables, with those of the same data that were published before.
+
+    Sums of masked counts are safe by the theorem, and the folder is proven to depend on nothing else.
+    """
+    if finest.method == "controlled" and report_path is None:
+        return "certified"
+    from ilba.audit import BUDGET, audit, cells_to_attack
+
+    earlier = {name for one in before if one.method == finest.method for name in one.tables}
+    together = (
+        [*wanted, *(t for t in wanted_tables(finest.design, sorted(earlier)) if t not in wanted)] if earlier else wanted
+    )
+    if not isinstance(finest, FinestTable):
+        over = "the audit works in memory, not on Spark"
+    else:
+        size = cells_to_attack(finest.codes, together)
+        over = f"they have {size:,} cells, and the audit takes up to {BUDGET:,}" if size > BUDGET else ""
+    if over and finest.method == "controlled":
+        raise InputError(f"no report of the audit can be written: {over}.")
+    if over:
+        if accept_risk:
+            return "not audited"
+        raise UnsafeRelease(
+            f"these iLBA tables are not audited: {over}. Nothing was published. Publish with method='controlled', "
+            f"fewer tables, or accept_risk=True (--accept-risk)."
+        )
+    assert isinstance(finest, FinestTable)  # noqa: S101 - told to the type checker
+    report = audit(finest, finest.method, together)
+    if report_path is not None:
+        report.to_html(report_path)
+    if finest.method == "controlled":
+        return "certified"
+    if report.safe:
+        return "safe"
+    if accept_risk:
+        return "not safe"
+    with_earlier = " together with those published before" if len(together) > len(wanted) else ""
+    raise UnsafeRelease(
+        f"the audit does not find these tables safe{with_earlier}, so nothing was published. Publish with "
+        f"method='controlled', fewer tables (max_keys, levels), or accept_risk=True (--accept-risk). `ilba audit` "
+        f"shows what can be proven."
+    )
+
+
+def _check_bound(
+    finest: FinestTable | SparkFinestTable, wanted: Sequence[Selection], bound: int, memory: Memory
+) -> None:
+    """A bound is stated only when it holds in every published table."""
+    if _largest_loss(finest, wanted) > bound:
+        memory.bar_bound(bound)
+        raise UnsafeRelease(
+            f"the bound {bound} does not hold in every table, so nothing was published. Publish without a stated "
+            f"bound: a larger one, stated now, would tell that this one was not held."
+        )
 
 
 def _free(path: Path_) -> Path:
@@ -156,110 +376,6 @@ def _ours(file: Path) -> bool:
     return str(file) in (MANIFEST, CODES) or (str(file.parent), file.suffix) in kinds
 
 
-def _tell_of_another(target: Path, finest: FinestTable | SparkFinestTable) -> None:
-    """Say aloud what gives counts away though each release by itself is as it should be."""
-    if finest._unsaved_secret is not None:
-        notice(
-            "the key of these masks is not kept. A release of the same data with another key gives counts away: save "
-            "the store, which keeps its key, or give secret= when you build."
-        )
-    try:
-        before = json.loads((target / MANIFEST).read_text(encoding="utf-8"))
-        same = (before["method"], before["threshold"]) == (finest.method, finest.design.threshold)
-    except (OSError, ValueError, KeyError, TypeError):
-        return
-    if not same:
-        notice(
-            f"the release that stood at {str(target)!r} was masked by another method or K. Where it is the same data, "
-            f"who has both can take one from the other."
-        )
-
-
-class _Seen:
-    """The labels that stand in published tables, per dimension."""
-
-    def __init__(self, design: Design) -> None:
-        self._columns = CodeLists.dimensions(design)
-        self._found: list[list[pl.DataFrame]] = [[] for _ in self._columns]
-
-    def add(self, public: pl.DataFrame) -> None:
-        for columns, found in zip(self._columns, self._found, strict=True):
-            there = [column for column in columns if column in public.columns]
-            if there:
-                labels = public.select(there).unique()
-                if found and found[-1].columns == there:  # another piece of the same table
-                    labels = pl.concat([found.pop(), labels]).unique()
-                found.append(labels)
-
-    def noting(self, parts: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        for part in parts:
-            self.add(part)
-            yield part
-
-    def lists(self) -> list[pl.DataFrame]:
-        """Per dimension the paths that were seen, coarser ones with nulls below; empty where none was."""
-        merged = []
-        for columns, found in zip(self._columns, self._found, strict=True):
-            kinds: dict[str, Any] = dict.fromkeys(columns, pl.String)
-            for frame in found:
-                kinds |= frame.schema
-            whole = pl.concat([pl.DataFrame(schema=kinds), *found], how="diagonal")
-            merged.append(whole.unique().sort(columns))
-        return merged
-
-    def paths(self, place: int, columns: Sequence[str]) -> pl.DataFrame:
-        """The paths of a dimension that were seen down to these columns; here null is a label that is missing."""
-        deep = [frame.select(columns) for frame in self._found[place] if len(frame.columns) >= len(columns)]
-        return pl.concat(deep).unique()
-
-
-def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFrame) -> pl.DataFrame:
-    """The published code list: what the agency gave, then what stands in a table and was not in it."""
-    rows = []
-    for columns, labels in zip(CodeLists.dimensions(design), lists, strict=True):
-        for place, column in enumerate(columns):
-            parent = pl.col(columns[place - 1]).cast(pl.String) if place else pl.lit(None, pl.String)
-            found = labels.select(
-                pl.lit(column).alias("variable"), pl.col(column).cast(pl.String).alias("code"), parent=parent
-            )
-            rows.append(found.drop_nulls("code").unique(maintain_order=True))
-    found = pl.concat(rows)
-    unknown = found.join(given.drop_nulls("code"), on=["variable", "code"], how="anti", maintain_order="left")
-    if given.height and unknown.height:
-        first = listing((f"{v} {c}" for v, c, _ in unknown.rows()), 6)
-        notice(f"the code list does not name {some(unknown.height, 'code')} of the tables: {first}.")
-    added = unknown.select(
-        "variable", "code", pl.col("code").alias("label_en"), pl.lit(None, pl.String).alias("label_ko"), "parent"
-    )
-    names = [hierarchy.name for hierarchy in design.hierarchies]
-    order = {name: place for place, name in enumerate(dict.fromkeys([*design.columns, *names]))}
-    return pl.concat([given, added]).sort(pl.col("variable").replace_strict(order), maintain_order=True)
-
-
-def _complete(design: Design, selection: Selection, codes: pl.DataFrame, known: CodeLists | _Seen, file: Path) -> None:
-    """Write the complete grid of a table, zeros included: over the published code lists."""
-    table = pl.read_parquet(file)
-    if not selection.columns:
-        return
-    grid = pl.DataFrame({"": [None]})
-    for place, columns in enumerate(CodeLists.dimensions(design)):
-        there = [column for column in columns if column in selection.columns]
-        if not there:
-            continue
-        seen = known.paths(place, there) if isinstance(known, _Seen) else known.lists[place].labels.select(there)
-        listed = listed_paths(codes, there).cast(table.select(there).schema, strict=False)
-        paths = pl.concat([seen, listed]).unique()
-        if grid.height * paths.height > _MOST_ROWS:
-            raise InputError(
-                f"the complete grid of {selection.name!r} has more than {_MOST_ROWS:,} rows. "
-                f"Leave rows='grid' out, or release fewer keys."
-            )
-        grid = grid.join(paths, how="cross")
-    full = grid.drop("").join(table, on=list(selection.columns), how="left", nulls_equal=True)
-    full = full.with_columns(pl.col(MASKED).fill_null(0)).sort(selection.columns)
-    full.write_parquet(file, **_PARQUET)
-
-
 def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:
     """GeoJSON per area column, from dictionaries or files."""
     maps = {}
@@ -271,40 +387,174 @@ def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:
         if isinstance(given, str | os.PathLike):
             try:
                 shape = json.loads(Path(given).read_text(encoding="utf-8"))
-            except (OSError, ValueError):
+            except (OSError, ValueError, RecursionError):
                 raise InputError(f"the geometry {os.fspath(given)!r} cannot be read as GeoJSON.") from None
-        if not isinstance(shape, Mapping) or shape.get("type") != "FeatureCollection":
+        features = shape.get("features") if isinstance(shape, Mapping) else None
+        if not isinstance(features, list) or not all(isinstance(one, Mapping) for one in features):
+            raise InputError(f"the geometry of {column!r} is not a GeoJSON FeatureCollection.")
+        if shape.get("type") != "FeatureCollection":
             raise InputError(f"the geometry of {column!r} is not a GeoJSON FeatureCollection.")
         maps[column] = shape
     return maps
 
 
-def _tell_of_hidden(column: str, shape: Mapping[str, Any], known: CodeLists, codes: pl.DataFrame) -> None:
-    """Say so where a map has a shape for an area that the tables keep silent about, and for no empty one."""
-    drawn = {str(one.get("id", (one.get("properties") or {}).get("code"))) for one in shape.get("features", [])}
-    occupied = {str(code) for one in known.lists if column in one.labels for code in one.labels[column]}
-    public = set(codes.filter(variable=column)["code"])
-    if public and drawn <= occupied and drawn - public:
-        notice(
-            f"the map of {column!r} has a shape for an area whose counts are all 0 after masking, and for no empty "
-            f"area: it tells that somebody is there. Give a map of all areas, or their code list with labels=."
+# --- what stands at the target already
+
+
+def _before(target: Path) -> Release | None:
+    try:
+        return Release(target)
+    except StoreError:
+        return None
+
+
+def _refuse_another(target: Path, method: str, design: Design) -> None:
+    """Refuse to follow a release of the same columns by another method, K or reading."""
+    before = _before(target)
+    if before is None or before.design.columns != design.columns:
+        return
+    told = before.manifest["method"]
+    if way(told, before.design) != way(method, design):
+        raise UnsafeRelease(
+            f"the release at {str(target)!r} shows the same columns by another method, K or reading (method={told!r}, "
+            f"K={before.design.threshold}, cells={before.design.cells!r}). Where it is the same data, who has both can "
+            f"take one from the other. Nothing was published. Publish as before; where it is other data, choose "
+            f"another folder."
         )
 
 
-def _entry(design: Design, selection: Selection, file: Path) -> dict[str, Any]:
-    levels = {h.name: level for h, level in zip(design.hierarchies, selection.levels, strict=True)}
-    rows = pl.scan_parquet(file).select(pl.len()).collect().item()
-    return {
-        "name": selection.name,
-        "file": f"tables/{file.name}",
-        "levels": levels,
-        "keys": list(selection.keys),
-        "columns": list(selection.columns),
-        "rows": rows,
-        "sha256": digest(file),
+def _refuse_other_masks(target: Path, made: Path, now: Publication, memory: Memory) -> None:
+    """Refuse other masks for the people of the release that stands there, where no memory carries them over."""
+    before = _before(target)
+    if before is None or now.method != "controlled" or memory.publications:
+        return
+    common = [name for name in before.tables if name in now.tables]
+    if not common or set(before.tables) == set(now.tables) or before.manifest["method"] != "controlled":
+        return
+    name = max(common, key=lambda name: before.tables[name].rows)
+    table = before.tables[name]
+    try:
+        old = before.table(name).cast(dict.fromkeys(table.columns, pl.String))
+    except (StoreError, OSError, pl.exceptions.PolarsError):
+        return
+    new = pl.read_parquet(made / table.file).cast(dict.fromkeys(table.columns, pl.String))
+    if not table.columns:
+        return
+    both = old.join(new, on=list(table.columns), how="inner", nulls_equal=True)
+    same = int((both[MASKED] == both[f"{MASKED}_right"]).sum())
+    if both.height and 2 * same >= both.height and (same < both.height or old.height != new.height):
+        raise UnsafeRelease(
+            f"the release at {str(target)!r} shows other tables of the same data with other masks: most counts of "
+            f"{name!r} are equal, some are not. Who has both can take one from the other, so nothing was published. "
+            f"Publish from the store that it was published from, which keeps its masks, or with masks=. A new wave "
+            f"goes on from the store of the last one: finest.controlled(previous=...)."
+        )
+
+
+# --- both worlds
+
+
+def _published(
+    finest: FinestTable | SparkFinestTable, declared: Declared, step: Callable[[], object]
+) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
+    """The published rows of each table, labels in the types of the published codes where these are known already."""
+    if finest.method == "controlled":
+        finest = finest.as_truth(lambda column, codes: declared_type(declared.given, column, codes))
+    for table in finest.tables(declared.wanted):
+        yield table.selection, table.public_parts()
+        step()
+
+
+def _published_again(
+    first: Path, declared: Declared, step: Callable[[], object]
+) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
+    """The tables of a folder as another source would give them: in another order, with all labels as text."""
+    for selection in reversed(declared.wanted):
+        labels = list(selection.columns)
+        table = pl.read_parquet(first / declared.file(selection)).filter(pl.col(MASKED) > 0)
+        yield selection, iter([table.cast(dict.fromkeys(labels, pl.String)).sort(labels or MASKED)])
+        step()
+
+
+def _prove(first: Path, finest: FinestTable | SparkFinestTable, declared: Declared, step: Callable[[], object]) -> None:
+    """Make the folder again without the truth, and compare it byte by byte.
+
+    Sums of masks are made again in the world in which the masked counts are the truth, with all labels as text. The
+    tables of other methods follow the truth by design: there everything else is made again from the published tables.
+    """
+    second = first / "again"
+    second.mkdir()
+    if finest.method == "controlled":
+        tables = _published(finest.as_truth(lambda *_: pl.String), declared, step)
+    else:
+        tables = _published_again(first, declared, step)
+    fill(second, tables, declared)
+    ours, theirs = (
+        {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
+        for folder in (first, second)
+    )
+    ours = {name: file for name, file in ours.items() if not file.is_relative_to(second)}
+    for name in sorted({*ours, *theirs}):
+        if name not in ours or name not in theirs or not _equal(ours[name], theirs[name]):
+            raise UnsafeRelease(
+                f"{name!r} depends on more than the masked counts and what was declared, so nothing was published. "
+                f"This is a mistake in ilba: please report it."
+            )
+    shutil.rmtree(second)
+
+
+def _equal(one: Path, other: Path) -> bool:
+    if one.stat().st_size != other.stat().st_size:
+        return False
+    with one.open("rb") as ours, other.open("rb") as theirs:
+        while True:
+            a, b = ours.read(2**20), theirs.read(2**20)
+            if a != b:
+                return False
+            if not a:
+                return True
+
+
+# --- does a declared list look as if it was made from the data?
+
+
+def _tell_of_lists_from_the_data(
+    finest: FinestTable | SparkFinestTable, declared: Declared, shown: Mapping[str, pl.Series]
+) -> None:
+    """Say so where a declared list or map names an area that tables are silent about, and no empty one (confidential).
+
+    Then it tells that somebody is there.
+    """
+    lists = {
+        column: set(declared.given.filter(pl.col("variable") == column)["code"].drop_nulls())
+        for column in declared.design.columns
     }
+    drawn = {column: _drawn(shape) for column, shape in declared.maps.items()}
+    named = [("the code list", lists), ("the map", drawn)]
+    silent = [
+        (what, column, codes)
+        for what, by_column in named
+        for column, codes in by_column.items()
+        if codes and column in shown and not codes <= set(shown[column])
+    ]
+    if not silent:
+        return
+    occurring: dict[str, set[str]] = {}
+    for listed, used in zip(finest.codes.lists, finest.occurring(), strict=True):
+        texts = listed.labels[used].cast(pl.String)
+        occurring |= {column: set(texts[column].drop_nulls()) for column in texts.columns}
+    for what, column, codes in silent:
+        if codes <= occurring[column]:
+            missing = "shape for an area" if what == "the map" else "code"
+            notice(
+                f"{what} of {column!r} has a {missing} whose counts are all 0 after masking, and none that is truly "
+                f"empty: it looks as if it was made from the data, and tells that somebody is there. Give all that can "
+                f"occur, empty ones too (confidential)."
+            )
 
 
-def _order(wanted: Sequence[Selection]) -> Callable[[tuple[Selection, Path]], int]:
-    places = {selection: place for place, selection in enumerate(wanted)}
-    return lambda one: places[one[0]]
+def _drawn(shape: Mapping[str, Any]) -> set[str]:
+    return {
+        str(one.get("id", (one["properties"] if isinstance(one.get("properties"), Mapping) else {}).get("code")))
+        for one in shape.get("features", [])
+    }

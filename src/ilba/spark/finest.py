@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from ilba import store
 from ilba.codes import CodeLists, Packing
 from ilba.controlled import Chosen
 from ilba.cube import Cube, Node, Tables, descend, selection_of, selections, tree, wanted_tables
-from ilba.design import COUNT, MASKED, Design, Level, Names, Selection
+from ilba.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
 from ilba.finest import FinestTable, Values, nodes_of, save_beside, tell_recurring, warn_of_another_key
@@ -31,6 +33,7 @@ from ilba.spark.tasks import PARTS, Key, Shipped, sums_of, word_names
 from ilba.table import Table, detail
 
 Path_: TypeAlias = str | os.PathLike[str]
+IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
 class SparkFinestTable(Publishes):
@@ -51,7 +54,12 @@ class SparkFinestTable(Publishes):
 
     @classmethod
     def drawn(
-        cls, counted: SparkCounted, secret: Secret | None, given: object, labels: pl.DataFrame
+        cls,
+        counted: SparkCounted,
+        secret: Secret | None,
+        given: object,
+        labels: pl.DataFrame,
+        origins: Origins = Origins(),  # noqa: B008 - it never changes
     ) -> SparkFinestTable:
         """Mask counted cells with the key, or with a new one; `given` is how the user gave it."""
         codes, chosen = counted.codes, secret or Secret.new()
@@ -61,7 +69,7 @@ class SparkFinestTable(Publishes):
         ordered = counted.cells.repartitionByRange(*names).sortWithinPartitions(*names)
         shipped = Shipped.of(codes)
         cells = mapped(ordered, whole_numbers([*names, COUNT, MASKED]), "mask", shipped, key)
-        finest = cls(store.About(codes, labels, chosen.fingerprint, None), cells)
+        finest = cls(store.About(codes, labels, chosen.fingerprint, None, origins), cells)
         finest._unsaved_secret = None if secret else chosen
         finest._key = key
         tell_recurring(codes)
@@ -93,7 +101,9 @@ class SparkFinestTable(Publishes):
         cells = spark.read.parquet(f"{place(text)}/{store.CELLS}").select(*about.columns)
         if _marked(cells, about) != (rows, mark):
             raise store.damaged(text)
-        return cls(about, cells, rows=rows)
+        opened = cls(about, cells, rows=rows)
+        opened.place = None if "://" in text else Path(os.path.realpath(text))
+        return opened
 
     @property
     def codes(self) -> CodeLists:
@@ -137,9 +147,52 @@ class SparkFinestTable(Publishes):
         cells = cells.sort(self._about.words)
         columns = [cells[name].to_numpy() for name in self._about.columns]
         finest = FinestTable(self.codes, columns[:-2], *columns[-2:], fingerprint=self.fingerprint, chosen=self.chosen)
-        finest.labels = self.labels
+        finest.labels, finest.origins, finest.place = self.labels, self.origins, self.place
         finest._unsaved_secret = self._unsaved_secret
+        finest._secret = self._key.at_hand() if self._key else None
         return finest
+
+    @property
+    def origins(self) -> Origins:
+        """Which parts of the design a person declared, and which were proposed from the data."""
+        return self._about.origins
+
+    def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> SparkFinestTable:
+        """The world in which the masked counts are the truth: see `FinestTable.as_truth`."""
+        F = pyspark("sql.functions")
+        names = word_names(self.codes.finest)
+        shown = self.cells.where(F.col(MASKED) > 0)
+        codes, moved = self.codes.shown(self._used(shown), kind)
+        new = word_names(codes.finest)
+        cells = mapped(shown, whole_numbers([*new, COUNT, MASKED]), "move", self._shipped, Shipped.of(codes), moved)
+        about = replace(self._about, codes=codes, fingerprint=None)
+        if len(new) == len(names) and all(bool((np.diff(move[move >= 0]) > 0).all()) for move in moved):
+            return SparkFinestTable(about, cells)
+        return SparkFinestTable(about, cells.repartitionByRange(*new).sortWithinPartitions(*new))
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the key that drew the masks is kept nowhere yet."""
+        return self._unsaved_secret is not None
+
+    def occurring(self) -> list[IntArray]:
+        """For each dimension the numbers of the labels that occur, in the order of its list (confidential)."""
+        return self._used(self.cells)
+
+    def _used(self, cells: Frame) -> list[IntArray]:
+        digits = mapped(cells, whole_numbers(["place", "digit"]), "used_digits", self._shipped).distinct()
+        found = as_polars(digits.toArrow()).sort("digit")
+        return [found.filter(pl.col("place") == place)["digit"].to_numpy() for place in range(len(self.codes.lists))]
+
+    def marks(self) -> tuple[str, str]:
+        """Two checksums: of the counted cells, and of the masks; both of the packed cells (confidential)."""
+        F = pyspark("sql.functions")
+        words = self._about.words
+        count = F.bit_xor(F.xxhash64(*words, COUNT))
+        masks = F.bit_xor(F.when(F.col(MASKED) > 0, F.xxhash64(*words, MASKED)).otherwise(F.lit(0).cast("long")))
+        row = self.cells.agg(count, masks).collect()[0]
+        one, other = (f"{int(mark or 0) & (2**64 - 1):016x}" for mark in row)
+        return one, other
 
     @cached_property
     def _shipped(self) -> Shipped:
@@ -286,9 +339,9 @@ class SparkFinestTable(Publishes):
         F = pyspark("sql.functions")
         held = not cells.agg(F.max("over")).collect()[0][0]
         told = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), held)
-        about = store.About(self.codes, self.labels, key.fingerprint, told)
+        about = store.About(self.codes, self.labels, key.fingerprint, told, self.origins)
         result = SparkFinestTable(about, cells.select(*names), rows=self._rows)
-        result._unsaved_secret, result._key = self._unsaved_secret, self._key
+        result._unsaved_secret, result._key, result.place = self._unsaved_secret, self._key, self.place
         return result
 
     def _key_of(self, secret: Secret | Path_ | None) -> Key:
@@ -319,7 +372,7 @@ class SparkFinestTable(Publishes):
             self._save_remote(text, spark)
             saved: Path_ = text
         else:
-            saved = self._save_local(free_place(text), spark)
+            saved = self.place = self._save_local(free_place(text), spark)
         self.cells = spark.read.parquet(f"{place(os.fspath(saved))}/{store.CELLS}").select(*self._about.columns)
         return saved
 

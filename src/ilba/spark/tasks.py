@@ -86,6 +86,13 @@ class Key:
             )
         return secret
 
+    def at_hand(self) -> Secret | None:
+        """The key on the driver, where it can be opened there."""
+        try:
+            return self.open()
+        except SecretError:
+            return None
+
     def __repr__(self) -> str:
         return f"Key(fingerprint={self.fingerprint!r})"
 
@@ -182,6 +189,25 @@ def name_cells(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
     for cells in gathered(batches):
         labels = codes.labels(codes.finest, [cells[name] for name in word_names(codes.finest)])
         yield from _batches(pl.DataFrame([*labels, pl.Series(COUNT, cells[COUNT]), pl.Series(MASKED, cells[MASKED])]))
+
+
+def used_digits(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
+    """Which labels occur: the number of each with the place of its dimension."""
+    codes = shipped.codes()
+    for cells in gathered(batches):
+        digits = [np.unique(d) for d in codes.finest.digits([cells[name] for name in word_names(codes.finest)])]
+        place = np.repeat(np.arange(len(digits)), [len(digit) for digit in digits])
+        yield _batch({"place": place, "digit": np.concatenate(digits)})
+
+
+def move(batches: Batches, shipped: Shipped, other: Shipped, moved: Sequence[IntArray]) -> Iterator[pa.RecordBatch]:
+    """Cells renumbered for other code lists, with their masked count as their count."""
+    before, after = shipped.codes().finest, other.codes().finest
+    for cells in gathered(batches):
+        digits = before.digits([cells[name] for name in word_names(before)])
+        masked = cells[MASKED]
+        words = after.pack([numbers[digit] for numbers, digit in zip(moved, digits, strict=True)], len(masked))
+        yield _batch({**dict(zip(word_names(after), words, strict=True)), COUNT: masked, MASKED: masked})
 
 
 def with_area(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:

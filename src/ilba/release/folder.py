@@ -1,0 +1,232 @@
+"""The files of a release, from published rows and from what was declared. Nothing here has seen the truth.
+
+Columns are typed and sorted by the declared code list and the published codes. A public code list holds the declared
+codes and those with a published count: any other code would tell that somebody has it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+
+from ilba.codes import CodeLists, label_type
+from ilba.design import MASKED, Design, Origins, Selection, file_name
+from ilba.errors import InputError, listing, notice, some
+from ilba.labels import listed_paths
+from ilba.release.reading import CODES, FORMAT, MANIFEST, digest
+from ilba.table import write_pieces
+
+Rows: TypeAlias = Literal["nonzero", "grid"]
+
+_MOST_ROWS = 50_000_000
+# With rows per group fixed, the bytes of a table do not depend on the pieces in which it was made.
+_PARQUET: Any = {"compression": "zstd", "row_group_size": 2**17}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """All that is public besides the masked counts: what a person fixed, and the time."""
+
+    design: Design
+    wanted: tuple[Selection, ...]
+    method: str
+    rows: Rows
+    title: str
+    description: str
+    source: str
+    given: pl.DataFrame
+    """the declared code list, empty when there is none"""
+    maps: Mapping[str, Any]
+    origins: Origins
+    bound: int | None
+    created: str
+
+    @staticmethod
+    def file(selection: Selection) -> str:
+        """The file of a table in the folder."""
+        return f"tables/{file_name(selection.name)}.parquet"
+
+
+def declared_type(given: pl.DataFrame, column: str, codes: pl.Series) -> Any:
+    """The type of a public column: by its declared and its published codes together."""
+    declared = given.filter(pl.col("variable") == column)["code"]
+    return label_type(pl.concat([declared.cast(pl.String), codes.cast(pl.String).rename("code")]))
+
+
+def fill(
+    folder: Path, tables: Iterable[tuple[Selection, Iterator[pl.DataFrame]]], declared: Declared
+) -> dict[str, pl.Series]:
+    """Write all files of a release; for each column that a table has, the codes with a published count."""
+    design = declared.design
+    (folder / "tables").mkdir()
+    seen = _Seen(design)
+    for selection, parts in tables:
+        write_pieces(seen.noting(parts), folder / declared.file(selection), **_PARQUET)
+    shown = seen.codes()
+    kinds = {column: declared_type(declared.given, column, codes) for column, codes in shown.items()}
+    for selection in declared.wanted:
+        _settle(folder / declared.file(selection), selection, kinds)
+    codes = _code_list(design, seen.lists(kinds), declared.given)
+    codes.write_csv(folder / CODES)
+    if declared.rows == "grid":
+        for selection in declared.wanted:
+            _complete(design, selection, codes, seen, kinds, folder / declared.file(selection))
+    charted = []
+    for column, shape in declared.maps.items():
+        (folder / "geometry").mkdir(exist_ok=True)
+        file = folder / "geometry" / f"{file_name(design.select(column).name)}.geojson"
+        file.write_text(json.dumps(shape, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+        charted.append({"column": column, "file": f"geometry/{file.name}", "sha256": digest(file)})
+    manifest = _manifest(folder, declared, charted)
+    (folder / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return shown
+
+
+def _manifest(folder: Path, declared: Declared, charted: list[dict[str, str]]) -> dict[str, Any]:
+    from ilba import __version__
+
+    listed = set(declared.given.drop_nulls("code")["variable"])
+    lists = {column: "declared" if column in listed else "published" for column in declared.design.columns}
+    return {
+        "format": FORMAT,
+        "title": declared.title,
+        "description": declared.description,
+        "source": declared.source,
+        "method": declared.method,
+        **declared.design.to_json(),
+        "rows": declared.rows,
+        "absent": 0,
+        "additive": declared.method == "controlled",
+        **({} if declared.bound is None else {"bound": declared.bound}),
+        "origins": {"hierarchies": "declared", "keys": declared.origins.keys, "codes": lists},
+        "tables": [_entry(declared, selection, folder) for selection in declared.wanted],
+        "codes": {"file": CODES, "sha256": digest(folder / CODES)},
+        "geometry": charted,
+        "software": f"ilba {__version__}",
+        "created": declared.created,
+    }
+
+
+def _entry(declared: Declared, selection: Selection, folder: Path) -> dict[str, Any]:
+    levels = {h.name: level for h, level in zip(declared.design.hierarchies, selection.levels, strict=True)}
+    file = folder / declared.file(selection)
+    rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
+    return {
+        "name": selection.name,
+        "file": declared.file(selection),
+        "levels": levels,
+        "keys": list(selection.keys),
+        "columns": list(selection.columns),
+        "rows": rows,
+        "sha256": digest(file),
+    }
+
+
+class _Seen:
+    """The labels that stand in published tables, per dimension, as text."""
+
+    def __init__(self, design: Design) -> None:
+        self._columns = CodeLists.dimensions(design)
+        self._found: list[dict[int, pl.DataFrame]] = [{} for _ in self._columns]
+
+    def noting(self, parts: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        for part in parts:
+            for columns, found in zip(self._columns, self._found, strict=True):
+                there = [column for column in columns if column in part.columns]
+                if there:
+                    labels = part.select(there).unique().cast(pl.String)
+                    before = found.get(len(there))
+                    found[len(there)] = labels if before is None else pl.concat([before, labels]).unique()
+            yield part
+
+    def codes(self) -> dict[str, pl.Series]:
+        """The codes of each column that a table has."""
+        return {
+            column: pl.concat([frame[column] for frame in found.values() if column in frame]).drop_nulls().unique()
+            for columns, found in zip(self._columns, self._found, strict=True)
+            for column in columns
+            if any(column in frame for frame in found.values())
+        }
+
+    def lists(self, kinds: Mapping[str, Any]) -> list[pl.DataFrame]:
+        """Per dimension the paths that were seen, coarser ones with nulls below; empty where none was."""
+        merged = []
+        for columns, found in zip(self._columns, self._found, strict=True):
+            whole = pl.concat([pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), *found.values()], how="diagonal")
+            types: Any = {column: kinds.get(column, pl.String) for column in columns}
+            merged.append(whole.unique().cast(types).sort(columns))
+        return merged
+
+    def paths(self, place: int, columns: Sequence[str]) -> pl.DataFrame:
+        """The paths of a dimension that were seen down to these columns; here null is a label that is missing."""
+        deep = [frame.select(columns) for depth, frame in self._found[place].items() if depth >= len(columns)]
+        return pl.concat(deep).unique()
+
+
+def _settle(file: Path, selection: Selection, kinds: Mapping[str, Any]) -> None:
+    """Give a table the types and the order of the published codes, where the source had others."""
+    schema = pl.read_parquet_schema(file)
+    others: Any = {column: kinds[column] for column in selection.columns if schema[column] != kinds[column]}
+    if others:
+        table = pl.read_parquet(file, glob=False).cast(others).sort(selection.columns)
+        write_pieces(iter([table]), file, **_PARQUET)
+
+
+def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFrame) -> pl.DataFrame:
+    """The published code list: what the agency gave, then what stands in a table and was not in it."""
+    rows = []
+    for columns, labels in zip(CodeLists.dimensions(design), lists, strict=True):
+        for place, column in enumerate(columns):
+            parent = pl.col(columns[place - 1]).cast(pl.String) if place else pl.lit(None, pl.String)
+            found = labels.select(
+                pl.lit(column).alias("variable"), pl.col(column).cast(pl.String).alias("code"), parent=parent
+            )
+            rows.append(found.drop_nulls("code").unique(maintain_order=True))
+    found = pl.concat(rows)
+    unknown = found.join(given.drop_nulls("code"), on=["variable", "code"], how="anti", maintain_order="left")
+    added = unknown.select(
+        "variable", "code", pl.col("code").alias("label_en"), pl.lit(None, pl.String).alias("label_ko"), "parent"
+    )
+    names = [hierarchy.name for hierarchy in design.hierarchies]
+    order = {name: place for place, name in enumerate(dict.fromkeys([*design.columns, *names]))}
+    return pl.concat([given, added]).sort(pl.col("variable").replace_strict(order), maintain_order=True)
+
+
+def tell_of_unnamed(given: pl.DataFrame, shown: Mapping[str, pl.Series]) -> None:
+    """Say which published codes the declared list does not name."""
+    named = set(given.drop_nulls("code").select("variable", "code").rows())
+    unknown = [
+        (column, code) for column, codes in shown.items() for code in codes.sort() if (column, code) not in named
+    ]
+    if given.height and unknown:
+        first = listing((f"{column} {code}" for column, code in unknown), 6)
+        notice(f"the code list does not name {some(len(unknown), 'code')} of the tables: {first}.")
+
+
+def _complete(
+    design: Design, selection: Selection, codes: pl.DataFrame, seen: _Seen, kinds: Mapping[str, Any], file: Path
+) -> None:
+    """Write the complete grid of a table, zeros included: over the published code lists."""
+    if not selection.columns:
+        return
+    table = pl.read_parquet(file, glob=False)
+    grid = pl.DataFrame({"": [None]})
+    for place, columns in enumerate(CodeLists.dimensions(design)):
+        there = [column for column in columns if column in selection.columns]
+        if not there:
+            continue
+        paths = pl.concat([seen.paths(place, there), listed_paths(codes, there)]).unique()
+        if grid.height * paths.height > _MOST_ROWS:
+            raise InputError(
+                f"the complete grid of {selection.name!r} has more than {_MOST_ROWS:,} rows. "
+                f"Leave rows='grid' out, or release fewer keys."
+            )
+        grid = grid.join(paths.cast({column: kinds[column] for column in there}), how="cross")
+    full = grid.drop("").join(table, on=list(selection.columns), how="left", nulls_equal=True)
+    full = full.with_columns(pl.col(MASKED).fill_null(0)).sort(selection.columns)
+    write_pieces(iter([full]), file, **_PARQUET)
