@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
-from ilba.codes import CodeLists
+from ilba.codes import CodeLists, label_type
 from ilba.controlled import bound_of
 from ilba.cube import Tables, wanted_tables
 from ilba.design import MASKED, Design, Level, Names, Selection
@@ -145,12 +145,16 @@ def _now(
 ) -> Publication:
     """The publication that is about to be made, before it is audited."""
     data, masks = finest.marks()
-    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    created = _time()
     names = tuple(sorted(table.name for table in wanted))
     design = finest.design
     return Publication(
         data, masks, finest.method, design.threshold, design.cells, names, "", accept_risk, stated_bound, created
     )
+
+
+def _time() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 class _Steps:
@@ -479,13 +483,13 @@ def _published_again(
 def _prove(first: Path, finest: FinestTable | SparkFinestTable, declared: Declared, step: Callable[[], object]) -> None:
     """Make the folder again without the truth, and compare it byte by byte.
 
-    Sums of masks are made again in the world in which the masked counts are the truth, with all labels as text. The
-    tables of other methods follow the truth by design: there everything else is made again from the published tables.
+    Sums of masks are made again in the world in which the masked counts are the truth. The tables of other methods
+    follow the truth by design: there everything else is made again from the published tables.
     """
     second = first / "again"
     second.mkdir()
     if finest.method == "controlled":
-        tables = _published(finest.as_truth(lambda *_: pl.String), declared, step)
+        tables = _published(_as_truth(finest), declared, step)
     else:
         tables = _published_again(first, declared, step)
     fill(second, tables, declared)
@@ -494,13 +498,19 @@ def _prove(first: Path, finest: FinestTable | SparkFinestTable, declared: Declar
         for folder in (first, second)
     )
     ours = {name: file for name, file in ours.items() if not file.is_relative_to(second)}
-    for name in sorted({*ours, *theirs}):
+    for name in sorted({*ours, *theirs}, key=lambda name: (name == MANIFEST, name)):  # it holds the others' checksums
         if name not in ours or name not in theirs or not _equal(ours[name], theirs[name]):
             raise UnsafeRelease(
                 f"{name!r} depends on more than the masked counts and what was declared, so nothing was published. "
                 f"This is a mistake in ilba: please report it."
             )
     shutil.rmtree(second)
+
+
+def _as_truth(finest: FinestTable | SparkFinestTable) -> FinestTable | SparkFinestTable:
+    """The world in which the masked counts are the truth, with labels of other types wherever that is possible."""
+    types = {name: kind for listed in finest.codes.lists for name, kind in listed.labels.schema.items()}
+    return finest.as_truth(lambda column, codes: label_type(codes) if types[column] == pl.String else pl.String)
 
 
 def _equal(one: Path, other: Path) -> bool:
