@@ -48,7 +48,9 @@ KNOWN = Path(__file__).with_name("equivalent.toml")
 TESTS = {
     "masking": ["test_masking", "test_docstrings", "test_finest", "test_golden"],
     "secret": ["test_secret", "test_docstrings"],
-    "release/writing": ["test_release"],
+    "release/writing": ["test_release", "test_public"],
+    "release/folder": ["test_release", "test_public"],
+    "release/memory": ["test_public"],
     "release/reading": ["test_release"],
     "audit": ["test_audit", "test_verdict", "test_docstrings"],
     "verdict": ["test_verdict", "test_audit"],

@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 import ilba
-from conftest import HKEY, KEY, population
+from conftest import HKEY, ILBA, KEY, population
 from ilba import spark as engine
 from ilba import store
 from ilba.cli import commands
@@ -333,18 +333,47 @@ def test_without_a_key_one_is_made_and_kept_beside_the_store(spark, tmp_path):
 # --- releases and cubes
 
 
+@pytest.fixture(autouse=True)
+def _nothing_is_published_yet(request):
+    for name in ("built", "reference"):
+        if name in request.fixturenames:
+            found = request.getfixturevalue(name)
+            (found[0] if isinstance(found, tuple) else found)._memory = None
+
+
 @pytest.mark.parametrize("rows", ["nonzero", "grid"])
 def test_a_release_has_the_bytes_of_the_embedded_engines(built, reference, tmp_path, monkeypatch, rows):
     finest, _ = built
     monkeypatch.setattr(engine.frames, "KEPT", 30)  # even small tables go the way of large ones
     tables = ["block.sex.age.job", "town.sex.age", "town.age", "region.sex", "all.job", "all"]
-    ours = finest.release(tmp_path / "ours", tables=tables, rows=rows)
-    theirs = reference.release(tmp_path / "theirs", tables=tables, rows=rows)
+    with pytest.raises(ilba.UnsafeRelease, match="are not audited: the audit works in memory, not on Spark"):
+        finest.release(tmp_path / "ours", "ilba", tables=tables)
+    ours = finest.release(tmp_path / "ours", tables=tables, rows=rows, **ILBA)
+    theirs = reference.release(tmp_path / "theirs", tables=tables, rows=rows, **ILBA)
+    assert_same_bytes(ours, theirs)
+
+
+def test_a_release_of_masks_chosen_on_spark_is_proven_there_and_has_the_same_bytes(built, tmp_path, monkeypatch):
+    finest, _ = built
+    text = on_spark(finest.cells.sparkSession, population().cast({"age": pl.String}))
+    other = ilba.build(text, HKEY, KEY, secret=SECRET)
+    tables = ["block.sex.age.job", "town.sex.age", "region.sex"]
+    chosen = other.controlled(tables)
+    theirs = chosen.collect().release(tmp_path / "theirs", tables=tables)
+    assert theirs.table("town.sex.age")["age"].dtype == pl.Int64  # whole numbers, though the data has them as text
+    monkeypatch.setattr(engine.frames, "KEPT", 30)
+    assert_same_bytes(chosen.release(tmp_path / "ours", tables=tables), theirs)
+    assert_same_bytes(other.release(tmp_path / "again", tables=tables), theirs)
+    with pytest.raises(ilba.UnsafeRelease, match="this data was published with other masks"):
+        other.release(tmp_path / "fewer", tables=[*tables[:2], "region.age.job"])
+
+
+def assert_same_bytes(ours, theirs):
     assert ours.tables == theirs.tables  # with the sha256 of each file
     ours.verify()
-    assert (tmp_path / "ours" / "codes.csv").read_bytes() == (tmp_path / "theirs" / "codes.csv").read_bytes()
-    assert {k: v for k, v in ours.manifest.items() if k != "created"} == {
-        k: v for k, v in theirs.manifest.items() if k != "created"
+    assert (ours.path / "codes.csv").read_bytes() == (theirs.path / "codes.csv").read_bytes()
+    assert {k: v for k, v in ours.manifest.items() if k not in ("created", "sha256")} == {
+        k: v for k, v in theirs.manifest.items() if k not in ("created", "sha256")
     }
 
 
@@ -404,10 +433,10 @@ def test_the_command_line_builds_asks_and_publishes_on_spark(spark, tmp_path, re
     assert Path("t.csv").read_bytes() == Path("u.csv").read_bytes()
     cell = ["--level", "1", "--hkey-value", "01", "--key", "sex", "--key-value", "f"]
     assert int(run("cell", "store", *cell)) == reference.cell(1, ["sex"], ["01"], ["f"])
-    run("release", "store", "--out", "release", "--max-keys", "1")
+    run("release", "store", "--out", "release", "--max-keys", "1", "--secret", "agency.key")
     assert ilba.Release("release").tables == reference.release("same", max_keys=1).tables
-    with pytest.raises(ilba.InputError, match="the audit works in memory"):
-        run("release", "store", "--require-safe")
+    with pytest.raises(ilba.UnsafeRelease, match="another method, K or reading"):
+        run("release", "store", "--out", "release", "--method", "ilba")
     with pytest.raises(ilba.InputError, match="go with --engine spark"):
         CliRunner().invoke(commands, ["cell", "store", "--master", "yarn"], catch_exceptions=False)
 

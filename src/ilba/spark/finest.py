@@ -20,10 +20,10 @@ from ilba.cube import Cube, Node, Tables, descend, selection_of, selections, tre
 from ilba.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
-from ilba.finest import FinestTable, Values, nodes_of, save_beside, tell_recurring, warn_of_another_key
+from ilba.finest import FinestTable, Values, nodes_of, save_beside, secret_path, tell_recurring, warn_of_another_key
 from ilba.publishing import Publishes
 from ilba.rollup import Sums, released
-from ilba.secret import Secret, given_secret
+from ilba.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames
 from ilba.spark.frames import Frame, as_polars, labelled, mapped, pieces, quiet, whole_numbers
 from ilba.spark.records import SparkCounted
@@ -348,6 +348,8 @@ class SparkFinestTable(Publishes):
         """The key that drew the masks, however a worker comes by it."""
         if secret is None and self._key is not None:
             return self._key
+        if secret is None and not os.environ.get(ENVIRONMENT) and self.place and secret_path(self.place).exists():
+            secret = secret_path(self.place)
         chosen = given_secret(secret)
         if chosen is None:
             raise SecretError(
