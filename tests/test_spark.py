@@ -26,6 +26,7 @@ from ilba import spark as engine
 from ilba import store
 from ilba.cli import commands
 from ilba.spark import sessions
+from test_formats import FORMATS, VERSIONS
 
 SECRET = ilba.Secret(bytes(range(32)))
 CENSUS = ["LA1", "LA2", "LA3", "OA"]
@@ -594,3 +595,12 @@ def test_the_java_of_a_package_starts_with_the_options_of_spark(monkeypatch, tmp
     told = subprocess.run([java, "--add-modules=jdk.incubator.vector", "-version"], capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
     assert sessions._java_version(java) >= 17
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_folder_of_every_version_opens_on_spark_with_its_numbers(version, spark):
+    home = FORMATS / version
+    numbers = json.loads((home / "expected.json").read_text(encoding="utf-8"))["stores"]["spark"]
+    for name in ("spark", "ilba-observed.parquet"):
+        table = ilba.open_store(home / name, spark=spark).table("town", ["sex"]).collect()
+        assert [list(row) for row in table.detail.rows()] == numbers["tables"]["town"]["rows"], name
