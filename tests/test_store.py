@@ -17,7 +17,7 @@ import pytest
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import Secret
+from ilba import Secret, files
 
 ILBA = [sys.executable, "-m", "ilba"]
 
@@ -196,6 +196,51 @@ def test_a_damaged_store_may_be_replaced(finest, tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     finest.save(path)
     assert ilba.open_store(path).frame.equals(finest.frame)
+
+
+def test_what_a_killed_process_left_is_removed_whatever_its_number(finest, tmp_path):
+    """A number says nothing: process 1 always runs, and another container has numbers of its own."""
+    (tmp_path / ".s.parquet.1-0a1b2c3d.tmp").write_bytes(b"true counts")
+    (tmp_path / ".r.1-0a1b2c3d.tmp").mkdir()
+    (tmp_path / ".r.1-0a1b2c3d.tmp" / "table").write_bytes(b"true counts")
+    finest.save(tmp_path / "s.parquet")
+    finest.release(tmp_path / "r", max_keys=0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r", "s.parquet"]
+
+
+def test_what_another_container_is_writing_is_left_alone(finest, tmp_path):
+    """There this process has no number; a lock is seen all the same."""
+    new = ["unshare", "--pid", "--fork"]
+    if subprocess.run([*new, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user cannot make a process namespace")
+    store = finest.save(tmp_path / "s.parquet")
+    script = f"import ilba; ilba.open_store({str(store)!r}).save({str(store)!r})"
+    with files.replacing(store, instead_of=b"PAR1") as temporary, files.making(tmp_path / "s.folder") as folder:
+        temporary.write_bytes(store.read_bytes())
+        subprocess.run([*new, sys.executable, "-c", script], check=True)
+        assert temporary.exists()
+        assert folder.exists()
+        with files.making(tmp_path / "s.folder"):
+            assert folder.exists()
+    assert ilba.open_store(store).frame.equals(finest.frame)
+
+
+def test_a_release_is_on_the_disk_before_it_takes_its_place(finest, tmp_path, monkeypatch):
+    synced, exchanged, real, change = set(), [], os.fsync, files.exchange
+
+    def watched(handle):
+        real(handle)
+        synced.add(Path(f"/proc/self/fd/{handle}").readlink())
+
+    def noted(made, target):
+        exchanged.append({path.relative_to(made) for path in [made, *made.rglob("*")] if path not in synced})
+        change(made, target)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    monkeypatch.setattr(files, "exchange", noted)
+    finest.release(tmp_path / "r", max_keys=0)
+    assert exchanged == [set()]
+    assert tmp_path in synced
 
 
 def test_a_link_is_followed_and_stays_a_link(finest, tmp_path):
