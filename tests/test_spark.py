@@ -283,6 +283,32 @@ def test_every_file_of_a_store_is_for_its_owner_alone(built):
     assert len(store.parts_of(path)) > 1
 
 
+def test_one_area_of_a_dataset_reads_and_checks_only_its_own_parts(built, tmp_path):
+    _, path = built
+    told = store.dataset_of(path)
+    frame = ilba.open_store(path, within="02").frame
+    assert frame.equals(ilba.open_store(path).frame.filter(pl.col("region") == "02"))
+    assert sum(part.rows for part in told.parts) == told.rows
+    for number, part in enumerate(told.parts):
+        damaged = shutil.copytree(path, tmp_path / str(number))
+        file = damaged / "cells" / part.file
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+        with pytest.raises(ilba.StoreError, match="damaged"):
+            ilba.open_store(damaged)
+        refused = 0
+        for area in ("01", "02"):
+            try:
+                ilba.open_store(damaged, within=area)
+            except ilba.StoreError:
+                refused += 1
+        assert refused >= 1
+        shutil.rmtree(damaged)
+    alone = [part for part in told.parts if part.last < told.about.codes.finest.stride(0)]
+    assert len(alone) < len(told.parts)
+
+
 def test_a_dataset_with_a_lost_or_changed_part_is_refused_by_both_engines(spark, built, tmp_path):
     _, path = built
     lost, changed = shutil.copytree(path, tmp_path / "lost"), shutil.copytree(path, tmp_path / "changed")
@@ -430,7 +456,7 @@ from ilba.spark import session
 from pyspark.sql import SparkSession
 
 kind, folder, given = sys.argv[1:]
-key = bytes.fromhex(open(folder + "/agency.key").read().strip().partition(":")[2])
+key = bytes.fromhex(open(folder + "/agency.key").read().partition(":")[2][:64])
 conf = {
     "spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://" + folder + "/log",
     "spark.eventLog.compress": "false", "spark.sql.shuffle.partitions": "3", "spark.log.level": "INFO",

@@ -17,7 +17,7 @@ import pytest
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import Secret, files
+from ilba import Secret, files, sealed
 
 ILBA = [sys.executable, "-m", "ilba"]
 
@@ -309,3 +309,40 @@ def test_one_area_of_a_store_is_that_area_with_all_keys_and_others_are_refused_b
     )
     with pytest.raises(ilba.InputError, match="'03' is not a value of 'region'"):
         ilba.open_store(tmp_path / "s.parquet", within="03")
+
+
+def test_a_store_is_checked_before_polars_sees_it(finest, tmp_path, capfd):
+    """What a library makes of damaged bytes is its own affair: an error, a panic, or other numbers."""
+    path = finest.save(tmp_path / "s.parquet")
+    content = path.read_bytes()
+    rng = random.Random(2)
+    for _ in range(200):
+        damaged = bytearray(content)
+        damaged[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            assert ilba.open_store(path).frame.equals(finest.frame)
+        except ilba.StoreError:
+            continue
+    assert capfd.readouterr() == ("", "")
+
+
+def test_readers_made_by_others_read_a_sealed_store(finest, tmp_path):
+    duckdb, parquet = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow.parquet")
+    path = finest.save(tmp_path / "s.parquet")
+    assert sealed.is_sealed(path.read_bytes())
+    ours = pl.read_parquet(path)
+    assert pl.from_arrow(parquet.read_table(path)).equals(ours)
+    assert duckdb.sql(f"from '{path}'").pl().equals(ours)
+
+
+def test_saving_over_a_store_reads_only_what_the_old_one_says(people, finest, tmp_path):
+    """So a store whose cells cannot be read still tells which key masked it."""
+    path = ilba.build(people, HKEY, KEY, secret=Secret(bytes(32))).save(tmp_path / "s.parquet")
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ilba.StoreError, match="damaged"):
+        ilba.open_store(path)
+    with pytest.warns(ilba.Notice, match="masked with another key"):
+        finest.save(path)

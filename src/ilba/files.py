@@ -95,7 +95,7 @@ def _held(target: Path, mode: int | None) -> Iterator[Path]:
     numbers of their own. What is left without a lock is what a killed process left, and is removed: it may hold true
     counts.
     """
-    _sweep(target)
+    sweep(target.parent, target.name)
     while True:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
         if mode is None:
@@ -116,22 +116,20 @@ def _held(target: Path, mode: int | None) -> Iterator[Path]:
             os.close(handle)
 
 
-def _sweep(target: Path) -> None:
-    """Remove what killed processes left beside `target`."""
-    for left in leftovers(target.parent, target.name):
+def sweep(folder: Path, name: str = "") -> list[Path]:
+    """Remove what killed processes left in a folder, of one target or of any; what is at work there is returned."""
+    wanted = re.compile(rf"\.{re.escape(name) if name else '.+'}\.[0-9a-f-]+\.tmp")
+    held = [path for path in folder.iterdir() if wanted.fullmatch(path.name)]
+    for path in [*held]:
         with contextlib.suppress(OSError):  # gone meanwhile, or not ours to open
-            handle = os.open(left, os.O_RDONLY if left.is_dir() else os.O_RDWR)
+            handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
             try:
                 if _lock(handle, wait=False):
-                    _remove(left)
+                    _remove(path)
+                    held.remove(path)
             finally:
                 os.close(handle)
-
-
-def leftovers(folder: Path, name: str = "") -> list[Path]:
-    """The temporary files and folders in a folder: of one target by its name, or of any."""
-    wanted = re.compile(rf"\.{re.escape(name) if name else '.+'}\.[0-9a-f-]+\.tmp")
-    return [path for path in folder.iterdir() if wanted.fullmatch(path.name)]
+    return held
 
 
 def _lock(handle: int, wait: bool) -> bool:
