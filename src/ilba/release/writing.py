@@ -26,7 +26,8 @@ from ilba.errors import InputError, listing, nearest, notice, some
 from ilba.files import making, writable
 from ilba.finest import FinestTable
 from ilba.labels import listed_paths, read_labels
-from ilba.release.reading import CODES, FORMAT, MANIFEST, Path_, Release, digest
+from ilba.release.manifest import FORMAT, dump
+from ilba.release.reading import CODES, MANIFEST, Path_, Release, digest
 from ilba.secret import Secret
 from ilba.table import write_pieces
 
@@ -121,7 +122,7 @@ def release(
             "software": f"ilba {__version__}",
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }
-        (temporary / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        (temporary / MANIFEST).write_text(dump(manifest), encoding="utf-8")
         for file in (temporary, *temporary.rglob("*")):
             file.chmod(0o755 if file.is_dir() else 0o644)
     return Release(target)
@@ -238,7 +239,7 @@ def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFram
 
 def _complete(design: Design, selection: Selection, codes: pl.DataFrame, known: CodeLists | _Seen, file: Path) -> None:
     """Write the complete grid of a table, zeros included: over the published code lists."""
-    table = pl.read_parquet(file)
+    table = pl.read_parquet(file, glob=False)
     if not selection.columns:
         return
     grid = pl.DataFrame({"": [None]})
@@ -293,7 +294,7 @@ def _tell_of_hidden(column: str, shape: Mapping[str, Any], known: CodeLists, cod
 
 def _entry(design: Design, selection: Selection, file: Path) -> dict[str, Any]:
     levels = {h.name: level for h, level in zip(design.hierarchies, selection.levels, strict=True)}
-    rows = pl.scan_parquet(file).select(pl.len()).collect().item()
+    rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
     return {
         "name": selection.name,
         "file": f"tables/{file.name}",
