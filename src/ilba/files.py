@@ -100,55 +100,53 @@ def _held(target: Path, mode: int | None) -> Iterator[Path]:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
         if mode is None:
             temporary.mkdir(mode=0o700)
-            handle = os.open(temporary, os.O_RDONLY)
         else:
-            handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
-        try:
-            _lock(handle, wait=True)
-            if not _is_open(temporary, handle):
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+        with _locked(temporary, wait=True) as is_ours:
+            if not is_ours:
                 continue  # swept in the moment before it was locked
             try:
                 yield temporary
             finally:
                 _remove(temporary)
             return
-        finally:
-            os.close(handle)
 
 
 def sweep(folder: Path, name: str = "") -> list[Path]:
     """Remove what killed processes left in a folder, of one target or of any; what is at work there is returned."""
     wanted = re.compile(rf"\.{re.escape(name) if name else '.+'}\.[0-9a-f-]+\.tmp")
     held = [path for path in folder.iterdir() if wanted.fullmatch(path.name)]
-    for path in [*held]:
-        with contextlib.suppress(OSError):  # gone meanwhile, or not ours to open
-            handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-            try:
-                if _lock(handle, wait=False):
-                    _remove(path)
-                    held.remove(path)
-            finally:
-                os.close(handle)
+    for path in [*held] if fcntl else ():
+        with _locked(path, wait=False) as is_ours:
+            if is_ours:
+                _remove(path)
+                held.remove(path)
     return held
 
 
-def _lock(handle: int, wait: bool) -> bool:
-    """Take the lock of an open file or folder. Where there are no such locks, nobody gets one."""
+@contextlib.contextmanager
+def _locked(path: Path, wait: bool) -> Iterator[bool]:
+    """Lock a file or folder while the block runs; whether it is locked and still there.
+
+    Where the file system has no locks, a writer goes on without one, and nothing is ever removed.
+    """
     if fcntl is None:
-        return False
+        yield wait
+        return
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        return False
-    return True
-
-
-def _is_open(path: Path, handle: int) -> bool:
-    """Whether a path still leads to what was opened."""
+        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    except OSError:  # gone meanwhile, or not ours to open
+        yield False
+        return
     try:
-        return os.path.samestat(path.stat(), os.fstat(handle))
-    except FileNotFoundError:
-        return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            is_locked = True
+        except OSError:
+            is_locked = wait
+        yield is_locked and path.exists() and os.path.samestat(path.stat(), os.fstat(handle))
+    finally:
+        os.close(handle)
 
 
 def _remove(path: Path) -> None:
