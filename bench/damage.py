@@ -21,7 +21,6 @@ import hashlib
 import json
 import os
 import random
-import shutil
 import sys
 import tempfile
 import warnings
@@ -240,7 +239,8 @@ def _terminal(file: Path) -> Iterator[None]:
 
 def damage(home: Path, kinds: dict[str, Kind], flips: int, cuts: int, rng: random.Random) -> Iterator[tuple[str, ...]]:
     """Turn bits and cut files, each kind and each command in turn: kind, damage, command, outcome and what was said."""
-    whole = {kind: {name: read() for name, read in made.reads.items()} for kind, made in kinds.items()}
+    with _terminal(home / "told"):
+        whole = {kind: {name: read() for name, read in made.reads.items()} for kind, made in kinds.items()}
     turns = [(kind, name) for kind, made in kinds.items() for name in made.reads]
     for number in range(flips + cuts):
         kind, name = turns[number % len(turns)]
@@ -349,7 +349,6 @@ def trial(flips: int, cuts: int, structures: int, seed: int) -> tuple[Counter[tu
                 found[kind, how, name, ended] += 1
                 if ended in ("wrong", "traceback"):
                     failures.append(f"{kind}, {how}, {name}: {ended}: {said}")
-        shutil.rmtree(home / "cube")
     return found, failures
 
 
