@@ -217,7 +217,7 @@ def test_secret_new_makes_a_private_key_and_never_overwrites(folder):
     done = run("secret", "new", "fresh", cwd=folder)
     assert stat.S_IMODE((folder / "fresh").stat().st_mode) == 0o600
     text = (folder / "fresh").read_text()
-    assert text.strip().removeprefix("ilba-secret-1:") not in done.stdout
+    assert text.removeprefix("ilba-secret-1:")[:64] not in done.stdout
     assert "is left as it is" in run("secret", "new", "fresh", cwd=folder, code=2).stderr
     assert (folder / "fresh").read_text() == text
 

@@ -90,6 +90,45 @@ def test_a_written_cube_is_private_labelled_and_can_go_on(finest, tmp_path):
     assert {path for path in files if before[path] != after[path]} == set(files[::5])
 
 
+def test_a_table_of_a_cube_that_was_cut_or_changed_is_made_again(finest, tmp_path):
+    folder = finest.cube(max_keys=1).write(tmp_path / "cube")
+    whole = {file: file.read_bytes() for file in folder.glob("*.parquet")}
+    changed, cut, empty, *_ = files = sorted(whole)
+    content = bytearray(whole[changed])
+    content[len(content) // 3] ^= 1
+    changed.write_bytes(content)
+    cut.write_bytes(whole[cut][:-20])
+    empty.write_bytes(b"")
+    before = {file: file.stat().st_mtime_ns for file in files}
+    finest.cube(max_keys=1).write(folder)
+    assert {file: file.read_bytes() for file in files} == whole
+    assert {file for file in files if file.stat().st_mtime_ns != before[file]} == {changed, cut, empty}
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_cube_that_was_killed_before_it_had_a_name_does_not_block_the_next_one(finest, tmp_path, call):
+    store = finest.save(tmp_path / "s.parquet")
+    owner = {"fsync": "os", "replace": "pathlib.Path"}[call]
+    script = (
+        f"import os, pathlib, signal, ilba\ncube = ilba.open_store({str(store)!r}).cube(max_keys=0)\n"
+        f"{owner}.{call} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"cube.write({str(tmp_path / 'cube')!r})"
+    )
+    killed = subprocess.run([sys.executable, "-c", script], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert [path.suffix for path in (tmp_path / "cube").iterdir()] == [".tmp"]
+    finest.cube(max_keys=0).write(tmp_path / "cube")
+    assert {path.suffix for path in (tmp_path / "cube").iterdir()} == {".json", ".parquet"}
+
+
+@pytest.mark.parametrize("said", [b"{", b"", b"\xff\xfe"])
+def test_a_damaged_cube_json_is_told(finest, tmp_path, said):
+    finest.cube(max_keys=0).write(tmp_path / "cube")
+    (tmp_path / "cube" / "cube.json").write_bytes(said)
+    with pytest.raises(ilba.StoreError, match=r"cube\.json' is damaged.*Choose a new folder"):
+        finest.cube(max_keys=0).write(tmp_path / "cube")
+
+
 def test_a_folder_with_something_else_is_refused(finest, people, tmp_path):
     finest.cube(max_keys=0).write(tmp_path / "cube")
     other = ilba.build(people, HKEY, KEY, secret=ilba.Secret(bytes(32)))

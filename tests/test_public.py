@@ -7,6 +7,7 @@ the service must be equal. And each leak that was ever found must be noticed whe
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import stat
@@ -562,11 +563,11 @@ def test_the_audit_of_a_folder_names_what_its_codes_types_and_bounds_tell(finest
     assert "Codes, types and maps of the folder tell nothing more" in report.verdict
     manifest = release.manifest | {"format": 1, "bound": 7}
     del manifest["origins"]
-    with (release.path / "codes.csv").open("a") as file:
-        file.write("sex,rare,rare,,\n")
-    old = Release.__new__(Release)
-    old.__dict__ |= release.__dict__ | {"manifest": manifest}
-    old.__dict__.pop("codes", None)
+    codes = (release.path / "codes.csv").read_bytes() + b"sex,rare,rare,,\n"
+    (release.path / "codes.csv").write_bytes(codes)
+    manifest["codes"]["sha256"] = hashlib.sha256(codes).hexdigest()
+    (release.path / "release.json").write_text(json.dumps(manifest))
+    old = Release(release.path)
     told = ilba.audit(old)
     assert not told.safe
     assert told.verdict.startswith("Not safe: no count gives anybody away, but the folder")

@@ -6,7 +6,10 @@ import copy
 import hmac
 import os
 import pickle
+import signal
 import stat
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -151,16 +154,74 @@ def test_a_key_file_is_private_reads_back_and_is_never_overwritten(tmp_path):
     assert Secret.from_file(path) == secret
 
 
-def test_a_key_is_on_the_disk_before_anybody_is_told_that_it_is(tmp_path, monkeypatch, secret):
+def test_a_key_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, secret):
     synced, real = [], os.fsync
 
     def watched(handle):
         real(handle)
-        synced.append((tmp_path / "k").read_text())
+        synced.append(sorted((path.name, path.read_text()) for path in tmp_path.iterdir() if path.is_file()))
 
     monkeypatch.setattr(os, "fsync", watched)
     path = secret.to_file(tmp_path / "k")
-    assert synced == [path.read_text()] == [f"ilba-secret-1:{KEYBYTES.hex()}\n"]
+    text = f"ilba-secret-1:{KEYBYTES.hex()}-91267e8a\n"
+    assert path.read_text() == text
+    ((name, content),) = synced[0]
+    assert (name != "k", content) == (True, text)
+    assert ("k", text) in synced[1]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("call", ["fsync", "link"])
+def test_a_killed_secret_new_leaves_no_key_and_does_not_block_the_next_one(tmp_path, call):
+    path = tmp_path / "agency.secret"
+    script = (
+        f"import os, signal, ilba\nos.{call} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"ilba.Secret.new().to_file({str(path)!r})"
+    )
+    killed = subprocess.run([sys.executable, "-c", script], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not path.exists()
+    (left,) = tmp_path.iterdir()
+    assert stat.S_IMODE(left.stat().st_mode) == 0o600
+    subprocess.run([sys.executable, "-m", "ilba", "secret", "new", str(path)], check=True, capture_output=True)
+    Secret.from_file(path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_empty_file_in_the_place_of_a_key_is_told(tmp_path, secret):
+    (tmp_path / "k").touch()
+    with pytest.raises(ilba.SecretError, match=r"is an empty file, not a key\. Remove it") as caught:
+        secret.to_file(tmp_path / "k")
+    assert said(caught.value)
+
+
+@settings(max_examples=10)
+@given(st.binary(min_size=32, max_size=32))
+def test_a_key_with_a_changed_bit_never_passes_as_another(key):
+    text = Secret(key)._text.encode()
+    for bit in range(8 * len(text)):
+        damaged = bytearray(text)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            found = Secret.from_text(damaged.decode("ascii", errors="replace"))
+        except ilba.SecretError:
+            continue
+        assert found == Secret(key)
+
+
+def test_a_key_whose_check_digits_do_not_fit_is_refused_without_being_shown(tmp_path):
+    wrong = "ilba-secret-1:" + "ab" * 32 + "-00000000"
+    (tmp_path / "k").write_text(wrong)
+    (tmp_path / "k").chmod(0o600)
+    for read in (lambda: Secret.from_text(wrong), lambda: Secret.from_file(tmp_path / "k")):
+        with pytest.raises(ilba.SecretError, match="damaged: its check digits do not fit") as caught:
+            read()
+        assert "abab" not in said(caught.value)
+
+
+def test_a_key_without_check_digits_still_opens(secret):
+    assert Secret.from_text(f"ilba-secret-1:{KEYBYTES.hex()}") == secret
+    assert Secret.from_text(f"ilba-secret-1:{KEYBYTES.hex().upper()}\n") == secret
 
 
 def test_a_key_that_does_not_fit_on_the_disk_leaves_no_half_of_it(tmp_path, secret):

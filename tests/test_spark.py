@@ -26,6 +26,7 @@ from ilba import spark as engine
 from ilba import store
 from ilba.cli import commands
 from ilba.spark import sessions
+from test_formats import FORMATS, VERSIONS
 
 SECRET = ilba.Secret(bytes(range(32)))
 CENSUS = ["LA1", "LA2", "LA3", "OA"]
@@ -282,6 +283,32 @@ def test_every_file_of_a_store_is_for_its_owner_alone(built):
     assert len(store.parts_of(path)) > 1
 
 
+def test_one_area_of_a_dataset_reads_and_checks_only_its_own_parts(built, tmp_path):
+    _, path = built
+    told = store.dataset_of(path)
+    frame = ilba.open_store(path, within="02").frame
+    assert frame.equals(ilba.open_store(path).frame.filter(pl.col("region") == "02"))
+    assert sum(part.rows for part in told.parts) == told.rows
+    for number, part in enumerate(told.parts):
+        damaged = shutil.copytree(path, tmp_path / str(number))
+        file = damaged / "cells" / part.file
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+        with pytest.raises(ilba.StoreError, match="damaged"):
+            ilba.open_store(damaged)
+        refused = 0
+        for area in ("01", "02"):
+            try:
+                ilba.open_store(damaged, within=area)
+            except ilba.StoreError:
+                refused += 1
+        assert refused >= 1
+        shutil.rmtree(damaged)
+    alone = [part for part in told.parts if part.last < told.about.codes.finest.stride(0)]
+    assert len(alone) < len(told.parts)
+
+
 def test_a_dataset_with_a_lost_or_changed_part_is_refused_by_both_engines(spark, built, tmp_path):
     _, path = built
     lost, changed = shutil.copytree(path, tmp_path / "lost"), shutil.copytree(path, tmp_path / "changed")
@@ -458,7 +485,7 @@ from ilba.spark import session
 from pyspark.sql import SparkSession
 
 kind, folder, given = sys.argv[1:]
-key = bytes.fromhex(open(folder + "/agency.key").read().strip().partition(":")[2])
+key = bytes.fromhex(open(folder + "/agency.key").read().partition(":")[2][:64])
 conf = {
     "spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://" + folder + "/log",
     "spark.eventLog.compress": "false", "spark.sql.shuffle.partitions": "3", "spark.log.level": "INFO",
@@ -623,3 +650,12 @@ def test_the_java_of_a_package_starts_with_the_options_of_spark(monkeypatch, tmp
     told = subprocess.run([java, "--add-modules=jdk.incubator.vector", "-version"], capture_output=True, text=True)
     assert told.returncode == 0, told.stderr
     assert sessions._java_version(java) >= 17
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_folder_of_every_version_opens_on_spark_with_its_numbers(version, spark):
+    home = FORMATS / version
+    numbers = json.loads((home / "expected.json").read_text(encoding="utf-8"))["stores"]["spark"]
+    for name in ("spark", "ilba-observed.parquet"):
+        table = ilba.open_store(home / name, spark=spark).table("town", ["sex"]).collect()
+        assert [list(row) for row in table.detail.rows()] == numbers["tables"]["town"]["rows"], name

@@ -17,7 +17,7 @@ import pytest
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import Secret
+from ilba import Secret, files, sealed
 
 ILBA = [sys.executable, "-m", "ilba"]
 
@@ -198,6 +198,52 @@ def test_a_damaged_store_may_be_replaced(finest, tmp_path):
     assert ilba.open_store(path).frame.equals(finest.frame)
 
 
+def test_what_a_killed_process_left_is_removed_whatever_its_number(finest, tmp_path):
+    """A number says nothing: process 1 always runs, and another container has numbers of its own."""
+    (tmp_path / ".s.parquet.1-0a1b2c3d.tmp").write_bytes(b"true counts")
+    (tmp_path / ".r.1-0a1b2c3d.tmp").mkdir()
+    (tmp_path / ".r.1-0a1b2c3d.tmp" / "table").write_bytes(b"true counts")
+    finest.save(tmp_path / "s.parquet")
+    finest.release(tmp_path / "r", max_keys=0)
+    kept = ["r", "s.masks.parquet", "s.parquet", "s.published.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == kept
+
+
+def test_what_another_container_is_writing_is_left_alone(finest, tmp_path):
+    """There this process has no number; a lock is seen all the same."""
+    new = ["unshare", "--pid", "--fork"]
+    if subprocess.run([*new, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this user cannot make a process namespace")
+    store = finest.save(tmp_path / "s.parquet")
+    script = f"import ilba; ilba.open_store({str(store)!r}).save({str(store)!r})"
+    with files.replacing(store, instead_of=b"PAR1") as temporary, files.making(tmp_path / "s.folder") as folder:
+        temporary.write_bytes(store.read_bytes())
+        subprocess.run([*new, sys.executable, "-c", script], check=True)
+        assert temporary.exists()
+        assert folder.exists()
+        with files.making(tmp_path / "s.folder"):
+            assert folder.exists()
+    assert ilba.open_store(store).frame.equals(finest.frame)
+
+
+def test_a_release_is_on_the_disk_before_it_takes_its_place(finest, tmp_path, monkeypatch):
+    synced, exchanged, real, change = set(), [], os.fsync, files.exchange
+
+    def watched(handle):
+        real(handle)
+        synced.add(Path(f"/proc/self/fd/{handle}").readlink())
+
+    def noted(made, target):
+        exchanged.append({path.relative_to(made) for path in [made, *made.rglob("*")] if path not in synced})
+        change(made, target)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    monkeypatch.setattr(files, "exchange", noted)
+    finest.release(tmp_path / "r", max_keys=0)
+    assert exchanged == [set()]
+    assert tmp_path in synced
+
+
 def test_a_link_is_followed_and_stays_a_link(finest, tmp_path):
     (tmp_path / "real").mkdir()
     link = tmp_path / "s.parquet"
@@ -264,3 +310,40 @@ def test_one_area_of_a_store_is_that_area_with_all_keys_and_others_are_refused_b
     )
     with pytest.raises(ilba.InputError, match="'03' is not a value of 'region'"):
         ilba.open_store(tmp_path / "s.parquet", within="03")
+
+
+def test_a_store_is_checked_before_polars_sees_it(finest, tmp_path, capfd):
+    """What a library makes of damaged bytes is its own affair: an error, a panic, or other numbers."""
+    path = finest.save(tmp_path / "s.parquet")
+    content = path.read_bytes()
+    rng = random.Random(2)
+    for _ in range(200):
+        damaged = bytearray(content)
+        damaged[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            assert ilba.open_store(path).frame.equals(finest.frame)
+        except ilba.StoreError:
+            continue
+    assert capfd.readouterr() == ("", "")
+
+
+def test_readers_made_by_others_read_a_sealed_store(finest, tmp_path):
+    duckdb, parquet = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow.parquet")
+    path = finest.save(tmp_path / "s.parquet")
+    assert sealed.is_sealed(path.read_bytes())
+    ours = pl.read_parquet(path)
+    assert pl.from_arrow(parquet.read_table(path)).equals(ours)
+    assert duckdb.sql(f"from '{path}'").pl().equals(ours)
+
+
+def test_saving_over_a_store_reads_only_what_the_old_one_says(people, finest, tmp_path):
+    """So a store whose cells cannot be read still tells which key masked it."""
+    path = ilba.build(people, HKEY, KEY, secret=Secret(bytes(32))).save(tmp_path / "s.parquet")
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ilba.StoreError, match="damaged"):
+        ilba.open_store(path)
+    with pytest.warns(ilba.Notice, match="masked with another key"):
+        finest.save(path)

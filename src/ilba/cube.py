@@ -18,9 +18,10 @@ from urllib.parse import unquote
 
 from ilba.codes import CodeLists
 from ilba.design import Design, Level, Names, Selection, file_name, names_of
-from ilba.errors import InputError, listing, nearest
-from ilba.files import replacing
+from ilba.errors import InputError, StoreError, listing, nearest
+from ilba.files import replacing, sweep
 from ilba.rollup import Finest, Sums, roll_up
+from ilba.sealed import BrokenSeal, is_sealed
 
 Tables: TypeAlias = str | Selection | Iterable[str | Selection]
 Node: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
@@ -186,24 +187,25 @@ class Cube:
     def write(self, folder: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None) -> Path:
         """Write each table as a Parquet file of labels, N_masked, type1 and type2 (confidential).
 
-        After an interruption the same call goes on where it stopped: a table that is there is whole. A folder that
-        holds a cube of another store is refused.
+        After an interruption the same call goes on where it stopped: a table that is there and fits its checksum is
+        kept, any other is made again. A folder that holds a cube of another store is refused.
         """
         home = Path(folder)
         if home.exists() and not home.is_dir():
             raise InputError(f"{str(home)!r} is a file. Give the name of a folder.")
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         about = home / _ABOUT
+        at_work = sweep(home)
         if about.exists():
-            if json.loads(about.read_text(encoding="utf-8")) != self._about:
+            if _told(about) != self._about:
                 raise InputError(f"{str(home)!r} holds the cube of another store. Choose an empty or new folder.")
-        elif any(home.iterdir()):
+        elif set(home.iterdir()) - {*at_work}:
             raise InputError(f"{str(home)!r} is not empty and holds no cube. Choose an empty or new folder.")
         else:
             with replacing(about) as temporary:
                 temporary.write_text(json.dumps(self._about), encoding="utf-8")
         files = {selection: home / f"{file_name(selection.name)}.parquet" for selection in self.selections}
-        left = [selection for selection in self.selections if not files[selection].exists()]
+        left = [selection for selection in self.selections if not _is_whole(files[selection])]
 
         def write(table: Any) -> None:
             table.write_parquet(files[table.selection])
@@ -217,6 +219,23 @@ class Cube:
 
     def __repr__(self) -> str:
         return f"Cube({len(self)} tables: {listing((s.name for s in self.selections), 4)}; confidential)"
+
+
+def _told(about: Path) -> Any:
+    """Which store a cube was made from."""
+    try:
+        return json.loads(about.read_bytes())
+    except ValueError:
+        raise StoreError(
+            f"{str(about)!r} is damaged, so it is not known which store this cube is of. Choose a new folder."
+        ) from None
+
+
+def _is_whole(file: Path) -> bool:
+    try:
+        return is_sealed(file.read_bytes())
+    except (FileNotFoundError, BrokenSeal):
+        return False
 
 
 def _beside(write: Callable[[Any], None], tables: Iterator[Any]) -> Iterator[None]:

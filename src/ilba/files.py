@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING
 
 from ilba.errors import InputError, WriteError
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # a system without these locks: there nothing that a killed process left is removed
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -49,30 +54,106 @@ def replacing(path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: byt
     """
     target = writable(path)
     _spare(target, os.fspath(path), instead_of)
-    temporary = beside(target)
-    try:
-        with _on_disk(path):
-            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
-            yield temporary
-            with temporary.open("rb+") as file:
-                os.fsync(file.fileno())
-            temporary.replace(target)
-            _sync_folder(target.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with _on_disk(path), _held(target, mode) as temporary:
+        yield temporary
+        _sync(temporary)
+        temporary.replace(target)
+        _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def creating(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[Path]:
+    """As `replacing`, but what stands at `path` is never replaced: then this is a FileExistsError."""
+    target = writable(path)
+    with _on_disk(path), _held(target, mode) as temporary:
+        yield temporary
+        _sync(temporary)
+        _link(temporary, target)
+        _sync_folder(target.parent)
 
 
 @contextlib.contextmanager
 def making(target: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `target`, for the owner alone; on success it takes the place of `target`."""
-    temporary = beside(target)
-    try:
-        with _on_disk(target):
+    """Give a temporary folder beside `target`, for the owner alone; on success it takes the place of `target`.
+
+    Everything in it is on the disk before it does: a power cut leaves the old folder or the new one.
+    """
+    with _on_disk(target), _held(target, None) as temporary:
+        yield temporary
+        for folder, _, files in os.walk(temporary, topdown=False):
+            for name in files:
+                _sync(Path(folder, name))
+            _sync_folder(Path(folder))
+        exchange(temporary, target)
+
+
+@contextlib.contextmanager
+def _held(target: Path, mode: int | None) -> Iterator[Path]:
+    """A new temporary file beside `target`, or a folder where there is no mode, locked until the block ends.
+
+    The lock says that somebody is at work on it. A process number would not: other machines and containers have
+    numbers of their own. What is left without a lock is what a killed process left, and is removed: it may hold true
+    counts.
+    """
+    sweep(target.parent, target.name)
+    while True:
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+        if mode is None:
             temporary.mkdir(mode=0o700)
-            yield temporary
-            exchange(temporary, target)
+        else:
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
+        with _locked(temporary, wait=True) as is_ours:
+            if not is_ours:
+                continue  # swept in the moment before it was locked
+            try:
+                yield temporary
+            finally:
+                _remove(temporary)
+            return
+
+
+def sweep(folder: Path, name: str = "") -> list[Path]:
+    """Remove what killed processes left in a folder, of one target or of any; what is at work there is returned."""
+    wanted = re.compile(rf"\.{re.escape(name) if name else '.+'}\.[0-9a-f-]+\.tmp")
+    held = [path for path in folder.iterdir() if wanted.fullmatch(path.name)]
+    for path in [*held] if fcntl else ():
+        with _locked(path, wait=False) as is_ours:
+            if is_ours:
+                _remove(path)
+                held.remove(path)
+    return held
+
+
+@contextlib.contextmanager
+def _locked(path: Path, wait: bool) -> Iterator[bool]:
+    """Lock a file or folder while the block runs; whether it is locked and still there.
+
+    Where the file system has no locks, a writer goes on without one, and nothing is ever removed.
+    """
+    if fcntl is None:
+        yield wait
+        return
+    try:
+        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    except OSError:  # gone meanwhile, or not ours to open
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            is_locked = True
+        except OSError:
+            is_locked = wait
+        yield is_locked and path.exists() and os.path.samestat(path.stat(), os.fstat(handle))
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        os.close(handle)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -80,7 +161,7 @@ def _on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
     """Say in our words what the disk did not take. Polars tells of it in errors of its own."""
     try:
         yield
-    except WriteError:
+    except (WriteError, FileExistsError):
         raise
     except Exception as problem:
         told = re.search(r"([^:\n]+) \(os error \d+\)", str(problem))
@@ -106,7 +187,18 @@ def exchange(made: Path, target: Path) -> None:
         made.rename(target)
         aside.rename(made)
     _sync_folder(target.parent)
-    shutil.rmtree(made)
+    shutil.rmtree(made, ignore_errors=True)
+
+
+def _link(made: Path, target: Path) -> None:
+    """Give a finished file its name, unless something has that name."""
+    try:
+        os.link(made, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links: take the name first
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE))
+        made.replace(target)
 
 
 def _swap(one: Path, other: Path) -> bool:
@@ -132,6 +224,11 @@ def _spare(target: Path, said: str, instead_of: bytes) -> None:
 _KINDS = {b"PAR1": "a Parquet file", b"ilba-secret": "a key"}
 
 
+def _sync(file: Path) -> None:
+    with file.open("rb+") as handle:
+        os.fsync(handle.fileno())
+
+
 def _sync_folder(folder: Path) -> None:
     with contextlib.suppress(OSError):  # some file systems cannot sync a folder; the rename itself is atomic
         handle = os.open(folder, os.O_RDONLY)
@@ -139,29 +236,3 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def beside(target: Path) -> Path:
-    """A temporary name beside `target`, after removing what killed processes left there: it may hold true counts."""
-    for left in target.parent.glob(f".{_escaped(target.name)}.*.tmp"):
-        process = left.name.removesuffix(".tmp").rpartition(".")[2].partition("-")[0]
-        if process.isdigit() and not _running(int(process)):
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                left.unlink(missing_ok=True)
-    return target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
-
-
-def _running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -477,7 +477,7 @@ class FinestTable(Publishes):
         self._save_secret(target)
         meta = self._meta()
         with replacing(target, instead_of=b"PAR1") as temporary:
-            self._cells.write_parquet(temporary, metadata={store.META: store.dump(meta)})
+            store.write(temporary, meta, self._cells)
         self.place = target
         return target
 
@@ -496,7 +496,7 @@ class FinestTable(Publishes):
         if not target.exists():
             return
         try:
-            before = open_store(target).fingerprint
+            before, _ = store.read_about(target)
         except store.ForeignError:
             raise InputError(
                 f"{str(target)!r} exists and is not a store, but a Parquet file of another kind, which this would "
@@ -504,7 +504,7 @@ class FinestTable(Publishes):
             ) from None
         except StoreError:  # a damaged store may be replaced
             return
-        warn_of_another_key(target, before, self.fingerprint)
+        warn_of_another_key(target, before.fingerprint, self.fingerprint)
 
     def __len__(self) -> int:
         return len(self._count)

@@ -19,6 +19,7 @@ import os
 import re
 import secrets
 import stat
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -27,13 +28,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.errors import SecretError, WriteError, notice
-from ilba.files import PRIVATE, writable
+from ilba.files import creating, writable
 
 PRF = "ilba-prf-1"
 DRAW_BITS = 53
 ENVIRONMENT = "ILBA_SECRET"
 _PREFIX = "ilba-secret-1:"
 _LENGTH = 32
+_TEXT = re.compile(rf"{_PREFIX}([0-9a-fA-F]{{{2 * _LENGTH}}})(?:-([0-9a-fA-F]{{8}}))?")
 
 Label: TypeAlias = str | int | None
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -66,18 +68,24 @@ class Secret:
 
     @classmethod
     def from_text(cls, text: str) -> Secret:
-        """The key as a key file holds it: `ilba-secret-1:` and 64 hexadecimal digits."""
-        body = text.strip()
-        try:
-            if not body.startswith(_PREFIX):
-                raise ValueError
-            return cls(bytes.fromhex(body.removeprefix(_PREFIX)))
-        except (ValueError, SecretError):
-            # The text itself may be a key with a typing error in it: do not show it, not even in the traceback.
+        """The key as a key file holds it: `ilba-secret-1:`, 64 hexadecimal digits, a dash and 8 check digits.
+
+        Older key files end after the 64 digits.
+        """
+        # The text itself may be a key with a typing error in it: do not show it, not even in the traceback.
+        found = _TEXT.fullmatch(text.strip())
+        if found is None:
             raise SecretError(
-                f"this is not a secret of ilba: expected {_PREFIX!r} and {2 * _LENGTH} hexadecimal digits. "
-                f"Make one with `ilba secret new PATH`."
-            ) from None
+                f"this is not a secret of ilba: expected {_PREFIX!r} and {2 * _LENGTH} hexadecimal digits, with a dash "
+                f"and 8 check digits in newer ones. Make one with `ilba secret new PATH`."
+            )
+        key, check = bytes.fromhex(found[1]), found[2]
+        if check is not None and check.lower() != _check_digits(key):
+            raise SecretError(
+                "this secret is damaged: its check digits do not fit its key. Restore it from a copy; another key "
+                "would draw other masks for the same people."
+            )
+        return cls(key)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Secret:
@@ -115,23 +123,24 @@ class Secret:
 
     def to_file(self, path: str | os.PathLike[str]) -> Path:
         """Write the key to a new file that only you can read. A file that exists is never overwritten."""
-        target = writable(path)
         try:
-            handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE)
+            with creating(path) as temporary:
+                temporary.write_text(self._text, encoding="ascii")
         except FileExistsError:
+            target = Path(path)
+            if target.is_file() and not target.stat().st_size:
+                raise SecretError(f"{os.fspath(path)!r} is an empty file, not a key. Remove it first.") from None
             raise SecretError(
                 f"{os.fspath(path)!r} exists and is left as it is: masks drawn with a lost key cannot be drawn again. "
                 f"Choose another name, or move it away yourself."
             ) from None
-        try:
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(f"{_PREFIX}{self._key.hex()}\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as problem:
-            target.unlink(missing_ok=True)
-            raise WriteError(f"could not write {os.fspath(path)!r}: {problem.strerror}.") from None
-        return target
+        except WriteError as problem:  # without what led to it, which may show the key
+            raise WriteError(str(problem)) from None
+        return writable(path)
+
+    @property
+    def _text(self) -> str:
+        return f"{_PREFIX}{self._key.hex()}-{_check_digits(self._key)}\n"
 
     @property
     def fingerprint(self) -> str:
@@ -224,6 +233,11 @@ def _words(secret: Secret, messages: Sequence[bytes]) -> Words:
     key = secret._derive("word")
     joined = b"".join(_hmac(key, message)[:16] for message in messages)
     return np.frombuffer(joined, dtype=np.uint64).reshape(-1, 2)
+
+
+def _check_digits(key: bytes) -> str:
+    """The CRC-32 of a key: of two keys that differ in up to 32 neighbouring bits no two have the same."""
+    return f"{zlib.crc32(key):08x}"
 
 
 def _hmac(key: bytes, message: bytes) -> bytes:

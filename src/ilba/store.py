@@ -7,6 +7,7 @@ file beside them; it is a store only when that file is there, which is written l
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
@@ -14,12 +15,13 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from ilba import sealed
 from ilba.codes import CodeLists
 from ilba.controlled import Chosen
 from ilba.design import COUNT, MASKED, Design, Origins
@@ -116,24 +118,24 @@ def read(path: Path_, within: object = None) -> tuple[About, pl.DataFrame]:
     if place.is_dir():
         return _read_dataset(place, within)
     about, cells = _read_file(place)
-    return (about, cells) if within is None else _cut(about, cells.lazy(), within)
+    return (about, cells) if within is None else _cut(about, cells, _Area.of(about.codes, within))
 
 
 def _read_file(file: Path) -> tuple[About, pl.DataFrame]:
     if file.suffix.lower() == ".rds":
         raise StoreError(f"{str(file)!r} is a file of R. Open it with ilba.read_rds, or type: ilba convert {file} OUT")
     try:
-        content = io.BytesIO(file.read_bytes())  # read once: a store that is replaced meanwhile cannot mix in
+        content = file.read_bytes()  # read once: a store that is replaced meanwhile cannot mix in
+        is_checked = sealed.is_sealed(content)
     except OSError as problem:
-        absent = isinstance(problem, FileNotFoundError) and file.parent.is_dir()
-        near = nearest(file.name, (p.name for p in file.parent.iterdir())) if absent else ""
-        raise StoreError(f"cannot open {str(file)!r}: {problem.strerror}.{near}") from None
-    plain = file_json(content, str(file))
+        raise _unopened(file, problem) from None
+    except sealed.BrokenSeal:
+        raise damaged(file) from None
+    plain = _file_json(content, str(file))
     try:
         about = About.from_json(plain, str(file))
-        content.seek(0)
-        cells = pl.read_parquet(content).select(about.columns)
-        if plain.pop("crc32") != checksum(plain, cells):
+        cells = pl.read_parquet(io.BytesIO(content)).select(about.columns)
+        if not is_checked and plain.pop("crc32") != checksum(plain, cells):  # a store of an older version
             raise ValueError
         return about, cells
     except StoreError:
@@ -142,10 +144,39 @@ def _read_file(file: Path) -> tuple[About, pl.DataFrame]:
         raise damaged(file) from None
 
 
-def file_json(content: Any, said: str) -> dict[str, Any]:
-    """The JSON in the metadata of a store that is one file: of its bytes, or of its path."""
+def read_about(file: Path) -> tuple[About, int]:
+    """What a store that is one file says, and its number of cells, without reading the cells."""
     try:
-        meta = pl.read_parquet_metadata(content)
+        content = sealed.footer(file)
+    except OSError as problem:
+        raise _unopened(file, problem) from None
+    except sealed.BrokenSeal:
+        raise damaged(file) from None
+    plain = _file_json(content, str(file))
+    try:
+        return About.from_json(plain, str(file)), int(plain["rows"])
+    except StoreError:
+        raise
+    except UNREADABLE:
+        raise damaged(file) from None
+
+
+def _unopened(file: Path, problem: OSError) -> StoreError:
+    absent = isinstance(problem, FileNotFoundError) and file.parent.is_dir()
+    near = nearest(file.name, (p.name for p in file.parent.iterdir())) if absent else ""
+    return StoreError(f"cannot open {str(file)!r}: {problem.strerror}.{near}")
+
+
+def write(file: Path, meta: Mapping[str, Any], cells: pl.DataFrame) -> None:
+    """Write a store that is one file."""
+    cells.write_parquet(file, metadata={META: dump(meta)})
+    sealed.seal(file)
+
+
+def _file_json(content: bytes, said: str) -> dict[str, Any]:
+    """The JSON in the metadata of a store that is one file, from its bytes or those of its footer."""
+    try:
+        meta = pl.read_parquet_metadata(io.BytesIO(content))
     except UNREADABLE:
         raise StoreError(
             f"{said!r} is not a store, or a damaged one: it does not read as Parquet. `ilba build` makes a store."
@@ -176,29 +207,52 @@ def damaged(path: object) -> StoreError:
 # --- datasets
 
 
-def dataset_json(about: About, rows: int, mark: int) -> str:
-    """The JSON beside the cells of a dataset, with a checksum of its own."""
-    meta = {**about.to_json(rows), "mark": f"{mark & (2**64 - 1):016x}"}
-    return dump({**meta, "crc32": zlib.crc32(dump(meta).encode())})
+class Part(NamedTuple):
+    """One file with cells of a dataset: where its cells lie, and its checksum."""
+
+    file: str
+    rows: int
+    first: int
+    """the smallest `cell0` in it"""
+    last: int
+    sha256: str
 
 
-def parse_dataset(text: str, said: str) -> tuple[About, int, int]:
-    """What a dataset says of itself, its number of cells and their mark."""
-    try:
-        plain = json.loads(text)
-        total = plain.pop("crc32")
-        if total != zlib.crc32(dump(plain).encode()):
-            raise ValueError
-        return About.from_json(plain, said), int(plain["rows"]), int(plain["mark"], 16)
-    except StoreError:
-        raise
-    except (ValueError, KeyError, TypeError, InputError):
-        raise damaged(said) from None
+@dataclass(frozen=True)
+class Dataset:
+    """What a dataset says of itself."""
+
+    about: About
+    rows: int
+    mark: int
+    parts: tuple[Part, ...] | None
+    """None in datasets of older versions"""
+
+    def to_text(self) -> str:
+        """The JSON beside the cells, with a checksum of its own."""
+        meta = {**self.about.to_json(self.rows), "mark": f"{self.mark & (2**64 - 1):016x}"}
+        meta["parts"] = [part._asdict() for part in self.parts or ()]
+        return dump({**meta, "crc32": zlib.crc32(dump(meta).encode())})
+
+    @classmethod
+    def from_text(cls, text: str, said: str) -> Dataset:
+        """Take it back from the JSON."""
+        try:
+            plain = json.loads(text)
+            total = plain.pop("crc32")
+            if total != zlib.crc32(dump(plain).encode()):
+                raise ValueError
+            parts = tuple(Part(**part) for part in plain["parts"]) if "parts" in plain else None
+            return cls(About.from_json(plain, said), int(plain["rows"]), int(plain["mark"], 16), parts)
+        except StoreError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError, InputError):
+            raise damaged(said) from None
 
 
-def about_text(folder: Path) -> str:
-    """The JSON beside the cells. An engine that writes to an object store leaves it as a folder with one text in it."""
-    place = folder / ABOUT
+def dataset_of(folder: Path) -> Dataset:
+    """What the dataset in a folder says."""
+    place = folder / ABOUT  # an engine that writes to an object store leaves a folder with one text in it
     files = [place] if place.is_file() else sorted(f for f in place.glob("part-*") if f.is_file())
     if not files and (folder / "release.json").is_file():
         raise ForeignError(f"{str(folder)!r} is a release, which is public. Give the store that it was made from.")
@@ -206,49 +260,79 @@ def about_text(folder: Path) -> str:
         raise ForeignError(
             f"{str(folder)!r} is not a store: it holds no {ABOUT}. A store is a Parquet file or a folder from Spark."
         )
-    return "".join(file.read_text(encoding="utf-8") for file in files)
+    content = b"".join(file.read_bytes() for file in files)
+    return Dataset.from_text(content.decode("utf-8", errors="replace"), str(folder))
 
 
 def parts_of(folder: Path) -> list[Path]:
     """The files with the cells of a dataset."""
-    return sorted((folder / CELLS).glob("*.parquet"))
+    return sorted(file for file in (folder / CELLS).glob("*.parquet") if not file.name.startswith("."))
 
 
 def _read_dataset(folder: Path, within: object) -> tuple[About, pl.DataFrame]:
-    about, rows, mark = parse_dataset(about_text(folder), str(folder))
+    dataset = dataset_of(folder)
+    about = dataset.about
+    inside = None if within is None else _Area.of(about.codes, within)
     try:
-        scan = pl.scan_parquet(parts_of(folder)).select(about.columns)
-        if within is not None:
-            # One area is read without the others, so that the mark of the whole cannot be checked.
-            return _cut(about, scan, within)
-        cells = scan.collect()
-        if len(cells) != rows or marked([cells[name].to_numpy() for name in about.columns]) != mark:
-            raise ValueError
-    except (StoreError, InputError):
-        raise
+        if dataset.parts is None:  # of an older version, with one mark for all cells: they are read together
+            cells = pl.concat([pl.read_parquet(io.BytesIO(f.read_bytes())) for f in parts_of(folder)])
+            cells = cells.select(about.columns)
+            if len(cells) != dataset.rows or marked([cells[name].to_numpy() for name in about.columns]) != dataset.mark:
+                raise ValueError
+        else:
+            if {part.file for part in dataset.parts} != {file.name for file in parts_of(folder)}:
+                raise ValueError
+            wanted = [part for part in dataset.parts if inside is None or inside.meets(part)]
+            empty = pl.DataFrame(schema=dict.fromkeys(about.columns, pl.Int64))
+            cells = pl.concat([empty, *(_read_part(folder, part, about.columns) for part in wanted)])
     except UNREADABLE:
         raise damaged(folder) from None
-    return about, cells.sort(about.words)
+    cells = cells.sort(about.words)
+    return (about, cells) if inside is None else _cut(about, cells, inside)
 
 
-def _cut(about: About, cells: pl.LazyFrame, within: object) -> tuple[About, pl.DataFrame]:
+def _read_part(folder: Path, part: Part, columns: Sequence[str]) -> pl.DataFrame:
+    content = (folder / CELLS / part.file).read_bytes()
+    if hashlib.sha256(content).hexdigest() != part.sha256:
+        raise ValueError
+    return pl.read_parquet(io.BytesIO(content)).select(columns)
+
+
+class _Area(NamedTuple):
+    """A top-level area of the first hierarchy: its finest areas, and the values of `cell0` of its cells."""
+
+    first: int
+    below: int
+    low: int
+    high: int | None
+    """the first value beyond it; None at the end"""
+
+    @classmethod
+    def of(cls, codes: CodeLists, label: object) -> _Area:
+        areas = codes.lists[0]
+        node = areas.node([label])
+        assert node is not None  # noqa: S101 - on the top level each label is a node
+        first, below = int(areas.starts[1][node]), int(areas.below(1)[node])
+        stride = codes.finest.stride(0)
+        return cls(first, below, first * stride, (first + below) * stride if first + below < len(areas) else None)
+
+    def meets(self, part: Part) -> bool:
+        return part.rows > 0 and part.last >= self.low and (self.high is None or part.first < self.high)
+
+
+def _cut(about: About, cells: pl.DataFrame, area: _Area) -> tuple[About, pl.DataFrame]:
     """The cells of one top-level area, renumbered, with the code lists of the keys as they are."""
     codes = about.codes
-    areas = codes.lists[0]
-    node = areas.node([within])
-    assert node is not None  # noqa: S101 - on the top level each label is a node
-    first, below = int(areas.starts[1][node]), int(areas.below(1)[node])
-    stride = codes.finest.stride(0)
-    inside = pl.col("cell0") >= first * stride
-    if first + below < len(areas):
-        inside &= pl.col("cell0") < (first + below) * stride
-    kept = cells.filter(inside).sort(about.words).collect()
+    inside = pl.col("cell0") >= area.low
+    if area.high is not None:
+        inside &= pl.col("cell0") < area.high
+    kept = cells.filter(inside)
     keep = [np.ones(len(listed), dtype=bool) for listed in codes.lists]
-    keep[0] = np.zeros(len(areas), dtype=bool)
-    keep[0][first : first + below] = True
+    keep[0] = np.zeros(len(codes.lists[0]), dtype=bool)
+    keep[0][area.first : area.first + area.below] = True
     fewer = codes.only(keep)
     digits = codes.finest.digits([kept[name].to_numpy() for name in about.words])
-    digits[0] = digits[0] - first
+    digits[0] = digits[0] - area.first
     cut = replace(about, codes=fewer)
     words = dict(zip(cut.words, fewer.finest.pack(digits, kept.height), strict=True))
     return cut, pl.DataFrame({**words, COUNT: kept[COUNT], MASKED: kept[MASKED]})

@@ -20,6 +20,7 @@ from ilba.errors import InputError, WriteError, some, suggesting
 from ilba.files import replacing, writable
 from ilba.masking import loss_shares
 from ilba.rollup import Sums, released
+from ilba.sealed import seal
 
 Path_: TypeAlias = str | os.PathLike[str]
 _SHOWN = 20  # rows in a notebook
@@ -61,9 +62,10 @@ class Table:
         yield self.detail.filter(pl.col(MASKED) > 0).select(*self.selection.columns, MASKED)
 
     def write_parquet(self, path: Path_) -> None:
-        """Write `frame` as a Parquet file (confidential)."""
+        """Write `frame` as a Parquet file with its checksum (confidential)."""
         with replacing(path, instead_of=b"PAR1") as temporary:
             self.frame.write_parquet(temporary, compression="lz4", statistics=False)
+            seal(temporary)
 
     def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
         """Write `frame` as CSV, or with `public` only what the public may see; and `loss` to a file of its own."""

@@ -303,11 +303,8 @@ class WordedTable:
         return paths.sort(places, nulls_last=True).select(columns)
 
     def _seen(self, columns: tuple[str, ...]) -> pl.DataFrame:
-        tables = [table for table in self.release.tables.values() if set(columns) <= set(table.columns)]
-        return pl.concat(
-            pl.scan_parquet(self.release.path / table.file).select(pl.col(columns).cast(pl.String)).unique()
-            for table in tables
-        ).collect()
+        tables = [name for name, table in self.release.tables.items() if set(columns) <= set(table.columns)]
+        return pl.concat(self.release.table(name).select(pl.col(columns).cast(pl.String)).unique() for name in tables)
 
     @cached_property
     def values(self) -> IntArray:

@@ -18,7 +18,8 @@ from ilba.codes import CodeLists, label_type
 from ilba.design import MASKED, Design, Origins, Selection, file_name
 from ilba.errors import InputError, listing, notice, some
 from ilba.labels import listed_paths
-from ilba.release.reading import CODES, FORMAT, MANIFEST, digest
+from ilba.release.manifest import FORMAT, dump
+from ilba.release.reading import CODES, MANIFEST, digest
 from ilba.table import write_pieces
 
 Rows: TypeAlias = Literal["nonzero", "grid"]
@@ -83,7 +84,7 @@ def fill(
         file.write_text(json.dumps(shape, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
         charted.append({"column": column, "file": f"geometry/{file.name}", "sha256": digest(file)})
     manifest = _manifest(folder, declared, charted)
-    (folder / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    (folder / MANIFEST).write_text(dump(manifest), encoding="utf-8")
     return shown
 
 
@@ -170,7 +171,7 @@ class _Seen:
 
 def _settle(file: Path, selection: Selection, kinds: Mapping[str, Any]) -> None:
     """Give a table the types and the order of the published codes, where the source had others."""
-    schema = pl.read_parquet_schema(file)
+    schema = pl.scan_parquet(file, glob=False).collect_schema()
     others: Any = {column: kinds[column] for column in selection.columns if schema[column] != kinds[column]}
     if others:
         table = pl.read_parquet(file, glob=False).cast(others).sort(selection.columns)

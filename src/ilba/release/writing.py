@@ -441,7 +441,7 @@ def _refuse_other_masks(target: Path, made: Path, now: Publication, memory: Memo
         old = before.table(name).cast(dict.fromkeys(table.columns, pl.String))
     except (StoreError, OSError, pl.exceptions.PolarsError):
         return
-    new = pl.read_parquet(made / table.file).cast(dict.fromkeys(table.columns, pl.String))
+    new = pl.read_parquet(made / table.file, glob=False).cast(dict.fromkeys(table.columns, pl.String))
     if not table.columns:
         return
     both = old.join(new, on=list(table.columns), how="inner", nulls_equal=True)
@@ -475,7 +475,7 @@ def _published_again(
     """The tables of a folder as another source would give them: in another order, with all labels as text."""
     for selection in reversed(declared.wanted):
         labels = list(selection.columns)
-        table = pl.read_parquet(first / declared.file(selection)).filter(pl.col(MASKED) > 0)
+        table = pl.read_parquet(first / declared.file(selection), glob=False).filter(pl.col(MASKED) > 0)
         yield selection, iter([table.cast(dict.fromkeys(labels, pl.String)).sort(labels or MASKED)])
         step()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
 import logging
 import math
@@ -30,6 +29,7 @@ from ilba.cube import selections
 from ilba.design import MASKED
 from ilba.errors import InputError, StoreError
 from ilba.release import MANIFEST, PublicTable, Release
+from ilba.release.reading import fitting
 from ilba.service.asked import Codes
 from ilba.wording import LANGUAGES, Dimension, Labels, WordedTable
 
@@ -184,10 +184,7 @@ class Folder:
     def _open(self) -> None:
         mark = _mark(self.path / MANIFEST)
         served = _opened(self.name, self.path, self._alone)
-        told = served.release.manifest
-        listed = [told["codes"], *told["geometry"]]
-        digests = {entry["file"]: entry["sha256"] for entry in listed}
-        digests |= {table.file: table.sha256 for table in served.release.tables.values()}
+        digests = served.release.digests
         self._fits = {file: _mark(self.path / file) for file in digests}
         self._wrong: dict[str, tuple[Mark, float, float]] = {}  # how a file looks, since when, and when it was read
         self._served, self._digests, self._manifest = served, digests, mark
@@ -234,19 +231,15 @@ class Folder:
     def _read(self, file: str, digest: str) -> bytes | None:
         """A file that fits its checksum, or nothing; and a note of which it was."""
         mark, now = _mark(self.path / file), time.monotonic()
-        try:
-            content = (self.path / file).read_bytes()
-        except OSError:
-            content = None
-        fits = content is not None and hashlib.sha256(content).hexdigest() == digest
+        content = fitting(self.path / file, digest)
         if self._digests.get(file) == digest:  # otherwise another release was opened meanwhile
-            if fits:
+            if content is not None:
                 self._fits[file] = mark
                 self._wrong.pop(file, None)
             else:
                 since = self._wrong[file][1] if file in self._wrong else now
                 self._wrong[file] = mark, since, now
-        return content if fits else None
+        return content
 
     @property
     def is_due(self) -> bool:
@@ -435,7 +428,7 @@ def _is_finer(table: PublicTable, levels: Mapping[str, int], keys: Sequence[str]
 
 
 def _loaded(offer: Offer, content: bytes) -> Loaded:
-    frame = pl.read_parquet(io.BytesIO(content))
+    frame = offer.release.parsed(offer.source, content)
     if offer.source is not offer.table:
         columns = list(offer.table.columns)
         summed = frame.group_by(columns).agg(pl.col(MASKED).sum()) if columns else frame.select(pl.col(MASKED).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +35,9 @@ from ilba.table import Table, detail
 
 Path_: TypeAlias = str | os.PathLike[str]
 IntArray: TypeAlias = npt.NDArray[np.int64]
+
+# What stands in the errors with which Spark tells of a file that it cannot read as Parquet.
+_UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "UNABLE_TO_INFER_SCHEMA", "not a Parquet file")
 
 
 class SparkFinestTable(Publishes):
@@ -81,27 +85,31 @@ class SparkFinestTable(Publishes):
         pyspark("sql")
         text = os.fspath(path)
         if "://" not in text and not Path(text).is_dir():
-            plain = store.file_json(Path(text), text) if Path(text).is_file() else None
-            if plain is None:
+            if not Path(text).is_file():
                 raise StoreError(f"there is no store {text!r}.")
-            about, rows = store.About.from_json(plain, text), int(plain["rows"])
+            about, here = store.read(text)  # which checks it
             cells = spark.read.parquet(place(text)).select(*about.columns)
-            if cells.count() != rows:
+            if cells.count() != len(here):
                 raise store.damaged(text)
-            return cls(about, cells, rows=rows)
+            return cls(about, cells, rows=len(here))
         try:
             if "://" in text:
                 lines = spark.read.text(f"{text}/{store.ABOUT}", wholetext=True).collect()
-                told = "".join(row[0] for row in lines).strip()
+                told = store.Dataset.from_text("".join(row[0] for row in lines).strip(), text)
             else:
-                told = store.about_text(Path(text))
+                told = store.dataset_of(Path(text))
         except pyspark("errors").AnalysisException:
             raise StoreError(f"{text!r} is not a store: it holds no {store.ABOUT}.") from None
-        about, rows, mark = store.parse_dataset(told, text)
-        cells = spark.read.parquet(f"{place(text)}/{store.CELLS}").select(*about.columns)
-        if _marked(cells, about) != (rows, mark):
-            raise store.damaged(text)
-        opened = cls(about, cells, rows=rows)
+        cells = _read(spark, f"{place(text)}/{store.CELLS}").select(*told.about.columns)
+        try:
+            is_whole = _marked(cells, told.about) == (told.rows, told.mark)
+        except Exception as problem:
+            if not any(word in str(problem) for word in _UNREADABLE):
+                raise
+            is_whole = False
+        if not is_whole:
+            raise store.damaged(text) from None
+        opened = cls(told.about, cells, rows=told.rows)
         opened.place = None if "://" in text else Path(os.path.realpath(text))
         return opened
 
@@ -375,32 +383,30 @@ class SparkFinestTable(Publishes):
             saved: Path_ = text
         else:
             saved = self.place = self._save_local(free_place(text), spark)
-        self.cells = spark.read.parquet(f"{place(os.fspath(saved))}/{store.CELLS}").select(*self._about.columns)
+        self.cells = _read(spark, f"{place(os.fspath(saved))}/{store.CELLS}").select(*self._about.columns)
         return saved
 
     def _save_local(self, target: Path, spark: Any) -> Path:
         if (target / store.ABOUT).exists():
-            before, _, _ = store.parse_dataset(store.about_text(target), str(target))
-            warn_of_another_key(target, before.fingerprint, self.fingerprint)
+            with contextlib.suppress(StoreError):  # a damaged store may be replaced
+                warn_of_another_key(target, store.dataset_of(target).about.fingerprint, self.fingerprint)
         if self._unsaved_secret is not None:
             save_beside(self._unsaved_secret, target)
             self._unsaved_secret = None
         with making(target) as temporary:
             folder = place(str(temporary / store.CELLS))
             self.cells.write.parquet(folder)
-            rows, mark = _marked(spark.read.parquet(folder), self._about)
-            parts = store.parts_of(temporary)
-            here = pl.scan_parquet(parts).select(pl.len()).collect().item() if parts else 0
-            if here != rows:
+            written = _dataset(spark, folder, self._about)
+            if [part.file for part in written.parts or ()] != [file.name for file in store.parts_of(temporary)]:
                 raise WriteError(
                     f"the workers of Spark do not write where the driver reads {str(target)!r}. Give a path that all "
                     f"of them share, or a URL such as hdfs://... or s3a://..."
                 )
             with replacing(temporary / store.ABOUT) as about:
-                about.write_text(store.dataset_json(self._about, rows, mark), encoding="utf-8")
+                about.write_text(written.to_text(), encoding="utf-8")
             for file in temporary.rglob("*"):
                 file.chmod(0o700 if file.is_dir() else PRIVATE)
-        self._rows = rows
+        self._rows = written.rows
         return target
 
     def _save_remote(self, url: str, spark: Any) -> None:
@@ -415,8 +421,8 @@ class SparkFinestTable(Publishes):
             if "EXISTS" not in str(problem).upper():
                 raise
             raise InputError(f"{url!r} exists, and a store at a URL is not replaced. Choose another name.") from None
-        self._rows, mark = _marked(spark.read.parquet(f"{url}/{store.CELLS}"), self._about)
-        text = store.dataset_json(self._about, self._rows, mark)
+        written = _dataset(spark, f"{url}/{store.CELLS}", self._about)
+        self._rows, text = written.rows, written.to_text()
         # The cells are a store only from here on.
         spark.createDataFrame([(text,)], "value string").coalesce(1).write.text(f"{url}/{store.ABOUT}")
 
@@ -458,3 +464,22 @@ def _marked(cells: Frame, about: store.About) -> tuple[int, int]:
     F = pyspark("sql.functions")
     rows, mark = cells.agg(F.count(F.lit(1)), F.bit_xor(F.xxhash64(*about.columns))).collect()[0]
     return int(rows), int(mark or 0) & (2**64 - 1)
+
+
+def _read(spark: Any, folder: str) -> Frame:
+    """The cells in a folder. Spark checks each page that it reads: a file may be damaged after it was opened."""
+    return spark.read.option("parquet.page.verify-checksum.enabled", "true").parquet(folder)
+
+
+def _dataset(spark: Any, folder: str, about: store.About) -> store.Dataset:
+    """What a dataset says of the cells that were written to a folder. The workers read them back."""
+    F = pyspark("sql.functions")
+    ends = F.count(F.lit(1)), F.min("cell0"), F.max("cell0"), F.bit_xor(F.xxhash64(*about.columns))
+    found = {file: told for file, *told in _read(spark, folder).groupBy("_metadata.file_name").agg(*ends).collect()}
+    content = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(folder)
+    parts, rows, mark = [], 0, 0
+    for file, digest in sorted(content.select("_metadata.file_name", F.sha2("content", 256)).collect()):
+        here, first, last, hashed = found.get(file, (0, 0, 0, 0))
+        parts.append(store.Part(file, here, first, last, digest))
+        rows, mark = rows + here, mark ^ hashed
+    return store.Dataset(about, rows, mark & (2**64 - 1), tuple(parts))

@@ -14,6 +14,7 @@ from ilba.design import COUNT, MASKED, Selection
 from ilba.errors import InputError
 from ilba.files import replacing, writable
 from ilba.masking import percent
+from ilba.sealed import seal
 from ilba.spark import frames
 from ilba.spark.frames import Frame, as_polars, label_types, labelled, mapped, pieces
 from ilba.spark.sessions import pyspark, quoted
@@ -85,6 +86,7 @@ class SparkTable:
         """Write `frame` as one Parquet file on the driver (confidential). `frame.write` writes many, on the workers."""
         with replacing(path, instead_of=b"PAR1") as temporary:
             write_pieces(self._frame_parts(), temporary, **_PARQUET)
+            seal(temporary)
 
     def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
         """Write `frame` as one CSV file on the driver, or with `public` what the public may see; and `loss`."""

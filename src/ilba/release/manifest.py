@@ -1,0 +1,165 @@
+"""The manifest of a release: what has to stand in it, and its own checksum.
+
+The types below are what the reader checks. `manifest.schema.json` beside this file says the same as JSON Schema, for
+readers made by others; it is made from these types, and a test keeps the two together.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from ilba.design import LARGEST, Design, file_name
+from ilba.errors import InputError
+
+FORMAT = 2
+"""1 is the same without a checksum of the manifest itself"""
+
+Name: TypeAlias = Annotated[str, Meta(min_length=1)]
+Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Digest: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="SHA-256 of the file, in hexadecimal")]
+
+
+class HierarchyEntry(Struct):
+    """A hierarchy: its columns from coarse to fine."""
+
+    name: Name
+    columns: Annotated[list[Name], Meta(min_length=1)]
+
+
+class TableEntry(Struct):
+    """One table of the release."""
+
+    name: Name
+    file: Annotated[str, Meta(pattern=r"^tables/[^/\\]+\.parquet$")]
+    levels: Annotated[dict[str, Count], Meta(description="the level of each hierarchy; 0 is none")]
+    keys: list[Name]
+    columns: list[Name]
+    rows: Count
+    sha256: Digest
+
+
+class CodesEntry(Struct):
+    """The code lists."""
+
+    file: Literal["codes.csv"]
+    sha256: Digest
+
+
+class MapEntry(Struct):
+    """The map of an area column."""
+
+    column: Name
+    file: Annotated[str, Meta(pattern=r"^geometry/[^/\\]+\.geojson$")]
+    sha256: Digest
+
+
+class Manifest(Struct):
+    """The manifest of a release of frequency tables."""
+
+    format: Literal[1, 2]
+    title: str
+    description: str
+    source: str
+    method: Literal["ilba", "controlled"]
+    hierarchies: Annotated[list[HierarchyEntry], Meta(min_length=1)]
+    keys: list[Name]
+    threshold: Annotated[int, Meta(ge=3, le=LARGEST)]
+    cells: Literal["observed", "grid"]
+    rows: Literal["nonzero", "grid"]
+    absent: Annotated[Literal[0], Meta(description="what a combination that has no row counts")]
+    additive: bool
+    tables: list[TableEntry]
+    codes: CodesEntry
+    geometry: list[MapEntry]
+    software: str
+    created: Annotated[datetime.datetime, Meta(tz=True)]
+    bound: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    checksum: (
+        Annotated[
+            str,
+            Meta(
+                pattern="^[0-9a-f]{64}$",
+                description="X",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+
+
+class NewerFormat(ValueError):  # noqa: N818 - it names what was found
+    """A manifest that a later version wrote."""
+
+
+def dump(manifest: dict[str, Any]) -> str:
+    """The text of a manifest, with its checksum in it."""
+    told = {name: value for name, value in manifest.items() if name != "checksum"}
+    return json.dumps({**told, "checksum": _checksum(told)}, ensure_ascii=False, indent=1) + "\n"
+
+
+def load(text: str | bytes) -> dict[str, Any]:
+    """A manifest from its text, after checking it and without its checksum; what is wrong is a `ValueError`.
+
+    Fields that are not known here are kept: they say more, and change nothing.
+    """
+    try:
+        told = json.loads(text, parse_constant=_refused)
+        json.dumps(told, ensure_ascii=False).encode()  # half of a character, which JSON can spell, is an error here
+        found = told.get("format") if isinstance(told, dict) else None
+        if isinstance(found, int) and not isinstance(found, bool) and found > FORMAT:
+            raise NewerFormat(f"format {found}")
+        manifest = msgspec.convert(told, Manifest)
+        kept = told.pop("checksum", None)
+        if (manifest.format > 1 or kept is not None) and kept != _checksum(told):
+            raise ValueError("its checksum does not fit")
+        _check(manifest, Design.from_json(told))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except InputError as problem:
+        raise ValueError(str(problem)) from None
+    except msgspec.ValidationError as problem:
+        raise ValueError(str(problem)) from None
+    checked: dict[str, Any] = told
+    return checked
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a manifest."""
+    _, parts = msgspec.json.schema_components([Manifest], ref_template="#/$defs/{name}")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **parts.pop("Manifest"), "$defs": parts}
+
+
+def _refused(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+def _checksum(told: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _check(manifest: Manifest, design: Design) -> None:
+    """What the types do not say: that the parts of a manifest fit each other."""
+    if manifest.additive != (manifest.method == "controlled"):
+        raise ValueError("method and additive do not fit")
+    names = [hierarchy.name for hierarchy in design.hierarchies]
+    if len(manifest.hierarchies) != len(names):
+        raise ValueError("two hierarchies have the same name")
+    for table in manifest.tables:
+        if {*table.levels} != {*names}:
+            raise ValueError(f"the levels of {table.name!r} are not those of the hierarchies")
+        selection = design.select(dict(table.levels), table.keys)
+        expected = (selection.name, list(selection.columns), f"tables/{file_name(selection.name)}.parquet")
+        if (table.name, table.columns, table.file) != expected:
+            raise ValueError(f"the entry of {table.name!r} does not fit its levels and keys")
+    areas = [column for hierarchy in design.hierarchies for column in hierarchy.columns]
+    for entry in manifest.geometry:
+        if entry.column not in areas:
+            raise ValueError(f"the map of {entry.column!r} is of no area column")
+    for what, found in (("table", [t.name for t in manifest.tables]), ("map", [m.column for m in manifest.geometry])):
+        if len(set(found)) < len(found):
+            raise ValueError(f"a {what} stands in it twice")

@@ -1,0 +1,146 @@
+"""Whatever an older version wrote is opened, audited, exported and served with the same numbers, for ever.
+
+`tests/data/formats/make.py` wrote the files, once for each version of the formats.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import ilba
+from ilba.export import export
+from ilba.release import Release
+from serving import serving
+
+FORMATS = Path(__file__).parent / "data" / "formats"
+VERSIONS = sorted(folder.name for folder in FORMATS.iterdir() if (folder / "expected.json").is_file())
+
+
+def rows_of(frame: pl.DataFrame) -> dict[str, object]:
+    return {"columns": frame.columns, "rows": [list(row) for row in frame.rows()]}
+
+
+def numbers_of_audit(report: ilba.AuditReport) -> dict[str, object]:
+    counts = ("cells_small", "cells_disclosed", "cells_exact", "cells_certified", "cells_undecided")
+    return {name: getattr(report, name) for name in counts}
+
+
+def numbers_of_store(path: Path) -> dict[str, object]:
+    """What a store says, a table of each kind, a cell, one area by itself, and the audit."""
+    finest = ilba.open_store(path)
+    levels = (0, "region", "town")
+    return {
+        "design": finest.design.to_json(),
+        "method": finest.method,
+        "fingerprint": finest.fingerprint,
+        "labels": rows_of(finest.labels),
+        "chosen": finest.chosen.to_json() if finest.chosen else None,
+        "frame": rows_of(finest.frame),
+        "tables": {str(level): rows_of(finest.table(level, ["sex"]).detail) for level in levels},
+        "cell": finest.cell("town", ["sex"], ["01", "0102"], ["f"]),
+        "within": rows_of(ilba.open_store(path, within="02").frame),
+        "audit": numbers_of_audit(ilba.audit(finest, finest.method, max_keys=1)),
+    }
+
+
+def numbers_of_cube(path: Path) -> dict[str, object]:
+    """Every table of a cube folder."""
+    return {file.stem: rows_of(pl.read_parquet(file)) for file in sorted(path.glob("*.parquet"))}
+
+
+def numbers_of_release(path: Path) -> dict[str, object]:
+    """What a release holds, and what is made of it."""
+    release = Release(path)
+    release.verify()
+    name = next(iter(release.tables))
+    return {
+        "title": release.manifest["title"],
+        "method": release.manifest["method"],
+        "bound": release.manifest.get("bound"),
+        "additive": release.additive,
+        "tables": {name: rows_of(release.table(name)) for name in release.tables},
+        "codes": rows_of(release.codes),
+        "maps": {column: release.geometry(column) for column in release.design.columns},
+        "lists": [rows_of(one.labels) for one in release.code_lists().lists],
+        "audit": numbers_of_audit(ilba.audit(release)),
+        "json-stat": {"table": name, "value": exported(release, name)},
+    }
+
+
+def exported(release: Release, name: str) -> list[int]:
+    target = release.path.with_name("exported.json")
+    try:
+        export(release, name, "json-stat", target)
+        return json.loads(target.read_text(encoding="utf-8"))["value"]
+    finally:
+        target.unlink(missing_ok=True)
+
+
+@pytest.fixture(params=VERSIONS)
+def kept(request, tmp_path) -> Path:
+    """A copy of what one version wrote."""
+    home = tmp_path / request.param
+    shutil.copytree(FORMATS / request.param, home)
+    return home
+
+
+def expected(kept: Path) -> dict[str, dict[str, object]]:
+    return json.loads((kept / "expected.json").read_text(encoding="utf-8"))
+
+
+def plain(found: object) -> object:
+    return json.loads(json.dumps(found))
+
+
+def test_there_are_files_of_every_version_so_far():
+    assert "v1" in VERSIONS
+
+
+def test_stores_of_every_version_open_with_their_numbers(kept):
+    for name, numbers in expected(kept)["stores"].items():
+        assert plain(numbers_of_store(kept / name)) == numbers, name
+
+
+def test_releases_of_every_version_are_read_audited_and_exported_with_their_numbers(kept):
+    for name, numbers in expected(kept)["releases"].items():
+        assert plain(numbers_of_release(kept / name)) == numbers, name
+
+
+def test_the_key_of_every_version_draws_the_same_masks(kept):
+    secret = ilba.Secret.from_file(kept / "agency.key")
+    assert secret == ilba.Secret(bytes(32))
+    finest = ilba.open_store(kept / "ilba-observed.parquet")
+    again = finest.with_threshold(5, secret)
+    assert again.frame.equals(finest.frame)
+
+
+def test_jointly_chosen_masks_of_every_version_are_kept_in_the_next_wave(kept):
+    drawn, masks = ilba.open_store(kept / "ilba-observed.parquet"), ilba.open_store(kept / "masks.parquet")
+    secret = ilba.Secret.from_file(kept / "agency.key")
+    again = drawn.controlled(["town.sex.age", "town.sex"], 9, secret=secret, previous=masks)
+    assert again.frame.equals(masks.frame)
+
+
+def test_a_cube_of_every_version_is_gone_on_with(kept):
+    numbers = expected(kept)["cube"]
+    assert plain(numbers_of_cube(kept / "cube")) == numbers
+    file = kept / "cube" / "town.sex.parquet"
+    file.unlink()
+    ilba.open_store(kept / "ilba-observed.parquet").cube(max_keys=1).write(kept / "cube")
+    assert plain(numbers_of_cube(kept / "cube")) == numbers
+
+
+@pytest.mark.slow
+def test_releases_of_every_version_are_served_with_their_numbers(kept):
+    numbers = expected(kept)["releases"]
+    with serving(*(kept / name for name in numbers)) as server, server.client() as client:
+        for name, release in numbers.items():
+            table = release["json-stat"]["table"]
+            answer = client.get(f"/tables/{name}:{table}/data", params={"outputFormat": "json-stat2"})
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["value"] == release["json-stat"]["value"], name
