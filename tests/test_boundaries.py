@@ -22,6 +22,7 @@ ORDER = [
     "draws",
     "labels",
     "masking",
+    "rfiles",
     "microdata",
     "rollup",
     "table",

@@ -7,7 +7,6 @@ where masks were chosen jointly, take the sum as it is.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -37,7 +36,6 @@ from ilba.design import (
 from ilba.draws import CellDraws
 from ilba.errors import (
     InputError,
-    MissingExtra,
     SecretError,
     StoreError,
     listing,
@@ -50,6 +48,7 @@ from ilba.files import replacing, writable
 from ilba.labels import read_labels
 from ilba.microdata import Counted, Microdata, Missing, check_missing, labelled
 from ilba.publishing import Publishes
+from ilba.rfiles import frame_of, read_r
 from ilba.rollup import Finest, Sums, released, roll_up
 from ilba.secret import Label, Secret, given_secret
 from ilba.table import Table, detail
@@ -563,18 +562,12 @@ def read_rds(path: Path_) -> FinestTable:
     if not file.exists():
         raise StoreError(f"there is no file {str(file)!r}.")
     try:
-        import rdata
-    except ModuleNotFoundError:
-        raise MissingExtra("reading R files needs rdata. Type: pip install 'ilba[formats]'") from None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # rdata reads a data.table as the data.frame that it is, and says so
-            saved = rdata.read_rds(file)
-        frame, K = saved["full_tb"], int(saved["mask_thr"][0])
-        hkey = [str(name) for name in saved["hkey"]]
-        key = [str(name) for name in saved["key"]]
+        saved: Any = read_r(file)
+        frame, K = frame_of(saved["full_tb"]), int(saved["mask_thr"].values[0])
+        hkey, key = saved["hkey"].texts(), saved["key"].texts()
     except Exception as problem:
-        raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA.") from problem
+        reason = f" {problem}" if isinstance(problem, InputError) else ""
+        raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA.{reason}") from problem
     return FinestTable.from_counts(frame, hkey, key, K)
 
 

@@ -24,6 +24,7 @@ import polars as pl
 from ilba.codes import CodeLists, Listed, canonical
 from ilba.design import COUNT, MASKED, Design
 from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest, notice, some
+from ilba.rfiles import read_r_frame
 from ilba.secret import label_text
 
 Missing: TypeAlias = Literal["drop", "category"]
@@ -45,7 +46,10 @@ _HINTS = {
 _LEFT_OUT, _DIGIT = "\0left out", "\0digit"  # names that no column out of a file has
 _AT_ONCE = 200  # columns: the time of a query grows with their square
 _SORTED_AT_ONCE = 2**27  # up to this many records, 8 bytes each, sorting beats hashing by far
-_READ = "csv, csv.gz, tsv, parquet, arrow, feather, ipc, sav, zsav, por, dta, sas7bdat, xpt, a folder of parquet parts"
+_READ = (
+    "csv, csv.gz, tsv, parquet, arrow, feather, ipc, sav, zsav, por, dta, sas7bdat, xpt, rds, RData, a folder of "
+    "parquet parts"
+)
 
 
 @dataclass(frozen=True)
@@ -517,10 +521,8 @@ def _scan(path: str | os.PathLike[str], schema: Schema | None) -> pl.LazyFrame:
         return _no_schema(schema, lambda: pl.scan_ipc(file))
     if kind in ("sav", "zsav", "por", "dta", "sas7bdat", "xpt"):
         return _no_schema(schema, lambda: _read_statistical(file, kind))
-    if kind == "rds":
-        raise InputError(
-            f"{text!r} is a file of R. Open a saved finest table with ilba.read_rds; for microdata use csv."
-        )
+    if kind in ("rds", "rdata", "rda"):
+        return _no_schema(schema, lambda: read_r_frame(file).lazy())
     excel = " Read it with pandas.read_excel and give the frame." if kind in ("xls", "xlsx", "ods") else ""
     raise InputError(f"{text!r} is of a kind that is not read.{excel} These are: {_READ}.")
 
