@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import openpyxl
 import polars as pl
 import pytest
 
@@ -107,6 +108,24 @@ def test_a_table_is_written_privately_with_its_loss(folder, finest):
 
 
 @pytest.mark.slow
+def test_the_ending_of_the_file_tells_the_format_of_a_table(folder, finest):
+    words = ["table", "full_tb.parquet", "--level", "town", "--key", "sex"]
+    frame = finest.table("town", "sex").frame
+    run(*words, "--out", "t.xlsx", "--loss", "t-loss.csv", cwd=folder)
+    sheet = openpyxl.load_workbook(folder / "t.xlsx").worksheets[0]
+    rows = [row for row in sheet.iter_rows(values_only=True) if isinstance(row[-1], int)]
+    assert rows == frame.rows()
+    assert "CONFIDENTIAL" in "".join(str(row[0]) for row in sheet.iter_rows(values_only=True))
+    assert (folder / "t-loss.csv").exists()
+    run(*words, "--out", "t.parquet", cwd=folder)
+    assert pl.read_parquet(folder / "t.parquet").equals(frame)
+    for name in ("t.xlsx", "t.parquet"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+    assert ".csv, .xlsx, .parquet" in run(*words, "--out", "t.xls", cwd=folder, code=2).stderr
+    assert not (folder / "t.xls").exists()
+    assert "would destroy" in run(*words, "--out", "full_tb.parquet", cwd=folder, code=2).stderr
+
+
 def test_a_table_answers_in_json_and_a_public_one_without_flags_or_loss(folder, finest):
     answer = json.loads(run("table", "full_tb.parquet", "--level", "1", "--key", "job", "--json", cwd=folder).stdout)
     assert [tuple(row) for row in answer["rows"]] == finest.table(1, "job").frame.rows()

@@ -316,7 +316,7 @@ def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
         "p.csv": "have to be UTF-8",
         "p.sav": "could not be read as a sav file",
         "p.docx": "kind that is not read",
-        "p.rds": "file of R",
+        "p.rds": "not a file that R saved",
         "p.xlsx": "Read it with pandas.read_excel and give the frame",
         "empty.csv": "is empty",
         "long.csv": "A line has more fields than the first one has names",
