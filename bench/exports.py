@@ -19,12 +19,13 @@ from ilba.wording import WordedTable
 HKEY, KEY = ["LA1", "LA2", "LA3", "OA"], ["gender", "age", "edu", "mar", "htype"]
 NAME = "LA3.gender.age.edu.mar.htype"
 RUN = """
-import resource, sys, time
+import re, sys, time
 from pathlib import Path
 from ilba.export import export
 start = time.perf_counter()
 first, *_ = export(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4])
-took, peak = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+took = time.perf_counter() - start
+peak = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024
 print(f"| {sys.argv[3]} | {took:.1f} | {peak:.0f} | {first.stat().st_size / 2**20:.0f} |")
 """
 

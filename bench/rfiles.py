@@ -34,11 +34,12 @@ peak <- grep("VmHWM", readLines("/proc/self/status"), value = TRUE)
 cat(took, as.integer(gsub("[^0-9]", "", peak)) / 1024)
 """
 READ = """
-import resource, time, ilba
+import re, time, ilba
+from pathlib import Path
 took = []
 for _ in range(3):
     start = time.perf_counter(); ilba.read_rds("full_tb.rds"); took.append(time.perf_counter() - start)
-print(min(took), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+print(min(took), int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
 """
 
 
