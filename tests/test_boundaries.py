@@ -16,6 +16,7 @@ from conftest import ROOT
 ORDER = [
     "errors",
     "files",
+    "csvfiles",
     "design",
     "secret",
     "codes",

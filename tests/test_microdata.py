@@ -301,6 +301,9 @@ def test_bad_input_gets_an_error_that_names_the_fix(data, options, says, tmp_pat
 def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
     (tmp_path / "p.parquet").write_bytes(b"PAR1 not really")
     (tmp_path / "p.csv").write_bytes("region,sex\n서울,f\n".encode("cp949"))
+    (tmp_path / "late.csv").write_bytes(b"region,sex\n" + b"x,y\n" * 300_000 + "é,z\n".encode("cp1252"))
+    (tmp_path / "two.csv").write_text("region|sex;age\na|b;c\n")
+    (tmp_path / "broken.csv").write_bytes("region,sex\n서울,f\n".encode("utf-16") + b"\0")
     (tmp_path / "p.sav").write_bytes(b"$FL2 nonsense")
     (tmp_path / "p.docx").write_bytes(b"")
     (tmp_path / "p.rds").write_bytes(b"")
@@ -313,7 +316,10 @@ def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
     people.head(10).with_columns(pl.col("sex").hash()).write_parquet(tmp_path / "other" / "2.parquet")
     for name, says in {
         "p.parquet": "cannot be read",
-        "p.csv": "have to be UTF-8",
+        "p.csv": r"is not UTF-8\..* iconv -f CP949 -t UTF-8 .*p\.csv > utf8\.csv",
+        "late.csv": r"is not UTF-8\..* iconv -f CP1252",
+        "two.csv": "holds semicolons and bars. Write it with commas",
+        "broken.csv": "damaged further on",
         "p.sav": "could not be read as a sav file",
         "p.docx": "kind that is not read",
         "p.rds": "not a file that R saved",
@@ -335,6 +341,19 @@ def test_a_csv_with_semicolons_is_read_and_a_blank_line_is_no_record(tmp_path, p
     (tmp_path / "blank.csv").write_text("t,s\na,f\n\nb,\n\n")
     finest = ilba.build(tmp_path / "blank.csv", ["t"], ["s"], missing="category", secret=secret)
     assert finest.frame.select("t", "s", "N").rows() == [("a", "f", 1), ("b", None, 1)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_a_csv_in_another_unicode_and_with_other_separators_is_read(
+    people, finest, secret, tmp_path, encoding, separator
+):
+    text = people.write_csv(separator=separator)
+    (tmp_path / "p.csv").write_bytes(text.encode(encoding))
+    read = ilba.build(tmp_path / "p.csv", HKEY, KEY, secret=secret)
+    assert as_text(read) == as_text(finest)
+    (tmp_path / "p.csv.gz").write_bytes(gzip.compress(text.encode(encoding)))
+    assert Microdata.open(tmp_path / "*.gz").columns == people.columns
 
 
 def test_objects_that_are_equal_but_written_differently_are_labels_of_their_own(secret):

@@ -22,6 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.codes import CodeLists, Listed, canonical
+from ilba.csvfiles import not_utf8, scan_csv
 from ilba.design import COUNT, MASKED, Design
 from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest, notice, some
 from ilba.rfiles import read_r_frame
@@ -38,7 +39,6 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 _HINTS = {
-    "utf": " Text files have to be UTF-8: convert it, or give the frame of pandas.read_csv(encoding=...).",
     "more fields": " A line has more fields than the first one has names.",
     "quote": " A quotation mark is opened and not closed.",
 }
@@ -508,13 +508,13 @@ def _scan(path: str | os.PathLike[str], schema: Schema | None) -> pl.LazyFrame:
             if kinds == {"parquet"}:
                 return _no_schema(schema, lambda: pl.scan_parquet(parts))
             if kinds == {"csv"}:
-                return _scan_csv([str(part) for part in parts], schema, text)
+                return _scan_csv(parts, schema, text)
             raise InputError(f"{text!r} fits files of different kinds ({listing(sorted(kinds))}). Give one kind.")
         folder = file.parent if file.parent.is_dir() else Path()
         raise InputError(f"there is no file {text!r}.{nearest(file.name, (p.name for p in folder.iterdir()))}")
     kind = _kind(file)
     if kind == "csv":
-        return _scan_csv(file, schema, text)
+        return _scan_csv([file], schema, text)
     if kind == "parquet":
         return _no_schema(schema, lambda: pl.scan_parquet(file))
     if kind == "arrow":
@@ -540,7 +540,7 @@ def _no_schema(schema: Schema | None, scan: Callable[[], pl.LazyFrame]) -> pl.La
     return scan()
 
 
-def _scan_csv(path: Any, schema: Schema | None, text: str) -> pl.LazyFrame:
+def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str) -> pl.LazyFrame:
     # Everything as text: the code 01 must not become the number 1.
     types: dict[str, Any] = {}
     for column, kind in (schema or {}).items():
@@ -548,10 +548,7 @@ def _scan_csv(path: Any, schema: Schema | None, text: str) -> pl.LazyFrame:
         if isinstance(named, str):
             raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
         types[column] = named
-    tabs = Path(text.removesuffix(".gz")).suffix.lower() == ".tsv"
-    frame, known = _lines(path, "\t" if tabs else ",", text)
-    if len(known) == 1 and ";" in known[0]:
-        frame, known = _lines(path, ";", text)
+    frame, known = _told(lambda: scan_csv(paths), repr(text))
     for column in known:
         twice = column.partition("_duplicated_")[0]
         if twice != column and twice in known:
@@ -562,12 +559,6 @@ def _scan_csv(path: Any, schema: Schema | None, text: str) -> pl.LazyFrame:
                 raise InputError(f"schema names {column!r}, which {text!r} does not have.{nearest(column, known)}")
         frame = frame.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
     return frame
-
-
-def _lines(path: Any, separator: str, text: str) -> tuple[pl.LazyFrame, list[str]]:
-    """The lines of a csv file as text, and its columns."""
-    frame = pl.scan_csv(path, infer_schema=False, separator=separator)
-    return frame, _told(lambda: frame.collect_schema().names(), repr(text))
 
 
 def _read_statistical(file: Path, kind: str) -> pl.LazyFrame:
@@ -615,6 +606,8 @@ def _told(read: Callable[[], T], said: str) -> T:
             f"{said} does not fit together: its parts have other columns, or columns of other types. Write them alike."
         ) from problem
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as problem:
+        if "utf" in str(problem).lower():
+            raise InputError(not_utf8(said.strip("'"))) from problem
         hint = next((hint for word, hint in _HINTS.items() if word in str(problem).lower()), "")
         raise InputError(f"{said} cannot be read: it is damaged or not what its name says.{hint}") from problem
     except Exception as problem:
