@@ -19,6 +19,7 @@ import pytest
 
 import ilba
 from conftest import HKEY, KEY
+from ilba.cli.judging import _side_by_side
 from serving import serving
 
 BUILD = [
@@ -446,6 +447,18 @@ def test_what_if_compares_methods_and_thresholds_and_draws_risk_against_loss(fol
     assert all(row["provable"] == 0 and row["safe"] for row in rows if row["method"] == "sca-sums")
     assert rows[2]["mean_loss"] < rows[3]["mean_loss"]
     assert (folder / "risk.svg").read_text().startswith("<svg")
+
+
+def test_a_comparison_fits_into_80_columns_and_cuts_no_word():
+    methods = ["SCA on each aggregate", "iLBA, as R writes it", "iLBA, all cells of the grid", "controlled", "sums"] * 2
+    measures = {"mean_loss": 1.234, "within_half_K": 99.5, "adds_up": True, "aggregates": 123_456, "safe": False}
+    rows = pl.DataFrame({"method": methods, **{name: [value] * 10 for name, value in measures.items()}})
+    for width in (80, 60, 200):
+        lines = _side_by_side(rows, width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert any(line.startswith("within half K %") for line in lines)
+        assert sum(line.count("123456") for line in lines) == 10
+        assert sum(line.split().count("controlled") for line in lines) == 2
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import warnings
 from decimal import Decimal
 
 import duckdb
@@ -509,6 +511,53 @@ def test_a_code_list_adds_codes_to_the_grid_and_changes_no_mask(people, secret, 
     opened = ilba.open_store(tmp_path / "s.parquet")
     assert opened.labels.equals(listed.labels)
     assert opened.table(1, "sex").detail.equals(listed.table(1, "sex").detail)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "cannot be read as csv or json"),
+        ("[1, 2]", "is not a list of objects"),
+        ("3", "is not a list of objects"),
+        ("[null]", "is not a list of objects"),
+        ("[" * 100_000, "cannot be read as csv or json"),
+        ('[{"variable": "sex", "code": ["a"]}]', "lists or objects in the column 'code'"),
+        ('[{"variable": "sex", "code": {"a": 1}}]', "lists or objects in the column 'code'"),
+        ('{"variable": ["sex"], "code": ["m", "f"]}', "is not a table"),
+        ('{"sex": {"m": "Male"}}', "no column 'variable'"),
+        ("[]", "no column 'variable'"),
+    ],
+)
+def test_an_odd_code_list_is_told_in_a_sentence(people, tmp_path, text, says):
+    (tmp_path / "codes.json").write_text(text)
+    with pytest.raises(ilba.InputError, match=says):
+        ilba.build(people, HKEY, KEY, labels=tmp_path / "codes.json")
+
+
+def test_a_code_list_in_json_or_in_another_csv_means_the_same(people, secret, tmp_path):
+    rows = [("sex", "f", "Female"), ("sex", 1, "One"), ("age", 1.0, "Young")]
+    as_json = [dict(zip(("variable", "code", "label_en"), row, strict=True)) for row in rows]
+    (tmp_path / "a.json").write_text(json.dumps(as_json), "utf-8-sig")
+    (tmp_path / "b.json").write_text(json.dumps({name: [row[name] for row in as_json] for name in as_json[0]}))
+    text = "variable|code|label_en\nsex|f|Female\nsex|1|One\nage|1|Young\n"
+    (tmp_path / "c.csv").write_bytes(text.encode("utf-16"))
+    for name in ("a.json", "b.json", "c.csv"):
+        built = ilba.build(people, HKEY, KEY, secret=secret, labels=tmp_path / name)
+        assert built.labels.select("code", "label_en").rows() == [("f", "Female"), ("1", "One"), ("1", "Young")]
+    with pytest.raises(ilba.InputError, match="is not a table"):
+        ilba.build(people, HKEY, KEY, secret=secret, labels=3)
+
+
+def test_weights_are_not_taken_for_counts_without_a_word(secret):
+    weights = pl.DataFrame({"town": ["a", "a", "b"], "N": [12.5, 30.25, 8.0]})
+    with pytest.raises(ilba.InputError, match="survey weights are not"):
+        ilba.FinestTable.from_counts(weights, ["town"], secret=secret)
+    whole = weights.with_columns(pl.Series("N", [12, 30, 8]))
+    with pytest.warns(ilba.Notice, match=r"3 rows are added up into 2 cells\. N has to be a number of people"):
+        ilba.FinestTable.from_counts(whole, ["town"], secret=secret)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ilba.FinestTable.from_counts(whole.tail(2), ["town"], secret=secret)
 
 
 def test_a_code_list_survives_rows_that_are_left_out(secret):

@@ -112,8 +112,9 @@ class FinestTable(Publishes):
     ) -> FinestTable:
         """A finest table from combinations that are counted already, in a column N.
 
-        A column N_masked is kept as the masked counts; without one they are drawn with the key. Rows with N = 0
-        only add their labels to the code lists.
+        N is a number of people, never a sum of survey weights: masking has to know how many people stand behind a
+        cell. A column N_masked is kept as the masked counts; without one they are drawn with the key, and rows of the
+        same cell are added up with a notice. Rows with N = 0 only add their labels to the code lists.
 
         >>> import polars as pl
         >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
@@ -142,6 +143,11 @@ class FinestTable(Publishes):
             design, missing="category", weight=COUNT, carry=MASKED if masks else None, keep_codes=True
         )
         if counted.carried is None:
+            if len(counted.count) < seen:
+                notice(
+                    f"{some(seen, 'row')} are added up into {some(len(counted.count), 'cell')}. {COUNT} has to be a "
+                    f"number of people: with survey weights one person would count as many, and not be masked."
+                )
             return cls.drawn(counted, given_secret(secret))
         if len(counted.count) < seen:
             raise InputError(
@@ -586,6 +592,11 @@ def _whole_column(column: pl.Series) -> pl.Series:
     if column.null_count() or not column.dtype.is_numeric():
         raise InputError(f"the column {column.name} holds something that is not a whole number, or is missing.")
     numbers = (column.cast(pl.Float64) if column.dtype.is_decimal() else column).to_numpy()
+    if numbers.dtype.kind == "f" and np.isfinite(numbers).all() and (numbers % 1).any():
+        raise InputError(
+            f"the column {column.name} holds numbers that are not whole. Counts are numbers of people; survey weights "
+            f"are not. Count the records with ilba.build, without their weights."
+        )
     return pl.Series(column.name, masking.whole_numbers(f"the column {column.name}", numbers))
 
 
