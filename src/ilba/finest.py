@@ -594,8 +594,8 @@ def _whole_column(column: pl.Series) -> pl.Series:
     numbers = (column.cast(pl.Float64) if column.dtype.is_decimal() else column).to_numpy()
     if numbers.dtype.kind == "f" and np.isfinite(numbers).all() and (numbers % 1).any():
         raise InputError(
-            f"the column {column.name} holds something that is not a whole number. Counts are numbers of people; survey "
-            f"weights are not. Count the records with ilba.build, without their weights."
+            f"the column {column.name} holds something that is not a whole number. Counts are numbers of people; "
+            f"survey weights are not. Count the records with ilba.build, without their weights."
         )
     return pl.Series(column.name, masking.whole_numbers(f"the column {column.name}", numbers))
 
