@@ -458,7 +458,7 @@ def _polars_column(column: nw.Series[Any]) -> pl.Series:
         return column.to_polars()
     except ModuleNotFoundError as problem:
         raise _missing_extra(problem, "frames of this kind") from None
-    except Exception:  # Arrow has kinds of errors of its own for what it does not know
+    except (Exception, pl.exceptions.PanicException):  # Arrow and polars have errors of their own for what is unknown
         raise no_labels(column.name, getattr(native, "dtype", column.dtype)) from None
 
 
