@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: help setup demo test check lint docs figures bench browser clean
+.PHONY: help setup demo test check lowest lint docs figures bench browser clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,6 +18,13 @@ test: .venv/dev browser lint ## Run every test
 
 check: .venv/dev lint ## The fast tests, in under a minute
 	$(BIN)/python -m pytest -n auto -m "not slow"
+
+lowest: ## The fast tests with the lowest versions that pyproject.toml names, in .venv-lowest
+	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
+	$(PYTHON) bench/lowest.py > .venv-lowest/floors.txt
+	.venv-lowest/bin/python -m pip --disable-pip-version-check install --quiet --constraint .venv-lowest/floors.txt \
+	  --editable '.[dev]'
+	.venv-lowest/bin/python -m pytest -n auto -m "not slow"
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests bench docs
@@ -40,7 +47,7 @@ browser:
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-nanum >/dev/null; } || true
 
 clean: ## Remove what was built
-	rm -rf .venv build dist docs/_build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-lowest build dist docs/_build .mypy_cache .ruff_cache .pytest_cache
 
 .venv/base: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ilba needs Python 3.11 or newer; try: make PYTHON=python3.12")'

@@ -14,11 +14,13 @@ import sys
 from pathlib import Path
 
 import httpx
+import openpyxl
 import polars as pl
 import pytest
 
 import ilba
 from conftest import HKEY, KEY
+from ilba.cli.judging import _side_by_side
 from serving import serving
 
 BUILD = [
@@ -123,6 +125,24 @@ def test_a_table_is_written_privately_with_its_loss(folder, finest):
 
 
 @pytest.mark.slow
+def test_the_ending_of_the_file_tells_the_format_of_a_table(folder, finest):
+    words = ["table", "full_tb.parquet", "--level", "town", "--key", "sex"]
+    frame = finest.table("town", "sex").frame
+    run(*words, "--out", "t.xlsx", "--loss", "t-loss.csv", cwd=folder)
+    sheet = openpyxl.load_workbook(folder / "t.xlsx").worksheets[0]
+    rows = [row for row in sheet.iter_rows(values_only=True) if isinstance(row[-1], int)]
+    assert rows == frame.rows()
+    assert "CONFIDENTIAL" in "".join(str(row[0]) for row in sheet.iter_rows(values_only=True))
+    assert (folder / "t-loss.csv").exists()
+    run(*words, "--out", "t.parquet", cwd=folder)
+    assert pl.read_parquet(folder / "t.parquet").equals(frame)
+    for name in ("t.xlsx", "t.parquet"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+    assert ".csv, .xlsx, .parquet" in run(*words, "--out", "t.xls", cwd=folder, code=2).stderr
+    assert not (folder / "t.xls").exists()
+    assert "would destroy" in run(*words, "--out", "full_tb.parquet", cwd=folder, code=2).stderr
+
+
 def test_a_table_answers_in_json_and_a_public_one_without_flags_or_loss(folder, finest):
     answer = json.loads(run("table", "full_tb.parquet", "--level", "1", "--key", "job", "--json", cwd=folder).stdout)
     assert [tuple(row) for row in answer["rows"]] == finest.table(1, "job").frame.rows()
@@ -443,6 +463,18 @@ def test_what_if_compares_methods_and_thresholds_and_draws_risk_against_loss(fol
     assert all(row["provable"] == 0 and row["safe"] for row in rows if row["method"] == "sca-sums")
     assert rows[2]["mean_loss"] < rows[3]["mean_loss"]
     assert (folder / "risk.svg").read_text().startswith("<svg")
+
+
+def test_a_comparison_fits_into_80_columns_and_cuts_no_word():
+    methods = ["SCA on each aggregate", "iLBA, as R writes it", "iLBA, all cells of the grid", "controlled", "sums"] * 2
+    measures = {"mean_loss": 1.234, "within_half_K": 99.5, "adds_up": True, "aggregates": 123_456, "safe": False}
+    rows = pl.DataFrame({"method": methods, **{name: [value] * 10 for name, value in measures.items()}})
+    for width in (80, 60, 200):
+        lines = _side_by_side(rows, width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert any(line.startswith("within half K %") for line in lines)
+        assert sum(line.count("123456") for line in lines) == 10
+        assert sum(line.split().count("controlled") for line in lines) == 2
 
 
 @pytest.mark.slow

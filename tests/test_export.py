@@ -6,6 +6,9 @@ import csv
 import itertools
 import json
 import math
+import os
+import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -14,6 +17,7 @@ import warnings
 import openpyxl
 import polars as pl
 import pytest
+import sdmx
 from pyaxis import pyaxis
 from pyjstat import pyjstat
 from pysdmx.io import get_datasets, read_sdmx
@@ -33,7 +37,8 @@ CODES = pl.DataFrame(
     }
 )
 NAMES = {"csv": "t.csv", "parquet": "t.parquet", "xlsx": "t.xlsx", "json-stat": "t.json", "px": "t.px"}
-NAMES["sdmx-csv"] = "t.sdmx.csv"
+NAMES |= {"sdmx-csv": "t.sdmx.csv", "sdmx-ml": "t.xml"}
+GRIDS = ["json-stat", "sdmx-csv", "sdmx-ml", "px"]
 
 
 @pytest.fixture(scope="module")
@@ -180,23 +185,31 @@ def test_px_is_read_back_with_every_cell_of_the_grid(release, tmp_path, name):
     if "sex" in name:
         assert "성별" in variables
         assert told["VALUES(성별)"] == ["남자", "여자", "기타"]
+    # A strict reader joins the lines of the data to one, and parts its numbers at blanks.
+    joined = path.read_bytes().decode("utf-8").partition("DATA=")[2].replace("\r\n", "").rstrip(";")
+    assert [int(number) for number in joined.split(" ") if number] == values
     lines = path.read_bytes().decode("utf-8").split("\r\n")
     assert max(len(line) for line in lines[: lines.index("DATA=")]) <= 256
 
 
+@pytest.mark.parametrize("kind", ["sdmx-csv", "sdmx-ml"])
 @pytest.mark.parametrize("name", TABLES)
-def test_sdmx_data_and_structure_fit_each_other_and_the_schema(release, tmp_path, name):
-    data, structure = written(release, name, "sdmx-csv", tmp_path, lang="ko", agency="KOSTAT")
+def test_sdmx_data_and_structure_fit_each_other_and_the_schema(release, tmp_path, name, kind):
+    data, structure = written(release, name, kind, tmp_path, lang="ko", agency="KOSTAT")
     message = read_sdmx(structure, validate=True)  # against the official schema
     lists = {one.id: one for one in message.get_codelists()}
     [table] = get_datasets(data, structure, validate=True)
     assert table.short_urn.startswith("Dataflow=KOSTAT:DF_")
+    assert table.attributes == {"OBS_STATUS": "A", "CONF_STATUS": "F"}
     expected = dense(release, name)
-    assert table.data["OBS_VALUE"].tolist() == list(expected.values())
-    with data.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert {row["CONF_STATUS"] for row in rows} == {"F"}
+    assert [int(value) for value in table.data["OBS_VALUE"]] == list(expected.values())
     dimensions = [component.id for component in table.structure.components.dimensions]
+    if kind == "sdmx-csv":  # the data reader of pysdmx drops leading zeros
+        with data.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        assert {row["CONF_STATUS"] for row in rows} == {"F"}
+    else:
+        rows = table.data.to_dict("records")
     cells = [tuple(row[dimension] for dimension in dimensions) for row in rows]
     if name != "all":
         assert cells == [tuple(map(_sdmx_code, cell)) for cell in expected]
@@ -205,7 +218,79 @@ def test_sdmx_data_and_structure_fit_each_other_and_the_schema(release, tmp_path
         assert {row[dimension] for row in rows} == ids
     if "sex" in name:
         assert [code.name for code in lists["CL_SEX"]] == ["남자", "여자", "기타"]
-        assert table.structure.components["sex"].name == "성별"
+        assert table.structure.components["sex"].concept.name == "성별"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_sdmx1_reads_the_structure_and_the_data(release, tmp_path, name):
+    data, structure = written(release, name, "sdmx-ml", tmp_path, lang="ko", agency="KOSTAT")
+    with structure.open("rb") as file:
+        message = sdmx.read_sdmx(file)
+    [definition] = message.structure.values()
+    if "sex" in name:
+        assert [str(code.name.localizations["ko"]) for code in message.codelist["CL_SEX"]] == ["남자", "여자", "기타"]
+    with data.open("rb") as file:
+        read = sdmx.to_pandas(sdmx.read_sdmx(file, structure=definition))
+    expected = dense(release, name)
+    assert read.tolist() == list(expected.values())
+    if name != "all":
+        keys = [key if isinstance(key, tuple) else (key,) for key in read.index]
+        assert keys == [tuple(map(_sdmx_code, cell)) for cell in expected]
+
+
+R_READS = """
+suppressMessages(library(rsdmx))
+given <- commandArgs(trailingOnly = TRUE)
+rows <- as.data.frame(readSDMX(given[1], isURL = FALSE))
+lists <- slot(readSDMX(given[2], isURL = FALSE), "codelists")
+codes <- sapply(slot(lists, "codelists"), function(one) slot(one, "id"))
+write.csv(rows, given[3], row.names = FALSE, fileEncoding = "UTF-8")
+cat(codes, as.data.frame(lists, codelistId = "CL_SEX")$label.ko)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    shutil.which("Rscript") is None
+    or subprocess.run(["Rscript", "-e", "library(rsdmx)"], capture_output=True, check=False).returncode != 0,
+    reason="R with the package rsdmx is not installed (Debian: r-cran-rsdmx)",
+)
+@pytest.mark.parametrize("name", ["all.sex", "town.sex.age"])
+def test_rsdmx_reads_the_structure_and_the_data(release, tmp_path, name):
+    data, structure = written(release, name, "sdmx-ml", tmp_path, lang="ko")
+    words = ["Rscript", "-e", R_READS, str(data), str(structure), str(tmp_path / "r.csv")]
+    said = subprocess.run(words, capture_output=True, text=True, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    assert said.stdout.split()[-3:] == ["남자", "여자", "기타"]
+    assert "CL_CONF_STATUS" in said.stdout
+    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))[1:]
+    read = {tuple(row[:-1]): int(row[-1]) for row in rows}
+    assert read == {tuple(map(_sdmx_code, cell)): count for cell, count in dense(release, name).items()}
+
+
+@pytest.mark.parametrize("kind", ["sdmx-csv", "sdmx-ml"])
+def test_sdmx_is_written_in_pieces(release, tmp_path, monkeypatch, kind):
+    whole = written(release, "block.sex.job", kind, tmp_path)[0].read_bytes()
+    monkeypatch.setattr("ilba.export._AT_ONCE", 7)
+    assert written(release, "block.sex.job", kind, tmp_path)[0].read_bytes() == whole
+
+
+def test_a_csv_for_spreadsheets_has_a_mark_and_runs_no_formula(secret, tmp_path):
+    jobs = ["=1+1", "+82", "-5", "@SUM(A1)", "\tx", "a=b", "공무원", ""]
+    people = pl.DataFrame({"town": ["a"] * 8 * 9, "=job": jobs * 9})
+    release = ilba.build(people, ["town"], ["=job"], secret=secret).release(tmp_path / "r")
+    name = max(release.tables, key=len)
+    [plain] = export(release, name, "csv", tmp_path / "t.csv")
+    assert '"=1+1"' in plain.read_text("utf-8")
+    [path] = export(release, name, "csv", tmp_path / "s.csv", spreadsheet=True)
+    assert path.read_bytes().startswith(b"\xef\xbb\xbf")
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["town", "'=job", "N_masked"]
+    guarded = {"'=1+1", "'+82", "'-5", "'@SUM(A1)", "'\tx", "a=b", "공무원", ""}
+    assert {(row[1], row[2]) for row in rows} == {(job, "9") for job in guarded}
+    with pytest.raises(ilba.InputError, match="goes with csv"):
+        export(release, name, "px", tmp_path / "t.px", spreadsheet=True)
 
 
 def test_sdmx_codes_have_only_allowed_letters_and_stay_apart():
@@ -240,7 +325,7 @@ def test_an_export_is_the_same_bytes_whenever_it_is_made(release, tmp_path, form
     assert first == [path.read_bytes() for path in written(release, "town.sex", format, tmp_path / "b")]
 
 
-@pytest.mark.parametrize("format", ["json-stat", "sdmx-csv", "px"])
+@pytest.mark.parametrize("format", GRIDS)
 def test_a_release_of_grids_exports_as_one_of_rows_does(finest, release, tmp_path, format):
     options = {"title": "사람 people", "source": "통계청", "labels": CODES, "rows": "grid"}
     grid = finest.release(tmp_path / "grid", tables=["town.sex", "region"], **options, **ILBA)
@@ -253,6 +338,8 @@ def test_a_release_of_grids_exports_as_one_of_rows_does(finest, release, tmp_pat
         assert json.loads(ours)["value"] == json.loads(theirs)["value"]
     elif format == "px":
         assert ours.partition("DATA=")[2] == theirs.partition("DATA=")[2]
+    elif format == "sdmx-ml":
+        assert ours.partition("<gen:Obs>")[2] == theirs.partition("<gen:Obs>")[2]
     else:
         assert ours == theirs
 
@@ -356,7 +443,7 @@ def test_an_export_never_takes_the_place_of_a_store_or_a_key(finest, release, se
 
 def test_a_grid_or_a_sheet_that_is_too_large_is_refused(release, tmp_path, monkeypatch):
     monkeypatch.setattr("ilba.wording._MOST_CELLS", 100)
-    for format in ("json-stat", "sdmx-csv", "px"):
+    for format in GRIDS:
         with pytest.raises(ilba.InputError, match="Take parquet or csv"):
             written(release, "block.sex.age", format, tmp_path)
     monkeypatch.setattr("ilba.export._SHEET_ROWS", 50)
@@ -384,15 +471,15 @@ def test_a_missing_package_is_named_with_what_to_type(release, tmp_path):
         "sys.meta_path.insert(0, No())\n"
         "import ilba\n"
         "from ilba.export import export\n"
-        "for format in ('xlsx', 'sdmx-csv'):\n"
+        "for format in ('xlsx', 'sdmx-csv', 'sdmx-ml'):\n"
         "    try: export(sys.argv[1], 'town', format, sys.argv[2])\n"
         "    except ilba.MissingExtra as problem: print(problem)\n"
         "print(export(sys.argv[1], 'town', 'px', sys.argv[2])[0].name)\n"
     )
     command = [sys.executable, "-c", script, str(release.path), str(tmp_path / "t")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    assert [line.split(". ")[1] for line in said[:2]] == ["Type: pip install 'ilba[formats]'"] * 2
-    assert said[2] == "t"
+    assert [line.split(". ")[1] for line in said[:3]] == ["Type: pip install 'ilba[formats]'"] * 3
+    assert said[3] == "t"
 
 
 def test_the_census_exports_with_its_korean_names(secret, tmp_path):
@@ -429,6 +516,10 @@ def published_values(path, kind) -> tuple[set[str], list[int]]:
     if kind == "px":
         head, _, data = path.read_text(encoding="utf-8").partition("DATA=")
         return set(head.split('"')), [int(number) for number in data.replace(";", " ").split()]
+    if kind == "sdmx-ml":
+        text = path.read_text(encoding="utf-8")
+        words = set(re.findall(r'(?:id|value)="([^"]*)"', text.partition("<gen:Obs>")[0]))
+        return words, [int(number) for number in re.findall(r'<gen:ObsValue value="(\d+)"/>', text)]
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     column = "OBS_VALUE" if kind == "sdmx-csv" else list(rows[0])[-1]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import warnings
 from decimal import Decimal
 
 import duckdb
@@ -301,6 +303,9 @@ def test_bad_input_gets_an_error_that_names_the_fix(data, options, says, tmp_pat
 def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
     (tmp_path / "p.parquet").write_bytes(b"PAR1 not really")
     (tmp_path / "p.csv").write_bytes("region,sex\n서울,f\n".encode("cp949"))
+    (tmp_path / "late.csv").write_bytes(b"region,sex\n" + b"x,y\n" * 300_000 + "é,z\n".encode("cp1252"))
+    (tmp_path / "two.csv").write_text("region|sex;age\na|b;c\n")
+    (tmp_path / "broken.csv").write_bytes("region,sex\n서울,f\n".encode("utf-16") + b"\0")
     (tmp_path / "p.sav").write_bytes(b"$FL2 nonsense")
     (tmp_path / "p.docx").write_bytes(b"")
     (tmp_path / "p.rds").write_bytes(b"")
@@ -313,10 +318,13 @@ def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
     people.head(10).with_columns(pl.col("sex").hash()).write_parquet(tmp_path / "other" / "2.parquet")
     for name, says in {
         "p.parquet": "cannot be read",
-        "p.csv": "have to be UTF-8",
+        "p.csv": r"is not UTF-8\..* iconv -f CP949 -t UTF-8 .*p\.csv > utf8\.csv",
+        "late.csv": r"is not UTF-8\..* iconv -f CP1252",
+        "two.csv": "holds semicolons and bars. Write it with commas",
+        "broken.csv": "damaged further on",
         "p.sav": "could not be read as a sav file",
         "p.docx": "kind that is not read",
-        "p.rds": "file of R",
+        "p.rds": "not a file that R saved",
         "p.xlsx": "Read it with pandas.read_excel and give the frame",
         "empty.csv": "is empty",
         "long.csv": "A line has more fields than the first one has names",
@@ -335,6 +343,19 @@ def test_a_csv_with_semicolons_is_read_and_a_blank_line_is_no_record(tmp_path, p
     (tmp_path / "blank.csv").write_text("t,s\na,f\n\nb,\n\n")
     finest = ilba.build(tmp_path / "blank.csv", ["t"], ["s"], missing="category", secret=secret)
     assert finest.frame.select("t", "s", "N").rows() == [("a", "f", 1), ("b", None, 1)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_a_csv_in_another_unicode_and_with_other_separators_is_read(
+    people, finest, secret, tmp_path, encoding, separator
+):
+    text = people.write_csv(separator=separator)
+    (tmp_path / "p.csv").write_bytes(text.encode(encoding))
+    read = ilba.build(tmp_path / "p.csv", HKEY, KEY, secret=secret)
+    assert as_text(read) == as_text(finest)
+    (tmp_path / "p.csv.gz").write_bytes(gzip.compress(text.encode(encoding)))
+    assert Microdata.open(tmp_path / "*.gz").columns == people.columns
 
 
 def test_objects_that_are_equal_but_written_differently_are_labels_of_their_own(secret):
@@ -498,6 +519,53 @@ def test_a_code_list_adds_codes_to_the_grid_and_changes_no_mask(people, secret, 
     opened = ilba.open_store(tmp_path / "s.parquet")
     assert opened.labels.equals(listed.labels)
     assert opened.table(1, "sex").detail.equals(listed.table(1, "sex").detail)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "cannot be read as csv or json"),
+        ("[1, 2]", "is not a list of objects"),
+        ("3", "is not a list of objects"),
+        ("[null]", "is not a list of objects"),
+        ("[" * 100_000, "cannot be read as csv or json"),
+        ('[{"variable": "sex", "code": ["a"]}]', "lists or objects in the column 'code'"),
+        ('[{"variable": "sex", "code": {"a": 1}}]', "lists or objects in the column 'code'"),
+        ('{"variable": ["sex"], "code": ["m", "f"]}', "is not a table"),
+        ('{"sex": {"m": "Male"}}', "no column 'variable'"),
+        ("[]", "no column 'variable'"),
+    ],
+)
+def test_an_odd_code_list_is_told_in_a_sentence(people, tmp_path, text, says):
+    (tmp_path / "codes.json").write_text(text)
+    with pytest.raises(ilba.InputError, match=says):
+        ilba.build(people, HKEY, KEY, labels=tmp_path / "codes.json")
+
+
+def test_a_code_list_in_json_or_in_another_csv_means_the_same(people, secret, tmp_path):
+    rows = [("sex", "f", "Female"), ("sex", 1, "One"), ("age", 1.0, "Young")]
+    as_json = [dict(zip(("variable", "code", "label_en"), row, strict=True)) for row in rows]
+    (tmp_path / "a.json").write_text(json.dumps(as_json), "utf-8-sig")
+    (tmp_path / "b.json").write_text(json.dumps({name: [row[name] for row in as_json] for name in as_json[0]}))
+    text = "variable|code|label_en\nsex|f|Female\nsex|1|One\nage|1|Young\n"
+    (tmp_path / "c.csv").write_bytes(text.encode("utf-16"))
+    for name in ("a.json", "b.json", "c.csv"):
+        built = ilba.build(people, HKEY, KEY, secret=secret, labels=tmp_path / name)
+        assert built.labels.select("code", "label_en").rows() == [("f", "Female"), ("1", "One"), ("1", "Young")]
+    with pytest.raises(ilba.InputError, match="is not a table"):
+        ilba.build(people, HKEY, KEY, secret=secret, labels=3)
+
+
+def test_weights_are_not_taken_for_counts_without_a_word(secret):
+    weights = pl.DataFrame({"town": ["a", "a", "b"], "N": [12.5, 30.25, 8.0]})
+    with pytest.raises(ilba.InputError, match=r"not a whole number\. .* weights are not"):
+        ilba.FinestTable.from_counts(weights, ["town"], secret=secret)
+    whole = weights.with_columns(pl.Series("N", [12, 30, 8]))
+    with pytest.warns(ilba.Notice, match=r"3 rows are added up into 2 cells\. N has to be a number of people"):
+        ilba.FinestTable.from_counts(whole, ["town"], secret=secret)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ilba.FinestTable.from_counts(whole.tail(2), ["town"], secret=secret)
 
 
 def test_a_code_list_survives_rows_that_are_left_out(secret):

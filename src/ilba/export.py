@@ -1,6 +1,6 @@
 """Tables of a release in the formats that statistical offices and their users read.
 
-Everything here comes from a `Release`: labels and masked counts, and nothing else. Formats that list observations
+What `export` writes comes from a `Release`: labels and masked counts, and nothing else. Formats that list observations
 (csv, parquet, xlsx) hold the rows of the release. Formats whose readers take an absent value for unknown (JSON-stat,
 SDMX, PX) hold the complete grid of the published codes, zeros included.
 
@@ -15,8 +15,8 @@ import json
 import os
 import re
 import textwrap
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -30,28 +30,44 @@ from ilba.release import Release
 from ilba.table import csv_text
 from ilba.wording import LANGUAGES, Dimension, WordedTable
 
-Format: TypeAlias = Literal["csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "px"]
+Format: TypeAlias = Literal["csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "sdmx-ml", "px"]
 Path_: TypeAlias = str | os.PathLike[str]
+
+Axis: TypeAlias = tuple[str, str, list[str], list[str]]
 
 FORMATS: tuple[str, ...] = get_args(Format)
 PUBLIC = 0o644
 _SHEET_ROWS = 2**20  # of any Excel
+_SDMX = ("sdmx-csv", "sdmx-ml")
+_STATUS = {"OBS_STATUS": "A", "CONF_STATUS": "F"}  # the same for every cell: a status of its own would tell
+_AT_ONCE = 2**16
 
 
 @suggesting
 def export(
-    release: Release | Path_, table_name: str, format: str, path: Path_, lang: str = "en", *, agency: str = "ILBA"
+    release: Release | Path_,
+    table_name: str,
+    format: str,
+    path: Path_,
+    lang: str = "en",
+    *,
+    agency: str = "ILBA",
+    spreadsheet: bool = False,
 ) -> tuple[Path, ...]:
     """Write one table of a release in another format and return the files that were written.
 
     release
         A `Release`, or the path of one.
     format
-        "csv", "parquet", "xlsx", "json-stat", "sdmx-csv" (which writes its structure beside it) or "px".
+        "csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "sdmx-ml" or "px". Both kinds of SDMX write their structure
+        beside the data.
     lang
         The language of labels and notes: "en" or "ko". Codes are kept in any language.
     agency
         The maintenance agency in SDMX identifiers.
+    spreadsheet
+        For a csv file that people open in Excel: it begins with a byte order mark, so that letters are read as UTF-8,
+        and a text that a spreadsheet would take for a formula has an apostrophe in front.
     """
     opened = release if isinstance(release, Release) else Release(release)
     if format not in FORMATS:
@@ -60,15 +76,19 @@ def export(
         raise InputError(f"lang={lang!r} is not known. It is {listing(LANGUAGES)}.")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_\-]*(\.[A-Za-z][A-Za-z0-9_\-]*)*", agency):
         raise InputError(f"agency={agency!r} is not an SDMX agency: letters, digits, _ and -, starting with a letter.")
+    if spreadsheet and format != "csv":
+        raise InputError(
+            f"spreadsheet=True goes with csv files, and format is {format!r}. An xlsx file needs no guard."
+        )
     frame = opened.table(table_name)
     target = writable(path)
     table = WordedTable(opened, opened.tables[table_name], frame, lang)
-    if format == "sdmx-csv":
-        _sdmx_csv(table, target, agency)
+    if format in _SDMX:
+        _sdmx(table, target, agency, format)
         return target, structure_path(target)
     if format == "parquet":
-        _spare_store(target)
-    content = rendered(table, format)
+        spare_store(target)
+    content = spreadsheet_csv(table.named()) if spreadsheet else rendered(table, format)
     with replacing(target, PUBLIC, instead_of=_MAGIC.get(format, b"")) as temporary:
         temporary.write_bytes(content)
     return (target,)
@@ -80,15 +100,24 @@ def rendered(table: WordedTable, format: str) -> bytes:
 
 
 def structure_path(path: Path_) -> Path:
-    """Where the structure of an SDMX-CSV file goes: beside it."""
-    return Path(path).with_suffix(".structure.json")
+    """Where the structure of an SDMX file goes: beside it."""
+    return Path(path).with_suffix(".structure.xml")
 
 
 def _csv(table: WordedTable) -> bytes:
     return csv_text(table.named()).encode()
 
 
-def _spare_store(path: Path) -> None:
+def spreadsheet_csv(frame: pl.DataFrame) -> bytes:
+    """A frame as csv that a spreadsheet opens with its letters, and without running a text as a formula."""
+    formula = r"^[=+\-@＝＋－＠\t\r\n]"
+    guarded = frame.with_columns(pl.col(pl.String).str.replace(formula, "'$0"))
+    guarded = guarded.rename(lambda name: f"'{name}" if re.match(formula, name) else name)
+    return csv_text(guarded).encode("utf-8-sig")
+
+
+def spare_store(path: Path) -> None:
+    """Refuse to write a Parquet file over a store, which is one too."""
     if path.is_file() and path.stat().st_size:
         try:
             known = pl.read_parquet_metadata(path)
@@ -113,54 +142,87 @@ def _about(table: WordedTable) -> dict[str, Any]:
 
 
 def _xlsx(table: WordedTable) -> bytes:
+    notes = table.notes(dense=False)
+    if table.release.manifest["source"]:
+        notes.append(table.said["source"].format(source=table.release.manifest["source"]))
+    about = {"title": table.title, "comments": " ".join(notes), "created": table.created}
+    file = io.BytesIO()
+    with _workbook(file, about) as book:
+        _table_sheet(book, table.table.name, table.title, notes, _headings(table), table.named(), numbers=1)
+        _code_sheet(book, table)
+    return file.getvalue()
+
+
+def workbook(frame: pl.DataFrame, name: str, title: str, notes: Sequence[str], numbers: int) -> bytes:
+    """A frame as an Excel file of one sheet; its last columns, so many, are numbers, and those before it labels."""
+    file = io.BytesIO()
+    with _workbook(file, {"title": title}) as book:
+        _table_sheet(book, name, title, notes, frame.columns, frame, numbers)
+    return file.getvalue()
+
+
+@contextmanager
+def _workbook(file: io.BytesIO, about: dict[str, Any]) -> Iterator[Any]:
     try:
         import xlsxwriter
     except ModuleNotFoundError as problem:
         raise _missing_extra(problem, "an xlsx file") from None
-    notes = table.notes(dense=False)
-    if table.release.manifest["source"]:
-        notes.append(table.said["source"].format(source=table.release.manifest["source"]))
+    book = xlsxwriter.Workbook(file, {"constant_memory": True, "strings_to_formulas": False})
+    book.set_properties(about)
+    yield book
+    book.close()
+
+
+def _head_format(book: Any) -> Any:
+    return book.add_format({"bold": True, "bottom": 1, "bg_color": "#E8EEF4", "text_wrap": True, "valign": "top"})
+
+
+def _table_sheet(
+    book: Any,
+    name: str,
+    title: str,
+    notes: Sequence[str],
+    headings: Sequence[str],
+    rows: pl.DataFrame,
+    numbers: int,
+) -> None:
+    """Title, notes and the table, its header frozen, with a filter."""
     top = len(notes) + 2
-    if table.frame.height + top + 1 > _SHEET_ROWS:
+    if rows.height + top + 1 > _SHEET_ROWS:
         raise InputError(
-            f"{table.table.name!r} has {some(table.frame.height, 'row')}, more than an Excel sheet holds. "
+            f"{name!r} has {some(rows.height, 'row')}, more than an Excel sheet holds. "
             f"Take csv or parquet, or a table with fewer variables."
         )
-    rows = table.named()
-    file = io.BytesIO()
-    book = xlsxwriter.Workbook(file, {"constant_memory": True, "strings_to_formulas": False})
-    book.set_properties({"title": table.title, "comments": " ".join(notes), "created": table.created})
-    bold, head, count, note = (
+    bold, count, note = (
         book.add_format(given)
         for given in (
             {"bold": True, "font_size": 14},
-            {"bold": True, "bottom": 1, "bg_color": "#E8EEF4", "text_wrap": True, "valign": "top"},
             {"num_format": "#,##0"},
             {"italic": True, "font_color": "#444444"},
         )
     )
-    sheet = book.add_worksheet(_sheet_name(table.table.name))
+    head = _head_format(book)
+    labels = rows.width - numbers
+    sheet = book.add_worksheet(_sheet_name(name))
     for place, column in enumerate(rows.get_columns()):
-        sheet.set_column(place, place, _width(column), count if column.name == MASKED else None)
-    sheet.write_string(0, 0, table.title, bold)
+        sheet.set_column(place, place, _width(column), count if place >= labels else None)
+    sheet.write_string(0, 0, title, bold)
     for place, text in enumerate(notes, 1):
         sheet.write_string(place, 0, text, note)
-    for place, name in enumerate(_headings(table)):
-        sheet.write_string(top, place, name, head)
+    for place, heading in enumerate(headings):
+        sheet.write_string(top, place, heading, head)
     for place, row in enumerate(rows.iter_rows(), top + 1):
-        for across, value in enumerate(row[:-1]):
+        for across, value in enumerate(row[:labels]):
             # A code is text even where it looks like a number: 01 must not become 1.
             sheet.write_string(place, across, "" if value is None else str(value))
-        sheet.write_number(place, len(row) - 1, row[-1], count)
+        for across, value in enumerate(row[labels:], labels):
+            sheet.write_number(place, across, value, count)
     sheet.freeze_panes(top + 1, 0)
     if rows.height:
         sheet.autofilter(top, 0, top + rows.height, rows.width - 1)
     sheet.set_landscape()
     sheet.repeat_rows(top)
     sheet.fit_to_pages(1, 0)
-    _code_sheet(book, table, head)
-    book.close()
-    return file.getvalue()
 
 
 def _headings(table: WordedTable) -> list[str]:
@@ -175,7 +237,8 @@ def _headings(table: WordedTable) -> list[str]:
     return [*names, table.said["count"]]
 
 
-def _code_sheet(book: Any, table: WordedTable, head: Any) -> None:
+def _code_sheet(book: Any, table: WordedTable) -> None:
+    head = _head_format(book)
     sheet = book.add_worksheet(table.said["codes"])
     heading = [table.said[name] for name in ("variable", "code", "label", "parent")]
     codes = table.release.codes.filter(pl.col("variable").is_in(table.table.columns))
@@ -313,7 +376,8 @@ def px(table: WordedTable) -> str:
         ("NOTEX", "#".join(table.notes(dense=True))),  # a # is a new line
     ]
     width = len(axes[-1][2]) if heading else 1
-    data = "\n".join(" ".join(map(str, row)) for row in values.reshape(-1, width).tolist())
+    # A blank after each number, also at the end of a line: some readers join the lines to one.
+    data = "\n".join(" ".join(map(str, row)) + " " for row in values.reshape(-1, width).tolist())
     return "".join(f"{keyword}={_px_value(value)};\n" for keyword, value in lines) + f"DATA=\n{data}\n;\n"
 
 
@@ -342,8 +406,10 @@ def _px_value(value: str | bool | int | Sequence[str]) -> str:
     return "\n".join([*lines, line])
 
 
-def _sdmx_csv(table: WordedTable, path: Path, agency: str) -> None:
+def _sdmx(table: WordedTable, path: Path, agency: str, format: str) -> None:
+    """The data, piece by piece, and the structure beside it: SDMX-ML 2.1, which most readers know."""
     try:
+        import pysdmx.io.xml  # noqa: F401 - it says here already when its own extra is missing
         from pysdmx.io import write_sdmx
         from pysdmx.io.format import Format as SdmxFormat
         from pysdmx.io.pd import PandasDataset
@@ -351,33 +417,47 @@ def _sdmx_csv(table: WordedTable, path: Path, agency: str) -> None:
         from pysdmx.model.message import Header
     except ImportError as problem:
         raise _missing_extra(problem, "SDMX") from None
-    values = table.values
+    table.values  # noqa: B018 - refused before anything is written
     axes = _sdmx_axes(table)
-    digits = np.unravel_index(np.arange(len(values)), [len(codes) for _, _, codes, _ in axes])
-    columns = {
-        name: pl.Series(codes, dtype=pl.String).gather(place)
-        for (name, _, codes, _), place in zip(axes, digits, strict=True)
-    }
-    rows = pl.DataFrame({**columns, "OBS_VALUE": values})
-    rows = rows.with_columns(OBS_STATUS=pl.lit("A"), CONF_STATUS=pl.lit("F"))
     structures, structure = _sdmx_structures(table, axes, agency)
-    schema = Schema("dataflow", agency, structures[-1].id, structure.components, structure.version)
-    identity = f"{structures[-1].id}-{table.created:%Y%m%dT%H%M%S}"
+    flow = structures[-1]
+    identity = f"{flow.id}-{table.created:%Y%m%dT%H%M%S}"
     header = Header(id=identity, prepared=table.created, sender=Organisation(id=agency))
+    described = (write_sdmx(structures, SdmxFormat.STRUCTURE_SDMX_ML_2_1, header=header) or "").replace(
+        'xml:lang="en"', f'xml:lang="{table.lang}"'
+    )
     with ExitStack() as files:
-        data = files.enter_context(replacing(path, PUBLIC))
+        data = files.enter_context(files.enter_context(replacing(path, PUBLIC)).open("wb"))
         beside = files.enter_context(replacing(structure_path(path), PUBLIC))
-        write_sdmx([PandasDataset(structure=schema, data=rows.to_pandas())], SdmxFormat.DATA_SDMX_CSV_2_0_0, str(data))
-        written = write_sdmx(structures, SdmxFormat.STRUCTURE_SDMX_JSON_2_0_0, header=header)
-        message = json.loads(written or "")
-        # pysdmx 1.21 writes an empty list of groups, where the schema wants at least one or no list.
-        for one in message["data"]["dataStructures"]:
-            if not one["dataStructureComponents"].get("groups", True):
-                del one["dataStructureComponents"]["groups"]
-        beside.write_text(json.dumps(message, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        beside.write_text(described, encoding="utf-8")
+        if format == "sdmx-csv":
+            told = {"STRUCTURE": "dataflow", "STRUCTURE_ID": f"{agency}:{flow.id}({flow.version})", "ACTION": "I"}
+            before, after = ([pl.lit(text).alias(name) for name, text in one.items()] for one in (told, _STATUS))
+            for first, rows in _sdmx_rows(table, axes):
+                rows.select(*before, pl.all(), *after).write_csv(data, include_header=not first)
+            return
+        # The library writes a message without observations; they go where its data set ends.
+        schema = Schema("dataflow", agency, flow.id, structure.components, structure.version)
+        none = pl.DataFrame(schema=[*(name for name, *_ in axes), "OBS_VALUE"]).to_pandas()
+        empty = PandasDataset(structure=schema, data=none, attributes=dict(_STATUS))
+        message = write_sdmx([empty], SdmxFormat.DATA_SDMX_ML_2_1_GEN, header=header) or ""
+        begins, closing, ends = message.rpartition("</mes:DataSet>")
+        data.write(begins.encode())
+        for _, rows in _sdmx_rows(table, axes):
+            key = [f'<gen:Value id="{name}" value="{{}}"/>' for name, *_ in axes]
+            row = f'<gen:Obs><gen:ObsKey>{"".join(key)}</gen:ObsKey><gen:ObsValue value="{{}}"/></gen:Obs>\n'
+            data.write(rows.select(pl.format(row, *rows.columns).str.join("")).item().encode())
+        data.write((closing + ends).encode())
 
 
-Axis: TypeAlias = tuple[str, str, list[str], list[str]]
+def _sdmx_rows(table: WordedTable, axes: Sequence[Axis]) -> Iterator[tuple[int, pl.DataFrame]]:
+    """The observations of the complete grid, some at a time: the place of the first, then codes and counts."""
+    codes = [pl.Series(name, codes, dtype=pl.String) for name, _, codes, _ in axes]
+    for first in range(0, len(table.values), _AT_ONCE):
+        values = table.values[first : first + _AT_ONCE]
+        places = np.unravel_index(np.arange(first, first + len(values)), [len(known) for known in codes])
+        columns = [known.gather(place) for known, place in zip(codes, places, strict=True)]
+        yield first, pl.DataFrame([*columns, pl.Series("OBS_VALUE", values)])
 
 
 def _sdmx_axes(table: WordedTable) -> list[Axis]:
@@ -469,7 +549,7 @@ def _sdmx_structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> t
             [
                 *(component(axis, Role.DIMENSION) for axis, *_ in axes),
                 component("OBS_VALUE", Role.MEASURE, local_dtype=DataType.LONG),
-                *(component(axis, Role.ATTRIBUTE, attachment_level="O") for axis in english),
+                *(component(axis, Role.ATTRIBUTE, attachment_level="D") for axis in english),
             ]
         ),
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -39,7 +38,6 @@ from ilba.design import (
 from ilba.draws import CellDraws
 from ilba.errors import (
     InputError,
-    MissingExtra,
     SecretError,
     StoreError,
     listing,
@@ -52,6 +50,7 @@ from ilba.files import replacing, writable
 from ilba.labels import read_labels
 from ilba.microdata import Counted, Microdata, Missing, check_missing, labelled
 from ilba.publishing import Publishes
+from ilba.rfiles import frame_of, read_r
 from ilba.rollup import Finest, Sums, released, roll_up
 from ilba.secret import Label, Secret, given_secret, label_text
 from ilba.table import Table, detail
@@ -118,8 +117,9 @@ class FinestTable(Publishes):
     ) -> FinestTable:
         """A finest table from combinations that are counted already, in a column N.
 
-        A column N_masked is kept as the masked counts; without one they are drawn with the key. Rows with N = 0
-        only add their labels to the code lists.
+        N is a number of people, never a sum of survey weights: masking has to know how many people stand behind a
+        cell. A column N_masked is kept as the masked counts; without one they are drawn with the key, and rows of the
+        same cell are added up with a notice. Rows with N = 0 only add their labels to the code lists.
 
         >>> import polars as pl
         >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
@@ -149,6 +149,11 @@ class FinestTable(Publishes):
         )
         origins = Origins("proposed" if key is None else "declared")
         if counted.carried is None:
+            if len(counted.count) < seen:
+                notice(
+                    f"{some(seen, 'row')} are added up into {some(len(counted.count), 'cell')}. {COUNT} has to be a "
+                    f"number of people: with survey weights one person would count as many, and not be masked."
+                )
             drawn = cls.drawn(counted, given_secret(secret))
             drawn.origins = origins
             return drawn
@@ -643,18 +648,12 @@ def read_rds(path: Path_) -> FinestTable:
     if not file.exists():
         raise StoreError(f"there is no file {str(file)!r}.")
     try:
-        import rdata
-    except ModuleNotFoundError:
-        raise MissingExtra("reading R files needs rdata. Type: pip install 'ilba[formats]'") from None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # rdata reads a data.table as the data.frame that it is, and says so
-            saved = rdata.read_rds(file)
-        frame, K = saved["full_tb"], int(saved["mask_thr"][0])
-        hkey = [str(name) for name in saved["hkey"]]
-        key = [str(name) for name in saved["key"]]
+        saved: Any = read_r(file)
+        frame, K = frame_of(saved["full_tb"]), int(saved["mask_thr"].values[0])
+        hkey, key = saved["hkey"].texts(), saved["key"].texts()
     except Exception as problem:
-        raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA.") from problem
+        reason = f" {problem}" if isinstance(problem, InputError) else ""
+        raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA.{reason}") from problem
     return FinestTable.from_counts(frame, hkey, key, K)
 
 
@@ -673,6 +672,11 @@ def _whole_column(column: pl.Series) -> pl.Series:
     if column.null_count() or not column.dtype.is_numeric():
         raise InputError(f"the column {column.name} holds something that is not a whole number, or is missing.")
     numbers = (column.cast(pl.Float64) if column.dtype.is_decimal() else column).to_numpy()
+    if numbers.dtype.kind == "f" and np.isfinite(numbers).all() and (numbers % 1).any():
+        raise InputError(
+            f"the column {column.name} holds something that is not a whole number. Counts are numbers of people; "
+            f"survey weights are not. Count the records with ilba.build, without their weights."
+        )
     return pl.Series(column.name, masking.whole_numbers(f"the column {column.name}", numbers))
 
 

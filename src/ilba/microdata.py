@@ -22,8 +22,10 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.codes import CodeLists, Listed, canonical
+from ilba.csvfiles import not_utf8, scan_csv
 from ilba.design import COUNT, MASKED, Design
 from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest, notice, some
+from ilba.rfiles import read_r_frame
 from ilba.secret import label_text
 
 Missing: TypeAlias = Literal["drop", "category"]
@@ -37,7 +39,6 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 _HINTS = {
-    "utf": " Text files have to be UTF-8: convert it, or give the frame of pandas.read_csv(encoding=...).",
     "more fields": " A line has more fields than the first one has names.",
     "quote": " A quotation mark is opened and not closed.",
 }
@@ -45,7 +46,10 @@ _HINTS = {
 _LEFT_OUT, _DIGIT = "\0left out", "\0digit"  # names that no column out of a file has
 _AT_ONCE = 200  # columns: the time of a query grows with their square
 _SORTED_AT_ONCE = 2**27  # up to this many records, 8 bytes each, sorting beats hashing by far
-_READ = "csv, csv.gz, tsv, parquet, arrow, feather, ipc, sav, zsav, por, dta, sas7bdat, xpt, a folder of parquet parts"
+_READ = (
+    "csv, csv.gz, tsv, parquet, arrow, feather, ipc, sav, zsav, por, dta, sas7bdat, xpt, rds, RData, a folder of "
+    "parquet parts"
+)
 
 
 @dataclass(frozen=True)
@@ -468,7 +472,7 @@ def _polars_column(column: nw.Series[Any]) -> pl.Series:
         return column.to_polars()
     except ModuleNotFoundError as problem:
         raise _missing_extra(problem, "frames of this kind") from None
-    except Exception:  # Arrow has kinds of errors of its own for what it does not know
+    except (Exception, pl.exceptions.PanicException):  # Arrow and polars have errors of their own for what is unknown
         raise no_labels(column.name, getattr(native, "dtype", column.dtype)) from None
 
 
@@ -518,23 +522,21 @@ def _scan(path: str | os.PathLike[str], schema: Schema | None) -> pl.LazyFrame:
             if kinds == {"parquet"}:
                 return _no_schema(schema, lambda: pl.scan_parquet(parts))
             if kinds == {"csv"}:
-                return _scan_csv([str(part) for part in parts], schema, text)
+                return _scan_csv(parts, schema, text)
             raise InputError(f"{text!r} fits files of different kinds ({listing(sorted(kinds))}). Give one kind.")
         folder = file.parent if file.parent.is_dir() else Path()
         raise InputError(f"there is no file {text!r}.{nearest(file.name, (p.name for p in folder.iterdir()))}")
     kind = _kind(file)
     if kind == "csv":
-        return _scan_csv(file, schema, text)
+        return _scan_csv([file], schema, text)
     if kind == "parquet":
         return _no_schema(schema, lambda: pl.scan_parquet(file))
     if kind == "arrow":
         return _no_schema(schema, lambda: pl.scan_ipc(file))
     if kind in ("sav", "zsav", "por", "dta", "sas7bdat", "xpt"):
         return _no_schema(schema, lambda: _read_statistical(file, kind))
-    if kind == "rds":
-        raise InputError(
-            f"{text!r} is a file of R. Open a saved finest table with ilba.read_rds; for microdata use csv."
-        )
+    if kind in ("rds", "rdata", "rda"):
+        return _no_schema(schema, lambda: read_r_frame(file).lazy())
     excel = " Read it with pandas.read_excel and give the frame." if kind in ("xls", "xlsx", "ods") else ""
     raise InputError(f"{text!r} is of a kind that is not read.{excel} These are: {_READ}.")
 
@@ -552,7 +554,7 @@ def _no_schema(schema: Schema | None, scan: Callable[[], pl.LazyFrame]) -> pl.La
     return scan()
 
 
-def _scan_csv(path: Any, schema: Schema | None, text: str) -> pl.LazyFrame:
+def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str) -> pl.LazyFrame:
     # Everything as text: the code 01 must not become the number 1.
     types: dict[str, Any] = {}
     for column, kind in (schema or {}).items():
@@ -560,10 +562,7 @@ def _scan_csv(path: Any, schema: Schema | None, text: str) -> pl.LazyFrame:
         if isinstance(named, str):
             raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
         types[column] = named
-    tabs = Path(text.removesuffix(".gz")).suffix.lower() == ".tsv"
-    frame, known = _lines(path, "\t" if tabs else ",", text)
-    if len(known) == 1 and ";" in known[0]:
-        frame, known = _lines(path, ";", text)
+    frame, known = _told(lambda: scan_csv(paths), repr(text))
     for column in known:
         twice = column.partition("_duplicated_")[0]
         if twice != column and twice in known:
@@ -574,12 +573,6 @@ def _scan_csv(path: Any, schema: Schema | None, text: str) -> pl.LazyFrame:
                 raise InputError(f"schema names {column!r}, which {text!r} does not have.{nearest(column, known)}")
         frame = frame.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
     return frame
-
-
-def _lines(path: Any, separator: str, text: str) -> tuple[pl.LazyFrame, list[str]]:
-    """The lines of a csv file as text, and its columns."""
-    frame = pl.scan_csv(path, infer_schema=False, separator=separator)
-    return frame, _told(lambda: frame.collect_schema().names(), repr(text))
 
 
 def _read_statistical(file: Path, kind: str) -> pl.LazyFrame:
@@ -627,6 +620,8 @@ def _told(read: Callable[[], T], said: str) -> T:
             f"{said} does not fit together: its parts have other columns, or columns of other types. Write them alike."
         ) from problem
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as problem:
+        if "utf" in str(problem).lower():
+            raise InputError(not_utf8(said.strip("'"))) from problem
         hint = next((hint for word, hint in _HINTS.items() if word in str(problem).lower()), "")
         raise InputError(f"{said} cannot be read: it is damaged or not what its name says.{hint}") from problem
     except Exception as problem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,17 @@ def get_agg_freq(
 
 
 def _opened(path: Path_) -> FinestTable:
-    return read_rds(path) if Path(path).suffix.lower() == ".rds" else open_store(path)
+    file = Path(path)
+    if file.suffix.lower() != ".rds":
+        return open_store(file)
+    seen = file.stat() if file.exists() else None
+    return _kept(file.absolute(), *((seen.st_ino, seen.st_size, seen.st_mtime_ns) if seen else ()))
+
+
+@lru_cache(maxsize=1)
+def _kept(file: Path, *_seen: int) -> FinestTable:
+    """A file of R is read whole, so the last one is kept until it changes: a loop over cells reads it once."""
+    return read_rds(file)
 
 
 def _level(hkey_level: object) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from ilba.cli.words import (
     opened,
     print_frame,
     print_json,
+    shown,
     some_tables,
     typed_level,
 )
@@ -197,9 +200,30 @@ def compare_command(
         print_json(comparison.rows.to_dicts())
     else:
         click.echo(f"{comparison.title} (confidential)")
-        print_frame(comparison.rows.rename(lambda name: name.replace("_", "\n")), comparison.rows.height)
+        click.echo(_side_by_side(comparison.rows, shutil.get_terminal_size((80, 24)).columns))
         click.echo(
-            "Loss: masked minus true, without the sign. Within half K, over bound (K and a half), provable, exact: in\n"
-            "percent. Provable: the finest cells with 1..K-1 that everybody with these tables can prove to be so;\n"
-            "aggregates: how many counts of coarser tables. Safe: none, and for each another truth is known."
+            "Loss: masked minus true, without the sign. Bound: K and a half. Provable: the\n"
+            "finest cells with 1..K-1 that everybody with these tables can prove to be so;\n"
+            "aggregates: how many counts of coarser tables. Safe: none, and for each\n"
+            "another truth is known."
         )
+
+
+_PERCENT = ("within_half_K", "over_bound", "provable", "exact")
+
+
+def _side_by_side(rows: pl.DataFrame, width: int) -> str:
+    """A method a column and a measure a row, so that it fits a narrow terminal; further methods stand below."""
+    measures = ["", *(name.replace("_", " ") + " %" * (name in _PERCENT) for name in rows.columns[1:])]
+    labels = max(map(len, measures))
+    blocks: list[list[str]] = []
+    for method, *values in rows.iter_rows():
+        head = textwrap.wrap(method, 9, break_long_words=False) or [""]
+        cells = [shown(value) for value in values]
+        wide = max(map(len, [*head, *cells])) + 2
+        if not blocks or len(blocks[-1][0]) + wide > width:
+            blocks.append([f"{measure:<{labels}}" for measure in ["", "", *measures]])
+        head = ["", "", *head][-3:] if len(head) <= 3 else [*head[:2], " ".join(head[2:])]
+        wide = max(wide, max(map(len, head)) + 2)
+        blocks[-1] = [line + f"{cell:>{wide}}" for line, cell in zip(blocks[-1], [*head, *cells], strict=True)]
+    return "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks) + "\n"

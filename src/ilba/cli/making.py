@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import polars as pl
 
 from ilba.building import build
 from ilba.cli.words import (
@@ -31,9 +32,10 @@ from ilba.cli.words import (
     typed_level,
     typed_list,
 )
-from ilba.errors import InputError, some
+from ilba.errors import InputError, listing, some
+from ilba.files import replacing
 from ilba.secret import Secret
-from ilba.table import csv_text, write_csv
+from ilba.table import Table, csv_text, write_csv
 
 
 @example("ilba demo")
@@ -197,7 +199,7 @@ def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
 @key_option
 @click.option("--public", is_flag=True, help="Only what a release of this one table would hold, by the same rules.")
 @click.option("--accept-risk", is_flag=True, help="With --public: also where the audit does not find the table safe.")
-@click.option("-o", "--out", type=click.Path(), help="Write the whole table as CSV.")
+@click.option("-o", "--out", type=click.Path(), help="Write the whole table: .csv, .xlsx or .parquet.")
 @click.option("--loss", type=click.Path(), help="Write the distribution of the information loss as CSV.")
 @click.option(
     "--rows",
@@ -223,6 +225,11 @@ def table_command(
     """One table masked by iLBA: shown on a terminal, as CSV in a pipe, or written to a file."""
     if public and loss:
         raise InputError("--loss is confidential and does not go with --public.")
+    ending = Path(out).suffix.lower() if out else ".csv"
+    if ending not in _TABLE_ENDINGS:
+        raise InputError(f"cannot tell what to write as {out!r}. Endings that are known: {listing(_TABLE_ENDINGS)}.")
+    if loss and Path(loss).suffix.lower() != ".csv":
+        raise InputError(f"--loss is written as csv, and {loss!r} does not end so. Write --loss loss.csv.")
     with Progress(as_json) as stage:
         stage("opening")
         finest = opened_on(engine, store)
@@ -232,16 +239,18 @@ def table_command(
         stage("masking")
         table = finest.table(typed_level(level), key)
         if engine["engine"] == "spark":
-            if out and not as_json and not sys.stdout.isatty():
+            if out and ending == ".csv" and not as_json and not sys.stdout.isatty():
                 table.write_csv(out, loss, public=public)  # as it comes: it may be larger than memory
                 click.echo(f"wrote {out}{'' if public else ' (confidential: holds flags)'}", err=True)
                 return
             table = table.collect()
         frame = table.public() if public else table.frame
         stage("writing")
-        if out:
+        if out and ending == ".csv":
             table.write_csv(out, loss, public=public)
-        elif loss:
+        elif out:
+            _write_table(frame, table, out, public)
+        if loss and not (out and ending == ".csv"):
             table.write_loss(loss)
     if as_json:
         plain: dict[str, Any] = {
@@ -262,6 +271,25 @@ def table_command(
         click.echo(csv_text(frame), nl=False)
     if out and not as_json:
         click.echo(f"wrote {out}: {frame.height:,} rows{'' if public else ' (confidential: holds flags)'}", err=True)
+
+
+_TABLE_ENDINGS = (".csv", ".xlsx", ".parquet")
+
+
+def _write_table(frame: pl.DataFrame, table: Table, out: str, public: bool) -> None:
+    """Write a table as Excel or Parquet, for its owner alone."""
+    from ilba.export import spare_store, workbook
+
+    if out.lower().endswith(".parquet"):
+        spare_store(Path(out))
+        with replacing(out, instead_of=b"PAR1") as temporary:
+            frame.write_parquet(temporary)
+        return
+    notes = [f"Masked with K={table.design.threshold}."]
+    notes.append("Combinations that are not listed are 0." if public else "CONFIDENTIAL: holds flags.")
+    content = workbook(frame, table.selection.name, table.title, notes, frame.width - len(table.selection.columns))
+    with replacing(out, instead_of=b"PK") as temporary:
+        temporary.write_bytes(content)
 
 
 @example("ilba cell full_tb.parquet --level 3 --hkey-value 01,0104,010407 --key gender --key-value 2")

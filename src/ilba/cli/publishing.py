@@ -136,27 +136,40 @@ def _maps(pairs: tuple[str, ...]) -> dict[str, str]:
 @commands.command("export", short_help="A published table as csv, xlsx, JSON-stat, SDMX, PX")
 @click.argument("release")
 @click.option("--table", required=True, help="The name of the table, such as LA3.gender.age.")
-@click.option("--format", "kind", help="csv, parquet, xlsx, json-stat, sdmx-csv or px [by the ending of --out].")
+@click.option(
+    "--format", "kind", help="csv, parquet, xlsx, json-stat, sdmx-csv, sdmx-ml or px [by the ending of --out]."
+)
 @click.option(
     "-o", "--out", type=click.Path(), help="The file to write [the table's name with the ending of the format]."
 )
 @click.option("--lang", default="en", show_default=True, help="Language of the labels: en or ko.")
 @click.option("--agency", default="ILBA", show_default=True, help="Maintenance agency in SDMX identifiers.")
+@click.option(
+    "--spreadsheet", is_flag=True, help="Csv for Excel: with a byte order mark, and no text runs as a formula."
+)
 @json_option
 def export_command(
-    release: str, table: str, kind: str | None, out: str | None, lang: str, agency: str, as_json: bool
+    release: str,
+    table: str,
+    kind: str | None,
+    out: str | None,
+    lang: str,
+    agency: str,
+    spreadsheet: bool,
+    as_json: bool,
 ) -> None:
     """One table of a release in a format that others read."""
     from ilba.export import FORMATS, export
 
-    endings = {kind: kind for kind in FORMATS} | {"json-stat": "json", "sdmx-csv": "sdmx.csv"}
+    endings = {kind: kind for kind in FORMATS} | {"json-stat": "json", "sdmx-csv": "sdmx.csv", "sdmx-ml": "xml"}
     if kind is None:
         fitting = [kind for kind, ending in endings.items() if out and out.lower().endswith(f".{ending}")]
         if not fitting:
             raise InputError(f"which format? Give --format, or --out with its ending: {listing(endings.values())}.")
         kind = fitting[-1]  # of csv and sdmx.csv the longer
     target = Path(out or f"{table}.{endings.get(kind, kind)}")
-    written = [str(target.with_name(file.name)) for file in export(release, table, kind, target, lang, agency=agency)]
+    files = export(release, table, kind, target, lang, agency=agency, spreadsheet=spreadsheet)
+    written = [str(target.with_name(file.name)) for file in files]
     if as_json:
         print_json({"files": written})
     else:

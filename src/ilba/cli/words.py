@@ -154,21 +154,22 @@ def print_frame(frame: pl.DataFrame, rows: int) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    shown = RichTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table = RichTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name, dtype in frame.schema.items():
         number = dtype.is_numeric()
-        shown.add_column(Text(name), justify="right" if number else "left", no_wrap=number, overflow="fold")
+        table.add_column(Text(name), justify="right" if number else "left", no_wrap=number, overflow="fold")
     for row in frame.head(rows).iter_rows():
-        shown.add_row(*(Text(_shown(value)) for value in row))
+        table.add_row(*(Text(shown(value)) for value in row))
     console = Console()
-    console.print(shown)
+    console.print(table)
     if frame.is_empty():
         console.print("No rows.")
     if frame.height > rows:
         console.print(f"... {frame.height - rows:,} more rows; --out FILE writes all of them, --rows N shows more.")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value in words: missing, yes or no, two digits after the point."""
     if value is None:
         return MISSING
     if isinstance(value, bool):
