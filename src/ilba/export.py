@@ -148,6 +148,8 @@ def _xlsx(table: WordedTable) -> bytes:
     for place, name in enumerate(_headings(table)):
         sheet.write_string(top, place, name, head)
     for place, row in enumerate(rows.iter_rows(), top + 1):
+        if place % 500 == 0:
+            table.pulse()
         for across, value in enumerate(row[:-1]):
             # A code is text even where it looks like a number: 01 must not become 1.
             sheet.write_string(place, across, "" if value is None else str(value))
