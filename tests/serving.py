@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import subprocess
 import sys
@@ -27,11 +28,17 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(*folders: Path, options: tuple[str, ...] = ()) -> Iterator[Server]:
+def serving(
+    *folders: Path, options: tuple[str, ...] = (), environment: dict[str, str] | None = None
+) -> Iterator[Server]:
     """Start `ilba serve` on a free port of the loopback and stop it afterwards."""
     command = [sys.executable, "-m", "ilba", "serve", "--port", "0", *options]
     process = subprocess.Popen(
-        [*command, *map(str, folders)], stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True
+        [*command, *map(str, folders)],
+        stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
     )
     lines: list[str] = []
     ready = threading.Event()

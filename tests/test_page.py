@@ -19,8 +19,9 @@ import polars as pl
 import pytest
 
 import ilba
-from conftest import HKEY, KEY, population
+from conftest import HKEY, ILBA, KEY, population
 from ilba import Secret
+from ilba.service.asked import folded
 from serving import serving
 
 pytestmark = pytest.mark.slow
@@ -54,10 +55,10 @@ def others(tmp_path_factory):
     """A release whose tables add up, with no map and codes that hold commas; and one on a grid."""
     home, secret = tmp_path_factory.mktemp("others"), Secret(bytes(range(32)))
     finest = ilba.build(population(), HKEY, KEY, secret=secret)
-    towns = finest.release(home / "towns", method="controlled", title="Towns", max_keys=2, secret=secret)
+    towns = finest.release(home / "towns", method="controlled", title="Towns", max_keys=2)
     rows = [(f"1kmN{n // 10}E{e // 10}", f"100mN{n}E{e}") for n in range(4700, 4720) for e in range(1490, 1505)]
     cells = pl.DataFrame(rows * 8, schema=["g1km", "g100m"], orient="row").with_columns(kind=pl.lit("home"))
-    grid = ilba.build(cells, ["g1km", "g100m"], ["kind"], secret=secret).release(home / "grid", title="Grid")
+    grid = ilba.build(cells, ["g1km", "g100m"], ["kind"], secret=secret).release(home / "grid", title="Grid", **ILBA)
     return towns, grid
 
 
@@ -225,6 +226,32 @@ def test_the_table_sorts_searches_and_pages(visitor, census):
     page.get_by_label("Search in the table").fill("nowhere at all")
     assert "Nothing fits" in page.locator("#panel").inner_text()
     assert "q=nowhere" in page.url
+
+
+def test_case_and_accents_do_not_matter_to_a_search(visitor, census):
+    page = visitor.visit(link(level_area="LA3", by="gender,age", view="table"))
+    town = labels(census, "LA3")["010101"]
+    page.get_by_label("Search in the table").fill(f"{town.upper()} fémàle")
+    assert page.locator("#summary").inner_text() == f"18 of {78 * 2 * 18:,} rows."
+    page.locator("#filter-LA3 summary").click()
+    page.get_by_label("Find in Town").fill("".join(f"{letter}\u0301" for letter in town))
+    assert page.locator("#checks-LA3").get_by_label(town).count() == 1
+    words = [
+        "Łódź",
+        "ÅRHUS",
+        "Straße",
+        "ΟΔΟΣ οδός",
+        "İstanbul",
+        "한국 각",
+        "Ёлка",
+        "مُحَمَّد",
+        "Việt Nam",
+        "ﬁn",
+        "Tromsø",
+        "が",
+    ]
+    script = "async (words) => words.map((await import('/static/search.js')).folded)"
+    assert page.evaluate(script, words) == [folded(word) for word in words], "the page searches as the API does"
 
 
 def test_values_of_a_long_list_are_found_and_chosen(visitor, census):

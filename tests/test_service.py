@@ -21,10 +21,9 @@ import polars as pl
 import pytest
 
 import ilba
-from conftest import HKEY, KEY, population
+from conftest import HKEY, ILBA, KEY, population
 from ilba import Secret
-from ilba.service.app import _split
-from ilba.service.asked import Codes
+from ilba.service.asked import Codes, split
 from ilba.service.shelf import Memory
 from serving import serving
 
@@ -46,8 +45,8 @@ MAP = {"type": "FeatureCollection", "features": [{"type": "Feature", "id": "01",
 def releases(tmp_path_factory, finest):
     """All tables; two tables only; and a controlled release of the finest table alone."""
     home = tmp_path_factory.mktemp("releases")
-    finest.release(home / "people", title="People", labels=LABELS, geometry={"region": MAP})
-    finest.release(home / "few", tables=["town.sex.age", "town"], labels=LABELS)
+    finest.release(home / "people", title="People", labels=LABELS, geometry={"region": MAP}, **ILBA)
+    finest.release(home / "few", tables=["town.sex.age", "town"], labels=LABELS, **ILBA)
     return home
 
 
@@ -238,13 +237,13 @@ def test_single_cells_are_those_of_the_release(client, finest):
 
 
 def test_values_of_cells_are_split_as_on_the_command_line():
-    assert _split("") == []
-    assert _split("a,b") == ["a", "b"]
-    assert _split('"a,b",c') == ["a,b", "c"]
-    assert _split('c,"[60,83]"') == ["c", "[60,83]"]
-    assert _split("[[60,83]],[a,b],c") == ["[60,83]", "a,b", "c"]
-    assert _split('a,,"",[],b"c"') == ["a", "", "", "", 'b"c"']
-    assert _split('"a""b",x') == ['a"b', "x"]
+    assert split("") == []
+    assert split("a,b") == ["a", "b"]
+    assert split('"a,b",c') == ["a,b", "c"]
+    assert split('c,"[60,83]"') == ["c", "[60,83]"]
+    assert split("[[60,83]],[a,b],c") == ["[60,83]", "a,b", "c"]
+    assert split('a,,"",[],b"c"') == ["a", "", "", "", 'b"c"']
+    assert split('"a""b",x') == ['a"b', "x"]
 
 
 @pytest.mark.parametrize(
@@ -542,7 +541,7 @@ def test_what_a_client_has_already_is_not_sent_again(client, server):
 def test_a_release_that_is_replaced_is_served_without_a_restart(tmp_path, secret):
     def publish(seed):
         finest = ilba.build(population(seed=seed), HKEY, KEY[:1], secret=secret)
-        finest.release(tmp_path / "nightly")
+        finest.release(tmp_path / "nightly", **ILBA)
         return finest.cell()
 
     before = publish(1)
@@ -565,7 +564,9 @@ def test_a_release_that_is_replaced_is_served_without_a_restart(tmp_path, secret
 
 def health(server):
     told = httpx.get(f"{server.address}health", timeout=60)
-    return told.status_code, told.json()
+    said = told.json()
+    assert said.pop("detail").endswith(".")
+    return told.status_code, said
 
 
 def test_a_damaged_table_is_told_apart_from_a_release_that_is_replaced(tmp_path, releases):
@@ -573,7 +574,7 @@ def test_a_damaged_table_is_told_apart_from_a_release_that_is_replaced(tmp_path,
     file = folder / "tables" / "town.sex.parquet"
     whole = file.read_bytes()
     with serving(folder) as server, server.client() as client:
-        assert health(server) == (200, {"status": "ok", "releases": 1, "missing": [], "damaged": []})
+        assert health(server) == (200, {"status": "ok", "releases": 1, "missing": [], "stale": [], "damaged": []})
         file.write_bytes(whole + b"x")
         first = client.get("/tables/town.sex/data")
         assert "being replaced" in problem(first, 503)
@@ -585,9 +586,9 @@ def test_a_damaged_table_is_told_apart_from_a_release_that_is_replaced(tmp_path,
         assert said == "The table 'town.sex' is damaged on this server. Its operator has to restore it."
         assert int(told.headers["retry-after"]) > 1
         assert client.get("/tables/town/data").status_code == 200, "the others are answered"
-        assert health(server) == (
-            200, {"status": "damaged", "releases": 1, "missing": [], "damaged": ["tables/town.sex.parquet"]}
-        )  # fmt: skip
+        damaged = ["tables/town.sex.parquet"]
+        told = {"status": "damaged", "releases": 1, "missing": [], "stale": [], "damaged": damaged}
+        assert health(server) == (200, told)
         for _ in range(5):
             client.get(asked)
             client.get(asked, params={"lang": "ko"})
@@ -623,7 +624,10 @@ def test_a_release_that_is_moved_away_is_not_answered_any_more_until_it_is_back(
         folder.rename(tmp_path / "away")
         assert eventually(lambda: health(server)[0] == 503)
         for _ in range(30):  # at every moment, and not only when it was just looked
-            assert health(server) == (503, {"status": "damaged", "releases": 0, "missing": ["people"], "damaged": []})
+            assert health(server) == (
+                503,
+                {"status": "damaged", "releases": 0, "missing": ["people"], "stale": [], "damaged": []},
+            )
             for path in paths:
                 assert "not on this server" in problem(client.get(path), 503)
             time.sleep(0.1)
@@ -676,7 +680,7 @@ def test_recurring_codes_missing_values_and_several_hierarchies_are_served(tmp_p
     )
     hkey = {"area": ["county", "town"], "industry": ["branch", "trade"]}
     words = {"variable": ["industry"], "code": [None], "label_en": ["Industry"], "label_ko": ["산업"]}
-    ilba.build(frame, hkey, ["kind"], secret=secret, missing="category").release(tmp_path / "r", labels=words)
+    ilba.build(frame, hkey, ["kind"], secret=secret, missing="category").release(tmp_path / "r", labels=words, **ILBA)
     with serving(tmp_path / "r") as server, server.client() as client:
         korean = client.get("/releases", params={"lang": "ko"}).json()["releases"][0]["hierarchies"]
         assert [one["label"] for one in korean] == ["area", "산업"]

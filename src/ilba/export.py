@@ -148,7 +148,7 @@ def _xlsx(table: WordedTable) -> bytes:
     about = {"title": table.title, "comments": " ".join(notes), "created": table.created}
     file = io.BytesIO()
     with _workbook(file, about) as book:
-        _table_sheet(book, table.table.name, table.title, notes, _headings(table), table.named(), numbers=1)
+        _table_sheet(book, table.table.name, table.title, notes, _headings(table), table.named(), 1, table.pulse)
         _code_sheet(book, table)
     return file.getvalue()
 
@@ -185,6 +185,7 @@ def _table_sheet(
     headings: Sequence[str],
     rows: pl.DataFrame,
     numbers: int,
+    pulse: Callable[[], object] = lambda: None,
 ) -> None:
     """Title, notes and the table, its header frozen, with a filter."""
     top = len(notes) + 2
@@ -212,6 +213,8 @@ def _table_sheet(
     for place, heading in enumerate(headings):
         sheet.write_string(top, place, heading, head)
     for place, row in enumerate(rows.iter_rows(), top + 1):
+        if place % 500 == 0:
+            pulse()
         for across, value in enumerate(row[:labels]):
             # A code is text even where it looks like a number: 01 must not become 1.
             sheet.write_string(place, across, "" if value is None else str(value))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -137,6 +137,7 @@ class WordedTable:
         self.labels = labels or Labels(release.codes, lang)
         self.said = WORDS[lang]
         self.complete = release.manifest["rows"] == "grid"  # whether the rows hold every combination
+        self.pulse: Callable[[], object] = lambda: None  # called now and then while it is written; may end that
 
     @property
     def frame(self) -> pl.DataFrame:

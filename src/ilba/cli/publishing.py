@@ -194,14 +194,37 @@ def export_command(
     show_default=True,
     help="The most cells in one answer.",
 )
+@click.option(
+    "--max-connections",
+    type=click.IntRange(min=1, max=100_000),
+    default=1000,
+    show_default=True,
+    help="The most connections of one worker at a time; more are answered with 503.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1, max=3600),
+    default=20,
+    show_default=True,
+    help="Seconds for the head of a request, for its body, for the work on it, and for taking 64 KB of the answer.",
+)
 @click.option("--license", default="", help="The licence of the data, as an address; clients read it.")
 @click.option("--access-log/--no-access-log", default=True, show_default=True, help="Write a line for each request.")
 def serve_command(
-    releases: tuple[str, ...], host: str, port: int, workers: int, max_cells: int, license: str, access_log: bool
+    releases: tuple[str, ...],
+    host: str,
+    port: int,
+    workers: int,
+    max_cells: int,
+    max_connections: int,
+    timeout: float,
+    license: str,
+    access_log: bool,
 ) -> None:
     """Serve release folders: a page for everybody and an open API (PxWebApi 2). Never a store."""
     try:
         from ilba.service.answers import Settings
+        from ilba.service.connection import Limits
         from ilba.service.run import run
     except ModuleNotFoundError as problem:
         raise MissingExtra(f"serving needs {problem.name}. Type: pip install 'ilba[serve]'") from None
@@ -216,6 +239,7 @@ def serve_command(
         port=port,
         workers=workers,
         settings=Settings(max_cells, license),
+        limits=Limits(timeout, max_connections),
         access_log=access_log,
         ready=ready,
     )

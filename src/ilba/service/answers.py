@@ -19,11 +19,13 @@ from ilba import __version__
 from ilba.design import MASKED, Hierarchy, Selection, plain_name
 from ilba.errors import InputError, listing, nearest, some
 from ilba.export import json_stat
-from ilba.service.asked import Codes, Wish, variable
+from ilba.service.asked import MOST_TEXT, Codes, Wish, folded, variable
 from ilba.service.shelf import Offer, Served, Shelf
+from ilba.service.work import still_wanted
 from ilba.wording import LANGUAGES, Dimension, WordedTable
 
 API = "/api/v2"
+MISSING = "(missing)"  # how a label that is missing is written
 FORMATS = {
     "json-stat2": ("json-stat", "application/json", "json"),
     "csv": ("csv", "text/csv; charset=utf-8", "csv"),
@@ -45,10 +47,28 @@ class UnknownError(InputError):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the operator decides."""
+    """What the operator decides about answers."""
 
     max_cells: int = 100_000
     license: str = ""
+
+
+def rehearse(served: Served) -> None:
+    """Say everything about a release once, so that a manifest that cannot be put into words is noticed at once."""
+    told, design = served.release.manifest, served.release.design
+    names = ("title", "description", "source", "method", "cells", "rows", "software", "created")
+    texts = [*(told[name] for name in names), *design.columns]
+    numbers = [told[name] for name in ("threshold", "absent", "additive")]
+    if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
+        raise TypeError("a field of the manifest is not of its type")
+    for table in served.release.tables.values():
+        selection = design.select(dict(table.levels), list(table.keys))
+        if (table.name, table.columns) != (selection.name, selection.columns):
+            raise ValueError("a table of the manifest is not of its design")
+    for lang in LANGUAGES:
+        _release(served, lang)
+        for offer in served.offers.values():
+            _entry(offer, lang)
 
 
 def config(settings: Settings) -> dict[str, Any]:
@@ -120,15 +140,16 @@ def tables(
     shelf: Shelf, lang: str, query: str = "", page_number: int = 1, page_size: int = 20, past_days: int | None = None
 ) -> dict[str, Any]:
     """A page of the list of tables."""
-    words = query.casefold().split()
+    words = folded(query).split()
     since = datetime.now(UTC) - timedelta(days=past_days) if past_days is not None else None
     found = []
     for served in shelf.releases:
-        if since and datetime.fromisoformat(served.release.manifest["created"]) < since:
+        if since and datetime.fromisoformat(served.release.manifest["created"]).astimezone(UTC) < since:
             continue
         for offer in served.offers.values():
-            worded = _worded(offer, lang)
-            text = " ".join([offer.id, worded.title, *_variable_names(offer, lang)]).casefold()
+            if words:
+                still_wanted()
+                text = folded(" ".join([offer.id, _worded(offer, lang).title, *_variable_names(offer, lang)]))
             if all(word in text for word in words):
                 found.append(offer)
     pages = max(1, math.ceil(len(found) / page_size))
@@ -444,7 +465,9 @@ def _inside(shelf: Shelf, offer: Offer, name: str, level: int, values: list[str]
 def answered(shelf: Shelf, found: Part, lang: str) -> WordedTable:
     """The part with its numbers and words."""
     loaded = shelf.load(found.offer)
+    still_wanted()
     cut = loaded.worded[lang].cut(found.places, loaded.values(found.places))
+    cut.pulse = still_wanted
     cut.dimensions = [replace(one, name=name) for one, name in zip(cut.dimensions, found.called, strict=True)]
     return cut
 
@@ -478,12 +501,19 @@ def question(
     """What is asked of one cell, with the words of the seed's get_agg_freq."""
     served = _served(shelf, release)
     design = served.release.design
+    for name, given in {"level": level, "key": key, "hkey_value": hkey_value, "key_value": key_value}.items():
+        if len(given) > len(design.columns):
+            raise InputError(
+                f"{name} has {len(given):,} values; this release has {some(len(design.columns), 'column')}."
+            )
+    level, key = [text[:MOST_TEXT] for text in level], [text[:MOST_TEXT] for text in key]
     try:
         selection = design.select(_levels(served, level), list(key))
     except InputError as problem:  # a release speaks through the words of the store that it came from
         said = str(problem).replace("this store", "this release").replace("This store", "This release")
         raise InputError(said) from None
     areas = selection.columns[: sum(selection.levels)]
+    hkey_value, key_value = _blank(hkey_value, areas), _blank(key_value, selection.keys)
     _fits("hkey_value", hkey_value, areas, "level")
     _fits("key_value", key_value, selection.keys, "key")
     names = [hierarchy.name for hierarchy in design.hierarchies]
@@ -500,12 +530,16 @@ def cell(shelf: Shelf, asked: Question) -> dict[str, Any]:
     loaded = shelf.load(asked.offer)
     places: list[list[int]] = []
     for dimension, index in zip(loaded.dimensions, loaded.index, strict=True):
-        path = tuple(given[column] or None for column in dimension.columns)
+        path = tuple(given[column] for column in dimension.columns)
         place = index.get(path)
+        if place is None and MISSING in path:  # as on the command line, unless it is a label
+            place = index.get(tuple(None if text == MISSING else text for text in path))
         for column, text in zip(dimension.columns, path, strict=True) if place is None else ():
-            if text not in (listed := dimension.paths[column].unique(maintain_order=True).to_list()):
-                said = given[column][:50]
-                raise InputError(f"{said!r} is not a value of {column!r}.{nearest(said, listed[:2000])}")
+            listed = dimension.paths[column].unique(maintain_order=True).to_list()
+            if text not in listed and not (text == MISSING and None in listed):
+                aside = f" A missing value is written {MISSING}." if None in listed else ""
+                said = text[:50]
+                raise InputError(f"{said!r} is not a value of {column!r}.{nearest(said, listed[:2000])}{aside}")
         places.append([] if place is None else [place])
     values = loaded.values(places)
     return {
@@ -517,6 +551,11 @@ def cell(shelf: Shelf, asked: Question) -> dict[str, Any]:
         "key_value": asked.key_value,
         MASKED: int(values[0]) if len(values) else 0,
     }
+
+
+def _blank(given: Sequence[str], columns: Sequence[str]) -> Sequence[str]:
+    """An empty text is the empty label where one value is expected, and no value where none is."""
+    return [] if not columns and list(given) == [""] else given
 
 
 def _fits(name: str, given: Sequence[str], columns: Sequence[str], chosen_by: str) -> None:

@@ -3,26 +3,31 @@
 Stateless: any number of workers and hosts may serve the same folders. There is no cookie and no session, and no path
 from the outside reaches the file system: tables are found by name in the manifest, the files of the page in a list made
 at the start.
+
+What a request asks for is read and answered in threads (`work`); the event loop only receives and sends. Two
+things are answered at once, because to hand them over takes longer: a short address whose answer is in memory, and a
+single cell of a table in memory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import json
 import mimetypes
 import os
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, quote
 
-from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -32,14 +37,20 @@ from ilba.errors import IlbaError, InputError, StoreError, listing, nearest
 from ilba.export import rendered
 from ilba.service import answers
 from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownError
-from ilba.service.asked import Wish, from_body, from_query
+from ilba.service.asked import from_body, from_query, split
+from ilba.service.connection import MOST_BODY, MOST_QUERY, Limits
 from ilba.service.openapi import document
 from ilba.service.shelf import DamagedError, Memory, Offer, Shelf
+from ilba.service.work import BusyError, GoneError, Lane, Lanes, Room, still_wanted
 from ilba.wording import LANGUAGES
 
-MOST_QUERY = 60_000
-MOST_BODY = 2_000_000
+_MOST_PATH = 2000
 _MOST_PAIRS = 200
+_MOST_HEADERS = 100
+_MOST_BODIES = 64 * 2**20  # bytes of all bodies that are being received
+_SHORT = 1000  # letters of an address that is read where it arrives
+_PIECE = 2**16  # bytes of an answer that are sent at once
+_LONG_WORK = 10_000  # cells of an answer from which it is made in the lane for long work
 _FRESH = "public, max-age=60, stale-while-revalidate=600"
 _WORTH_COMPRESSING = 1000
 _MOST_DAMAGED = 20  # files that are named
@@ -70,6 +81,7 @@ _PREFLIGHT = {
     "Access-Control-Allow-Headers": "Content-Type, If-None-Match",
     "Access-Control-Max-Age": "86400",
 }
+_SAID = {**_OPEN, "Cache-Control": _FRESH, "Vary": "Accept-Encoding"}
 _CLOSED = {"Cross-Origin-Resource-Policy": "same-origin"}
 
 _TITLES = {
@@ -79,9 +91,11 @@ _TITLES = {
     405: "Method not allowed",
     413: "Too large",
     414: "Address too long",
+    431: "Too many headers",
     500: "Error in the service",
     503: "Try again",
 }
+_HOST = re.compile(rb"[A-Za-z0-9._~-]{0,255}(?::\d{0,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{0,5})?")
 # Words that are no words of a sentence: they are written as they are typed.
 _TYPED = {"codelist", "key", "lang", "level", "placement", "query", "release"}
 
@@ -98,49 +112,76 @@ class Answer:
 Make: TypeAlias = Callable[[], Answer]
 
 
-def application(paths: list[str], settings: Settings | None = None) -> ASGIApp:
+def application(paths: list[str], settings: Settings | None = None, limits: Limits | None = None) -> ASGIApp:
     """The service for some release folders, as an ASGI application."""
-    return _Guard(_Service(Shelf(paths), settings or Settings()).app)
+    return _Guard(_Service(Shelf(paths, answers.rehearse), settings or Settings(), limits or Limits()).app)
 
 
 def from_environment() -> ASGIApp:
     """The application in a worker process, which is told in its environment what to serve."""
+    sys.setswitchinterval(0.001)  # seconds after which a thread at work lets the event loop go on
     told = json.loads(os.environ[ENVIRONMENT])
-    return application(told["paths"], Settings(**told["settings"]))
+    return application(told["paths"], Settings(**told["settings"]), Limits(**told["limits"]))
 
 
-def environment(paths: list[str], settings: Settings) -> str:
+def environment(paths: list[str], settings: Settings, limits: Limits) -> str:
     """What `from_environment` reads."""
-    return json.dumps({"paths": paths, "settings": asdict(settings)})
+    return json.dumps({"paths": paths, "settings": asdict(settings), "limits": asdict(limits)})
 
 
 class _Service:
-    def __init__(self, shelf: Shelf, settings: Settings) -> None:
+    def __init__(self, shelf: Shelf, settings: Settings, limits: Limits) -> None:
         self.shelf = shelf
         self.settings = settings
+        self._limits = limits
+        self._lanes = Lanes(limits.timeout)
+        self._room = Room(_MOST_BODIES)
         self._memory: Memory[Answer] = Memory(64 * 2**20)
         self._page = _page_files()
         self._document = _plain(document(settings, shelf))
-        table = f"{API}/tables/{{table}}"
+        # Names may hold a slash, which stands decoded in the path.
+        table = f"{API}/tables/{{table:path}}"
         self.app = Starlette(
             routes=[
                 Route("/", self.page),
                 Route("/static/{name:path}", self.page),
-                Route(f"{API}/openapi.json", self.openapi),
-                Route(f"{API}/config", self.config),
-                Route(f"{API}/releases", self.releases),
-                Route(f"{API}/tables", self.tables),
-                Route(table, self.table),
-                Route(f"{table}/metadata", self.metadata),
-                Route(f"{table}/defaultselection", self.default_selection),
-                Route(f"{table}/data", self.data, methods=["GET", "POST"]),
-                Route(f"{API}/codelists/{{name}}", self.code_list),
-                Route(f"{API}/geometry/{{release}}/{{column}}", self.geometry),
-                Route(f"{API}/cell", self.cell),
                 Route("/health", self.health),
+                Route(f"{API}/cell", self.cell),
+                Route(f"{API}/openapi.json", self._route(self.openapi)),
+                Route(f"{API}/config", self._route(self.config)),
+                Route(f"{API}/releases", self._route(self.releases)),
+                Route(f"{API}/tables", self._route(self.tables)),
+                Route(f"{table}/metadata", self._route(self.metadata)),
+                Route(f"{table}/defaultselection", self._route(self.default_selection)),
+                Route(f"{table}/data", self.data, methods=["GET", "POST"]),
+                Route(table, self._route(self.table)),
+                Route(f"{API}/codelists/{{name:path}}", self._route(self.code_list)),
+                Route(f"{API}/geometry/{{release}}/{{column:path}}", self._route(self.geometry)),
             ],
-            exception_handlers={HTTPException: _http_problem, IlbaError: _our_problem, Exception: _any_problem},
+            exception_handlers={
+                HTTPException: _http_problem,
+                IlbaError: _our_problem,
+                BusyError: _busy_problem,
+                GoneError: _nobody,
+                ClientDisconnect: _nobody,
+                Exception: _any_problem,
+            },
+            lifespan=self._lifespan,
         )
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[Mapping[str, Any]]:
+        """While the service runs, its folders are watched; its connections learn their limits from the state."""
+        with self.shelf.watched():
+            yield {"limits": self._limits}
+
+    def _route(self, answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
+        """What answers in a thread, as a route takes it."""
+
+        async def run(request: Request) -> Response:
+            return await self._lanes.run(request.receive, lambda: answer(request))
+
+        return run
 
     async def page(self, request: Request) -> Response:
         """The page and its files; what stands behind a ? is the page's own affair."""
@@ -150,38 +191,132 @@ class _Service:
         body, packed, media, tag = self._page[name]
         return _conditional(request, tag, {**_CLOSED, "Cache-Control": "no-cache"}, body, packed, media)
 
-    async def openapi(self, request: Request) -> Response:
-        """The description of this interface."""
-        _query(request, ())
-        return await self._answer(request, __version__, lambda: Answer(self._document, "application/json"))
-
     async def health(self, request: Request) -> Response:
-        """Whether the releases can be read: 503 when none can; one file that is damaged is told and no more.
+        """Whether the releases can be read, as the last look found them: 503 when none can.
 
-        Who restarts a service that is not well would end all of it for one table: a start checks every file.
+        One damaged table must not take the whole service down: it is told, and the status stays 200.
         """
-        _query(request, ())
-        missing = self.shelf.missing
-        if self.shelf.is_due:
-            await to_thread.run_sync(self.shelf.look_over)
-        damaged = self.shelf.damaged
+        if request.scope["query_string"]:
+            raise InputError("health takes no parameters.")
+        missing, stale, damaged = self.shelf.missing, self.shelf.stale, self.shelf.damaged
         left = len(self.shelf.paths) - len(missing)
-        status = "damaged" if damaged or missing else "ok"
-        told = {"status": status, "releases": left, "missing": missing, "damaged": damaged[:_MOST_DAMAGED]}
+        told = {
+            "status": "damaged" if damaged or missing or stale else "ok",
+            "detail": _in_words(missing, stale, damaged),
+            "releases": left,
+            "missing": missing,
+            "stale": stale,
+            "damaged": damaged[:_MOST_DAMAGED],
+        }
         said = {"Cache-Control": "no-store"}
         return Response(_plain(told), 200 if left else 503, said, media_type="application/json")
 
-    async def config(self, request: Request) -> Response:
+    async def cell(self, request: Request) -> Response:
+        """One masked count."""
+        if len(request.scope["query_string"]) <= _SHORT:
+            with contextlib.suppress(IlbaError):  # an error takes time to be put into words
+                question = self._question(request)
+                if self.shelf.is_loaded(question.offer):
+                    return self._cell(request, question)
+        return await self._lanes.run(request.receive, lambda: self._cell(request, self._question(request)))
+
+    def _question(self, request: Request) -> answers.Question:
+        asked = _query(request, ("release", "level", "key", "hkey_value", "key_value", "lang"))
+        _language(asked)
+        level, key = (split(asked.get(name, "")) for name in ("level", "key"))
+        values = [split(asked[name]) or [""] if name in asked else [] for name in ("hkey_value", "key_value")]
+        return answers.question(self.shelf, asked.get("release"), level, key, *values)
+
+    def _cell(self, request: Request, question: answers.Question) -> Response:
+        return self._answer(request, question.offer.served.digest, lambda: _json(answers.cell(self.shelf, question)))
+
+    async def data(self, request: Request) -> Response:
+        """The numbers of a table, or of a part of it."""
+        is_short = request.method != "POST" and len(request.scope["query_string"]) <= _SHORT
+        offer = self._found(request) if is_short else None
+        kept = self._kept(request, offer.served.digest) if offer else None
+        if kept is not None:
+            return kept
+        content = await self._body(request) if request.method == "POST" else b""
+        found = await self._lanes.run(request.receive, lambda: self._part(request, content))
+        if isinstance(found, Response):
+            return found
+        return await self._lanes.run(request.receive, *found)
+
+    def _part(self, request: Request, content: bytes) -> Response | tuple[Callable[[], Response], Lane]:
+        """The answer; or what makes it and where, if that is long work."""
+        wishes, others = from_query(_pairs(request))
+        _known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading"))
+        lang, format = _language(others), others.get("outputformat", "json-stat2").lower()
+        if format not in FORMATS:
+            raise InputError(
+                f"outputFormat is {format[:50]!r}.{nearest(format[:50], FORMATS)} It is {listing(FORMATS)}."
+            )
+        if request.method == "POST":
+            if wishes:
+                raise InputError("the selection stands in the address and in the body. Leave it in one of them.")
+            wishes = from_body(content)
+        offer = self._offer(request)
+        body = hashlib.sha256(content).hexdigest() if content else ""
+        kept = self._kept(request, offer.served.digest, body)
+        if kept is not None:
+            return kept
+        part = answers.part(self.shelf, offer, wishes, self.settings)
+
+        def make() -> Response:
+            return self._answer(request, offer.served.digest, lambda: self._data(part, lang, format), body)
+
+        if part.cells <= _LONG_WORK:
+            return make()
+        return make, "sheet" if format == "xlsx" else "long"
+
+    def _data(self, found: answers.Part, lang: str, format: str) -> Answer:
+        table = answers.answered(self.shelf, found, lang)
+        still_wanted()
+        kind, media, ending = FORMATS[format]
+        if format == "json-stat2":
+            return _json(answers.data(table, found.offer), lang)
+        name = quote(f"{found.offer.id}.{ending}".replace(":", "."), safe=".+-_")
+        shown = f"attachment; filename*=UTF-8''{name}"
+        return Answer(rendered(table, kind), media, {"Content-Disposition": shown, "Content-Language": lang})
+
+    async def _body(self, request: Request) -> bytes:
+        """The body of a POST, read no further than allowed."""
+        media = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+        if media not in ("application/json", "text/json", ""):
+            raise InputError(f"the body is {media[:50]!r}. Send application/json.")
+        too_large = HTTPException(413, f"the body is larger than {MOST_BODY:,} bytes.")
+        length = request.headers.get("content-length", "0")
+        if not length.isdecimal() or len(length) > 9 or int(length) > MOST_BODY:
+            raise too_large
+        content = bytearray()
+        with self._room.hold() as more:
+            async for piece in request.stream():
+                content += piece
+                if len(content) > MOST_BODY:
+                    raise too_large
+                more(len(piece))
+            return bytes(content)
+        raise BusyError
+
+    # From here on everything runs in threads.
+
+    def openapi(self, request: Request) -> Response:
+        """The description of this interface."""
+        _query(request, ())
+        return self._answer(request, __version__, lambda: Answer(self._document, "application/json"))
+
+    def config(self, request: Request) -> Response:
         """What a client has to know beforehand."""
         _language(_query(request, ("lang",)))
-        return await self._answer(request, __version__, lambda: _json(answers.config(self.settings)))
+        return self._answer(request, __version__, lambda: _json(answers.config(self.settings)))
 
-    async def releases(self, request: Request) -> Response:
+    def releases(self, request: Request) -> Response:
         """What is published."""
         lang = _language(_query(request, ("lang",)))
-        return await self._answer(request, self.shelf.digest, lambda: _json(answers.releases(self.shelf, lang), lang))
+        return self._answer(request, self.shelf.digest, lambda: _json(answers.releases(self.shelf, lang), lang))
 
-    async def tables(self, request: Request) -> Response:
+    def tables(self, request: Request) -> Response:
         """The list of tables."""
         known = ("lang", "query", "pastdays", "includediscontinued", "pagenumber", "pagesize")
         asked = _query(request, known)
@@ -195,19 +330,19 @@ class _Service:
         if len(text) > 1000:
             raise InputError("query is longer than 1,000 letters.")
         today = "" if days is None else os.urandom(8).hex()  # what is recent changes with the clock
-        return await self._answer(
+        return self._answer(
             request,
             self.shelf.digest + today,
             lambda: _json(answers.tables(self.shelf, lang, text, number, size, days), lang),
         )
 
-    async def table(self, request: Request) -> Response:
+    def table(self, request: Request) -> Response:
         """One table of the list."""
         lang = _language(_query(request, ("lang",)))
         offer = self._offer(request)
-        return await self._answer(request, offer.served.digest, lambda: _json(answers.table(offer, lang), lang))
+        return self._answer(request, offer.served.digest, lambda: _json(answers.table(offer, lang), lang))
 
-    async def metadata(self, request: Request) -> Response:
+    def metadata(self, request: Request) -> Response:
         """A table without its numbers."""
         asked = _query(request, ("lang", "outputformat", "defaultselection"))
         lang = _language(asked)
@@ -216,118 +351,106 @@ class _Service:
         if asked.get("defaultselection", "false").lower() not in ("true", "false"):
             raise InputError("defaultSelection is 'true' or 'false'.")
         offer = self._offer(request)
-        return await self._answer(
+        return self._answer(
             request, offer.served.digest, lambda: _json(answers.metadata(self.shelf, offer, lang), lang)
         )
 
-    async def default_selection(self, request: Request) -> Response:
+    def default_selection(self, request: Request) -> Response:
         """What is answered when nothing is chosen."""
         lang = _language(_query(request, ("lang",)))
         offer = self._offer(request)
-        return await self._answer(
+        return self._answer(
             request,
             offer.served.digest,
             lambda: _json(answers.default_selection(self.shelf, offer, lang, self.settings), lang),
         )
 
-    async def data(self, request: Request) -> Response:
-        """The numbers of a table, or of a part of it."""
-        wishes, others = from_query(_pairs(request))
-        _known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading"))
-        lang, format = _language(others), others.get("outputformat", "json-stat2").lower()
-        if format not in FORMATS:
-            raise InputError(
-                f"outputFormat is {format[:50]!r}.{nearest(format[:50], FORMATS)} It is {listing(FORMATS)}."
-            )
-        if request.method == "POST":
-            if wishes:
-                raise InputError("the selection stands in the address and in the body. Leave it in one of them.")
-            wishes = from_body(await _body(request))
-        offer = self._offer(request)
-        return await self._answer(request, offer.served.digest, lambda: self._data(offer, wishes, lang, format), wishes)
-
-    def _data(self, offer: Offer, wishes: Mapping[str, Wish], lang: str, format: str) -> Answer:
-        found = answers.part(self.shelf, offer, wishes, self.settings)
-        table = answers.answered(self.shelf, found, lang)
-        kind, media, ending = FORMATS[format]
-        if format == "json-stat2":
-            return _json(answers.data(table, found.offer), lang)
-        name = quote(f"{found.offer.id}.{ending}".replace(":", "."), safe=".+-_")
-        shown = f"attachment; filename*=UTF-8''{name}"
-        return Answer(rendered(table, kind), media, {"Content-Disposition": shown, "Content-Language": lang})
-
-    async def code_list(self, request: Request) -> Response:
+    def code_list(self, request: Request) -> Response:
         """The areas of a coarser level."""
         lang = _language(_query(request, ("lang",)))
+        # The ids hold % where a column's name has a dot or a slash, and the address is decoded once on its way.
         name = request.path_params["name"]
-        return await self._answer(
-            request, self.shelf.digest, lambda: _json(answers.code_list(self.shelf, name, lang), lang)
-        )
+        return self._answer(request, self.shelf.digest, lambda: _json(answers.code_list(self.shelf, name, lang), lang))
 
-    async def geometry(self, request: Request) -> Response:
+    def geometry(self, request: Request) -> Response:
         """The map of a column."""
         _query(request, ())
         served = self.shelf.named(request.path_params["release"])
-        column = request.path_params["column"]
-        found = await to_thread.run_sync(self.shelf.geometry, served, column) if served else None
+        found = self.shelf.geometry(served, request.path_params["column"]) if served else None
         if found is None:
             raise UnknownError("there is no map of this column.")
         plain, packed, digest = found
         said = {**_OPEN, "Cache-Control": _FRESH}
         return _conditional(request, digest[:32], said, plain, packed, "application/geo+json")
 
-    async def cell(self, request: Request) -> Response:
-        """One masked count."""
-        asked = _query(request, ("release", "level", "key", "hkey_value", "key_value", "lang"))
-        _language(asked)
-        lists = [_split(asked.get(name, "")) for name in ("level", "key", "hkey_value", "key_value")]
-        question = answers.question(self.shelf, asked.get("release"), *lists)
-        return await self._answer(
-            request,
-            question.offer.served.digest,
-            lambda: _json(answers.cell(self.shelf, question)),
-            here=self.shelf.is_loaded(question.offer),
-        )
-
-    def _offer(self, request: Request) -> Offer:
+    def _found(self, request: Request) -> Offer | None:
         # Names hold % where a column's own name has a dot or a slash, and the address is decoded once on its way.
         name = request.path_params["table"]
-        offer = self.shelf.find(name) or self.shelf.find(quote(name, safe=":+."))
+        return self.shelf.find(name) or self.shelf.find(quote(name, safe=":+."))
+
+    def _offer(self, request: Request) -> Offer:
+        offer = self._found(request)
         if offer is None:
+            name = request.path_params["table"]
             names = [one.id for served in self.shelf.releases for one in served.offers.values()]
             raise UnknownError(f"there is no table {name[:60]!r}.{nearest(name[:60], names[:2000])}")
         return offer
 
-    async def _answer(
-        self, request: Request, digest: str, make: Make, body: object = None, *, here: bool = False
-    ) -> Response:
-        """An answer from memory, or made now; nothing is made for a client that has it already.
-
-        It is made in a thread of its own so that others are answered meanwhile, or `here` where it takes no time.
-        """
-        address = f"{request.url.path}?{request.url.query} {body}"
-        tag = hashlib.sha256(f"{__version__} {digest} {address}".encode()).hexdigest()[:32]
-        said = {**_OPEN, "Cache-Control": _FRESH, "Vary": "Accept-Encoding"}
-        if _has(request, tag):
-            return Response(status_code=304, headers={**said, "ETag": f'W/"{tag}"'})
-        packs = _packs(request)
-        kept = self._memory.get((tag, packs))
-        if kept is None:
-            kept = self._made(make, packs) if here else await to_thread.run_sync(self._made, make, packs)
-            self._memory.put((tag, packs), kept, len(kept.body) + 500)
-        return Response(
-            kept.body,
-            media_type=kept.media,
-            headers={**said, "ETag": f'W/"{tag}"', **kept.headers},
-        )
-
-    def _made(self, make: Make, packs: bool) -> Answer:
-        made = make()
+    def _answer(self, request: Request, digest: str, make: Make, body: str = "") -> Response:
+        """An answer from memory, or made now; nothing is made for a client that has it already."""
+        kept = self._kept(request, digest, body)
+        if kept is not None:
+            return kept
+        made, packs = make(), _packs(request)
         if packs and len(made.body) > _WORTH_COMPRESSING:
-            return Answer(
-                gzip.compress(made.body, 5, mtime=0), made.media, {**made.headers, "Content-Encoding": "gzip"}
-            )
-        return made
+            still_wanted()
+            packed = gzip.compress(made.body, 5, mtime=0)
+            made = Answer(packed, made.media, {**made.headers, "Content-Encoding": "gzip"})
+        tag = _tag(request, digest, body)
+        self._memory.put((tag, packs), made, len(made.body) + 500)
+        return _sent(made, tag)
+
+    def _kept(self, request: Request, digest: str, body: str = "") -> Response | None:
+        """The answer, where the client or the memory has it."""
+        tag = _tag(request, digest, body)
+        if _has(request, tag):
+            return Response(status_code=304, headers={**_SAID, "ETag": f'W/"{tag}"'})
+        kept = self._memory.get((tag, _packs(request)))
+        return None if kept is None else _sent(kept, tag)
+
+
+def _tag(request: Request, digest: str, body: str) -> str:
+    """What is different for every answer. It is made from what was asked, and never from what the client calls us."""
+    asked = [__version__, digest, request.scope["path"], request.scope["query_string"].decode("latin-1"), body]
+    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
+
+
+def _sent(answer: Answer, tag: str) -> Response:
+    return _Pieces(answer.body, media_type=answer.media, headers={**_SAID, "ETag": f'W/"{tag}"', **answer.headers})
+
+
+class _Pieces(Response):
+    """An answer that is sent in pieces, so that a client that takes none of them costs no second copy of it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        body = memoryview(self.body)
+        for start in range(0, len(body), _PIECE):
+            piece = bytes(body[start : start + _PIECE])
+            await send({"type": "http.response.body", "body": piece, "more_body": start + _PIECE < len(body)})
+        if not len(body):
+            await send({"type": "http.response.body", "body": b""})
+
+
+def _in_words(missing: list[str], stale: list[str], damaged: list[str]) -> str:
+    """What an operator has to know, without a path of this machine."""
+    said = [f"The release {name!r} is gone, and nothing of it is answered." for name in missing]
+    said += [
+        f"What was put in the place of the release {name!r} cannot be read; the release before it is answered."
+        for name in stale
+    ]
+    said += [f"The file {name!r} is damaged or missing, and is not answered from." for name in damaged[:_MOST_DAMAGED]]
+    return " ".join([*said, "Restore it, or make the release again."]) if said else "Every release can be read."
 
 
 def _plain(value: Any) -> bytes:
@@ -381,9 +504,8 @@ def _packs(request: Request) -> bool:
 
 def _pairs(request: Request) -> list[tuple[str, str]]:
     try:
-        return parse_qsl(
-            request.url.query, keep_blank_values=True, max_num_fields=_MOST_PAIRS, errors="strict", encoding="utf-8"
-        )
+        query = request.scope["query_string"].decode("utf-8")
+        return parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_PAIRS, errors="strict", encoding="utf-8")
     except ValueError:
         raise InputError(f"the address has more than {_MOST_PAIRS} parameters, or is not UTF-8.") from None
 
@@ -420,32 +542,6 @@ def _number(asked: Mapping[str, str], name: str, least: int, most: int, otherwis
     return int(text)
 
 
-def _split(text: str) -> list[str]:
-    """A list that is separated by commas; a value that holds a comma stands in quotes, as everywhere, or in [ ]."""
-    if not text:
-        return []
-    found = re.findall(r'(?:^|,)(?:"((?:[^"]|"")*)"(?=,|$)|\[(.*?)\](?=,|$)|([^,]*))', text, re.DOTALL)
-    return [quoted.replace('""', '"') or inside or plain for quoted, inside, plain in found]
-
-
-async def _body(request: Request) -> Any:
-    """The JSON of a POST, read no further than allowed."""
-    media = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if media not in ("application/json", "text/json", ""):
-        raise InputError(f"the body is {media[:50]!r}. Send application/json.")
-    content = b""
-    async for piece in request.stream():
-        content += piece
-        if len(content) > MOST_BODY:
-            raise HTTPException(413, f"the body is larger than {MOST_BODY:,} bytes.")
-    if not content.strip():
-        return {}
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        raise InputError("the body is not JSON.") from None
-
-
 def _problem(
     request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None, title: str = ""
 ) -> Response:
@@ -453,7 +549,13 @@ def _problem(
     first = re.match(r"[a-z]+(?= )", detail)
     if first and first[0] not in _TYPED:
         detail = detail[:1].upper() + detail[1:]
-    told = {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": request.url.path}
+    told = {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": request.scope["path"],
+    }
     said = {**_OPEN, "Cache-Control": "no-store", **(headers or {})}
     return Response(_plain(told), status, said, media_type="application/problem+json")
 
@@ -474,6 +576,15 @@ async def _our_problem(request: Request, problem: Exception) -> Response:
     if not isinstance(problem, InputError):
         return _problem(request, 500, "something went wrong here. The operator finds it in the log.")
     return _problem(request, status, str(problem))
+
+
+async def _busy_problem(request: Request, problem: Exception) -> Response:
+    return _problem(request, 503, "there is too much to do here just now. Try again.", {"Retry-After": "5"}, "Too busy")
+
+
+async def _nobody(request: Request, problem: Exception) -> Response:
+    """Nobody is there to read it."""
+    return Response(status_code=400)
 
 
 async def _any_problem(request: Request, problem: Exception) -> Response:
@@ -497,12 +608,25 @@ class _Guard:
                 message["headers"] = [*message["headers"], *self._headers]
             await send(message)
 
-        if len(scope["query_string"]) > MOST_QUERY or len(scope["path"]) > 2000:
-            request = Request(scope)
-            said = f"the address is longer than {MOST_QUERY:,} letters. Send a long selection as POST."
-            await _problem(request, 414, said)(scope, receive, guarded)
+        refused = _refused(scope)
+        if refused is not None:
+            await _problem(Request(scope), *refused)(scope, receive, guarded)
             return
         if scope["method"] == "OPTIONS" and scope["path"].startswith(f"{API}/"):
             await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, guarded)
             return
         await self._app(scope, receive, guarded)
+
+
+def _refused(scope: Scope) -> tuple[int, str] | None:
+    """Why a request is answered without a look at what it asks for."""
+    if len(scope["query_string"]) > MOST_QUERY or len(scope["path"]) > _MOST_PATH:
+        return 414, f"the address is longer than {MOST_QUERY:,} letters. Send a long selection as POST."
+    if len(scope["headers"]) > _MOST_HEADERS:
+        return 431, f"the request has more than {_MOST_HEADERS} headers."
+    hosts = [value for name, value in scope["headers"] if name == b"host"]
+    if len(hosts) > 1 or (not hosts and scope["http_version"] == "1.1"):
+        return 400, f"the request has {len(hosts) or 'no'} Host headers. Send one."
+    if hosts and not _HOST.fullmatch(hosts[0]):
+        return 400, "the Host header is not the name of a machine."
+    return None

@@ -4,23 +4,35 @@
     valuecodes[LA3]=0104*        patterns: *, x*, *x, *x*, and ? for one letter
     valuecodes[age]=TOP(3)       TOP(n), BOTTOM(n), RANGE(a,b), FROM(a), TO(b)
 
-The work is bounded: a pattern is read once per code, and there are at most `MOST_PATTERNS` of them.
+The work is bounded: lengths are checked before anything is searched, every text is read once from left to right, and
+the patterns of a variable are compared with at most `MOST_COMPARED` codes. Long loops ask whether the answer is still
+wanted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+import msgspec
 
 from ilba.errors import InputError, listing, nearest
+from ilba.service.work import still_wanted
 
 MOST_PATTERNS = 200
-MOST_TEXT = 1000
+MOST_COMPARED = 5_000_000  # codes that the patterns of one variable are compared with, all patterns together
+MOST_TEXT = 1000  # letters of a pattern
+MOST_VARIABLES = 200  # entries of a selection
 _JOINED = 8  # pieces between commas that may together be one code
+_OFTEN = 4096  # pieces of work after which it is asked whether the answer is still wanted
 
-_SPAN = re.compile(r"(TOP|BOTTOM|RANGE|FROM|TO)\((.*)\)", re.IGNORECASE | re.DOTALL)
+_LETTERS = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
+)  # letters with a stroke or joined, which Unicode does not take apart
+
+_VERB = re.compile(r"(TOP|BOTTOM|RANGE|FROM|TO)\(", re.IGNORECASE)
 _NUMBERS = re.compile(r"\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?")
 _PARAMETER = re.compile(r"(valuecodes|codelist|outputvalues)\[(.*)\]", re.IGNORECASE | re.DOTALL)
 
@@ -32,6 +44,65 @@ class Wish:
     values: list[str] | str = field(default_factory=list)
     codelist: str | None = None
     single: bool = False
+
+
+class _Entry(msgspec.Struct, rename="camel"):
+    """One variable of a selection."""
+
+    variable_code: str
+    value_codes: list[str] | None = None
+    codelist: str | None = None
+    code_list: str | None = None
+    output_values: str | None = None
+
+
+class _Body(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a POST."""
+
+    selection: list[_Entry] = []
+    placement: msgspec.Raw = msgspec.Raw(b"null")  # taken, without effect, so it is not read any further
+
+
+def folded(text: str) -> str:
+    """A text for searching: without case and without accents, in any script. `search.js` does the same on the page."""
+    plain = "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
+    return unicodedata.normalize("NFKC", plain.casefold().translate(_LETTERS))
+
+
+def split(text: str) -> list[str]:
+    """A list that is separated by commas; a value that holds a comma stands in quotes, as everywhere, or in [ ]."""
+    if not text:
+        return []
+    found: list[str] = []
+    start, closes = 0, True
+    while start <= len(text):
+        if len(found) % _OFTEN == 0:
+            still_wanted()
+        end = -1
+        if text.startswith('"', start):
+            end = _end_of_quotes(text, start)
+            value = text[start + 1 : end - 1].replace('""', '"')
+        elif closes and text.startswith("[", start):
+            end = text.find("],", start) + 1 or (len(text) if text.endswith("]") and len(text) > start + 1 else -1)
+            closes = end > 0  # where no bracket closes, none does further on
+            value = text[start + 1 : end - 1]
+        if end < 0:
+            comma = text.find(",", start)
+            end = len(text) if comma < 0 else comma
+            value = text[start:end]
+        found.append(value)
+        start = end + 1
+    return found
+
+
+def _end_of_quotes(text: str, start: int) -> int:
+    """Where a value in quotes ends, its own quotes doubled; -1 when it is none."""
+    place = start + 1
+    while (quote := text.find('"', place)) >= 0:
+        if not text.startswith('"', quote + 1):
+            return quote + 1 if quote + 1 == len(text) or text[quote + 1] == "," else -1
+        place = quote + 2
+    return -1
 
 
 def from_query(pairs: Iterable[tuple[str, str]]) -> tuple[dict[str, Wish], dict[str, str]]:
@@ -58,29 +129,32 @@ def from_query(pairs: Iterable[tuple[str, str]]) -> tuple[dict[str, Wish], dict[
     return wishes, others
 
 
-def from_body(body: Any) -> dict[str, Wish]:
+def from_body(content: bytes) -> dict[str, Wish]:
     """The wishes per variable in the body of a POST."""
-    if not isinstance(body, Mapping) or not isinstance(selection := body.get("selection", []), list):
-        raise InputError('the body is not of the form {"selection": [{"variableCode": "...", "valueCodes": ["..."]}]}.')
-    unknown = [name for name in body if name not in ("selection", "placement")]
-    if unknown:
-        raise InputError(f"the body holds {_short(str(unknown[0]))!r}; it may hold 'selection' and 'placement'.")
-    if not isinstance(body.get("placement"), Mapping | None):
+    if not content.strip():
+        return {}
+    try:
+        body = msgspec.json.decode(content, type=_Body)
+    except (msgspec.ValidationError, RecursionError) as problem:
+        unknown, where = (re.search(words, str(problem)) for words in (r"unknown field `(.*)`", r"at `\$\.?(.*?)`$"))
+        told = f" Look at {_short(where[1])}." if where and where[1] else ""
+        if unknown:
+            told = f" It holds {_short(unknown[1])!r}, and may hold 'selection' and 'placement'."
+        raise InputError(
+            'the body is not of the form {"selection": [{"variableCode": "...", "valueCodes": ["..."]}]}.' + told
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise InputError("the body is not JSON.") from None
+    if bytes(body.placement).lstrip()[:1] not in (b"{", b"n"):
         raise InputError("placement is not an object.")
+    if len(body.selection) > MOST_VARIABLES:
+        raise InputError(f"the selection has {len(body.selection):,} entries; it may have {MOST_VARIABLES}.")
     wishes: dict[str, Wish] = {}
-    for entry in selection:
-        if not isinstance(entry, Mapping) or not isinstance(variable := entry.get("variableCode"), str):
-            raise InputError("an entry of the selection has no variableCode.")
-        if variable in wishes:
-            raise InputError(f"the selection names {_short(variable)!r} twice.")
-        values = entry.get("valueCodes") or []
-        codelist = entry.get("codelist") or entry.get("codeList") or None
-        output = entry.get("outputValues") or "aggregated"
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            raise InputError(f"valueCodes of {_short(variable)!r} is not a list of texts.")
-        if not (codelist is None or isinstance(codelist, str)) or not isinstance(output, str):
-            raise InputError(f"codelist and outputValues of {_short(variable)!r} have to be texts.")
-        wishes[variable] = Wish(list(values), codelist, _is_single(output))
+    for entry in body.selection:
+        if entry.variable_code in wishes:
+            raise InputError(f"the selection names {_short(entry.variable_code)!r} twice.")
+        single = _is_single(entry.output_values or "aggregated")
+        wishes[entry.variable_code] = Wish(entry.value_codes or [], entry.codelist or entry.code_list or None, single)
     return wishes
 
 
@@ -98,7 +172,7 @@ def variable(name: str, known: Sequence[str]) -> str:
     if len(alike) == 1:
         return alike[0]
     raise InputError(
-        f"{_short(name)!r} is not a variable of this table.{nearest(name, known)} It has {listing(known)}."
+        f"{_short(name)!r} is not a variable of this table.{nearest(name[:50], known)} It has {listing(known)}."
     )
 
 
@@ -109,20 +183,30 @@ class Codes:
         self.variable = variable
         self.codes = codes
         self.place = {code: place for place, code in enumerate(codes)}
+        self._longest = max(map(len, codes), default=0)
+        self._commas = max((code.count(",") for code in codes), default=0)
 
     def chosen(self, values: list[str] | str) -> list[int]:
         """The places of the codes that are asked for, in the order of the code list, each once."""
-        texts = self._pieces(values) if isinstance(values, str) else values
+        texts = dict.fromkeys(self._pieces(values) if isinstance(values, str) else values)
         found: set[int] = set()
-        patterns = 0
-        for text in texts:
+        others: list[str] = []
+        most = min(MOST_PATTERNS, max(1, MOST_COMPARED // max(1, len(self.codes))))
+        for number, text in enumerate(texts):
+            if number % _OFTEN == 0:
+                still_wanted()
             exact = self._exact(text)
             if exact is not None:
                 found.add(exact)
-                continue
-            patterns += 1
-            if patterns > MOST_PATTERNS:
-                raise InputError(f"more than {MOST_PATTERNS} patterns for {self.variable!r}. Name the codes instead.")
+            elif len(others) < most:
+                others.append(text)
+            else:
+                raise InputError(
+                    f"more than {most} patterns for the {len(self.codes):,} codes of {self.variable!r}. "
+                    f"Name the codes instead."
+                )
+        for text in others:
+            still_wanted()
             found.update(self._span(text))
         if not found:
             raise InputError(f"the values asked for of {self.variable!r} match none of its {len(self.codes)} codes.")
@@ -137,11 +221,16 @@ class Codes:
     def _pieces(self, text: str) -> list[str]:
         """A list that is separated by commas, where codes and expressions may hold commas themselves."""
         parts = text.split(",")
-        texts, start = [], 0
+        texts: list[str] = []
+        start = 0
         while start < len(parts):
-            for end in range(start + 1, min(len(parts), start + _JOINED) + 1):
+            if len(texts) % _OFTEN == 0:
+                still_wanted()
+            verb = _VERB.match(parts[start])
+            most = min(_JOINED, 2 * self._commas + 2 if verb else self._commas + 1, len(parts) - start)
+            for end in range(start + 1, start + most + 1):
                 joined = ",".join(parts[start:end])
-                if self._exact(joined) is not None or _SPAN.fullmatch(joined):
+                if self._exact(joined) is not None or (verb and joined.endswith(")")):
                     break
             else:
                 joined, end = parts[start], start + 1
@@ -152,8 +241,9 @@ class Codes:
     def _span(self, text: str) -> Iterable[int]:
         if text == "*":
             return range(len(self.codes))
-        if found := _SPAN.fullmatch(text):
-            return self._between(found[1].upper(), found[2])
+        verb = _VERB.match(text)
+        if verb and text.endswith(")"):
+            return self._between(verb[1].upper(), text[verb.end() : -1])
         if len(text) > MOST_TEXT or ("*" not in text and "?" not in text):
             raise self._unknown(text)
         inner = text[text.startswith("*") : len(text) - (text.endswith("*") and len(text) > 1)]
@@ -167,6 +257,8 @@ class Codes:
 
     def _between(self, verb: str, inside: str) -> Iterable[int]:
         last = len(self.codes)
+        if len(inside) > 2 * self._longest + MOST_TEXT:  # no two codes are as long
+            raise InputError(f"{verb}({_short(inside)}): this is longer than any two codes of {self.variable!r}.")
         if verb in ("TOP", "BOTTOM"):
             numbers = _NUMBERS.fullmatch(inside)
             if numbers is None:
@@ -179,7 +271,7 @@ class Codes:
             return range(self._end(inside), last)
         if verb == "TO":
             return range(self._end(inside) + 1)
-        for cut in (place for place, letter in enumerate(inside) if letter == ","):
+        for cut in [place for place, letter in enumerate(inside) if letter == ","][: 2 * self._commas + 1]:
             low, high = self._exact(inside[:cut].strip()), self._exact(inside[cut + 1 :].strip())
             if low is not None and high is not None:
                 return range(low, high + 1)

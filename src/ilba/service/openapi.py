@@ -172,7 +172,7 @@ def _document(settings: Settings) -> dict[str, Any]:
                         ),
                         _query(
                             "key_value",
-                            "The values of the keys, with commas between; one with a comma in quotes.",
+                            'The values of the keys, with commas between: "a,b" with one inside, (missing) for none.',
                             _TEXT,
                         ),
                         _lang(),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import copy
+import ctypes
 import logging
 import os
 import socket
@@ -13,17 +13,16 @@ from pathlib import Path
 
 import uvicorn
 from uvicorn.config import LOGGING_CONFIG
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.supervisors import Multiprocess
 
 from ilba.errors import InputError, WriteError
-from ilba.service.answers import Settings
-from ilba.service.app import ENVIRONMENT, MOST_QUERY, environment
+from ilba.secret import ENVIRONMENT as SECRET
+from ilba.service.answers import Settings, rehearse
+from ilba.service.app import ENVIRONMENT, environment
+from ilba.service.connection import Connection, Limits
 from ilba.service.shelf import Shelf
 
-_MOST_HEAD = 100_000  # bytes before the body: the address and the headers
-_SLOWEST_HEAD = 20.0  # seconds that they may take to arrive
-_PARSED = 65_535  # letters of an address that the parser takes
+_MOST_FILES = 65_536
 _LOGGED = 500  # letters of an address in a line of the access log
 
 
@@ -34,19 +33,21 @@ def run(
     port: int = 8000,
     workers: int = 1,
     settings: Settings | None = None,
+    limits: Limits | None = None,
     access_log: bool = True,
     ready: Callable[[str, Shelf], object] | None = None,
 ) -> None:
     """Serve release folders until the process is told to stop; `ready` is called with the address and what is there."""
     paths = [str(Path(release).absolute()) for release in releases]
-    shelf = Shelf(
-        [Path(release) for release in releases]
-    )  # a release that cannot be served is refused here, before an address is taken
+    forget_secret()
+    # A release that cannot be served is refused here, before an address is taken.
+    shelf = Shelf([Path(release) for release in releases], rehearse)
     listening = _listening(host, port)
-    os.environ[ENVIRONMENT] = environment(paths, settings or Settings())
+    _allow_files()
+    os.environ[ENVIRONMENT] = environment(paths, settings or Settings(), limits or Limits())
     config = uvicorn.Config(
         "ilba.service.app:from_environment",
-        http=_Bounded,
+        http=Connection,
         ws="none",
         factory=True,
         workers=workers,
@@ -68,6 +69,32 @@ def run(
             Multiprocess(config, sockets=[listening]).run()
         else:
             uvicorn.Server(config).run(sockets=[listening])
+
+
+def forget_secret() -> None:
+    """Take the key out of the environment, of this process and of all that it starts. The service needs none.
+
+    What the system shows of a process is the text that it was started with, so that is written over as well.
+    """
+    value = os.environ.get(SECRET)
+    if value is None:
+        return
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # where there is no such library
+        getenv = ctypes.CDLL(None).getenv
+        getenv.restype, getenv.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
+        place = getenv(os.fsencode(SECRET))
+        if place:
+            ctypes.memset(place, 0, len(os.fsencode(value)))
+    del os.environ[SECRET]
+
+
+def _allow_files() -> None:
+    """Let this process and its workers have as many connections and files open as the system allows them."""
+    with contextlib.suppress(ImportError, OSError, ValueError):  # where there is no such limit
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, _MOST_FILES)), hard))
 
 
 def _logging() -> dict[str, object]:
@@ -105,48 +132,3 @@ def _listening(host: str, port: int) -> socket.socket:
     except OSError as problem:
         raise WriteError(f"cannot listen at {host}:{port}: {problem.strerror}. Choose another --port.") from None
     return listening
-
-
-class _Bounded(HttpToolsProtocol):
-    """A connection that waits for a request neither for ever nor for ever more bytes."""
-
-    _received = 0
-    _complete = False
-    _deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._begin()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        self._received += len(data)
-        super().data_received(data)
-        # What arrives with the last of the head may be body: it is measured when it is known that there is more of it.
-        if not self._complete and self._received > _MOST_HEAD and not self.transport.is_closing():
-            self.send_400_response("The head of the request is too large.")
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self._begin()
-
-    def on_headers_complete(self) -> None:
-        self._complete = True
-        self._end()
-        if len(self.url) > _PARSED:  # the parser would end the connection; cut like this it is refused in words
-            path, _, query = self.url.partition(b"?")
-            self.url = path[:1000] + b"?" + query[: MOST_QUERY + 1].ljust(MOST_QUERY + 1, b"-")
-        super().on_headers_complete()
-
-    def _begin(self) -> None:
-        self._end()
-        self._received, self._complete = 0, False
-        self._deadline = self.loop.call_later(_SLOWEST_HEAD, self.transport.close)
-
-    def _end(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None

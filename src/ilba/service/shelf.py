@@ -1,21 +1,25 @@
 """The releases that are served: their tables by name, loaded when they are asked for.
 
-A release that is replaced while it is served, as every night, is noticed and opened anew. A file that does not fit the
-checksums of its manifest is never answered from, and what is no longer in its place is no longer answered.
+A thread looks at the folders once a second; no request waits for it. A release that is replaced, as every night, is
+opened anew. One that is replaced by something that cannot be read is answered as it was: its files are held open. A
+release that was taken away is no longer answered, and neither is a file that does not fit its checksum.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import json
 import logging
 import math
+import os
 import re
 import threading
 import time
+import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +31,7 @@ import polars as pl
 
 from ilba.cube import selections
 from ilba.design import MASKED
-from ilba.errors import InputError, StoreError
+from ilba.errors import IlbaError, InputError, StoreError
 from ilba.release import MANIFEST, PublicTable, Release
 from ilba.release.reading import fitting
 from ilba.service.asked import Codes
@@ -41,6 +45,8 @@ _LOOK_AGAIN = 1.0  # seconds between two looks at whether a release was replaced
 _READ_AGAIN = 10.0  # seconds after which a file that does not fit is read once more, though it looks the same
 _GRACE = 3.0  # seconds that a replacement may take before what does not fit is called damaged
 _MOST_PLACES = 2**62
+_MOST_HELD = 4096  # files of a release that are held open
+_NOWHERE = (0, 0, 0)
 _log = logging.getLogger("ilba.service")
 
 
@@ -162,6 +168,36 @@ class Served:
     def __post_init__(self) -> None:
         codes = self.release.codes.drop_nulls("code").select("variable", "code", "parent").unique()
         self._sizes = dict(codes.group_by("variable").len().iter_rows())
+        self._held: dict[str, int] = {}
+
+    def hold(self, files: Iterable[str]) -> None:
+        """Keep files open, so that they can be read after others have taken their place."""
+        if os.name == "nt":  # nothing takes the place of an open file there
+            return
+        with contextlib.suppress(OSError):  # as many as can be open at once
+            for file in list(files)[:_MOST_HELD]:
+                self._held[file] = os.open(self.release.path / file, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, _close, list(self._held.values()))
+
+    def held(self, file: str) -> bytes | None:
+        """What is in a file that was kept open."""
+        if file not in self._held:
+            return None
+        return os.pread(self._held[file], os.fstat(self._held[file]).st_size, 0)
+
+
+def _close(held: list[int]) -> None:
+    for one in held:
+        os.close(one)
+
+
+def _is_past(since: float | None) -> bool:
+    """Whether something lasts longer than a replacement takes."""
+    return since is not None and time.monotonic() - since > _GRACE
+
+
+def _misshapen(path: Path) -> StoreError:
+    return StoreError(f"{str(path / MANIFEST)!r} is not the manifest of a release. Make the release again.")
 
 
 def _name(release: Release, levels: Mapping[str, int], keys: Iterable[str]) -> str:
@@ -169,50 +205,70 @@ def _name(release: Release, levels: Mapping[str, int], keys: Iterable[str]) -> s
     return release.design.select(dict(levels), [key for key in release.design.keys if key in wanted]).name
 
 
+Check: TypeAlias = Callable[[Served], object]
+
+
 class Folder:
     """One release folder: what was opened last, and what is wrong with what is there now."""
 
-    def __init__(self, name: str, path: Path, alone: bool) -> None:
+    def __init__(self, name: str, path: Path, alone: bool, check: Check) -> None:
         self.name = name
         self.path = path
         self._alone = alone
+        self._check = check
         self._lock = threading.RLock()
         self._told: set[tuple[object, ...]] = set()
-        self._looked = self._swept = self._next = 0.0
+        self._next = self._swept = 0.0
         self._open()
 
     def _open(self) -> None:
         mark = _mark(self.path / MANIFEST)
         served = _opened(self.name, self.path, self._alone)
         digests = served.release.digests
+        try:
+            self._check(served)
+        except Exception:
+            raise _misshapen(self.path) from None
         self._fits = {file: _mark(self.path / file) for file in digests}
         self._wrong: dict[str, tuple[Mark, float, float]] = {}  # how a file looks, since when, and when it was read
+        served.hold(digests)
         self._served, self._digests, self._manifest = served, digests, mark
-        self._away: float | None = None  # since when there is something else in this place that cannot be opened
+        self._away: float | None = None  # since when there is nothing in this place
+        self._broken: float | None = None  # since when there is something else that cannot be opened
 
     def served(self) -> Served | None:
-        """The release as it is now; none when it has been away for longer than a replacement takes."""
-        if time.monotonic() - self._looked > _LOOK_AGAIN:
-            self._look()
-        is_gone = self._away is not None and time.monotonic() - self._away > _GRACE
-        return None if is_gone else self._served
+        """The release; none when it was taken away longer ago than a replacement takes."""
+        return None if _is_past(self._away) else self._served
 
-    def _look(self) -> None:
+    @property
+    def is_stale(self) -> bool:
+        """Whether another release is in this place that cannot be read, so that the one before is answered."""
+        return self._away is None and _is_past(self._broken)
+
+    def look(self) -> None:
         """Open what is there if it is another release than before."""
         with self._lock:
-            began = self._looked = time.monotonic()
+            began = time.monotonic()
             mark = _mark(self.path / MANIFEST)
             if mark == self._manifest:
-                self._away = None
+                self._away = self._broken = None
+            elif mark == _NOWHERE:
+                self._broken = None
+                self._away = began if self._away is None else self._away
+                if _is_past(self._away):
+                    self._tell(f"there is no release {str(self.path)!r} any more. Nothing of it is answered.", mark)
             elif began >= self._next:
                 try:
                     self._open()
-                except (StoreError, OSError, pl.exceptions.PolarsError) as problem:
+                except (IlbaError, OSError, pl.exceptions.PolarsError) as problem:
                     ended = time.monotonic()
                     self._next = ended + 10 * (ended - began)  # reading it in vain is never most of the work
-                    self._away = began if self._away is None else self._away
-                    if ended - self._away > _GRACE:
-                        self._tell(f"{problem} Nothing of it is answered until it is restored.", mark)
+                    if not _is_past(self._away):  # what was taken away does not come back
+                        self._away = None
+                    self._broken = began if self._broken is None else self._broken
+                    if _is_past(self._broken):
+                        answered = "Nothing" if self._away is not None else "The release before it"
+                        self._tell(f"{problem} {answered} is answered until it is restored.", mark)
 
     def content(self, served: Served, file: str, digest: str, what: str) -> bytes:
         """A file of the release as it was published."""
@@ -221,9 +277,13 @@ class Folder:
         content = None if known else self._read(file, digest)
         if content is not None:
             return content
-        self._look()
+        self.look()
+        if served is not self._served or self._away is not None or self._broken is not None:
+            content = served.held(file)  # another release is in its place, or about to be
+            if content is not None and hashlib.sha256(content).hexdigest() == digest:
+                return content
         wrong = self._wrong.get(file)
-        if served is not self._served or self._away is not None or not wrong or time.monotonic() - wrong[1] <= _GRACE:
+        if served is not self._served or self._away is not None or not wrong or not _is_past(wrong[1]):
             raise ChangedError("the release is being replaced, or is damaged.")
         self._tell_damage(file)
         raise DamagedError(f"{what} is damaged on this server. Its operator has to restore it.")
@@ -241,26 +301,24 @@ class Folder:
                 self._wrong[file] = mark, since, now
         return content
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it is time to look at every file."""
-        return time.monotonic() - self._swept > _LOOK_AGAIN
-
     def look_over(self) -> None:
-        """Look at every file, and read those that changed."""
-        now = self._swept = time.monotonic()
-        for file, digest in self._digests.items() if self._away is None else ():
+        """Look at every file, and read those that changed. It is never most of the work."""
+        began = time.monotonic()
+        if began < self._swept or self._away is not None or self._broken is not None:
+            return
+        for file, digest in self._digests.items():
             mark, wrong = _mark(self.path / file), self._wrong.get(file)
-            if wrong[0] != mark or now - wrong[2] > _READ_AGAIN if wrong else mark != self._fits.get(file):
+            if wrong[0] != mark or began - wrong[2] > _READ_AGAIN if wrong else mark != self._fits.get(file):
                 self._read(file, digest)
         for file in self.damaged:
             self._tell_damage(file)
+        ended = time.monotonic()
+        self._swept = ended + 10 * (ended - began)
 
     @property
     def damaged(self) -> list[str]:
         """The files that do not fit their checksums, as far as they were looked at."""
-        now = time.monotonic()
-        return sorted(file for file, (_, since, _) in list(self._wrong.items()) if now - since > _GRACE)
+        return sorted(file for file, (_, since, _) in list(self._wrong.items()) if _is_past(since))
 
     def _tell_damage(self, file: str) -> None:
         said = f"{file!r} of the release {str(self.path)!r} is missing or was changed"
@@ -277,7 +335,9 @@ class Folder:
 class Shelf:
     """Release folders, opened and kept open while they are replaced."""
 
-    def __init__(self, paths: Sequence[str | Path], table_memory: int = 256 * 2**20) -> None:
+    def __init__(
+        self, paths: Sequence[str | Path], check: Check = lambda served: None, table_memory: int = 256 * 2**20
+    ) -> None:
         if not paths:
             raise InputError("name at least one release folder to serve.")
         self.paths = [Path(path) for path in paths]
@@ -285,7 +345,10 @@ class Shelf:
         self._memory: Memory[Loaded] = Memory(table_memory)
         self._files: Memory[tuple[bytes, bytes]] = Memory(64 * 2**20)
         names = _identifiers(self.paths)
-        self._folders = {name: Folder(name, path, self.alone) for name, path in zip(names, self.paths, strict=True)}
+        self._folders = {
+            name: Folder(name, path, self.alone, check) for name, path in zip(names, self.paths, strict=True)
+        }
+        self._stopped = threading.Event()
 
     @property
     def releases(self) -> list[Served]:
@@ -301,14 +364,29 @@ class Shelf:
         return [name for name, folder in self._folders.items() if folder.served() is None]
 
     @property
-    def is_due(self) -> bool:
-        """Whether it is time to look at every file."""
-        return any(folder.is_due for folder in self._folders.values())
+    def stale(self) -> list[str]:
+        """The names of the releases that were replaced by something that cannot be read, and are answered as before."""
+        return [name for name, folder in self._folders.items() if folder.is_stale]
 
-    def look_over(self) -> None:
-        """Look at every file: one is read when it is asked for, and may have been damaged long before."""
-        for folder in self._folders.values():
-            folder.look_over()
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Look after the folders, in a thread of its own."""
+        thread = threading.Thread(target=self._watch, name="releases", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._stopped.set()
+            thread.join(_GRACE)
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(_LOOK_AGAIN):
+            for folder in self._folders.values():
+                try:
+                    folder.look()
+                    folder.look_over()
+                except Exception:  # the next look may find it better
+                    _log.exception("the release %r could not be looked at", folder.name)
 
     @property
     def damaged(self) -> list[str]:
@@ -344,7 +422,15 @@ class Shelf:
         if kept is None:
             source = offer.source
             content = self._content(offer.served, source.file, source.sha256, f"the table {offer.id!r}")
-            kept = _loaded(offer, content)
+            try:
+                kept = _loaded(offer, content)
+            except ChangedError:
+                raise
+            except Exception as problem:  # it fits its checksum, and is not the table that the manifest describes
+                _log.error("the table %r cannot be read: %s", offer.id, problem)
+                raise DamagedError(
+                    f"the table {offer.id!r} is damaged on this server. Its operator has to restore it."
+                ) from None
             self._memory.put(name, kept, _size(kept))
         return kept
 
@@ -395,6 +481,15 @@ def _mark(path: Path) -> Mark:
 
 
 def _opened(name: str, path: Path, alone: bool) -> Served:
+    try:
+        return _read_release(name, path, alone)
+    except (IlbaError, OSError):
+        raise
+    except Exception:  # a manifest may be of any shape
+        raise _misshapen(path) from None
+
+
+def _read_release(name: str, path: Path, alone: bool) -> Served:
     release = Release(path)
     release.verify()
     digest = hashlib.sha256(json.dumps(release.manifest, sort_keys=True).encode()).hexdigest()

@@ -3,6 +3,7 @@
 
 import { areas } from "./areas.js";
 import { choice, el, fill } from "./dom.js";
+import { folded } from "./search.js";
 
 const LONG = 12; // values from which a search helps
 const SHOWN = 150; // values drawn at once; the search finds the others
@@ -148,9 +149,8 @@ export async function showPicker(place, { state, release, releases, meta, select
 
     // Lists may be long, so they are drawn when they are opened, and the chosen values come first.
     function draw() {
-      const wanted = search.value.trim().toLowerCase();
-      const fits = (code) =>
-        !wanted || dimension.name(code).toLowerCase().includes(wanted) || code.toLowerCase().includes(wanted);
+      const wanted = folded(search.value.trim());
+      const fits = (code) => !wanted || folded(dimension.name(code)).includes(wanted) || folded(code).includes(wanted);
       const found = offered.filter(fits);
       if (found.length > SHOWN) found.sort((a, b) => chosen.includes(b) - chosen.includes(a));
       const boxes = found.slice(0, SHOWN).map((code) =>

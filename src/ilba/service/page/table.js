@@ -1,6 +1,7 @@
 // The table: sorted, searched and paged in the page itself; one row per combination, or the last variable across.
 
 import { el, fill } from "./dom.js";
+import { folded } from "./search.js";
 
 const ROWS = 50;
 const SHORT = 24; // letters of a name that stays on one line
@@ -68,11 +69,11 @@ export async function showTable(place, { state, title, meta, selection, words, a
   }
 
   function rows() {
-    const terms = state.q.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    const terms = folded(state.q).trim().split(/\s+/).filter(Boolean);
     // For each word and dimension: which of its values have it. A row fits when every word is somewhere in it.
     const hits = terms.map((term) =>
       down.map(({ codes, labels }) =>
-        codes.map((code, i) => labels[i].toLowerCase().includes(term) || code.toLowerCase().includes(term)),
+        codes.map((code, i) => folded(labels[i]).includes(term) || folded(code).includes(term)),
       ),
     );
     const found = [];
