@@ -53,7 +53,7 @@ class SecretError(IlbaError):
 
 
 class UnsafeRelease(IlbaError):  # noqa: N818 - it names what was refused
-    """A release that the audit does not find safe, where safety was required."""
+    """Publishing would give counts away; nothing was published."""
 
 
 class WriteError(IlbaError, OSError):
