@@ -103,11 +103,13 @@ def test_a_public_table_obeys_the_rules_of_a_release(folder, finest, tmp_path):
     asked = ["table", "s.parquet", "--level", "2", "--key", "sex,age", "--public"]
     assert "the audit does not find these tables safe" in run(*asked, cwd=tmp_path, code=1).stderr
     public = run(*asked, "--accept-risk", cwd=tmp_path)
+    assert not (tmp_path / "s.published.json").exists(), "to look is not to publish"
+    run(*asked, "--accept-risk", "--out", "t.csv", cwd=tmp_path)
     assert public.stdout == finest.table(2, ["sex", "age"]).public().write_csv(quote_style="non_numeric")
     assert "does not go with --public" in run(*asked, "--loss", "l.csv", cwd=tmp_path, code=2).stderr
     release = ["release", "s.parquet", "--secret", str(folder / "k"), "--max-keys", "1"]
     refused = run(*release, "--out", "r", cwd=tmp_path, code=1).stderr
-    assert "this data was published with method='ilba'" in refused
+    assert "this store was published with method='ilba'" in refused
     (tmp_path / "s.published.json").unlink()
     run(*release, "--out", "r", cwd=tmp_path)
     shown = run(*asked, cwd=tmp_path).stdout

@@ -451,9 +451,20 @@ def test_the_same_data_is_not_published_in_two_ways(people, tmp_path, saved):
 
     finest = table()
     finest.release(tmp_path / "a", max_keys=1, secret=ZEROS)
-    with pytest.raises(ilba.UnsafeRelease, match="this data was published with method='controlled', K=5"):
+    with pytest.raises(ilba.UnsafeRelease, match="this store was published with method='controlled', K=5"):
         finest.release(tmp_path / "b", max_keys=1, **ILBA)
+    moved = finest.save(tmp_path / "moved.parquet")
+    for table_again in (finest, ilba.open_store(moved)):
+        with pytest.raises(ilba.UnsafeRelease, match="this store was published with method='controlled'"):
+            table_again.release(tmp_path / "b", max_keys=1, **ILBA)
+    with pytest.warns(ilba.Notice, match="were not in view then"):
+        again = ilba.open_store(moved).release(tmp_path / "c", max_keys=2, secret=ZEROS)
+    assert again.table("block.sex").equals(Release(tmp_path / "a").table("block.sex"))
+    (tmp_path / "moved.parquet").unlink()
     if saved:
+        fewer = ilba.build(people.head(2999), HKEY, KEY, secret=ZEROS).save(tmp_path / "s.parquet")
+        with pytest.raises(ilba.UnsafeRelease, match="this store was published with method='controlled'"):
+            ilba.open_store(fewer).release(tmp_path / "b", max_keys=1, **ILBA)
         with pytest.raises(ilba.UnsafeRelease, match="K=5"):
             table(mask_thr=3).release(tmp_path / "b", max_keys=1, secret=ZEROS)
         (tmp_path / "s.published.json").unlink()

@@ -480,11 +480,16 @@ class FinestTable(Publishes):
         store.check_name(target)
         self._warn_of_another_key(target)
         self._save_secret(target)
-        meta = self._meta()
-        with replacing(target, instead_of=b"PAR1") as temporary:
-            store.write(temporary, meta, self._cells)
+        self.write(target)
+        self._remembered().follow(target)
         self.place = target
         return target
+
+    def write(self, path: Path_) -> None:
+        """Write a copy of the store, in one step. This table goes on belonging to the store it came from."""
+        meta = self._meta()
+        with replacing(path, instead_of=b"PAR1") as temporary:
+            store.write(temporary, meta, self._cells)
 
     def _meta(self) -> dict[str, Any]:
         """What a store says of itself, with a checksum over it and the cells."""

@@ -129,15 +129,23 @@ class Publishes:
             progress=progress,
         )
 
-    def publishable(self, level: Level = 0, key: Names | None = (), *, accept_risk: bool = False) -> Any:
+    def publishable(
+        self, level: Level = 0, key: Names | None = (), *, accept_risk: bool = False, remember: bool = True
+    ) -> Any:
         """The finest table from which this one table may be published by itself, by the rules of `release`.
 
-        With masks that were published from this store it is the table with those masks.
+        With masks that were published from this store it is the table with those masks. `remember` says that the
+        table is about to be published; without it one only looks.
         """
         from ilba.release import publishable
 
         return publishable(
-            cast("FinestTable | SparkFinestTable", self), level, key, accept_risk=accept_risk, memory=self._remembered()
+            cast("FinestTable | SparkFinestTable", self),
+            level,
+            key,
+            accept_risk=accept_risk,
+            remember=remember,
+            memory=self._remembered(),
         )
 
     def _remembered(self) -> Memory:

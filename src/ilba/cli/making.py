@@ -235,7 +235,7 @@ def table_command(
         finest = opened_on(engine, store)
         if public:
             stage("attacking")
-            finest = finest.publishable(typed_level(level), key, accept_risk=accept_risk)
+            finest = finest.publishable(typed_level(level), key, accept_risk=accept_risk, remember=bool(out))
         stage("masking")
         table = finest.table(typed_level(level), key)
         if engine["engine"] == "spark":

@@ -106,14 +106,14 @@ class Memory:
         """The publications of the same true counts."""
         return [one for one in self.publications if one.data == data]
 
-    def check_way(self, data: str, now: tuple[str, int, str]) -> None:
-        """Refuse to publish the same data by another method, K or reading."""
-        for before in self.of_same_data(data):
+    def check_way(self, now: tuple[str, int, str]) -> None:
+        """Refuse to publish by another method, K or reading: also a later wave, in which most people are the same."""
+        for before in self.publications:
             if before.way != now:
                 raise UnsafeRelease(
-                    f"this data was published with method={before.method!r}, K={before.threshold} and "
-                    f"cells={before.cells!r} ({before.created[:10]}). Who has both publications can take one from the "
-                    f"other, so nothing was published. Publish as before."
+                    f"this store was published with method={before.method!r}, K={before.threshold} and "
+                    f"cells={before.cells!r} ({before.created[:10]}). Comparing the two publications would reveal "
+                    f"small counts, so nothing was published. Publish as before; other people need another store."
                 )
 
     def check_masks(self, now: Publication) -> None:
@@ -121,8 +121,8 @@ class Memory:
         for before in self.of_same_data(now.data):
             if before.masks != now.masks:
                 raise UnsafeRelease(
-                    f"this data was published with other masks ({before.created[:10]}). Who has both publications can "
-                    f"take one from the other, so nothing was published. Publish with the masks that were kept then "
+                    f"this data was published with other masks ({before.created[:10]}). Comparing the two publications "
+                    f"would reveal small counts, so nothing was published. Publish with the masks that were kept then "
                     f"(masks=), or the same tables as then."
                 )
 
@@ -149,14 +149,24 @@ class Memory:
         if now.method == "controlled" and isinstance(masks, FinestTable):
             file = self.masks_file(given)
             if file is not None:
-                kept = masks.place
-                masks.save(file)
-                masks.place = kept
+                masks.write(file)
             else:
                 self._masks = masks
         if now not in self.publications:
             self.publications.append(now)
         self._save()
+
+    def follow(self, place: Path) -> None:
+        """Take what is remembered along to another store with the same table."""
+        there = Memory.beside(place)
+        if there.place == self.place or not (self.publications or self.bounds_not_held):
+            return
+        there.publications += [one for one in self.publications if one not in there.publications]
+        there.bounds_not_held += [bound for bound in self.bounds_not_held if bound not in there.bounds_not_held]
+        masks, file = self.masks(None), there.masks_file(None)
+        if masks is not None and file is not None and not file.exists():
+            masks.write(file)
+        there._save()
 
     def _save(self) -> None:
         if self.place is None:

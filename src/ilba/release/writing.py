@@ -83,7 +83,7 @@ def release(
         bound_of(stated_bound, design.threshold)
     kept_at = None if masks is None else writable(masks)
     data, _ = finest.marks()
-    memory.check_way(data, way(chosen_method, design))
+    memory.check_way(way(chosen_method, design))
     _refuse_another(target, chosen_method, design)
     if stated_bound is not None:
         memory.check_bound(data)
@@ -122,7 +122,13 @@ def release(
 
 
 def publishable(
-    finest: FinestTable | SparkFinestTable, level: Level, key: Names | None, *, accept_risk: bool, memory: Memory
+    finest: FinestTable | SparkFinestTable,
+    level: Level,
+    key: Names | None,
+    *,
+    accept_risk: bool,
+    remember: bool,
+    memory: Memory,
 ) -> FinestTable | SparkFinestTable:
     """See `FinestTable.publishable`."""
     wanted = [finest.design.select(level, key)]
@@ -133,10 +139,11 @@ def publishable(
     if finest.method == "ilba":
         _check_declared_grid(finest, finest.labels)
     now = _now(finest, wanted_tables(finest.design, wanted), accept_risk, None)
-    memory.check_way(now.data, now.way)
+    memory.check_way(now.way)
     memory.check_masks(now)
     found = _audited(finest, wanted, memory.of_same_data(now.data), accept_risk, None)
-    memory.keep(replace(now, audit=found), finest, None)
+    if remember:
+        memory.keep(replace(now, audit=found), finest, None)
     return finest
 
 
@@ -187,7 +194,7 @@ def _method(finest: FinestTable | SparkFinestTable, method: str | None, stated_b
     if method == "controlled" and finest.fingerprint is None:
         notice(
             "the masks of this store came with its counts, and new ones are chosen now. Where the old ones were "
-            "published, who has both can take one from the other."
+            "published, comparing the two publications reveals small counts."
         )
     if method == "ilba" and stated_bound is not None:
         raise InputError("stated_bound goes with method='controlled'. How far iLBA moves a count is known from K.")
@@ -421,9 +428,9 @@ def _refuse_another(target: Path, method: str, design: Design) -> None:
     if way(told, before.design) != way(method, design):
         raise UnsafeRelease(
             f"the release at {str(target)!r} shows the same columns by another method, K or reading (method={told!r}, "
-            f"K={before.design.threshold}, cells={before.design.cells!r}). Where it is the same data, who has both can "
-            f"take one from the other. Nothing was published. Publish as before; where it is other data, choose "
-            f"another folder."
+            f"K={before.design.threshold}, cells={before.design.cells!r}). Where it shows the same people, comparing "
+            f"the two would reveal small counts, so nothing was published. Publish as before; where these are other "
+            f"people, choose another folder."
         )
 
 
@@ -449,7 +456,7 @@ def _refuse_other_masks(target: Path, made: Path, now: Publication, memory: Memo
     if both.height and 2 * same >= both.height and (same < both.height or old.height != new.height):
         raise UnsafeRelease(
             f"the release at {str(target)!r} shows other tables of the same data with other masks: most counts of "
-            f"{name!r} are equal, some are not. Who has both can take one from the other, so nothing was published. "
+            f"{name!r} are equal, some are not. Comparing the two would reveal small counts: nothing was published. "
             f"Publish from the store that it was published from, which keeps its masks, or with masks=. A new wave "
             f"goes on from the store of the last one: finest.controlled(previous=...)."
         )
