@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import ilba
+from conftest import ILBA
 from ilba import charts
 
 pytestmark = pytest.mark.slow
@@ -82,7 +83,7 @@ def test_codes_are_in_their_order_and_shown_by_their_labels(census):
 
 
 def test_the_chart_of_a_release_is_the_chart_of_the_table(census, tmp_path):
-    release = census.release(tmp_path / "r", tables=["LA2.gender"], labels=CODES)
+    release = census.release(tmp_path / "r", tables=["LA2.gender"], labels=CODES, **ILBA)
     ours = charts.bars(release.table("LA2.gender"), release.design, labels=release.codes)
     assert values_of(ours) == values_of(census.table("LA2", ["gender"]).chart(labels=CODES))
 

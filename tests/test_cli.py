@@ -57,7 +57,14 @@ def folder(tmp_path_factory, people, secret):
     people.write_csv(folder / "p.csv")
     secret.to_file(folder / "k")
     run(*BUILD, cwd=folder)
+    secret.to_file(folder / "full_tb.secret")
     return folder
+
+
+def store_of_its_own(folder, name):
+    """A copy of the store with its key, from which nothing was published yet."""
+    shutil.copy(folder / "full_tb.secret", folder / f"{name}.secret")
+    return shutil.copy(folder / "full_tb.parquet", folder / f"{name}.parquet").name
 
 
 def test_build_says_what_was_written_and_what_to_type_next(folder, finest, tmp_path):
@@ -330,6 +337,8 @@ def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(fold
         "full_tb.secret",
         "agg_tb.csv",
         "info_loss.csv",
+        "full_tb.masks.parquet",
+        "full_tb.published.json",
         "release",
         "risk.svg",
     }
@@ -362,13 +371,14 @@ def test_a_release_is_published_from_the_command_line(folder):
     (folder / "towns.geojson").write_text(json.dumps(shape))
     words = ["release", "full_tb.parquet", "--out", "pub", "--labels", "codes.csv", "--geometry", "town=towns.geojson"]
     done = run(*words, "--max-keys", "1", "--levels", "town", "--title", "Towns", cwd=folder)
-    assert "pub: 4 tables, public" in done.stdout
+    assert "pub: 4 tables by controlled, public" in done.stdout
+    assert "confidential" in done.stdout
     release = ilba.Release(folder / "pub")
     release.verify()
     assert release.manifest["title"] == "Towns"
     assert release.geometry("town") == shape
     answer = json.loads(run(*words, "--tables", "town.sex,all", "--json", cwd=folder).stdout)
-    assert answer == {"release": "pub", "tables": ["town.sex", "all"]}
+    assert answer == {"confidential": True, "release": "pub", "method": "controlled", "tables": ["town.sex", "all"]}
     assert "Did you mean 'sex'" in run(*words, "--tables", "town.sxe", cwd=folder, code=2).stderr
     assert list(ilba.Release(folder / "pub").tables) == ["town.sex", "all"]
 
@@ -411,7 +421,8 @@ def test_an_audit_attacks_a_store_and_a_release(folder):
     told = run("audit", "full_tb.parquet", "--out", "audit.html", cwd=folder).stdout
     assert "Not safe" in told
     assert stat.S_IMODE((folder / "audit.html").stat().st_mode) == 0o600
-    run("release", "full_tb.parquet", "--out", "all", cwd=folder)
+    store = store_of_its_own(folder, "audited")
+    run("release", store, "--out", "all", "--method", "ilba", "--accept-risk", cwd=folder)
     with_store = json.loads(run("audit", "all", "--store", "full_tb.parquet", "--json", cwd=folder).stdout)
     whole = ilba.audit(ilba.open_store(folder / "full_tb.parquet"))
     assert with_store["cells_disclosed"] == whole.cells_disclosed
@@ -434,14 +445,18 @@ def test_an_audit_attacks_a_store_and_a_release(folder):
 
 @pytest.mark.slow
 def test_a_release_that_is_not_safe_is_refused_where_safety_is_required(folder):
-    words = ["release", "full_tb.parquet", "--out", "safe", "--require-safe"]
+    words = ["release", store_of_its_own(folder, "unsafe"), "--out", "safe", "--method", "ilba"]
     done = run(*words, "--audit", "build-audit.html", cwd=folder, code=1)
     assert "nothing was published" in done.stderr
-    assert "--max-keys" in done.stderr
+    assert "--accept-risk" in done.stderr
     assert not (folder / "safe").exists()
     assert (folder / "build-audit.html").exists()
-    run(*words, "--tables", "all", cwd=folder)
+    assert "contradict" in run(*words, "--require-safe", "--accept-risk", cwd=folder, code=2).stderr
+    run(*words, "--tables", "all", "--require-safe", cwd=folder)
     assert (folder / "safe" / "release.json").exists()
+    audit = ["audit", "full_tb.parquet", "--require-safe"]
+    assert "does not find these tables safe" in run(*audit, cwd=folder, code=1).stderr
+    run(*audit, "--tables", "all", cwd=folder)
 
 
 @pytest.mark.slow
@@ -571,14 +586,13 @@ def test_the_masks_of_the_last_time_are_kept_where_counts_did_not_change(folder,
     afresh = ilba.open_store(folder / "night.parquet").controlled(secret=secret)
     anew = tables[0].frame.join(afresh.frame, on=[*HKEY, "sex", "age", "N"], suffix="_new")
     assert flipped < 0.2 * anew.filter(pl.col("N_masked") != pl.col("N_masked_new")).height
-    refused = run("release", "night.parquet", "-o", "x", "--masks", "chosen.parquet", cwd=folder, code=2)
-    assert "--masks goes with --method controlled" in refused.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["build", "release", "cube", "table", "report"])
 def test_a_disk_that_is_full_is_told_in_a_line_and_leaves_nothing(folder, finest, command, tmp_path):
     finest.save(tmp_path / "s.parquet")
+    shutil.copy(folder / "k", tmp_path / "s.secret")
     words = {
         "build": [*BUILD[:1], str(folder / "p.csv"), *BUILD[2:], "--out", "new.parquet"],
         "release": ["release", "s.parquet", "--out", "out"],
@@ -598,7 +612,7 @@ def test_a_disk_that_is_full_is_told_in_a_line_and_leaves_nothing(folder, finest
     assert done.stderr.startswith("error: could not write ")
     assert "File too large" in done.stderr
     left = {path.name for path in tmp_path.iterdir()} - {"out"}
-    assert left == {"s.parquet"}
+    assert left == {"s.parquet", "s.secret"}
 
 
 @pytest.mark.slow
@@ -642,6 +656,7 @@ def test_several_hierarchies_without_names_are_refused(folder):
 @pytest.mark.slow
 def test_the_ending_of_the_file_tells_the_format_of_an_export(folder, finest):
     finest.save(folder / "ending.parquet")
+    shutil.copy(folder / "k", folder / "ending.secret")
     run("release", "ending.parquet", "-o", "ending", "--max-keys", "1", cwd=folder)
     for name in ("t.csv", "t.json", "t.SDMX.csv", "t.px"):
         run("export", "ending", "--table", "town.sex", "-o", name, cwd=folder)
@@ -666,8 +681,8 @@ def test_a_store_is_not_built_from_a_store_and_a_csv_is_no_store(folder, finest)
 def test_a_map_without_a_file_and_a_release_in_place_of_a_store_are_told_apart(folder, finest):
     finest.save(folder / "told.parquet")
     assert (
-        "--geometry region=areas.geojson"
+        "Write region=areas.geojson"
         in run("release", "told.parquet", "--geometry", "region", "--out", "told", cwd=folder, code=2).stderr
     )
-    run("release", "told.parquet", "--out", "told", "--max-keys", "1", cwd=folder)
+    run("release", "told.parquet", "--out", "told", "--max-keys", "1", "--secret", "k", cwd=folder)
     assert "is a release, which is public" in run("table", "told", cwd=folder, code=1).stderr

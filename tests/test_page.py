@@ -47,6 +47,7 @@ def census(tmp_path_factory):
         source="Synthetic census",
         labels=codes,
         geometry={column: ilba.datasets.census_geometry(column) for column in AREAS},
+        **ILBA,
     )
 
 

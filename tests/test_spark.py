@@ -365,7 +365,8 @@ def _nothing_is_published_yet(request):
     for name in ("built", "reference"):
         if name in request.fixturenames:
             found = request.getfixturevalue(name)
-            (found[0] if isinstance(found, tuple) else found)._memory = None
+            finest = found[0] if isinstance(found, tuple) else found
+            finest._memory = finest.place = None
 
 
 @pytest.mark.parametrize("rows", ["nonzero", "grid"])

@@ -18,7 +18,7 @@ from ilba.design import LARGEST, Design, file_name
 from ilba.errors import InputError
 
 FORMAT = 2
-"""1 is the same without a checksum of the manifest itself"""
+"""format 1 has no checksum of the manifest itself and no origins"""
 
 Name: TypeAlias = Annotated[str, Meta(min_length=1)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -59,6 +59,14 @@ class MapEntry(Struct):
     sha256: Digest
 
 
+class OriginsEntry(Struct):
+    """Which parts of the release a person declared, and which follow from the data or from the tables."""
+
+    hierarchies: Literal["declared", "proposed"]
+    keys: Literal["declared", "proposed"]
+    codes: dict[str, Literal["declared", "published"]]
+
+
 class Manifest(Struct):
     """The manifest of a release of frequency tables."""
 
@@ -79,13 +87,14 @@ class Manifest(Struct):
     geometry: list[MapEntry]
     software: str
     created: Annotated[datetime.datetime, Meta(tz=True)]
+    origins: OriginsEntry | UnsetType = UNSET
     bound: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
     checksum: (
         Annotated[
             str,
             Meta(
                 pattern="^[0-9a-f]{64}$",
-                description="X",
+                description="SHA-256 of the manifest without this field, as JSON with sorted names and no blanks",
             ),
         ]
         | UnsetType
