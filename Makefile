@@ -3,6 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
+# The loops that choose masks are compiled when they are first used; here, so that nobody waits for it later.
+COMPILE := import ilba; people = ilba.datasets.census(5000); secret = ilba.Secret(bytes(32)); \
+  ilba.build(people, ['LA1', 'LA2', 'LA3'], ['gender', 'age'], secret=secret).controlled(bound=4)
+
 .PHONY: help setup demo test check lowest lint docs figures bench browser clean
 
 help: ## Show this list
@@ -53,6 +57,7 @@ clean: ## Remove what was built
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ilba needs Python 3.11 or newer; try: make PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --editable '.[charts,serve]'
+	@$(BIN)/python -W ignore -c "$(COMPILE)"
 	@touch $@
 
 .venv/dev: .venv/base
