@@ -462,12 +462,16 @@ def test_what_if_compares_methods_and_thresholds_and_draws_risk_against_loss(fol
     assert [(row["method"], row["K"]) for row in rows] == [("ilba", 3), ("sca-sums", 3), ("ilba", 5), ("sca-sums", 5)]
     assert all(row["provable"] == 0 and row["safe"] for row in rows if row["method"] == "sca-sums")
     assert rows[2]["mean_loss"] < rows[3]["mean_loss"]
-    assert (folder / "risk.svg").read_text().startswith("<svg")
+    drawn = (folder / "risk.svg").read_text()
+    assert drawn.startswith("<svg")
+    assert all(f">{row['method']} K={row['K']}<" in drawn for row in rows)
+    printed = run(*words, "--max-keys", "1", "--secret", "k", cwd=folder).stdout
+    assert "provable %" in printed
 
 
 def test_a_comparison_fits_into_80_columns_and_cuts_no_word():
     methods = ["SCA on each aggregate", "iLBA, as R writes it", "iLBA, all cells of the grid", "controlled", "sums"] * 2
-    measures = {"mean_loss": 1.234, "within_half_K": 99.5, "adds_up": True, "aggregates": 123_456, "safe": False}
+    measures = {"mean_loss": 1.234, "within_half_K %": 99.5, "adds_up": True, "aggregates": 123_456, "safe": False}
     rows = pl.DataFrame({"method": methods, **{name: [value] * 10 for name, value in measures.items()}})
     for width in (80, 60, 200):
         lines = _side_by_side(rows, width).splitlines()
@@ -482,10 +486,13 @@ def test_methods_are_compared_and_a_controlled_release_is_safe(folder):
     words = ["compare", "full_tb.parquet", "--secret", "k", "--out", "compare.html", "--json"]
     rows = {row["method"]: row for row in json.loads(run(*words, cwd=folder).stdout)}
     assert len(rows) == 6
+    page = (folder / "compare.html").read_text()
+    assert "<th>provable %</th>" in page
+    assert f"<td>{100 * rows['iLBA, as R writes it']['provable']:.2f}</td>" in page
     assert rows["controlled"]["safe"]
     assert rows["controlled"]["provable"] == 0
     assert rows["controlled"]["mean_loss"] < rows["sums of SCA"]["mean_loss"]
-    assert rows["iLBA, as R writes it"]["provable"] > rows["iLBA, observed cells"]["provable"] > 0
+    assert 1 >= rows["iLBA, as R writes it"]["provable"] > rows["iLBA, observed cells"]["provable"] > 0
     assert stat.S_IMODE((folder / "compare.html").stat().st_mode) == 0o600
     assert "CONFIDENTIAL" in (folder / "compare.html").read_text()
     run(
