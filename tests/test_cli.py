@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 
 import ilba
-from conftest import HKEY, KEY
+from conftest import GOLDEN, HKEY, KEY
 from ilba.cli.judging import _side_by_side
 from serving import serving
 
@@ -223,11 +223,11 @@ def test_a_missing_label_and_one_with_an_equals_sign_can_be_asked_for(folder):
 
 
 @pytest.mark.slow
-def test_convert_turns_a_store_into_csv_and_rds_into_a_store(folder, finest, shared):
+def test_convert_turns_a_store_into_csv_and_rds_into_a_store(folder, finest):
     run("convert", "full_tb.parquet", "full.csv", cwd=folder)
     assert pl.read_csv(folder / "full.csv", schema_overrides=dict.fromkeys(HKEY, pl.String)).equals(finest.frame)
     assert stat.S_IMODE((folder / "full.csv").stat().st_mode) == 0o600
-    rds = shared / "golden" / "us_acs" / "full_tb.rds"
+    rds = GOLDEN / "us_acs" / "full_tb.rds"
     run("convert", str(rds), "r.parquet", cwd=folder)
     assert ilba.open_store(folder / "r.parquet").frame.equals(ilba.read_rds(rds).frame)
     assert "cannot turn" in run("convert", "full_tb.parquet", "x.docx", cwd=folder, code=2).stderr
