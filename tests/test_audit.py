@@ -679,6 +679,20 @@ def test_a_large_grid_without_any_row_lists_no_cell(finest, monkeypatch):
     assert report.tables.equals(everything.tables)
 
 
+@pytest.mark.parametrize("method", ["ilba", "controlled"])
+def test_a_release_is_compared_with_its_store_while_the_tables_are_rolled_up_once(
+    finest, secret, tmp_path, monkeypatch, method
+):
+    made = finest.controlled(max_keys=1, secret=secret) if method == "controlled" else finest
+    release = made.release(tmp_path / "r", max_keys=1, **ILBA | {"method": method})
+    rolled = []
+    sums = FinestTable.sums
+    monkeypatch.setattr(FinestTable, "sums", lambda self, wanted: rolled.append(len(wanted)) or sums(self, wanted))
+    with_store = ilba.audit(release, store=made, explanations=0)
+    assert rolled == [len(release.tables) + 1]  # and the finest cells that they tell apart
+    assert with_store.cells_small == ilba.audit(made, tables=list(release.tables), explanations=0).cells_small
+
+
 def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_do(people, secret):
     finest = ilba.build(people.head(500), HKEY, ["sex", "job"], secret=secret)
 

@@ -231,18 +231,21 @@ def _released(release: Release, store: FinestTable | None) -> Exposure:
     if store is None:
         frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
         return Exposure.from_frames(release.code_lists(), frames, release.manifest["method"])
-    wanted = wanted_tables(store.design, list(release.tables))
-    for table in store.tables(wanted):
-        name, labels = table.selection.name, list(table.selection.columns)
-        shown, ours = release.table(name).filter(pl.col(MASKED) > 0), pl.concat(table.public_parts())
-        if not _as_text(shown, labels).equals(_as_text(ours, labels)):
-            raise InputError(f"the release was not made from this store: the table {table.selection.name!r} differs.")
-    return Exposure.of(store, store.method, wanted)
+    published = Exposure.of(store, store.method, wanted_tables(store.design, list(release.tables)))
+    for node, rows in published.tables.items():
+        selection = selection_of(store.design, node)
+        labels = store.codes.labels(store.codes.packing(selection), [rows.packed])
+        ours = pl.DataFrame([*labels, pl.Series(MASKED, rows.value)])
+        if not _shown(release.table(selection.name)).equals(_shown(ours)):
+            raise InputError(f"the release was not made from this store: the table {selection.name!r} differs.")
+    return published
 
 
-def _as_text(table: pl.DataFrame, labels: list[str]) -> pl.DataFrame:
-    """A table whatever the types of its labels, and so their order."""
-    return table.cast(dict.fromkeys(labels, pl.String)).sort(labels or MASKED)
+def _shown(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a public table that are not 0, whatever the types of its labels, and so their order."""
+    labels = [name for name in table.columns if name != MASKED]
+    rows = table.filter(pl.col(MASKED) > 0).cast({**dict.fromkeys(labels, pl.String), MASKED: pl.Int64})
+    return rows.sort(labels or MASKED)
 
 
 class _Findings:
