@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-.PHONY: help setup demo test check lowest lint docs figures bench browser clean
+.PHONY: help setup demo test check lowest cover lint docs figures bench browser clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ lowest: ## The fast tests with the lowest versions that pyproject.toml names, in
 	.venv-lowest/bin/python -m pip --disable-pip-version-check install --quiet --constraint .venv-lowest/floors.txt \
 	  --editable '.[dev]'
 	.venv-lowest/bin/python -m pytest -n auto -m "not slow"
+
+cover: .venv/dev ## The fast tests, and which lines they do not reach
+	$(BIN)/python -m pytest -n auto -m "not slow" --cov
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests bench docs
