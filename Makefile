@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 COMPILE := import ilba; people = ilba.datasets.census(5000); secret = ilba.Secret(bytes(32)); \
   ilba.build(people, ['LA1', 'LA2', 'LA3'], ['gender', 'age'], secret=secret).controlled(bound=4)
 
-.PHONY: help setup demo test check lowest lint docs figures bench browser clean
+.PHONY: help setup demo test check lowest cover lint docs figures bench browser clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ lowest: ## The fast tests with the lowest versions that pyproject.toml names, in
 	.venv-lowest/bin/python -m pip --disable-pip-version-check install --quiet --constraint .venv-lowest/floors.txt \
 	  --editable '.[dev]'
 	.venv-lowest/bin/python -m pytest -n auto -m "not slow"
+
+cover: .venv/dev ## The fast tests, and which lines they do not reach
+	$(BIN)/python -m pytest -n auto -m "not slow" --cov
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests bench docs

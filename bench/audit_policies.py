@@ -42,11 +42,10 @@ def one(design: str, K: int, policy: str) -> None:
     start = time.perf_counter()
     report = ilba.audit(finest, method)
     seconds = time.perf_counter() - start
-    small = report.cells_small or 1
-    exact, safe = 100 * report.cells_exact / small, 100 * (report.cells_certified or 0) / small
+    safe = 100 * (report.cells_certified or 0) / (report.cells_small or 1)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
-        f"{design} K={K:<3} {policy:<32}{report.share:6.1f} ({exact:.1f})".ljust(58)
+        f"{design} K={K:<3} {policy:<32}{100 * report.share:6.1f} ({100 * report.share_exact:.1f})".ljust(58)
         + f"certified {safe:5.1f}   {len(report.published.tables):>4} tables {seconds:7.1f} s {memory:5.2f} GB",
         flush=True,
     )

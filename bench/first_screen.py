@@ -56,8 +56,8 @@ def main() -> None:
     for name, finest, method, additive in rows:
         report = audit(finest, method, explanations=0)
         loss = losses(report.published)
-        lines.append(f"| {name} | {report.share:.0f} % | {loss.mean():.2f} | {loss.max():.0f} | {additive} |")
-        points.append({"method": name, "mean_loss": float(loss.mean()), "provable": report.share / 100})
+        lines.append(f"| {name} | {100 * report.share:.0f} % | {loss.mean():.2f} | {loss.max():.0f} | {additive} |")
+        points.append({"method": name, "mean_loss": float(loss.mean()), "provable": report.share})
     finest, building = timed(lambda: ilba.build(people, HKEY, KEY, secret=SECRET))
     with tempfile.TemporaryDirectory() as scratch:
         release, publishing = timed(lambda: finest.release(Path(scratch) / "release"))

@@ -17,7 +17,7 @@ def main() -> None:
         *project["dependencies"],
         *(one for extra in extras if extra not in ("all", "dev") for one in extras[extra]),
     ]
-    floors = dict(re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\w.]+)", one).groups() for one in named)
+    floors = dict(re.match(r"([\w-]+)(?:\[\w+\])?>=([\w.]+)", one).groups() for one in named)
     print(*(f"{name}=={version}" for name, version in sorted(floors.items())), sep="\n")
 
 

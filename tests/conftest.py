@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from ilba import Secret
 
 ROOT = Path(__file__).parent.parent
 SHARED = Path(os.environ.get("ILBA_SHARED", ROOT.parent / "shared"))
+GOLDEN = ROOT / "tests" / "data" / "golden"
+"""outputs of the R package that are part of the repository"""
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +28,12 @@ def shared() -> Path:
     if not (SHARED / "golden").is_dir():
         pytest.skip("the reference data is not here; set ILBA_SHARED to its folder")
     return SHARED
+
+
+def golden_bytes(file: Path) -> bytes:
+    """What R wrote to a file: in the repository it is compressed, in the shared folder it is not."""
+    packed = file.with_name(f"{file.name}.gz")
+    return gzip.decompress(packed.read_bytes()) if packed.exists() else file.read_bytes()
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ import pytest
 import ilba
 from conftest import ILBA
 from ilba import charts
+from ilba.audit import what_if
 
 pytestmark = pytest.mark.slow
 
@@ -142,6 +143,16 @@ def test_the_risk_chart_has_a_labelled_point_per_method():
     assert {"SCA", "iLBA"} <= words
     with pytest.raises(ilba.InputError, match="provable"):
         charts.risk(frame.drop("provable"))
+    with pytest.raises(ilba.InputError, match=r"share: give 0\.25 for 25%"):
+        charts.risk(frame.with_columns(provable=pl.Series([0.0, 62.0])))
+
+
+def test_the_risk_chart_draws_what_if_as_it_is(census, secret):
+    rows = what_if(census, ["r-file", "sca-sums"], [5, 3], secret=secret, levels=[3], max_keys=2)
+    assert rows["provable"].max() > 0.01
+    drawn = pl.DataFrame(values_of(charts.risk(rows)))
+    assert drawn["method"].to_list() == ["r-file K=5", "sca-sums K=5", "r-file K=3", "sca-sums K=3"]
+    assert drawn["provable"].to_list() == rows["provable"].to_list()
 
 
 def test_the_words_of_near_points_stand_above_each_other():

@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 
 import ilba
-from conftest import HKEY, KEY
+from conftest import GOLDEN, HKEY, KEY
 from ilba.cli.judging import _side_by_side
 from serving import serving
 
@@ -232,11 +232,11 @@ def test_a_missing_label_and_one_with_an_equals_sign_can_be_asked_for(folder):
 
 
 @pytest.mark.slow
-def test_convert_turns_a_store_into_csv_and_rds_into_a_store(folder, finest, shared):
+def test_convert_turns_a_store_into_csv_and_rds_into_a_store(folder, finest):
     run("convert", "full_tb.parquet", "full.csv", cwd=folder)
     assert pl.read_csv(folder / "full.csv", schema_overrides=dict.fromkeys(HKEY, pl.String)).equals(finest.frame)
     assert stat.S_IMODE((folder / "full.csv").stat().st_mode) == 0o600
-    rds = shared / "golden" / "us_acs" / "full_tb.rds"
+    rds = GOLDEN / "us_acs" / "full_tb.rds"
     run("convert", str(rds), "r.parquet", cwd=folder)
     assert ilba.open_store(folder / "r.parquet").frame.equals(ilba.read_rds(rds).frame)
     assert "cannot turn" in run("convert", "full_tb.parquet", "x.docx", cwd=folder, code=2).stderr
@@ -479,12 +479,16 @@ def test_what_if_compares_methods_and_thresholds_and_draws_risk_against_loss(fol
     assert [(row["method"], row["K"]) for row in rows] == [("ilba", 3), ("sca-sums", 3), ("ilba", 5), ("sca-sums", 5)]
     assert all(row["provable"] == 0 and row["safe"] for row in rows if row["method"] == "sca-sums")
     assert rows[2]["mean_loss"] < rows[3]["mean_loss"]
-    assert (folder / "risk.svg").read_text().startswith("<svg")
+    drawn = (folder / "risk.svg").read_text()
+    assert drawn.startswith("<svg")
+    assert all(f">{row['method']} K={row['K']}<" in drawn for row in rows)
+    printed = run(*words, "--max-keys", "1", "--secret", "k", cwd=folder).stdout
+    assert "provable %" in printed
 
 
 def test_a_comparison_fits_into_80_columns_and_cuts_no_word():
     methods = ["SCA on each aggregate", "iLBA, as R writes it", "iLBA, all cells of the grid", "controlled", "sums"] * 2
-    measures = {"mean_loss": 1.234, "within_half_K": 99.5, "adds_up": True, "aggregates": 123_456, "safe": False}
+    measures = {"mean_loss": 1.234, "within_half_K %": 99.5, "adds_up": True, "aggregates": 123_456, "safe": False}
     rows = pl.DataFrame({"method": methods, **{name: [value] * 10 for name, value in measures.items()}})
     for width in (80, 60, 200):
         lines = _side_by_side(rows, width).splitlines()
@@ -499,10 +503,13 @@ def test_methods_are_compared_and_a_controlled_release_is_safe(folder):
     words = ["compare", "full_tb.parquet", "--secret", "k", "--out", "compare.html", "--json"]
     rows = {row["method"]: row for row in json.loads(run(*words, cwd=folder).stdout)}
     assert len(rows) == 6
+    page = (folder / "compare.html").read_text()
+    assert "<th>provable %</th>" in page
+    assert f"<td>{100 * rows['iLBA, as R writes it']['provable']:.2f}</td>" in page
     assert rows["controlled"]["safe"]
     assert rows["controlled"]["provable"] == 0
     assert rows["controlled"]["mean_loss"] < rows["sums of SCA"]["mean_loss"]
-    assert rows["iLBA, as R writes it"]["provable"] > rows["iLBA, observed cells"]["provable"] > 0
+    assert 1 >= rows["iLBA, as R writes it"]["provable"] > rows["iLBA, observed cells"]["provable"] > 0
     assert stat.S_IMODE((folder / "compare.html").stat().st_mode) == 0o600
     assert "CONFIDENTIAL" in (folder / "compare.html").read_text()
     run(

@@ -424,6 +424,9 @@ def test_losses_and_means_are_summed_up():
     assert loss_summary(losses, K=5, bound=8).over == 0
     rng = np.random.default_rng(1).integers(-20, 20, 1000)
     assert loss_summary([rng], K=5).p99 == sorted(abs(rng))[989]
+    assert loss_summary([[0] * 98 + [5, 9]], K=5).p99 == 5
+    for n in (1, 99, 100, 101, 200, 201):
+        assert loss_summary([np.arange(n)], K=5).p99 == (99 * n + 99) // 100 - 1
 
 
 def test_compiled_code_is_kept_in_a_folder_of_ones_own_where_no_other_can_be_written(tmp_path):

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import rollup
+from ilba import rollup, store
 from ilba.cube import Cube, selections
 from ilba.rollup import Sums, roll_up
 from test_finest import stores
@@ -63,6 +63,17 @@ def test_a_cube_is_cut_to_levels_keys_and_their_number(finest):
 def test_a_wrong_cube_is_refused(finest, options, says):
     with pytest.raises(ilba.InputError, match=says):
         finest.cube(**options)
+
+
+def test_a_cube_reads_every_cell_for_a_checksum_only_when_it_is_written(finest, tmp_path, monkeypatch):
+    asked = []
+    whole = store.checksum
+    monkeypatch.setattr(store, "checksum", lambda *given: asked.append(1) or whole(*given))
+    assert len(list(finest.cube(max_keys=1))) == 16
+    assert not asked
+    finest.cube(max_keys=0).write(tmp_path / "cube")
+    assert asked == [1]
+    assert json.loads((tmp_path / "cube" / "cube.json").read_bytes()) == {"store": finest._meta()["crc32"]}
 
 
 def test_table_names_never_collide():

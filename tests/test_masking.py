@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import ilba
+from conftest import GOLDEN, golden_bytes
 from ilba import masking
 from ilba.secret import draws
 
@@ -29,8 +30,8 @@ def every_sum(K: int, most: int = 7):
     return np.array(rows).T
 
 
-def test_ilba_equals_the_r_package_on_all_its_vectors(shared):
-    vectors = pl.read_csv(shared / "golden" / "apply_ilba_vectors.csv")
+def test_ilba_equals_the_r_package_on_all_its_vectors():
+    vectors = pl.read_csv(golden_bytes(GOLDEN / "apply_ilba_vectors.csv"))
     assert vectors.height == 7680
     for (K,), rows in vectors.group_by("mask_thr"):
         masked = ilba.apply_iLBA((rows["n_small"], rows["n_SCA_thr"], rows["sum_small"]), K)

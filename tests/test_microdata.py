@@ -588,3 +588,17 @@ def test_a_release_carries_the_labels_of_its_store(people, secret, tmp_path):
     store = finest.save(tmp_path / "s.parquet")
     release = ilba.open_store(store).release(tmp_path / "out", secret=secret)
     assert "Female" in release.codes["label_en"].to_list()
+
+
+def test_the_labels_of_all_dimensions_are_found_in_one_reading(people, secret, tmp_path):
+    file = write_csv(people, tmp_path)
+    read = []
+
+    def seen(part: pl.DataFrame) -> pl.DataFrame:
+        read.append(part.height)
+        return part
+
+    records = pl.scan_csv(file, infer_schema=False).map_batches(seen, streamable=True)
+    finest = ilba.build(records, HKEY, KEY, secret=secret)
+    assert sum(read) == 2 * people.height  # once for the labels of four dimensions, once to count the cells
+    assert as_text(finest) == as_text(ilba.build(file, HKEY, KEY, secret=secret))

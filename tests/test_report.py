@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import ilba
+from ilba.controlled import loss_summary
 from ilba.report import Loss, report
 
 pytestmark = pytest.mark.slow
@@ -133,10 +134,12 @@ def test_tables_together_are_the_sum_of_the_tables(finest):
     every = Loss.together([Loss.of(table) for table in tables])
     loss = pl.concat([table.detail["loss"] for table in tables]).to_numpy()
     assert every.cells == len(loss)
-    assert every.mean == pytest.approx(np.abs(loss).mean())
-    assert every.p99 == np.quantile(np.abs(loss), 0.99, method="inverted_cdf")
-    assert every.largest == np.abs(loss).max()
-    assert every.within(2) == pytest.approx((np.abs(loss) <= 2).mean())
+    assert every.summary == loss_summary((table.detail["loss"] for table in tables), K=5)
+    assert every.summary.mean == pytest.approx(np.abs(loss).mean())
+    assert every.summary.p99 == np.quantile(np.abs(loss), 0.99, method="inverted_cdf")
+    assert every.summary.max == np.abs(loss).max()
+    assert every.summary.within == pytest.approx((np.abs(loss) <= 2).mean())
+    assert every.summary.over == pytest.approx((np.abs(loss) > 7).mean())
     assert sum(every.by_loss.values()) == every.cells
 
 

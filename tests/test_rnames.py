@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import ilba
-from conftest import HKEY, KEY
+from conftest import GOLDEN, HKEY, KEY, golden_bytes
 
 
 @pytest.fixture
@@ -106,10 +106,10 @@ def test_get_agg_freq_is_0_with_a_message_for_a_combination_that_does_not_occur(
 
 
 @pytest.mark.slow
-def test_r_names_read_the_r_packages_own_file(shared, tmp_path, capsys):
-    rds = shared / "golden" / "us_acs" / "full_tb.rds"
+def test_r_names_read_the_r_packages_own_file(tmp_path, capsys):
+    rds = GOLDEN / "us_acs" / "full_tb.rds"
     table = ilba.save_agg_tb(1, ["SEX", "MSP"], rds, tmp_path / "t.csv", tmp_path / "l.csv")
-    assert (tmp_path / "t.csv").read_bytes() == rds.with_name("agg_L1_SEX-MSP.csv").read_bytes()
+    assert (tmp_path / "t.csv").read_bytes() == golden_bytes(rds.with_name("agg_L1_SEX-MSP.csv"))
     row = table.frame.row(3)
     assert ilba.get_agg_freq(1, ["SEX", "MSP"], [row[0]], row[1:3], rds) == row[3]
 

@@ -55,7 +55,7 @@ def sums_and_flags(names: Names) -> None:
 def methods_of_this_package(names: Names) -> None:
     """The methods of `compare`."""
     rows = names["compared"].rows
-    results = zip(rows["method"], rows["mean_loss"], rows["provable"] / 100, strict=True)
+    results = zip(rows["method"], rows["mean_loss"], rows["provable"], strict=True)
     words = ["Every method of this package", "20,000 people; the same tables, K = 5, against the same attacker."]
     _side_by_side(list(results), words, "choose-k.svg")
 

@@ -19,6 +19,7 @@ import polars as pl
 
 from ilba.attack import Attack, Progress
 from ilba.codes import CodeLists
+from ilba.controlled import loss_summary
 from ilba.cube import Tables, wanted_tables
 from ilba.design import MASKED, Level, Names, Selection
 from ilba.errors import InputError, notice, suggesting
@@ -39,6 +40,7 @@ COMPLETE = 2**21
 MOST_WORST = 1000
 """of so many disclosed cells at most it can be said how they are proven"""
 
+_SHARES = ("within_half_K", "over_bound", "provable", "exact")
 
 BUDGET = 20_000_000
 """so many cells of all tables are audited before a release by iLBA; more take minutes"""
@@ -157,6 +159,8 @@ def what_if(
 ) -> pl.DataFrame:
     """Risk and loss of the same tables for several methods and thresholds: a row each, nothing is released.
 
+    `provable` and `exact` are shares of the small cells, from 0 to 1. `charts.risk` draws the rows.
+
     Another threshold than the store's needs masks of its own, and "controlled" masks that are chosen, with `secret` or
     with a throw-away key: good for choosing K, not for publishing.
     """
@@ -166,22 +170,31 @@ def what_if(
     masked = _Masked(finest, given_secret(secret))
     for done, (K, method) in enumerate(steps, 1):
         report = audit(masked.by(K, method, wanted), method, [table.name for table in wanted], explanations=0)
-        loss = losses(report.published)
+        loss = loss_summary([losses(report.published)], K)
         rows.append(
             {
                 "method": method,
                 "K": K,
-                "mean_loss": float(loss.mean()),
-                "p99_loss": float(np.quantile(loss, 0.99, method="higher")),
-                "max_loss": int(loss.max()),
+                "mean_loss": loss.mean,
+                "p99_loss": loss.p99,
+                "max_loss": loss.max,
                 "provable": report.share,
-                "exact": 100 * report.cells_exact / report.cells_small if report.cells_small else 0.0,
+                "exact": report.share_exact,
                 "safe": report.safe,
             }
         )
         if progress:
             progress(done, len(steps))
     return pl.DataFrame(rows)
+
+
+def in_percent(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `what_if` or `compare` for paper and screen: shares in percent, and called so.
+
+    >>> in_percent(pl.DataFrame({"method": ["ilba"], "provable": [0.25]})).rows(named=True)
+    [{'method': 'ilba', 'provable %': 25.0}]
+    """
+    return rows.select((pl.col(c) * 100).alias(f"{c} %") if c in _SHARES else pl.col(c) for c in rows.columns)
 
 
 class _Masked:
@@ -218,18 +231,21 @@ def _released(release: Release, store: FinestTable | None) -> Exposure:
     if store is None:
         frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
         return Exposure.from_frames(release.code_lists(), frames, release.manifest["method"])
-    wanted = wanted_tables(store.design, list(release.tables))
-    for table in store.tables(wanted):
-        name, labels = table.selection.name, list(table.selection.columns)
-        shown, ours = release.table(name).filter(pl.col(MASKED) > 0), pl.concat(table.public_parts())
-        if not _as_text(shown, labels).equals(_as_text(ours, labels)):
-            raise InputError(f"the release was not made from this store: the table {table.selection.name!r} differs.")
-    return Exposure.of(store, store.method, wanted)
+    published = Exposure.of(store, store.method, wanted_tables(store.design, list(release.tables)))
+    for node, rows in published.tables.items():
+        selection = selection_of(store.design, node)
+        labels = store.codes.labels(store.codes.packing(selection), [rows.packed])
+        ours = pl.DataFrame([*labels, pl.Series(MASKED, rows.value)])
+        if not _shown(release.table(selection.name)).equals(_shown(ours)):
+            raise InputError(f"the release was not made from this store: the table {selection.name!r} differs.")
+    return published
 
 
-def _as_text(table: pl.DataFrame, labels: list[str]) -> pl.DataFrame:
-    """A table whatever the types of its labels, and so their order."""
-    return table.cast(dict.fromkeys(labels, pl.String)).sort(labels or MASKED)
+def _shown(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a public table that are not 0, whatever the types of its labels, and so their order."""
+    labels = [name for name in table.columns if name != MASKED]
+    rows = table.filter(pl.col(MASKED) > 0).cast({**dict.fromkeys(labels, pl.String), MASKED: pl.Int64})
+    return rows.sort(labels or MASKED)
 
 
 class _Findings:

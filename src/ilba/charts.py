@@ -317,13 +317,18 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
 
     frame
         One row per method: `method`, `mean_loss` (mean absolute loss) and `provable` (share of the small cells of
-        which an attacker can prove more than is published, from 0 to 1).
+        which an attacker can prove more than is published, from 0 to 1). Where there is a column `K`, as in the rows
+        of `ilba.audit.what_if`, a point is called by both.
     """
     alt = _altair()
     rows = pl.DataFrame(frame, strict=False)  # 0 among fractions is one, too
     for column in ("method", "mean_loss", "provable"):
         if column not in rows.columns:
             raise InputError(f"the frame has no column {column!r}. It needs method, mean_loss and provable.")
+    if not rows["provable"].is_between(0, 1).all():
+        raise InputError("provable holds numbers outside 0..1. It is a share: give 0.25 for 25%.")
+    if "K" in rows.columns:
+        rows = rows.with_columns(method=pl.format("{} K={}", "method", "K"))
     names = rows["method"].cast(pl.String).to_list()
     far = max([0.0, *rows["mean_loss"].to_list()]) * 1.25 or 1
     high = min(1.0, max([0.05, *rows["provable"].to_list()]) * 1.15)

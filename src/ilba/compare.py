@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba import charts
-from ilba.audit import audit, losses
+from ilba.audit import audit, in_percent, losses
 from ilba.codes import CodeLists
 from ilba.controlled import loss_summary
 from ilba.cube import Tables, wanted_tables
@@ -35,24 +35,25 @@ class Comparison:
     """A row per method: loss, bias, additivity, and what everybody can prove (confidential)."""
 
     rows: pl.DataFrame
+    """shares (`within_half_K`, `over_bound`, `provable`, `exact`) run from 0 to 1"""
     title: str
 
     def to_html(self, path: Path_) -> Path:
         """Write the comparison with its chart of risk against loss: one file, for its owner alone."""
         target = writable(path)
-        points = self.rows.select("method", "mean_loss", pl.col("provable") / 100)
-        head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in self.rows.columns)
+        rows = in_percent(self.rows)
+        head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in rows.columns)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(_shown(value))}</td>" for value in row) + "</tr>"
-            for row in self.rows.iter_rows()
+            for row in rows.iter_rows()
         )
         page = (
             f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(self.title)}</title>'
             f"<style>{_STYLE}</style><div class=mark>CONFIDENTIAL</div><h1>{html.escape(self.title)}</h1>"
-            f"<p>Loss is the absolute difference between masked and true counts. Provable is the share, in percent, of "
+            f"<p>Loss is the absolute difference between masked and true counts. Provable is the share of "
             f"the finest cells with a true count in 1..K-1 of which everybody who has all tables can prove that; it "
             f"is a lower bound. Bias is the largest of the mean masked counts minus their true count 1..K-1.</p>"
-            f"{charts.svg(charts.risk(points))}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></html>"
+            f"{charts.svg(charts.risk(self.rows))}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></html>"
         )
         with replacing(target) as temporary:
             temporary.write_text(page, encoding="utf-8")
@@ -100,12 +101,12 @@ def compare(
                 "mean_loss": loss.mean,
                 "p99_loss": loss.p99,
                 "max_loss": loss.max,
-                "within_half_K": 100 * loss.within,
-                "over_bound": 100 * loss.over,
+                "within_half_K": loss.within,
+                "over_bound": loss.over,
                 "bias": max((abs(mean - x) for x, mean in means.items()), default=0.0),
                 "adds_up": method in ("sca-sums", "controlled"),
                 "provable": report.share,
-                "exact": 100 * report.cells_exact / report.cells_small if report.cells_small else 0.0,
+                "exact": report.share_exact,
                 "aggregates": report.aggregates,
                 "safe": report.safe,
             }

@@ -8,7 +8,6 @@ and that is what makes it safe; `docs/understand/controlled.md` has the proof.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -432,12 +431,27 @@ class LossSummary(NamedTuple):
     mean: float
     """of the absolute losses"""
     p99: int
-    """99 of 100 counts are at most so far off"""
+    """the smallest loss that at least 99% of the counts do not exceed"""
     max: int
     within: float
     """share of the counts that are at most floor(K/2) off"""
     over: float
     """share of the counts that are further off than the bound"""
+
+    @classmethod
+    def of(cls, counted: IntArray, K: int, bound: int | None = None) -> LossSummary:
+        """Sum up a distribution: how many counts are 0, 1, 2, ... off."""
+        total = int(counted.sum())
+        if not total:
+            return cls(0.0, 0, 0, 1.0, 0.0)
+        limit = usual_bound(K) if bound is None else bound
+        return cls(
+            mean=float(counted @ np.arange(len(counted))) / total,
+            p99=int(np.searchsorted(np.cumsum(counted), -(-99 * total // 100))),
+            max=int(np.flatnonzero(counted)[-1]),
+            within=float(counted[: K // 2 + 1].sum()) / total,
+            over=float(counted[limit + 1 :].sum()) / total,
+        )
 
 
 def loss_summary(table_losses: Iterable[npt.ArrayLike], K: int, bound: int | None = None) -> LossSummary:
@@ -454,17 +468,7 @@ def loss_summary(table_losses: Iterable[npt.ArrayLike], K: int, bound: int | Non
         if len(more) > len(counted):
             counted, more = more.astype(np.int64), counted
         counted[: len(more)] += more
-    total = int(counted.sum())
-    if not total:
-        return LossSummary(0.0, 0, 0, 1.0, 0.0)
-    limit = usual_bound(K) if bound is None else bound
-    return LossSummary(
-        mean=float(counted @ np.arange(len(counted))) / total,
-        p99=int(np.searchsorted(np.cumsum(counted), math.ceil(0.99 * total))),
-        max=int(np.flatnonzero(counted)[-1]),
-        within=float(counted[: K // 2 + 1].sum()) / total,
-        over=float(counted[limit + 1 :].sum()) / total,
-    )
+    return LossSummary.of(counted, K, bound)
 
 
 def mean_masks(count: IntArray, masked: IntArray, K: int) -> dict[int, float]:

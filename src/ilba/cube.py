@@ -169,7 +169,13 @@ def selection_of(design: Design, node: Node) -> Selection:
 class Cube:
     """The tables of a cube, made when they are asked for."""
 
-    def __init__(self, wanted: Sequence[Selection], tables: Callable[[Sequence[Selection]], Iterator[Any]], about: Any):
+    def __init__(
+        self,
+        wanted: Sequence[Selection],
+        tables: Callable[[Sequence[Selection]], Iterator[Any]],
+        about: Callable[[], Any],
+    ) -> None:
+        """`about` tells which store the tables are of. It reads every cell, so it is called only by `write`."""
         self.selections = list(wanted)
         self._tables = tables
         self._about = about
@@ -194,16 +200,16 @@ class Cube:
         if home.exists() and not home.is_dir():
             raise InputError(f"{str(home)!r} is a file. Give the name of a folder.")
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        about = home / _ABOUT
+        about, ours = home / _ABOUT, self._about()
         at_work = sweep(home)
         if about.exists():
-            if _told(about) != self._about:
+            if _told(about) != ours:
                 raise InputError(f"{str(home)!r} holds the cube of another store. Choose an empty or new folder.")
         elif set(home.iterdir()) - {*at_work}:
             raise InputError(f"{str(home)!r} is not empty and holds no cube. Choose an empty or new folder.")
         else:
             with replacing(about) as temporary:
-                temporary.write_text(json.dumps(self._about), encoding="utf-8")
+                temporary.write_text(json.dumps(ours), encoding="utf-8")
         files = {selection: home / f"{file_name(selection.name)}.parquet" for selection in self.selections}
         left = [selection for selection in self.selections if not _is_whole(files[selection])]
 

@@ -84,8 +84,8 @@ def run(
     shown.append(_risk("controlled: masks chosen jointly", small.controlled(), "controlled"))
     say(f"The audit of all 32 tables of LA3 x gender x edu x age, in {_since(clock)}: of the cells with 1..4 people")
     for point in shown:
-        provable, loss = 100 * point["provable"], point["mean_loss"]
-        say(f"  {provable:3.0f}% can be proven small where tables are {point['method']:<34} (mean loss {loss:.2f})")
+        provable, loss = point["provable"], point["mean_loss"]
+        say(f"  {provable:4.0%} can be proven small where tables are {point['method']:<34} (mean loss {loss:.2f})")
     with contextlib.suppress(MissingExtra):
         picture = charts.save(charts.risk(pl.DataFrame(shown)), home / "risk.svg")
         say(f"  {picture}  as a picture, confidential")
@@ -104,7 +104,7 @@ def run(
 
 def _risk(name: str, finest: FinestTable, method: str) -> dict[str, Any]:
     report = audit(finest, method, explanations=0)
-    return {"method": name, "mean_loss": float(losses(report.published).mean()), "provable": report.share / 100}
+    return {"method": name, "mean_loss": float(losses(report.published).mean()), "provable": report.share}
 
 
 def _since(clock: float) -> str:

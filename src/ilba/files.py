@@ -116,7 +116,7 @@ def sweep(folder: Path, name: str = "") -> list[Path]:
     """Remove what killed processes left in a folder, of one target or of any; what is at work there is returned."""
     wanted = re.compile(rf"\.{re.escape(name) if name else '.+'}\.[0-9a-f-]+\.tmp")
     held = [path for path in folder.iterdir() if wanted.fullmatch(path.name)]
-    for path in [*held] if fcntl else ():
+    for path in [*held] if fcntl is not None else ():
         with _locked(path, wait=False) as is_ours:
             if is_ours:
                 _remove(path)

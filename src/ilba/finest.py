@@ -262,7 +262,7 @@ class FinestTable(Publishes):
         return Cube(
             selections(self.design, levels, keys, max_keys),
             self.tables,
-            about={"store": self._meta()["crc32"]},
+            about=lambda: {"store": self._meta()["crc32"]},
         )
 
     def with_threshold(self, mask_thr: int, secret: Secret | Path_ | None = None) -> FinestTable:

@@ -282,7 +282,7 @@ class Microdata(Source):
         frame = source
         if self._lines and missing == "category":  # else a blank line is left out with what is missing
             frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
-        raw = [self._distinct(frame, columns, weight) for columns in CodeLists.dimensions(design)]
+        raw = self._distinct(frame, CodeLists.dimensions(design), weight)
         spelled = Spelled.of(design, raw, missing, missing_values, known, self._said)
         words, count, carried = self._tally(frame, spelled, weight, carry)
         kept = int(count.sum())
@@ -294,11 +294,13 @@ class Microdata(Source):
         places = [move[digit] for move, digit in zip(moved, digits, strict=True)]
         return Counted(fewer, fewer.finest.pack(places, len(count)), count)
 
-    def _distinct(self, frame: pl.LazyFrame, columns: Sequence[str], weight: str | None) -> pl.DataFrame:
-        """The combinations of some columns as the data spells them, with their number of records."""
+    def _distinct(
+        self, frame: pl.LazyFrame, dimensions: Iterable[Sequence[str]], weight: str | None
+    ) -> list[pl.DataFrame]:
+        """The combinations of each dimension as the data spells them, with their number of records, in one reading."""
         number = pl.len() if weight is None else pl.col(weight).sum()
-        query = frame.group_by(columns).agg(number.cast(pl.Int64).alias(COUNT))
-        return _told(lambda: query.collect(engine="streaming"), self._said)
+        queries = [frame.group_by(columns).agg(number.cast(pl.Int64).alias(COUNT)) for columns in dimensions]
+        return _told(lambda: pl.collect_all(queries, engine="streaming"), self._said)
 
     def _tally(
         self,

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +19,7 @@ import numpy as np
 import polars as pl
 
 from ilba import charts
+from ilba.controlled import LossSummary
 from ilba.cube import selections
 from ilba.design import COUNT, Level, Names, Selection
 from ilba.errors import some, suggesting
@@ -35,6 +37,7 @@ class Loss:
     name: str
     title: str
     cells: int
+    K: int
     small: int
     """cells with a true count of at most K"""
     type1: int
@@ -50,6 +53,7 @@ class Loss:
             table.selection.name,
             " x ".join((*table.selection.finest, *table.selection.keys)) or "Total",
             table.detail.height,
+            table.design.threshold,
             int((table.detail[COUNT] <= table.design.threshold).sum()),
             int(table.detail["type1"].sum()),
             int(table.detail["type2"].sum()),
@@ -66,32 +70,16 @@ class Loss:
         cells, small, type1, type2 = (
             sum(getattr(one, name) for one in losses) for name in ("cells", "small", "type1", "type2")
         )
-        return cls("", some(len(losses), "table"), cells, small, type1, type2, dict(sorted(by_loss.items())))
+        (K,) = {one.K for one in losses}
+        return cls("", some(len(losses), "table"), cells, K, small, type1, type2, dict(sorted(by_loss.items())))
 
-    @property
-    def mean(self) -> float:
-        """The mean absolute loss."""
-        return sum(abs(loss) * n for loss, n in self.by_loss.items()) / self.cells if self.cells else 0.0
-
-    @property
-    def p99(self) -> int:
-        """The smallest absolute loss that 99% of the cells do not exceed."""
-        seen = 0
-        for size in sorted({abs(loss) for loss in self.by_loss}):
-            seen += self.by_loss.get(size, 0) + (self.by_loss.get(-size, 0) if size else 0)
-            if seen * 100 >= self.cells * 99:
-                return size
-        return 0
-
-    @property
-    def largest(self) -> int:
-        """The largest absolute loss."""
-        return max((abs(loss) for loss in self.by_loss), default=0)
-
-    def within(self, reach: int) -> float:
-        """The share of cells whose absolute loss is at most `reach`."""
-        near = sum(n for loss, n in self.by_loss.items() if abs(loss) <= reach)
-        return near / self.cells if self.cells else 1.0
+    @cached_property
+    def summary(self) -> LossSummary:
+        """Mean, 99%, largest and near losses, as `compare` and `what_if` have them."""
+        size, n = (np.array(list(part), dtype=np.int64) for part in (self.by_loss.keys(), self.by_loss.values()))
+        counted = np.zeros(np.abs(size).max(initial=0) + 1, dtype=np.int64)
+        np.add.at(counted, np.abs(size), n)
+        return LossSummary.of(counted, self.K)
 
 
 @suggesting
@@ -133,11 +121,11 @@ def _page(finest: FinestTable, losses: Mapping[Selection, Loss]) -> str:
         "Cells": f"{every.cells:,}",
         "Threshold K": f"{K}",
         "Reading of S": design.cells,
-        "Mean absolute loss": f"{every.mean:.3f}",
-        "99% of cells within": f"{every.p99}",
-        "Largest loss": f"{every.largest}",
+        "Mean absolute loss": f"{every.summary.mean:.3f}",
+        "99% of cells within": f"{every.summary.p99}",
+        "Largest loss": f"{every.summary.max}",
         **({"Bound": f"{bound}"} if bound else {"Method": finest.method}),
-        f"Within {K // 2}": _percent(every.within(K // 2)),
+        f"Within {K // 2}": _percent(every.summary.within),
         f"True count at most {K}": _percent(every.small / every.cells if every.cells else 0),
     }
     tiles = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts.items())
@@ -186,16 +174,16 @@ def _overview(losses: Mapping[Selection, Loss], K: int) -> str:
     rows = []
     for one in losses.values():
         share = one.small / one.cells if one.cells else 0
-        within = one.within(K // 2)
+        within = one.summary.within
         cells = [
             f'<a href="#{_anchor(one)}">{escape(one.title)}</a>',
             f"{one.cells:,}",
             _bar(share, _percent(share), "warm"),
             f"{one.type1:,}",
             f"{one.type2:,}",
-            f"{one.mean:.3f}",
-            f"{one.p99}",
-            f"{one.largest}",
+            f"{one.summary.mean:.3f}",
+            f"{one.summary.p99}",
+            f"{one.summary.max}",
             _bar(within, _percent(within), "cool"),
         ]
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
@@ -215,15 +203,15 @@ def _section(one: Loss, K: int, bound: int | None) -> str:
         f"true count at most {K}": f"{one.small:,} ({_percent(one.small / one.cells if one.cells else 0)})",
         "type 1 (shifted up)": f"{one.type1:,}",
         "type 2 (shifted down)": f"{one.type2:,}",
-        "mean absolute loss": f"{one.mean:.3f}",
-        "99% within": f"{one.p99}",
-        "largest absolute loss": f"{one.largest} of at most {bound}" if bound else f"{one.largest}",
-        f"within {near}": _percent(one.within(near)),
+        "mean absolute loss": f"{one.summary.mean:.3f}",
+        "99% within": f"{one.summary.p99}",
+        "largest absolute loss": f"{one.summary.max} of at most {bound}" if bound else f"{one.summary.max}",
+        f"within {near}": _percent(one.summary.within),
     }
     told = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts.items())
     return (
         f'<details id="{_anchor(one)}"><summary><b>{escape(one.title)}</b> <span>{some(one.cells, "cell")}, mean '
-        f"{one.mean:.3f}, max {one.largest}</span>{_CONFIDENTIAL}</summary>"
+        f"{one.summary.mean:.3f}, max {one.summary.max}</span>{_CONFIDENTIAL}</summary>"
         f'<div class="pair"><table class="facts">{told}</table>'
         f'<table class="loss"><thead><tr><th>Loss</th><th>Cells</th><th>Share</th><th></th></tr></thead>'
         f"<tbody>{rows}</tbody></table></div></details>"
@@ -237,8 +225,8 @@ def _scatter(losses: Mapping[Selection, Loss], K: int) -> list[Any]:
             "table": [one.title for one in losses.values()],
             "level": [" + ".join(selection.finest) or "none" for selection in losses],
             "cells": [max(one.cells, 1) for one in losses.values()],
-            "mean": [one.mean for one in losses.values()],
-            "within": [one.within(K // 2) for one in losses.values()],
+            "mean": [one.summary.mean for one in losses.values()],
+            "within": [one.summary.within for one in losses.values()],
             "small": [one.small / max(one.cells, 1) for one in losses.values()],
         }
     )

@@ -69,8 +69,13 @@ class AuditReport:
 
     @property
     def share(self) -> float:
-        """The share of small cells that is disclosed, in percent."""
-        return 100 * self.cells_disclosed / self.cells_small if self.cells_small else 0.0
+        """The share of small cells that is disclosed, from 0 to 1."""
+        return self.cells_disclosed / self.cells_small if self.cells_small else 0.0
+
+    @property
+    def share_exact(self) -> float:
+        """The share of small cells whose count everybody can name, from 0 to 1."""
+        return self.cells_exact / self.cells_small if self.cells_small else 0.0
 
     @property
     def verdict(self) -> str:

@@ -146,7 +146,7 @@ def _what_if(
     as_json: bool,
 ) -> None:
     """Risk against loss for several methods and thresholds, nothing written but the chart."""
-    from ilba.audit import what_if
+    from ilba.audit import in_percent, what_if
 
     with Progress(as_json) as stage:
         stage("attacking")
@@ -154,12 +154,11 @@ def _what_if(
     if chart:
         from ilba import charts
 
-        points = rows.select(pl.format("{} K={}", "method", "K").alias("method"), "mean_loss", pl.col("provable") / 100)
-        charts.save(charts.risk(points), chart)
+        charts.save(charts.risk(rows), chart)
     if as_json:
         print_json(rows.to_dicts())
     else:
-        print_frame(rows, rows.height)
+        print_frame(in_percent(rows), rows.height)
 
 
 @example("ilba compare full_tb.parquet --max-keys 2 --out compare.html")
@@ -181,6 +180,7 @@ def compare_command(
     as_json: bool,
 ) -> None:
     """Every method on the same tables: loss, bias, and what everybody can prove (confidential)."""
+    from ilba.audit import in_percent
     from ilba.compare import compare
 
     with Progress(as_json) as stage:
@@ -200,7 +200,7 @@ def compare_command(
         print_json(comparison.rows.to_dicts())
     else:
         click.echo(f"{comparison.title} (confidential)")
-        click.echo(_side_by_side(comparison.rows, shutil.get_terminal_size((80, 24)).columns))
+        click.echo(_side_by_side(in_percent(comparison.rows), shutil.get_terminal_size((80, 24)).columns))
         click.echo(
             "Loss: masked minus true, without the sign. Bound: K and a half. Provable: the\n"
             "finest cells with 1..K-1 that everybody with these tables can prove to be so;\n"
@@ -209,12 +209,9 @@ def compare_command(
         )
 
 
-_PERCENT = ("within_half_K", "over_bound", "provable", "exact")
-
-
 def _side_by_side(rows: pl.DataFrame, width: int) -> str:
     """A method a column and a measure a row, so that it fits a narrow terminal; further methods stand below."""
-    measures = ["", *(name.replace("_", " ") + " %" * (name in _PERCENT) for name in rows.columns[1:])]
+    measures = ["", *(name.replace("_", " ") for name in rows.columns[1:])]
     labels = max(map(len, measures))
     blocks: list[list[str]] = []
     for method, *values in rows.iter_rows():

@@ -267,7 +267,7 @@ class SparkFinestTable(Publishes):
         Large tables are Spark jobs, each from a finer one; from a million cells down they are made on the driver.
         """
         wanted = selections(self.design, levels, keys, max_keys)
-        return Cube(wanted, self.tables, about={"store": self._mark})
+        return Cube(wanted, self.tables, about=lambda: {"store": self._mark})
 
     @cached_property
     def _mark(self) -> str:
