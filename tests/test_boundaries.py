@@ -110,7 +110,7 @@ def imports(path):
 @pytest.mark.parametrize("name", ORDER)
 def test_a_module_imports_only_from_those_before_it(name):
     allowed = {*ORDER[: ORDER.index(name)], name}
-    files = [SOURCE / f"{name}.py"] if (SOURCE / f"{name}.py").exists() else sorted((SOURCE / name).glob("*.py"))
+    files = [SOURCE / f"{name}.py"] if (SOURCE / f"{name}.py").exists() else sorted((SOURCE / name).rglob("*.py"))
     assert files
     for file in files:
         ours = {module.split(".")[1] for module in imports(file) if module.startswith("ilba.")}

@@ -20,7 +20,7 @@ import ilba
 from conftest import HKEY, KEY, population
 from ilba import FinestTable, Secret
 from ilba.controlled import Step, loss_summary, usual_bound
-from ilba.cube import wanted_tables
+from ilba.design.tables import wanted_tables
 from ilba.finest import class_means
 
 KEY_0 = Secret(bytes(32))

@@ -16,7 +16,7 @@ import pytest
 
 import ilba
 from ilba import Exposure
-from ilba.cube import selections
+from ilba.design.tables import selections
 from ilba.lattice import selection_of
 from ilba.verdict import _bars, _page
 from test_audit import toy

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ilba.audit import audit
 from ilba.building import build
-from ilba.design import Design, Hierarchy
+from ilba.design.design import Design, Hierarchy
 from ilba.errors import (
     IlbaError,
     InputError,

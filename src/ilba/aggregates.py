@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from ilba.annealing import compiled, mixed
 from ilba.codes import CodeLists, Packing
-from ilba.cube import Node, tree
-from ilba.design import Selection
+from ilba.cube import tree
+from ilba.design.design import Selection
+from ilba.design.tables import Node
 from ilba.errors import InputError, some
 from ilba.rollup import sorted_order
 

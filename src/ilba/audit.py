@@ -19,8 +19,8 @@ import polars as pl
 
 from ilba.attack import Attack, Progress
 from ilba.codes import CodeLists
-from ilba.cube import Tables, wanted_tables
-from ilba.design import MASKED, Level, Names, Selection
+from ilba.design.design import MASKED, Level, Names, Selection
+from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, notice, suggesting
 from ilba.exposure import Exposure
 from ilba.finest import FinestTable

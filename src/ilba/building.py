@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from ilba import store
 from ilba.codes import CodeLists
-from ilba.design import Cells, Design, HKey, Names, Origins, hierarchies_of, names_of
+from ilba.design.design import Cells, Design, HKey, Names, Origins, hierarchies_of, names_of
 from ilba.errors import InputError, listing, notice, suggesting
 from ilba.files import writable
 from ilba.finest import FinestTable, secret_path

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from ilba.design import MASKED, Design
+from ilba.design.design import MASKED, Design
 from ilba.errors import InputError, MissingExtra, listing, nearest, some, suggesting
 from ilba.files import PRIVATE, replacing
 from ilba.wording import LANGUAGES, Labels

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.design import Design, Selection
+from ilba.design.design import Design, Selection
+from ilba.design.labels import Label, label_text
 from ilba.errors import InputError, listing, nearest
-from ilba.secret import Label, label_text
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 _WORD = 2**63 - 1

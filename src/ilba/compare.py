@@ -15,8 +15,8 @@ from ilba import charts
 from ilba.audit import audit, losses
 from ilba.codes import CodeLists
 from ilba.controlled import loss_summary
-from ilba.cube import Tables, wanted_tables
-from ilba.design import Cells, Level, Names
+from ilba.design.design import Cells, Level, Names
+from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, suggesting
 from ilba.files import replacing, writable
 from ilba.finest import FinestTable, class_means

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.codes import CodeLists
-from ilba.design import Selection
+from ilba.design.design import Selection
+from ilba.design.labels import label_text
 from ilba.errors import InputError, notice, some
-from ilba.secret import label_text
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 

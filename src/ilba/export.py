@@ -23,7 +23,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import polars as pl
 
-from ilba.design import MASKED
+from ilba.design.design import MASKED
 from ilba.errors import InputError, MissingExtra, listing, nearest, some, suggesting
 from ilba.files import replacing, writable
 from ilba.release import Release

@@ -18,8 +18,8 @@ import polars as pl
 
 from ilba import masking
 from ilba.codes import CodeLists, Packing
-from ilba.cube import selections, wanted_tables
-from ilba.design import MASKED, Cells, Design, Selection
+from ilba.design.design import MASKED, Cells, Design, Selection
+from ilba.design.tables import selections, wanted_tables
 from ilba.errors import InputError, listing, nearest
 from ilba.finest import FinestTable
 from ilba.lattice import Array, Edge, Lattice, Node, collapse, node_of, selection_of

@@ -21,8 +21,8 @@ import polars as pl
 from ilba import masking, store
 from ilba.codes import CodeLists, Packing
 from ilba.controlled import Chosen, Control, Progress, choose, mean_masks, usual_bound
-from ilba.cube import Cube, Tables, selections, walk, wanted_tables
-from ilba.design import (
+from ilba.cube import Cube, walk
+from ilba.design.design import (
     COUNT,
     MASKED,
     Cells,
@@ -35,6 +35,8 @@ from ilba.design import (
     hierarchies_of,
     threshold_of,
 )
+from ilba.design.labels import Label, label_text
+from ilba.design.tables import Tables, selections, wanted_tables
 from ilba.draws import CellDraws
 from ilba.errors import (
     InputError,
@@ -52,7 +54,7 @@ from ilba.microdata import Counted, Microdata, Missing, check_missing, labelled
 from ilba.publishing import Publishes
 from ilba.rfiles import frame_of, read_r
 from ilba.rollup import Finest, Sums, released, roll_up
-from ilba.secret import Label, Secret, given_secret, label_text
+from ilba.secret import Secret, given_secret
 from ilba.table import Table, detail
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import polars as pl
 
 from ilba.codes import canonical
 from ilba.csvfiles import scan_csv
-from ilba.design import Design
+from ilba.design.design import Design
+from ilba.design.labels import label_text
 from ilba.errors import InputError, listing
-from ilba.secret import label_text
 
 CODE_COLUMNS = ("variable", "code", "label_en", "label_ko", "parent")
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.codes import CodeLists
-from ilba.design import Design, Selection
+from ilba.design.design import Design, Selection
 
 Node: TypeAlias = tuple[int, ...]
 Rows: TypeAlias = Mapping[int, tuple[int, int]]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.design import threshold_of
+from ilba.design.design import threshold_of
 from ilba.errors import InputError, suggesting
 
 IntArray: TypeAlias = npt.NDArray[np.int64]

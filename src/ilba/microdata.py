@@ -23,10 +23,10 @@ import polars as pl
 
 from ilba.codes import CodeLists, Listed, canonical
 from ilba.csvfiles import not_utf8, scan_csv
-from ilba.design import COUNT, MASKED, Design
+from ilba.design.design import COUNT, MASKED, Design
+from ilba.design.labels import label_text
 from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest, notice, some
 from ilba.rfiles import read_r_frame
-from ilba.secret import label_text
 
 Missing: TypeAlias = Literal["drop", "category"]
 Schema: TypeAlias = Mapping[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from ilba.design import Level, Names
+from ilba.design.design import Level, Names
 from ilba.errors import suggesting
 from ilba.secret import Secret
 

@@ -18,8 +18,8 @@ import numpy as np
 import polars as pl
 
 from ilba import charts
-from ilba.cube import selections
-from ilba.design import COUNT, Level, Names, Selection
+from ilba.design.design import COUNT, Level, Names, Selection
+from ilba.design.tables import selections
 from ilba.errors import some, suggesting
 from ilba.files import replacing, writable
 from ilba.finest import FinestTable

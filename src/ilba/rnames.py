@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from ilba.building import build
-from ilba.design import Names
+from ilba.design.design import Names
 from ilba.errors import InputError, suggesting
 from ilba.finest import FinestTable, open_store, read_rds
 from ilba.masking import apply_iLBA, apply_SCA

@@ -27,6 +27,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ilba.design.labels import Label, label_text
 from ilba.errors import SecretError, WriteError, notice
 from ilba.files import creating, writable
 
@@ -37,7 +38,6 @@ _PREFIX = "ilba-secret-1:"
 _LENGTH = 32
 _TEXT = re.compile(rf"{_PREFIX}([0-9a-fA-F]{{{2 * _LENGTH}}})(?:-([0-9a-fA-F]{{8}}))?")
 
-Label: TypeAlias = str | int | None
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Words: TypeAlias = npt.NDArray[np.uint64]
 
@@ -176,15 +176,6 @@ def given_secret(secret: Secret | str | os.PathLike[str] | None) -> Secret | Non
     if isinstance(secret, str | os.PathLike):
         return Secret.from_file(secret)
     raise SecretError(f"secret is a {type(secret).__name__}; give a Secret or the path of a key file.")
-
-
-def label_text(label: Label) -> str | None:
-    """The identity of a label: the number 1 and the text "1" are the same label, "01" is another one.
-
-    >>> label_text(1), label_text("1"), label_text("01"), label_text(None)
-    ('1', '1', '01', None)
-    """
-    return None if label is None else str(label)
 
 
 def draws(

@@ -24,7 +24,7 @@ import polars as pl
 from ilba import sealed
 from ilba.codes import CodeLists
 from ilba.controlled import Chosen
-from ilba.design import COUNT, MASKED, Design, Origins
+from ilba.design.design import COUNT, MASKED, Design, Origins
 from ilba.errors import InputError, StoreError, nearest
 from ilba.labels import read_labels
 from ilba.secret import PRF

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.design import MASKED
+from ilba.design.design import MASKED
 from ilba.errors import InputError
 from ilba.release import PublicTable, Release
 

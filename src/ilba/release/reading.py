@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba.codes import CodeLists
-from ilba.design import MASKED, Design, Level, Names, file_name
+from ilba.design.design import MASKED, Design, Level, Names, file_name
 from ilba.errors import InputError, StoreError, listing, nearest, some
 from ilba.labels import CODE_COLUMNS, listed_paths
 from ilba.release.manifest import NewerFormat, load

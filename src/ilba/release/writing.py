@@ -21,8 +21,8 @@ import polars as pl
 
 from ilba.codes import CodeLists, label_type
 from ilba.controlled import bound_of
-from ilba.cube import Tables, wanted_tables
-from ilba.design import MASKED, Design, Level, Names, Selection
+from ilba.design.design import MASKED, Design, Level, Names, Selection
+from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, StoreError, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable
 from ilba.finest import FinestTable

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import polars as pl
 
 from ilba import __version__
-from ilba.design import MASKED, Hierarchy, Selection, plain_name
+from ilba.design.design import MASKED, Hierarchy, Selection, plain_name
 from ilba.errors import InputError, listing, nearest, some
 from ilba.export import json_stat
 from ilba.service.asked import MOST_TEXT, Codes, Wish, folded, variable

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from ilba import __version__
-from ilba.design import MASKED
+from ilba.design.design import MASKED
 from ilba.service.answers import API, FORMATS, Settings
 from ilba.service.shelf import Shelf
 from ilba.wording import LANGUAGES

@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.cube import selections
-from ilba.design import MASKED
+from ilba.design.design import MASKED
+from ilba.design.tables import selections
 from ilba.errors import IlbaError, InputError, StoreError
 from ilba.release import MANIFEST, PublicTable, Release
 from ilba.release.reading import fitting

@@ -17,8 +17,9 @@ import polars as pl
 from ilba import store
 from ilba.codes import CodeLists, Packing
 from ilba.controlled import Chosen
-from ilba.cube import Cube, Node, Tables, descend, selection_of, selections, tree, wanted_tables
-from ilba.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
+from ilba.cube import Cube, descend, tree
+from ilba.design.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
+from ilba.design.tables import Node, Tables, selection_of, selections, wanted_tables
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
 from ilba.finest import FinestTable, Values, nodes_of, save_beside, secret_path, tell_recurring, warn_of_another_key

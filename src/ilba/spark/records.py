@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from ilba.codes import CodeLists
-from ilba.design import COUNT, RESERVED, Design
+from ilba.design.design import COUNT, RESERVED, Design
 from ilba.errors import InputError
 from ilba.microdata import Missing, Source, Spelled, check_missing, no_labels
 from ilba.spark.frames import Frame, as_polars, quiet

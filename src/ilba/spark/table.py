@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba.codes import CodeLists
-from ilba.design import COUNT, MASKED, Selection
+from ilba.design.design import COUNT, MASKED, Selection
 from ilba.errors import InputError
 from ilba.files import replacing, writable
 from ilba.masking import percent

@@ -24,7 +24,7 @@ import polars as pl
 from ilba import masking
 from ilba.codes import CodeLists, Packing
 from ilba.controlled import choose
-from ilba.design import COUNT, MASKED, Design, Selection
+from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.draws import CellDraws
 from ilba.errors import SecretError
 from ilba.finest import masked_counts
