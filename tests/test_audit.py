@@ -16,7 +16,7 @@ from conftest import HKEY, ILBA, KEY, population
 from ilba import Exposure, FinestTable, InputError, Secret, masking
 from ilba.attack import Attack
 from ilba.audit import losses, what_if
-from ilba.codes import CodeLists
+from ilba.cells.codes import CodeLists
 from ilba.design.tables import selections, wanted_tables
 from ilba.exposure import POLICIES, whole_range
 from ilba.witness import _World, witnessed

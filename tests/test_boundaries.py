@@ -20,7 +20,7 @@ ORDER = [
     "csvfiles",
     "design",
     "secret",
-    "codes",
+    "cells",
     "draws",
     "labels",
     "masking",

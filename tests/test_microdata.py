@@ -18,7 +18,7 @@ import pytest
 
 import ilba
 from conftest import HKEY, KEY
-from ilba.codes import canonical
+from ilba.cells.codes import canonical
 from ilba.microdata import Microdata
 
 

@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.annealing import compiled, mixed
-from ilba.codes import CodeLists, Packing
-from ilba.cube import tree
+from ilba.cells.codes import CodeLists, Packing, sorted_order
+from ilba.cells.tree import tree
 from ilba.design.design import Selection
 from ilba.design.tables import Node
 from ilba.errors import InputError, some
-from ilba.rollup import sorted_order
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 _MOST = 2**32  # cells times tables: 16 GB of places

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.attack import Attack, Progress
-from ilba.codes import CodeLists
+from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, notice, suggesting

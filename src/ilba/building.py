@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from ilba import store
-from ilba.codes import CodeLists
+from ilba.cells.codes import CodeLists
 from ilba.design.design import Cells, Design, HKey, Names, Origins, hierarchies_of, names_of
 from ilba.errors import InputError, listing, notice, suggesting
 from ilba.files import writable

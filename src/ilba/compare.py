@@ -13,7 +13,7 @@ import polars as pl
 
 from ilba import charts
 from ilba.audit import audit, losses
-from ilba.codes import CodeLists
+from ilba.cells.codes import CodeLists
 from ilba.controlled import loss_summary
 from ilba.design.design import Cells, Level, Names
 from ilba.design.tables import Tables, wanted_tables

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.codes import CodeLists
+from ilba.cells.codes import CodeLists
 from ilba.design.design import Selection
 from ilba.design.labels import label_text
 from ilba.errors import InputError, notice, some

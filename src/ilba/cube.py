@@ -1,7 +1,6 @@
 """Every table of a finest table, each rolled up from a small finer one.
 
-The tables form a tree: a table with all keys comes from the one a level finer, any other from the table with one key
-more, the key with the fewest labels. Walking the tree depth first keeps only one branch in memory.
+Walking the tree of tables depth first keeps only one branch in memory.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ilba.codes import CodeLists
+from ilba.cells.codes import CodeLists
+from ilba.cells.tree import tree
 from ilba.design.design import Selection, file_name
 from ilba.design.tables import Node, selection_of
 from ilba.errors import InputError, StoreError, listing
@@ -23,25 +23,6 @@ from ilba.rollup import Finest, Sums, roll_up
 from ilba.sealed import BrokenSeal, is_sealed
 
 _ABOUT = "cube.json"
-
-
-def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[Node, dict[Node, list[Node]]]:
-    """The finest table, and for each table those that are best rolled up from it until all wanted ones are reached."""
-    design = codes.design
-    asked = {(selection.levels, selection.keys) for selection in wanted}
-    children: dict[Node, list[Node]] = {}
-    root: Node = (tuple(len(h.columns) for h in design.hierarchies), design.keys)
-    known = {root}
-    for node in asked:
-        while node not in known:
-            known.add(node)
-            parent = _parent(codes, node)
-            # A table nobody asked for is only made where many others hang on it: with all keys.
-            while parent not in asked and parent[1] != design.keys:
-                parent = _parent(codes, parent)
-            children.setdefault(parent, []).append(node)
-            node = parent
-    return root, {node: sorted(below) for node, below in children.items()}
 
 
 def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
@@ -61,23 +42,6 @@ def descend(
     for child in children.get(node, []):
         below = roll_up(codes, sums, codes.packing(selection_of(codes.design, child)))
         yield from descend(codes, asked, children, child, below)
-
-
-def _parent(codes: CodeLists, node: Node) -> Node:
-    """The smallest table from which another can be rolled up."""
-    design, (levels, keys) = codes.design, node
-    missing = [key for key in design.keys if key not in keys]
-    if missing:
-        first_key = len(design.hierarchies)
-        added = min(missing, key=lambda key: (len(codes.lists[first_key + design.keys.index(key)]), key))
-        return levels, tuple(key for key in design.keys if key in keys or key == added)
-    finer = [place for place, hierarchy in enumerate(design.hierarchies) if levels[place] < len(hierarchy.columns)]
-
-    def growth(place: int) -> float:
-        return codes.lists[place].size(levels[place] + 1) / codes.lists[place].size(levels[place])
-
-    step = min(finer, key=growth)
-    return tuple(level + (place == step) for place, level in enumerate(levels)), keys
 
 
 class Cube:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.codes import CodeLists, Listed
+from ilba.cells.codes import CodeLists, Listed
 from ilba.secret import Secret, count_words, drawn, label_words
 
 IntArray: TypeAlias = npt.NDArray[np.int64]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba import masking
-from ilba.codes import CodeLists, Packing
+from ilba.cells.codes import CodeLists, Packing
 from ilba.design.design import MASKED, Cells, Design, Selection
 from ilba.design.tables import selections, wanted_tables
 from ilba.errors import InputError, listing, nearest

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba import masking, store
-from ilba.codes import CodeLists, Packing
+from ilba.cells.codes import CodeLists, Packing
 from ilba.controlled import Chosen, Control, Progress, choose, mean_masks, usual_bound
 from ilba.cube import Cube, walk
 from ilba.design.design import (

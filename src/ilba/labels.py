@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 
-from ilba.codes import canonical
+from ilba.cells.codes import canonical
 from ilba.csvfiles import scan_csv
 from ilba.design.design import Design
 from ilba.design.labels import label_text

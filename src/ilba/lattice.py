@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.codes import CodeLists
+from ilba.cells.codes import CodeLists
 from ilba.design.design import Design, Selection
 
 Node: TypeAlias = tuple[int, ...]

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.codes import CodeLists, Listed, canonical
+from ilba.cells.codes import CodeLists, Listed, canonical
 from ilba.csvfiles import not_utf8, scan_csv
 from ilba.design.design import COUNT, MASKED, Design
 from ilba.design.labels import label_text

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.codes import CodeLists, Listed, Packing
+from ilba.cells.codes import CodeLists, Listed, Packing, sorted_order
 from ilba.masking import Masked, Parts, ilba
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -151,14 +151,3 @@ def _by_hash(packed: Sequence[IntArray], values: Sequence[IntArray]) -> tuple[li
     frame = pl.DataFrame(dict(zip([*names, *sums], [*packed, *values], strict=True)))
     frame = frame.group_by(names).agg(pl.col(sums).sum()).sort(names)
     return [frame[name].to_numpy() for name in names], [frame[name].to_numpy() for name in sums]
-
-
-def sorted_order(cells: IntArray, grid: int) -> IntArray:
-    """The order that sorts the cells, equal ones as they stand."""
-    rows = len(cells)
-    if grid * rows < 2**63:
-        # Sorting plain integers is several times faster than sorting an index: carry the row number along.
-        keyed = cells * rows + np.arange(rows)
-        keyed.sort()
-        return keyed - keyed // rows * rows
-    return np.argsort(cells, kind="stable")

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba import sealed
-from ilba.codes import CodeLists
+from ilba.cells.codes import CodeLists
 from ilba.controlled import Chosen
 from ilba.design.design import COUNT, MASKED, Design, Origins
 from ilba.errors import InputError, StoreError, nearest

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 from polars.io.plugins import register_io_source
 
-from ilba.codes import CodeLists, typed_labels
+from ilba.cells.codes import CodeLists, typed_labels
 from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import InputError, WriteError, some, suggesting
 from ilba.files import replacing, writable

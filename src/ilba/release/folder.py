@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from ilba.codes import CodeLists, label_type
+from ilba.cells.codes import CodeLists, label_type
 from ilba.design.design import MASKED, Design, Origins, Selection, file_name
 from ilba.errors import InputError, listing, notice, some
 from ilba.labels import listed_paths

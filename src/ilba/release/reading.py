@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.codes import CodeLists
+from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Design, Level, Names, file_name
 from ilba.errors import InputError, StoreError, listing, nearest, some
 from ilba.labels import CODE_COLUMNS, listed_paths

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
-from ilba.codes import CodeLists, label_type
+from ilba.cells.codes import CodeLists, label_type
 from ilba.controlled import bound_of
 from ilba.design.design import MASKED, Design, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables

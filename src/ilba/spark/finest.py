@@ -15,9 +15,10 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba import store
-from ilba.codes import CodeLists, Packing
+from ilba.cells.codes import CodeLists, Packing
+from ilba.cells.tree import tree
 from ilba.controlled import Chosen
-from ilba.cube import Cube, descend, tree
+from ilba.cube import Cube, descend
 from ilba.design.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
 from ilba.design.tables import Node, Tables, selection_of, selections, wanted_tables
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ilba.codes import CodeLists
+from ilba.cells.codes import CodeLists
 from ilba.design.design import COUNT, RESERVED, Design
 from ilba.errors import InputError
 from ilba.microdata import Missing, Source, Spelled, check_missing, no_labels

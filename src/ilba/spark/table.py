@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.codes import CodeLists
+from ilba.cells.codes import CodeLists
 from ilba.design.design import COUNT, MASKED, Selection
 from ilba.errors import InputError
 from ilba.files import replacing, writable

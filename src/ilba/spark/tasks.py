@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba import masking
-from ilba.codes import CodeLists, Packing
+from ilba.cells.codes import CodeLists, Packing
 from ilba.controlled import choose
 from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.draws import CellDraws

@@ -371,3 +371,14 @@ class CodeLists:
             columns = zip(listed["columns"], types, listed["labels"], strict=True)
             lists.append(Listed(pl.DataFrame([pl.Series(name, values, dtype=kind) for name, kind, values in columns])))
         return cls(design, lists)
+
+
+def sorted_order(cells: IntArray, grid: int) -> IntArray:
+    """The order that sorts the cells, equal ones as they stand."""
+    rows = len(cells)
+    if grid * rows < 2**63:
+        # Sorting plain integers is several times faster than sorting an index: carry the row number along.
+        keyed = cells * rows + np.arange(rows)
+        keyed.sort()
+        return keyed - keyed // rows * rows
+    return np.argsort(cells, kind="stable")
