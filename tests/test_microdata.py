@@ -19,7 +19,7 @@ import pytest
 import ilba
 from conftest import HKEY, KEY
 from ilba.cells.codes import canonical
-from ilba.microdata import Microdata
+from ilba.data.microdata import Microdata
 
 
 def as_text(finest: ilba.FinestTable) -> list[tuple]:

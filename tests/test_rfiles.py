@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import ilba
 from conftest import ROOT
-from ilba import rfiles
+from ilba.data import rfiles
 
 FILES = ROOT / "tests" / "data" / "r"
 

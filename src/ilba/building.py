@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
 from ilba import store
 from ilba.cells.codes import CodeLists
+from ilba.data.codelists import listed_paths, read_labels
+from ilba.data.microdata import Microdata, Missing, Schema, is_spark
 from ilba.design.design import Cells, Design, HKey, Names, Origins, hierarchies_of, names_of
 from ilba.errors import InputError, listing, notice, suggesting
 from ilba.files import writable
 from ilba.finest import FinestTable, secret_path
-from ilba.labels import listed_paths, read_labels
-from ilba.microdata import Microdata, Missing, Schema, is_spark
 from ilba.secret import Secret, given_secret
 
 if TYPE_CHECKING:

@@ -22,6 +22,9 @@ from ilba import masking, store
 from ilba.cells.codes import CodeLists, Packing
 from ilba.controlled import Chosen, Control, Progress, choose, mean_masks, usual_bound
 from ilba.cube import Cube, walk
+from ilba.data.codelists import read_labels
+from ilba.data.microdata import Counted, Microdata, Missing, check_missing, labelled
+from ilba.data.rfiles import frame_of, read_r
 from ilba.design.design import (
     COUNT,
     MASKED,
@@ -49,10 +52,7 @@ from ilba.errors import (
     suggesting,
 )
 from ilba.files import replacing, writable
-from ilba.labels import read_labels
-from ilba.microdata import Counted, Microdata, Missing, check_missing, labelled
 from ilba.publishing import Publishes
-from ilba.rfiles import frame_of, read_r
 from ilba.rollup import Finest, Sums, released, roll_up
 from ilba.secret import Secret, given_secret
 from ilba.table import Table, detail

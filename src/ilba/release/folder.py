@@ -15,9 +15,9 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from ilba.cells.codes import CodeLists, label_type
+from ilba.data.codelists import listed_paths
 from ilba.design.design import MASKED, Design, Origins, Selection, file_name
 from ilba.errors import InputError, listing, notice, some
-from ilba.labels import listed_paths
 from ilba.release.manifest import FORMAT, dump
 from ilba.release.reading import CODES, MANIFEST, digest
 from ilba.table import write_pieces

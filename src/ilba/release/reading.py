@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba.cells.codes import CodeLists
+from ilba.data.codelists import CODE_COLUMNS, listed_paths
 from ilba.design.design import MASKED, Design, Level, Names, file_name
 from ilba.errors import InputError, StoreError, listing, nearest, some
-from ilba.labels import CODE_COLUMNS, listed_paths
 from ilba.release.manifest import NewerFormat, load
 from ilba.store import UNREADABLE
 

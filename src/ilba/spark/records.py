@@ -10,9 +10,9 @@ import numpy as np
 import polars as pl
 
 from ilba.cells.codes import CodeLists
+from ilba.data.microdata import Missing, Source, Spelled, check_missing, no_labels
 from ilba.design.design import COUNT, RESERVED, Design
 from ilba.errors import InputError
-from ilba.microdata import Missing, Source, Spelled, check_missing, no_labels
 from ilba.spark.frames import Frame, as_polars, quiet
 from ilba.spark.sessions import pyspark, quoted
 from ilba.spark.tasks import word_names

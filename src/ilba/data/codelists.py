@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from ilba.cells.codes import canonical
-from ilba.csvfiles import scan_csv
+from ilba.data.csvfiles import scan_csv
 from ilba.design.design import Design
 from ilba.design.labels import label_text
 from ilba.errors import InputError, listing

@@ -22,11 +22,11 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.cells.codes import CodeLists, Listed, canonical
-from ilba.csvfiles import not_utf8, scan_csv
+from ilba.data.csvfiles import not_utf8, scan_csv
+from ilba.data.rfiles import read_r_frame
 from ilba.design.design import COUNT, MASKED, Design
 from ilba.design.labels import label_text
 from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest, notice, some
-from ilba.rfiles import read_r_frame
 
 Missing: TypeAlias = Literal["drop", "category"]
 Schema: TypeAlias = Mapping[str, Any]
