@@ -22,7 +22,7 @@ import ilba
 from conftest import SHARED
 from ilba import masking
 from ilba.cli import commands
-from ilba.secret import draws
+from ilba.secret.secret import draws
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import ilba
 from conftest import HKEY, KEY, population
 from ilba import FinestTable, Secret, masking
-from ilba.draws import CellDraws
-from ilba.secret import draws
+from ilba.secret.draws import CellDraws
+from ilba.secret.secret import draws
 
 ZERO = Secret(bytes(32))
 

@@ -13,7 +13,7 @@ from scipy import stats
 
 import ilba
 from ilba import masking
-from ilba.secret import draws
+from ilba.secret.secret import draws
 
 THRESHOLDS = range(3, 13)
 

@@ -25,7 +25,7 @@ from ilba.exposure import Exposure
 from ilba.finest import FinestTable, open_store, read_rds
 from ilba.release import Release
 from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
-from ilba.secret import Secret
+from ilba.secret.secret import Secret
 from ilba.table import Table
 from ilba.verdict import AuditReport
 

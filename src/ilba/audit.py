@@ -28,7 +28,7 @@ from ilba.lattice import Node, selection_of
 from ilba.proof import explain
 from ilba.release import Release
 from ilba.release.telling import leaks
-from ilba.secret import Secret, given_secret
+from ilba.secret.secret import Secret, given_secret
 from ilba.verdict import AuditReport
 from ilba.witness import witnessed
 

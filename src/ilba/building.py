@@ -17,7 +17,7 @@ from ilba.design.design import Cells, Design, HKey, Names, Origins, hierarchies_
 from ilba.errors import InputError, listing, notice, suggesting
 from ilba.files import writable
 from ilba.finest import FinestTable, secret_path
-from ilba.secret import Secret, given_secret
+from ilba.secret.secret import Secret, given_secret
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable, SparkMicrodata

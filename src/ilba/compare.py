@@ -20,7 +20,7 @@ from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, suggesting
 from ilba.files import replacing, writable
 from ilba.finest import FinestTable, class_means
-from ilba.secret import Secret
+from ilba.secret.secret import Secret
 
 Path_: TypeAlias = str | os.PathLike[str]
 

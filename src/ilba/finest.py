@@ -40,7 +40,6 @@ from ilba.design.design import (
 )
 from ilba.design.labels import Label, label_text
 from ilba.design.tables import Tables, selections, wanted_tables
-from ilba.draws import CellDraws
 from ilba.errors import (
     InputError,
     SecretError,
@@ -54,7 +53,8 @@ from ilba.errors import (
 from ilba.files import replacing, writable
 from ilba.publishing import Publishes
 from ilba.rollup import Finest, Sums, released, roll_up
-from ilba.secret import Secret, given_secret
+from ilba.secret.draws import CellDraws
+from ilba.secret.secret import Secret, given_secret
 from ilba.table import Table, detail
 
 if TYPE_CHECKING:

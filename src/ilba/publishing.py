@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from ilba.design.design import Level, Names
 from ilba.errors import suggesting
-from ilba.secret import Secret
+from ilba.secret.secret import Secret
 
 if TYPE_CHECKING:
     from ilba.finest import FinestTable

@@ -19,7 +19,7 @@ from ilba.design.design import Names
 from ilba.errors import InputError, suggesting
 from ilba.finest import FinestTable, open_store, read_rds
 from ilba.masking import apply_iLBA, apply_SCA
-from ilba.secret import Secret
+from ilba.secret.secret import Secret
 from ilba.table import Table
 
 __all__ = ["apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"]

@@ -27,7 +27,7 @@ from ilba.controlled import Chosen
 from ilba.data.codelists import read_labels
 from ilba.design.design import COUNT, MASKED, Design, Origins
 from ilba.errors import InputError, StoreError, nearest
-from ilba.secret import PRF
+from ilba.secret.secret import PRF
 
 Path_: TypeAlias = str | os.PathLike[str]
 IntArray: TypeAlias = npt.NDArray[np.int64]

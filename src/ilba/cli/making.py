@@ -34,7 +34,7 @@ from ilba.cli.words import (
 )
 from ilba.errors import InputError, listing, some
 from ilba.files import replacing
-from ilba.secret import Secret
+from ilba.secret.secret import Secret
 from ilba.table import Table, csv_text, write_csv
 
 

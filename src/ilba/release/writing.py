@@ -30,7 +30,7 @@ from ilba.finest import FinestTable
 from ilba.release.folder import Declared, Rows, declared_type, fill, tell_of_unnamed
 from ilba.release.memory import Memory, Publication, way
 from ilba.release.reading import CODES, MANIFEST, Path_, Release
-from ilba.secret import Secret
+from ilba.secret.secret import Secret
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable

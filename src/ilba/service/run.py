@@ -16,7 +16,7 @@ from uvicorn.config import LOGGING_CONFIG
 from uvicorn.supervisors import Multiprocess
 
 from ilba.errors import InputError, WriteError
-from ilba.secret import ENVIRONMENT as SECRET
+from ilba.secret.secret import ENVIRONMENT as SECRET
 from ilba.service.answers import Settings, rehearse
 from ilba.service.app import ENVIRONMENT, environment
 from ilba.service.connection import Connection, Limits

@@ -26,7 +26,7 @@ from ilba.files import PRIVATE, making, replacing, writable
 from ilba.finest import FinestTable, Values, nodes_of, save_beside, secret_path, tell_recurring, warn_of_another_key
 from ilba.publishing import Publishes
 from ilba.rollup import Sums, released
-from ilba.secret import ENVIRONMENT, Secret, given_secret
+from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames
 from ilba.spark.frames import Frame, as_polars, labelled, mapped, pieces, quiet, whole_numbers
 from ilba.spark.records import SparkCounted

@@ -25,11 +25,11 @@ from ilba import masking
 from ilba.cells.codes import CodeLists, Packing
 from ilba.controlled import choose
 from ilba.design.design import COUNT, MASKED, Design, Selection
-from ilba.draws import CellDraws
 from ilba.errors import SecretError
 from ilba.finest import masked_counts
 from ilba.rollup import Finest, Sums, roll_up
-from ilba.secret import ENVIRONMENT, Secret
+from ilba.secret.draws import CellDraws
+from ilba.secret.secret import ENVIRONMENT, Secret
 from ilba.table import detail
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.cells.codes import CodeLists, Listed
-from ilba.secret import Secret, count_words, drawn, label_words
+from ilba.secret.secret import Secret, count_words, drawn, label_words
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
