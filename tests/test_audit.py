@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 import ilba
 from conftest import HKEY, ILBA, KEY, population
-from ilba import Exposure, FinestTable, InputError, Secret, masking
+from ilba import Exposure, FinestTable, InputError, Secret
 from ilba.attack import Attack
 from ilba.audit import losses, what_if
 from ilba.cells.codes import CodeLists
 from ilba.design.tables import selections, wanted_tables
 from ilba.exposure import POLICIES, whole_range
+from ilba.methods import masking
 from ilba.witness import _World, witnessed
 from test_finest import stores
 

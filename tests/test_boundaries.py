@@ -20,14 +20,12 @@ ORDER = [
     "design",
     "cells",
     "secret",
-    "masking",
     "data",
+    "methods",
+    "masking",
     "rollup",
     "table",
     "cube",
-    "annealing",
-    "aggregates",
-    "controlled",
     "store",
     "publishing",
     "finest",
@@ -119,7 +117,7 @@ def test_every_module_has_its_place_in_the_order():
 
 
 def test_the_method_knows_no_file_no_engine_and_no_randomness_of_its_own():
-    outside = {module.split(".")[0] for module in imports(SOURCE / "masking.py")} - {"ilba", "__future__"}
+    outside = {module.split(".")[0] for module in imports(SOURCE / "methods" / "masking.py")} - {"ilba", "__future__"}
     assert outside == {"typing", "numpy"}
 
 

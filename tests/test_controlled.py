@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 import ilba
 from conftest import HKEY, KEY, population
 from ilba import FinestTable, Secret
-from ilba.controlled import Step, loss_summary, usual_bound
 from ilba.design.tables import wanted_tables
 from ilba.finest import class_means
+from ilba.methods.controlled.search import Step, loss_summary, usual_bound
 
 KEY_0 = Secret(bytes(32))
 
@@ -372,7 +372,7 @@ def test_after_an_interruption_the_best_masks_so_far_are_kept(stage, people, sec
 
 
 def _plain(finest):
-    from ilba.controlled import Chosen
+    from ilba.methods.controlled.search import Chosen
 
     return FinestTable(finest.codes, finest._words, finest._count, finest._masked, chosen=Chosen((), None, False))
 
@@ -433,8 +433,8 @@ def test_compiled_code_is_kept_in_a_folder_of_ones_own_where_no_other_can_be_wri
         "for one in vars(caching).values():\n"
         "    if any(name in getattr(one, '__name__', '') for name in ('InTree', 'UserWide')):\n"
         "        one.from_function = classmethod(lambda *_: None)\n"
-        "from ilba import annealing\n"
-        "print(annealing.mixed(annealing._GOLD), len(os.listdir(tempfile.gettempdir())))"
+        "from ilba.methods.controlled import kernels\n"
+        "print(kernels.mixed(kernels._GOLD), len(os.listdir(tempfile.gettempdir())))"
     )
     command = [sys.executable, "-c", script]
     env = {**os.environ, "TMPDIR": str(tmp_path)}

@@ -20,8 +20,8 @@ import pytest
 
 import ilba
 from conftest import SHARED
-from ilba import masking
 from ilba.cli import commands
+from ilba.methods import masking
 from ilba.secret.secret import draws
 
 ROOT = Path(__file__).parent.parent

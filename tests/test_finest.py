@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import FinestTable, Secret, masking
+from ilba import FinestTable, Secret
+from ilba.methods import masking
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import draws
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import ilba
-from ilba import masking
+from ilba.methods import masking
 from ilba.secret.secret import draws
 
 THRESHOLDS = range(3, 13)

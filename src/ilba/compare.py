@@ -14,12 +14,12 @@ import polars as pl
 from ilba import charts
 from ilba.audit import audit, losses
 from ilba.cells.codes import CodeLists
-from ilba.controlled import loss_summary
 from ilba.design.design import Cells, Level, Names
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, suggesting
 from ilba.files import replacing, writable
 from ilba.finest import FinestTable, class_means
+from ilba.methods.controlled.search import loss_summary
 from ilba.secret.secret import Secret
 
 Path_: TypeAlias = str | os.PathLike[str]

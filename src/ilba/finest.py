@@ -18,9 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba import masking, store
+from ilba import store
 from ilba.cells.codes import CodeLists, Packing
-from ilba.controlled import Chosen, Control, Progress, choose, mean_masks, usual_bound
 from ilba.cube import Cube, walk
 from ilba.data.codelists import read_labels
 from ilba.data.microdata import Counted, Microdata, Missing, check_missing, labelled
@@ -51,6 +50,8 @@ from ilba.errors import (
     suggesting,
 )
 from ilba.files import replacing, writable
+from ilba.methods import masking
+from ilba.methods.controlled.search import Chosen, Control, Progress, choose, mean_masks, usual_bound
 from ilba.publishing import Publishes
 from ilba.rollup import Finest, Sums, released, roll_up
 from ilba.secret.draws import CellDraws

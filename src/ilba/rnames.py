@@ -18,7 +18,7 @@ from ilba.building import build
 from ilba.design.design import Names
 from ilba.errors import InputError, suggesting
 from ilba.finest import FinestTable, open_store, read_rds
-from ilba.masking import apply_iLBA, apply_SCA
+from ilba.methods.masking import apply_iLBA, apply_SCA
 from ilba.secret.secret import Secret
 from ilba.table import Table
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.cells.codes import CodeLists, Listed, Packing, sorted_order
-from ilba.masking import Masked, Parts, ilba
+from ilba.methods.masking import Masked, Parts, ilba
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 

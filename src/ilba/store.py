@@ -23,10 +23,10 @@ import polars as pl
 
 from ilba import sealed
 from ilba.cells.codes import CodeLists
-from ilba.controlled import Chosen
 from ilba.data.codelists import read_labels
 from ilba.design.design import COUNT, MASKED, Design, Origins
 from ilba.errors import InputError, StoreError, nearest
+from ilba.methods.controlled.search import Chosen
 from ilba.secret.secret import PRF
 
 Path_: TypeAlias = str | os.PathLike[str]

@@ -18,7 +18,7 @@ from ilba.cells.codes import CodeLists, typed_labels
 from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import InputError, WriteError, some, suggesting
 from ilba.files import replacing, writable
-from ilba.masking import loss_shares
+from ilba.methods.masking import loss_shares
 from ilba.rollup import Sums, released
 from ilba.sealed import seal
 

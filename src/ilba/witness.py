@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba import masking
 from ilba.exposure import Exposure, Rows, Truth
 from ilba.lattice import selection_of
+from ilba.methods import masking
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, get_args
 import polars as pl
 
 from ilba.cells.codes import CodeLists, label_type
-from ilba.controlled import bound_of
 from ilba.data.codelists import listed_paths, read_labels
 from ilba.design.design import MASKED, Design, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, StoreError, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable
 from ilba.finest import FinestTable
+from ilba.methods.controlled.search import bound_of
 from ilba.release.folder import Declared, Rows, declared_type, fill, tell_of_unnamed
 from ilba.release.memory import Memory, Publication, way
 from ilba.release.reading import CODES, MANIFEST, Path_, Release

@@ -17,13 +17,13 @@ import polars as pl
 from ilba import store
 from ilba.cells.codes import CodeLists, Packing
 from ilba.cells.tree import tree
-from ilba.controlled import Chosen
 from ilba.cube import Cube, descend
 from ilba.design.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
 from ilba.design.tables import Node, Tables, selection_of, selections, wanted_tables
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
 from ilba.finest import FinestTable, Values, nodes_of, save_beside, secret_path, tell_recurring, warn_of_another_key
+from ilba.methods.controlled.search import Chosen
 from ilba.publishing import Publishes
 from ilba.rollup import Sums, released
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret

@@ -13,7 +13,7 @@ from ilba.cells.codes import CodeLists
 from ilba.design.design import COUNT, MASKED, Selection
 from ilba.errors import InputError
 from ilba.files import replacing, writable
-from ilba.masking import percent
+from ilba.methods.masking import percent
 from ilba.sealed import seal
 from ilba.spark import frames
 from ilba.spark.frames import Frame, as_polars, label_types, labelled, mapped, pieces

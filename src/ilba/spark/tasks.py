@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba import masking
 from ilba.cells.codes import CodeLists, Packing
-from ilba.controlled import choose
 from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import SecretError
 from ilba.finest import masked_counts
+from ilba.methods import masking
+from ilba.methods.controlled.search import choose
 from ilba.rollup import Finest, Sums, roll_up
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import ENVIRONMENT, Secret

@@ -163,10 +163,10 @@ def choose(
     small = np.flatnonzero(count < K)
     small = small[canonical_order(codes, [word[small] for word in words])]
     cells = [word[small] for word in words]
-    from ilba.aggregates import lattice
+    from ilba.methods.controlled.incidence import incidence
 
     problem = _Problem(
-        lattice(codes, cells, wanted), K, limit, count[small], masked[small] == K, numbers(cells, count[small])
+        incidence(codes, cells, wanted), K, limit, count[small], masked[small] == K, numbers(cells, count[small])
     )
     if previous is not None:
         problem.keep(previous[small])
@@ -191,23 +191,23 @@ class _Problem:
 
     def __init__(
         self,
-        lattice: Any,
+        incidence: Any,
         K: int,
         bound: int,
         x: IntArray,
         drawn: npt.NDArray[np.bool_],
         number: IntArray,
     ) -> None:
-        from ilba import annealing
+        from ilba.methods.controlled import kernels
 
         if len(x) * K >= 2**31:
             raise InputError(f"{some(len(x), 'small cell')} are too many to choose masks for jointly.")
-        self.flips = annealing
-        self.lattice, self.K, self.bound = lattice, K, bound
+        self.flips = kernels
+        self.incidence, self.K, self.bound = incidence, K, bound
         self.x = x.astype(np.int16)
         self.z = drawn.astype(np.int8)
         self.number = number.astype(np.uint64)
-        degree = np.diff(lattice.ptr)
+        degree = np.diff(incidence.ptr)
         # A cell that shares no aggregate with another small cell has nothing to make up for: its draw stands.
         self.free = (degree > 0).astype(np.int8)
         self.before: npt.NDArray[np.int8] | None = None
@@ -217,7 +217,7 @@ class _Problem:
         self.kind_size = np.bincount(kind, minlength=len(counts)).astype(np.int64)
         self.aim = self._aims(counts)
         # One flip in a small class must not decide the next one: it changes the pull by about one at most.
-        self.stiff = np.clip(self.kind_size // K, 1, max(50, _STIFFNESS * len(lattice.sets) // max(len(x), 1)))
+        self.stiff = np.clip(self.kind_size // K, 1, max(50, _STIFFNESS * len(incidence.sets) // max(len(x), 1)))
         self.widest = int(degree.max(initial=1))
         self.interrupted = False
         self.stay = 0
@@ -259,7 +259,7 @@ class _Problem:
 
     def _walk(self) -> None:
         fixed = self.free == 0
-        self.error = self.flips.errors_of(*self._incidence, self.z, self.x, fixed, self.K, self.lattice.n_sets)
+        self.error = self.flips.errors_of(*self._incidence, self.z, self.x, fixed, self.K, self.incidence.n_sets)
         self.kind_error = self._classes(fixed)
         self.flips.place(
             *self._incidence, self.error, self.z, self.x, self.kind, self.free, self.number, self.K,
@@ -286,7 +286,7 @@ class _Problem:
         Where that does not get on, first the masks kept from the wave before may move; then the bound is raised by
         one. Only what is over the raised bound is worked on then, so most aggregates stay within the first one.
         """
-        self.state = np.empty((self.lattice.n_sets, 2), dtype=np.int32)
+        self.state = np.empty((self.incidence.n_sets, 2), dtype=np.int32)
         self.state[:, 0], self.state[:, 1] = self.error, self.flips.WEIGHT
         self.error = self.state[:, 0]
         self.h = self.flips.mixed(self.number.sum(dtype=np.uint64))
@@ -298,13 +298,13 @@ class _Problem:
                 return
             if self.before is not None and prices:
                 self.stay = prices.pop(0)
-                self.free = (np.diff(self.lattice.ptr) > 0).astype(np.int8)
+                self.free = (np.diff(self.incidence.ptr) > 0).astype(np.int8)
             else:
                 self.within += 1
 
     def _press(self, level: bool = False) -> Iterator[int]:
         """Work on the aggregates over the bound until there are none or it does not get on."""
-        lattice, n = self.lattice, len(self.z)
+        incidence, n = self.incidence, len(self.z)
         home = np.full(n, -1, dtype=np.int8) if self.before is None else self.before
         look = np.zeros(n, dtype=np.int32)
         age = looked = passed = 0
@@ -313,7 +313,7 @@ class _Problem:
         while over:
             passes = max(1, min(20, 20_000 // over))
             over, self.h, flips = self.flips.repair(
-                *self._incidence, lattice.first, lattice.cells, self.state, self.z, self.kind, self.free, home,
+                *self._incidence, incidence.first, incidence.cells, self.state, self.z, self.kind, self.free, home,
                 self.stay, self.K, self.within, thresholds(), self.log_odds, self.kind_error, self.kind_size,
                 self.stiff, self.aim, level, np.uint64(self.h), passes, look, worn, self.widest,
             )  # fmt: skip
@@ -375,7 +375,7 @@ class _Problem:
 
     @property
     def _incidence(self) -> tuple[Any, Any]:
-        return self.lattice.ptr, self.lattice.sets
+        return self.incidence.ptr, self.incidence.sets
 
     def _over(self) -> int:
         return int((np.abs(self.error) > self.bound).sum())
@@ -391,17 +391,17 @@ class _Problem:
 
     def report(self, tables: int) -> Control:
         """What came out, counted anew from the masks."""
-        lattice = self.lattice
+        incidence = self.incidence
         every = np.ones(len(self.z), dtype=bool)
-        error = np.abs(self.flips.errors_of(*self._incidence, self.z, self.x, every, self.K, lattice.n_sets))
-        own = np.abs(self.K * self.z.astype(np.int64) - self.x)[lattice.alone > 0]
+        error = np.abs(self.flips.errors_of(*self._incidence, self.z, self.x, every, self.K, incidence.n_sets))
+        own = np.abs(self.K * self.z.astype(np.int64) - self.x)[incidence.alone > 0]
         kept = np.zeros(len(self.z), dtype=bool) if self.before is None else self.before >= 0
         return Control(
             tables=tables,
             cells=len(self.z),
             bound=self.bound,
             reached=max(int(error.max(initial=0)), int(own.max(initial=0))),
-            over=int(lattice.times[error > self.bound].sum()),
+            over=int(incidence.times[error > self.bound].sum()),
             kept=int(kept.sum()),
             moved=0 if self.before is None else int((self.z[kept] != self.before[kept]).sum()),
             interrupted=self.interrupted,
@@ -414,14 +414,14 @@ def thresholds() -> IntArray:
 
     Decimal logarithms are rounded the same everywhere, those of the machine are not.
     """
-    from ilba.annealing import BITS, CHANCES
+    from ilba.methods.controlled.kernels import BITS, CHANCES
 
     logs = [-(Decimal(2 * i + 1) / (2 * CHANCES)).ln() for i in range(CHANCES)]
     return np.array([int((log * 2**BITS).to_integral_value()) for log in logs], dtype=np.int64)
 
 
 def _log_odds(x: int, K: int) -> int:
-    from ilba.annealing import BITS
+    from ilba.methods.controlled.kernels import BITS
 
     return int(((Decimal(x) / (K - x)).ln() * 2**BITS).to_integral_value())
 

@@ -13,19 +13,19 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.annealing import compiled, mixed
 from ilba.cells.codes import CodeLists, Packing, sorted_order
 from ilba.cells.tree import tree
 from ilba.design.design import Selection
 from ilba.design.tables import Node
 from ilba.errors import InputError, some
+from ilba.methods.controlled.kernels import compiled, mixed
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 _MOST = 2**32  # cells times tables: 16 GB of places
 
 
 @dataclass(frozen=True)
-class Lattice:
+class Incidence:
     """The sets of small cells whose sums are released."""
 
     ptr: IntArray
@@ -45,7 +45,7 @@ class Lattice:
         return len(self.times)
 
 
-def lattice(codes: CodeLists, words: Sequence[IntArray], wanted: Sequence[Selection]) -> Lattice:
+def incidence(codes: CodeLists, words: Sequence[IntArray], wanted: Sequence[Selection]) -> Incidence:
     """The sets of small cells (packed, in the order in which they are worked on) in the wanted tables."""
     rows = len(words[0])
     if rows * len(wanted) > _MOST:
@@ -146,7 +146,7 @@ def _scattered(values: Any) -> Any:
     return out
 
 
-def _joined(partitions: list[_Partition], alone: npt.NDArray[np.int32]) -> Lattice:
+def _joined(partitions: list[_Partition], alone: npt.NDArray[np.int32]) -> Incidence:
     """Sets that occur in several tables become one, and the tables one list of sets per cell."""
     sizes = [len(one.marks) for one in partitions]
     every = np.concatenate([np.zeros(0, dtype=np.uint64), *(one.marks for one in partitions)])
@@ -176,7 +176,7 @@ def _joined(partitions: list[_Partition], alone: npt.NDArray[np.int32]) -> Latti
     ordered = np.empty_like(times)
     ordered[renamed] = times
     first, cells = _turned(ptr, sets, len(times))
-    return Lattice(ptr, sets, first, cells, ordered, alone)
+    return Incidence(ptr, sets, first, cells, ordered, alone)
 
 
 @compiled
