@@ -16,21 +16,14 @@ from conftest import ROOT
 ORDER = [
     "errors",
     "files",
-    "sealed",
     "design",
     "cells",
     "secret",
     "data",
     "methods",
     "masking",
-    "rollup",
-    "table",
-    "cube",
-    "store",
-    "publishing",
-    "finest",
+    "tables",
     "spark",
-    "building",
     "release",
     "lattice",
     "exposure",
@@ -52,9 +45,7 @@ ORDER = [
 ]
 # Methods of a class that hand over to a later module; nothing there is imported before they are called.
 DOORS = {
-    "publishing": {"finest", "release", "spark"},
-    "finest": {"spark"},
-    "table": {"charts"},
+    "tables": {"release", "spark", "charts"},
     "release": {"audit"},
 }
 SOURCE = ROOT / "src" / "ilba"

@@ -20,8 +20,8 @@ import ilba
 from conftest import HKEY, KEY, population
 from ilba import FinestTable, Secret
 from ilba.design.tables import wanted_tables
-from ilba.finest import class_means
 from ilba.methods.controlled.search import Step, loss_summary, usual_bound
+from ilba.tables.finest import class_means
 
 KEY_0 = Secret(bytes(32))
 
@@ -470,7 +470,7 @@ def test_on_the_census_no_count_of_any_table_is_more_than_7_off(levels, keys, me
 
 
 def test_a_usual_bound_that_is_not_held_is_told_without_saying_how_far(people, secret, monkeypatch):
-    monkeypatch.setattr("ilba.finest.usual_bound", lambda K: 1)
+    monkeypatch.setattr("ilba.tables.finest.usual_bound", lambda K: 1)
     finest = ilba.build(people, HKEY, KEY, secret=secret)
     with pytest.warns(ilba.Notice, match=r"the usual bound could not be held everywhere.*\(confidential\)\.$"):
         finest.controlled(secret=secret, max_keys=1)

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import rollup
-from ilba.cube import Cube
 from ilba.design.tables import selections
-from ilba.rollup import Sums, roll_up
+from ilba.tables import rollup
+from ilba.tables.cube import Cube
+from ilba.tables.rollup import Sums, roll_up
 from test_finest import stores
 
 

@@ -23,12 +23,12 @@ from ilba.design.design import MASKED, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, notice, suggesting
 from ilba.exposure import Exposure
-from ilba.finest import FinestTable
 from ilba.lattice import Node, selection_of
 from ilba.proof import explain
 from ilba.release import Release
 from ilba.release.telling import leaks
 from ilba.secret.secret import Secret, given_secret
+from ilba.tables.finest import FinestTable
 from ilba.verdict import AuditReport
 from ilba.witness import witnessed
 

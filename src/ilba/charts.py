@@ -24,7 +24,7 @@ from ilba.files import PRIVATE, replacing
 from ilba.wording import LANGUAGES, Labels
 
 if TYPE_CHECKING:
-    from ilba.table import Table
+    from ilba.tables.table import Table
 
 Path_: TypeAlias = str | os.PathLike[str]
 Chart: TypeAlias = Any

@@ -18,9 +18,9 @@ from ilba.design.design import Cells, Level, Names
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, suggesting
 from ilba.files import replacing, writable
-from ilba.finest import FinestTable, class_means
 from ilba.methods.controlled.search import loss_summary
 from ilba.secret.secret import Secret
+from ilba.tables.finest import FinestTable, class_means
 
 Path_: TypeAlias = str | os.PathLike[str]
 

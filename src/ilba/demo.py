@@ -14,10 +14,10 @@ import polars as pl
 
 from ilba import charts, datasets
 from ilba.audit import audit, losses
-from ilba.building import build
 from ilba.errors import InputError, MissingExtra, Notice
-from ilba.finest import FinestTable, secret_path
-from ilba.table import Table
+from ilba.tables.building import build
+from ilba.tables.finest import FinestTable, secret_path
+from ilba.tables.table import Table
 
 HKEY = ["LA1", "LA2", "LA3", "OA"]
 KEY = ["gender", "age", "edu", "mar", "htype"]

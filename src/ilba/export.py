@@ -27,7 +27,7 @@ from ilba.design.design import MASKED
 from ilba.errors import InputError, MissingExtra, listing, nearest, some, suggesting
 from ilba.files import replacing, writable
 from ilba.release import Release
-from ilba.table import csv_text
+from ilba.tables.table import csv_text
 from ilba.wording import LANGUAGES, Dimension, WordedTable
 
 Format: TypeAlias = Literal["csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "sdmx-ml", "px"]

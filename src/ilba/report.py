@@ -22,8 +22,8 @@ from ilba.design.design import COUNT, Level, Names, Selection
 from ilba.design.tables import selections
 from ilba.errors import some, suggesting
 from ilba.files import replacing, writable
-from ilba.finest import FinestTable
-from ilba.table import Table
+from ilba.tables.finest import FinestTable
+from ilba.tables.table import Table
 
 Path_: TypeAlias = str | os.PathLike[str]
 

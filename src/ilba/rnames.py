@@ -14,13 +14,13 @@ from typing import Any
 
 import polars as pl
 
-from ilba.building import build
 from ilba.design.design import Names
 from ilba.errors import InputError, suggesting
-from ilba.finest import FinestTable, open_store, read_rds
 from ilba.methods.masking import apply_iLBA, apply_SCA
 from ilba.secret.secret import Secret
-from ilba.table import Table
+from ilba.tables.building import build
+from ilba.tables.finest import FinestTable, open_store, read_rds
+from ilba.tables.table import Table
 
 __all__ = ["apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"]
 

@@ -25,8 +25,8 @@ from ilba.cli.words import (
     typed_level,
 )
 from ilba.errors import InputError, UnsafeRelease
-from ilba.finest import FinestTable, open_store
-from ilba.store import ABOUT
+from ilba.tables.finest import FinestTable, open_store
+from ilba.tables.store import ABOUT
 
 
 @example("ilba report full_tb.parquet --out report.html --max-keys 2")

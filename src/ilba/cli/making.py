@@ -10,7 +10,6 @@ from typing import Any
 import click
 import polars as pl
 
-from ilba.building import build
 from ilba.cli.words import (
     Progress,
     Verbs,
@@ -35,7 +34,8 @@ from ilba.cli.words import (
 from ilba.errors import InputError, listing, some
 from ilba.files import replacing
 from ilba.secret.secret import Secret
-from ilba.table import Table, csv_text, write_csv
+from ilba.tables.building import build
+from ilba.tables.table import Table, csv_text, write_csv
 
 
 @example("ilba demo")

@@ -20,7 +20,7 @@ from ilba.design.design import MASKED, Design, Origins, Selection, file_name
 from ilba.errors import InputError, listing, notice, some
 from ilba.release.manifest import FORMAT, dump
 from ilba.release.reading import CODES, MANIFEST, digest
-from ilba.table import write_pieces
+from ilba.tables.table import write_pieces
 
 Rows: TypeAlias = Literal["nonzero", "grid"]
 

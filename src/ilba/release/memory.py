@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ilba.design.design import Design
 from ilba.errors import StoreError, UnsafeRelease
 from ilba.files import replacing
-from ilba.finest import FinestTable, open_store
+from ilba.tables.finest import FinestTable, open_store
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable

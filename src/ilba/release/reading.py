@@ -19,7 +19,7 @@ from ilba.data.codelists import CODE_COLUMNS, listed_paths
 from ilba.design.design import MASKED, Design, Level, Names, file_name
 from ilba.errors import InputError, StoreError, listing, nearest, some
 from ilba.release.manifest import NewerFormat, load
-from ilba.store import UNREADABLE
+from ilba.tables.store import UNREADABLE
 
 Path_: TypeAlias = str | os.PathLike[str]
 

@@ -25,12 +25,12 @@ from ilba.design.design import MASKED, Design, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, StoreError, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable
-from ilba.finest import FinestTable
 from ilba.methods.controlled.search import bound_of
 from ilba.release.folder import Declared, Rows, declared_type, fill, tell_of_unnamed
 from ilba.release.memory import Memory, Publication, way
 from ilba.release.reading import CODES, MANIFEST, Path_, Release
 from ilba.secret.secret import Secret
+from ilba.tables.finest import FinestTable
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable

@@ -14,18 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba import store
 from ilba.cells.codes import CodeLists, Packing
 from ilba.cells.tree import tree
-from ilba.cube import Cube, descend
 from ilba.design.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
 from ilba.design.tables import Node, Tables, selection_of, selections, wanted_tables
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
-from ilba.finest import FinestTable, Values, nodes_of, save_beside, secret_path, tell_recurring, warn_of_another_key
 from ilba.methods.controlled.search import Chosen
-from ilba.publishing import Publishes
-from ilba.rollup import Sums, released
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames
 from ilba.spark.frames import Frame, as_polars, labelled, mapped, pieces, quiet, whole_numbers
@@ -33,7 +28,20 @@ from ilba.spark.records import SparkCounted
 from ilba.spark.sessions import place, pyspark
 from ilba.spark.table import SparkTable
 from ilba.spark.tasks import PARTS, Key, Shipped, sums_of, word_names
-from ilba.table import Table, detail
+from ilba.tables import store
+from ilba.tables.cube import Cube, descend
+from ilba.tables.finest import (
+    FinestTable,
+    Values,
+    nodes_of,
+    save_beside,
+    secret_path,
+    tell_recurring,
+    warn_of_another_key,
+)
+from ilba.tables.publishing import Publishes
+from ilba.tables.rollup import Sums, released
+from ilba.tables.table import Table, detail
 
 Path_: TypeAlias = str | os.PathLike[str]
 IntArray: TypeAlias = npt.NDArray[np.int64]

@@ -24,13 +24,13 @@ import polars as pl
 from ilba.cells.codes import CodeLists, Packing
 from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import SecretError
-from ilba.finest import masked_counts
 from ilba.methods import masking
 from ilba.methods.controlled.search import choose
-from ilba.rollup import Finest, Sums, roll_up
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import ENVIRONMENT, Secret
-from ilba.table import detail
+from ilba.tables.finest import masked_counts
+from ilba.tables.rollup import Finest, Sums, roll_up
+from ilba.tables.table import detail
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,9 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba import store
 from ilba.cells.codes import CodeLists, Packing
-from ilba.cube import Cube, walk
 from ilba.data.codelists import read_labels
 from ilba.data.microdata import Counted, Microdata, Missing, check_missing, labelled
 from ilba.data.rfiles import frame_of, read_r
@@ -52,11 +50,13 @@ from ilba.errors import (
 from ilba.files import replacing, writable
 from ilba.methods import masking
 from ilba.methods.controlled.search import Chosen, Control, Progress, choose, mean_masks, usual_bound
-from ilba.publishing import Publishes
-from ilba.rollup import Finest, Sums, released, roll_up
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import Secret, given_secret
-from ilba.table import Table, detail
+from ilba.tables import store
+from ilba.tables.cube import Cube, walk
+from ilba.tables.publishing import Publishes
+from ilba.tables.rollup import Finest, Sums, released, roll_up
+from ilba.tables.table import Table, detail
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable

@@ -12,10 +12,10 @@ from ilba.errors import suggesting
 from ilba.secret.secret import Secret
 
 if TYPE_CHECKING:
-    from ilba.finest import FinestTable
     from ilba.release import Release
     from ilba.release.memory import Memory
     from ilba.spark import SparkFinestTable
+    from ilba.tables.finest import FinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
 

@@ -21,13 +21,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba import sealed
 from ilba.cells.codes import CodeLists
 from ilba.data.codelists import read_labels
 from ilba.design.design import COUNT, MASKED, Design, Origins
 from ilba.errors import InputError, StoreError, nearest
 from ilba.methods.controlled.search import Chosen
 from ilba.secret.secret import PRF
+from ilba.tables import sealed
 
 Path_: TypeAlias = str | os.PathLike[str]
 IntArray: TypeAlias = npt.NDArray[np.int64]

@@ -19,8 +19,8 @@ from ilba.design.design import Selection, file_name
 from ilba.design.tables import Node, selection_of
 from ilba.errors import InputError, StoreError, listing
 from ilba.files import replacing, sweep
-from ilba.rollup import Finest, Sums, roll_up
-from ilba.sealed import BrokenSeal, is_sealed
+from ilba.tables.rollup import Finest, Sums, roll_up
+from ilba.tables.sealed import BrokenSeal, is_sealed
 
 _ABOUT = "cube.json"
 

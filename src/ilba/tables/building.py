@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
-from ilba import store
 from ilba.cells.codes import CodeLists
 from ilba.data.codelists import listed_paths, read_labels
 from ilba.data.microdata import Microdata, Missing, Schema, is_spark
 from ilba.design.design import Cells, Design, HKey, Names, Origins, hierarchies_of, names_of
 from ilba.errors import InputError, listing, notice, suggesting
 from ilba.files import writable
-from ilba.finest import FinestTable, secret_path
 from ilba.secret.secret import Secret, given_secret
+from ilba.tables import store
+from ilba.tables.finest import FinestTable, secret_path
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable, SparkMicrodata

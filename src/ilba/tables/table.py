@@ -19,8 +19,8 @@ from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import InputError, WriteError, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods.masking import loss_shares
-from ilba.rollup import Sums, released
-from ilba.sealed import seal
+from ilba.tables.rollup import Sums, released
+from ilba.tables.sealed import seal
 
 Path_: TypeAlias = str | os.PathLike[str]
 _SHOWN = 20  # rows in a notebook
