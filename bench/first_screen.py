@@ -23,7 +23,7 @@ import polars as pl
 
 import ilba
 from ilba import charts
-from ilba.audit import audit, losses
+from ilba.attack.audit import audit, losses
 from ilba.demo import HKEY, KEY
 
 ROOT = Path(__file__).parent.parent

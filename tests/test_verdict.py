@@ -16,9 +16,9 @@ import pytest
 
 import ilba
 from ilba import Exposure
+from ilba.attack.lattice import selection_of
+from ilba.attack.verdict import _bars, _page
 from ilba.design.tables import selections
-from ilba.lattice import selection_of
-from ilba.verdict import _bars, _page
 from test_audit import toy
 
 

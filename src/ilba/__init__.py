@@ -7,7 +7,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ilba.audit import audit
+from ilba.attack.audit import audit
+from ilba.attack.exposure import Exposure
+from ilba.attack.verdict import AuditReport
 from ilba.design.design import Design, Hierarchy
 from ilba.errors import (
     IlbaError,
@@ -20,14 +22,12 @@ from ilba.errors import (
     UnsafeRelease,
     WriteError,
 )
-from ilba.exposure import Exposure
 from ilba.release import Release
 from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
 from ilba.secret.secret import Secret
 from ilba.tables.building import build
 from ilba.tables.finest import FinestTable, open_store, read_rds
 from ilba.tables.table import Table
-from ilba.verdict import AuditReport
 
 if TYPE_CHECKING:
     from ilba import datasets

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba import charts
-from ilba.audit import audit, losses
+from ilba.attack.audit import audit, losses
 from ilba.cells.codes import CodeLists
 from ilba.design.design import Cells, Level, Names
 from ilba.design.tables import Tables, wanted_tables

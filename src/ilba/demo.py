@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from ilba import charts, datasets
-from ilba.audit import audit, losses
+from ilba.attack.audit import audit, losses
 from ilba.errors import InputError, MissingExtra, Notice
 from ilba.tables.building import build
 from ilba.tables.finest import FinestTable, secret_path

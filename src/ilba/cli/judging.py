@@ -87,7 +87,7 @@ def audit_command(
     as_json: bool,
 ) -> None:
     """Attack all tables of a store or a release together: what can everybody prove? (confidential)"""
-    from ilba.audit import audit
+    from ilba.attack.audit import audit
     from ilba.release import Release
 
     wanted: dict[str, Any] = {
@@ -146,7 +146,7 @@ def _what_if(
     as_json: bool,
 ) -> None:
     """Risk against loss for several methods and thresholds, nothing written but the chart."""
-    from ilba.audit import what_if
+    from ilba.attack.audit import what_if
 
     with Progress(as_json) as stage:
         stage("attacking")

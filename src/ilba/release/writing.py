@@ -307,7 +307,7 @@ def _audited(
     """
     if finest.method == "controlled" and report_path is None:
         return "certified"
-    from ilba.audit import BUDGET, audit, cells_to_attack
+    from ilba.attack.audit import BUDGET, audit, cells_to_attack
 
     earlier = {name for one in before if one.method == finest.method for name in one.tables}
     together = (

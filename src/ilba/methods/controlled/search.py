@@ -259,10 +259,10 @@ class _Problem:
 
     def _walk(self) -> None:
         fixed = self.free == 0
-        self.error = self.flips.errors_of(*self._sets_of_cells, self.z, self.x, fixed, self.K, self.incidence.n_sets)
+        self.error = self.flips.errors_of(*self._cell_sets, self.z, self.x, fixed, self.K, self.incidence.n_sets)
         self.kind_error = self._classes(fixed)
         self.flips.place(
-            *self._sets_of_cells, self.error, self.z, self.x, self.kind, self.free, self.number, self.K,
+            *self._cell_sets, self.error, self.z, self.x, self.kind, self.free, self.number, self.K,
             self._heat(_WALK_HEAT), thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff,
         )  # fmt: skip
         self.kind_error = self._classes(np.ones(len(self.z), dtype=bool))
@@ -271,7 +271,7 @@ class _Problem:
         first, last = _HEATS
         heat = first * ((last / first).ln() * (step - 1) / (_SWEEPS - 1)).exp()
         self.flips.sweep(
-            *self._sets_of_cells, self.error, self.z, self.kind, self.free, self.number, step, self.K,
+            *self._cell_sets, self.error, self.z, self.kind, self.free, self.number, step, self.K,
             self._heat(heat), thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff,
         )  # fmt: skip
         if self.before is None:
@@ -313,7 +313,7 @@ class _Problem:
         while over:
             passes = max(1, min(20, 20_000 // over))
             over, self.h, flips = self.flips.repair(
-                *self._sets_of_cells, incidence.first, incidence.cells, self.state, self.z, self.kind, self.free, home,
+                *self._cell_sets, incidence.first, incidence.cells, self.state, self.z, self.kind, self.free, home,
                 self.stay, self.K, self.within, thresholds(), self.log_odds, self.kind_error, self.kind_size,
                 self.stiff, self.aim, level, np.uint64(self.h), passes, look, worn, self.widest,
             )  # fmt: skip
@@ -355,7 +355,7 @@ class _Problem:
         short = int(self.aim[v] - self.kind_error[v]) // self.K
         if short:
             self.flips.lead(
-                *self._sets_of_cells, self.error, self.z, self.kind, self.free, self.number, self.K, self._heat(_HEATS[1]),
+                *self._cell_sets, self.error, self.z, self.kind, self.free, self.number, self.K, self._heat(_HEATS[1]),
                 self.within, thresholds(), self.kind_error, v, short, forced,
             )  # fmt: skip
 
@@ -374,7 +374,7 @@ class _Problem:
         return aims
 
     @property
-    def _sets_of_cells(self) -> tuple[Any, Any]:
+    def _cell_sets(self) -> tuple[Any, Any]:
         return self.incidence.ptr, self.incidence.sets
 
     def _over(self) -> int:
@@ -393,7 +393,7 @@ class _Problem:
         """What came out, counted anew from the masks."""
         incidence = self.incidence
         every = np.ones(len(self.z), dtype=bool)
-        error = np.abs(self.flips.errors_of(*self._sets_of_cells, self.z, self.x, every, self.K, incidence.n_sets))
+        error = np.abs(self.flips.errors_of(*self._cell_sets, self.z, self.x, every, self.K, incidence.n_sets))
         own = np.abs(self.K * self.z.astype(np.int64) - self.x)[incidence.alone > 0]
         kept = np.zeros(len(self.z), dtype=bool) if self.before is None else self.before >= 0
         return Control(

@@ -17,20 +17,20 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.attack import Attack, Progress
+from ilba.attack.bounds import Attack, Progress
+from ilba.attack.counterexamples import witnessed
+from ilba.attack.explanations import explain
+from ilba.attack.exposure import Exposure
+from ilba.attack.lattice import Node, selection_of
+from ilba.attack.verdict import AuditReport
 from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, notice, suggesting
-from ilba.exposure import Exposure
-from ilba.lattice import Node, selection_of
-from ilba.proof import explain
 from ilba.release import Release
 from ilba.release.telling import leaks
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables.finest import FinestTable
-from ilba.verdict import AuditReport
-from ilba.witness import witnessed
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 

@@ -13,10 +13,10 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.attack import Attack, Block, Event
+from ilba.attack.bounds import Attack, Block, Event
+from ilba.attack.exposure import Exposure, Known
+from ilba.attack.lattice import Edge, Node, Region
 from ilba.errors import some
-from ilba.exposure import Exposure, Known
-from ilba.lattice import Edge, Node, Region
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 

@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from ilba.attack.lattice import Array, Edge, Lattice, Node, collapse, node_of, selection_of
 from ilba.cells.codes import CodeLists, Packing
 from ilba.design.design import MASKED, Cells, Design, Selection
 from ilba.design.tables import selections, wanted_tables
 from ilba.errors import InputError, listing, nearest
-from ilba.lattice import Array, Edge, Lattice, Node, collapse, node_of, selection_of
 from ilba.methods import masking
 from ilba.tables.finest import FinestTable
 

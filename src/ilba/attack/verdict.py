@@ -15,10 +15,10 @@ from urllib.parse import unquote
 
 import polars as pl
 
+from ilba.attack.explanations import Explanation
+from ilba.attack.exposure import POLICIES, Exposure
 from ilba.errors import some
-from ilba.exposure import POLICIES, Exposure
 from ilba.files import replacing
-from ilba.proof import Explanation
 
 
 @dataclass(frozen=True)

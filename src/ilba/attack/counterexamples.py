@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.exposure import Exposure, Rows, Truth
-from ilba.lattice import selection_of
+from ilba.attack.exposure import Exposure, Rows, Truth
+from ilba.attack.lattice import selection_of
 from ilba.methods import masking
 
 IntArray: TypeAlias = npt.NDArray[np.int64]

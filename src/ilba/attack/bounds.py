@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ilba.attack.exposure import Exposure, Listed
+from ilba.attack.lattice import Array, Edge, Lattice, Node, Region, Step, collapse, spread
 from ilba.errors import InputError
-from ilba.exposure import Exposure, Listed
-from ilba.lattice import Array, Edge, Lattice, Node, Region, Step, collapse, spread
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Progress: TypeAlias = Callable[[int, int], object]
