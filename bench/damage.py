@@ -36,7 +36,7 @@ import polars as pl
 
 import ilba
 from ilba.cli import commands
-from ilba.export import FORMATS
+from ilba.output.export import FORMATS
 from ilba.release import MANIFEST, manifest
 from ilba.service.app import application
 from ilba.tables import store

@@ -26,12 +26,12 @@ ORDER = [
     "spark",
     "release",
     "attack",
-    "wording",
-    "export",
+    "output",
     "charts",
-    "report",
     "compare",
-    "rnames",
+    "export",
+    "report",
+    "r",
     "datasets",
     "demo",
     "service",
@@ -39,7 +39,7 @@ ORDER = [
 ]
 # Methods of a class that hand over to a later module; nothing there is imported before they are called.
 DOORS = {
-    "tables": {"release", "spark", "charts"},
+    "tables": {"release", "spark", "output"},
     "release": {"attack"},
 }
 SOURCE = ROOT / "src" / "ilba"

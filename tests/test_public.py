@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 import ilba
 from conftest import HKEY, ILBA, KEY, population
 from ilba import FinestTable, Release, Secret
-from ilba.export import FORMATS, export
 from ilba.methods.controlled.search import Chosen
+from ilba.output.export import FORMATS, export
 from ilba.release import folder as folder_module
 from ilba.release import writing
 from ilba.service.app import application

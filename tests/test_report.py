@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.report import Loss, report
+from ilba.output.report import Loss, report
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,8 @@ from ilba.errors import (
     UnsafeRelease,
     WriteError,
 )
+from ilba.r import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
 from ilba.release import Release
-from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
 from ilba.secret.secret import Secret
 from ilba.tables.building import build
 from ilba.tables.finest import FinestTable, open_store, read_rds

@@ -12,9 +12,10 @@ from typing import Any
 
 import polars as pl
 
-from ilba import charts, datasets
+from ilba import datasets
 from ilba.attack.audit import audit, losses
 from ilba.errors import InputError, MissingExtra, Notice
+from ilba.output import charts
 from ilba.tables.building import build
 from ilba.tables.finest import FinestTable, secret_path
 from ilba.tables.table import Table

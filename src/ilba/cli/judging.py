@@ -39,7 +39,7 @@ def report_command(
     store: str, out: str, levels: tuple[str, ...], keys: list[str] | None, max_keys: int | None, as_json: bool
 ) -> None:
     """The methodologist's report on the loss in every table, with charts (confidential)."""
-    from ilba.report import report
+    from ilba.output.report import report
 
     with Progress(as_json) as stage:
         stage("opening")
@@ -152,7 +152,7 @@ def _what_if(
         stage("attacking")
         rows = what_if(finest, methods, thresholds, secret=secret, **wanted, progress=stage.share)
     if chart:
-        from ilba import charts
+        from ilba.output import charts
 
         points = rows.select(pl.format("{} K={}", "method", "K").alias("method"), "mean_loss", pl.col("provable") / 100)
         charts.save(charts.risk(points), chart)
@@ -181,7 +181,7 @@ def compare_command(
     as_json: bool,
 ) -> None:
     """Every method on the same tables: loss, bias, and what everybody can prove (confidential)."""
-    from ilba.compare import compare
+    from ilba.output.compare import compare
 
     with Progress(as_json) as stage:
         stage("comparing")

@@ -278,7 +278,7 @@ _TABLE_ENDINGS = (".csv", ".xlsx", ".parquet")
 
 def _write_table(frame: pl.DataFrame, table: Table, out: str, public: bool) -> None:
     """Write a table as Excel or Parquet, for its owner alone."""
-    from ilba.export import spare_store, workbook
+    from ilba.output.export import spare_store, workbook
 
     if out.lower().endswith(".parquet"):
         spare_store(Path(out))

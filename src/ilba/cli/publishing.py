@@ -159,7 +159,7 @@ def export_command(
     as_json: bool,
 ) -> None:
     """One table of a release in a format that others read."""
-    from ilba.export import FORMATS, export
+    from ilba.output.export import FORMATS, export
 
     endings = {kind: kind for kind in FORMATS} | {"json-stat": "json", "sdmx-csv": "sdmx.csv", "sdmx-ml": "xml"}
     if kind is None:

@@ -18,11 +18,11 @@ import polars as pl
 from ilba import __version__
 from ilba.design.design import MASKED, Hierarchy, Selection, plain_name
 from ilba.errors import InputError, listing, nearest, some
-from ilba.export import json_stat
+from ilba.output.export import json_stat
+from ilba.output.wording import LANGUAGES, Dimension, WordedTable
 from ilba.service.asked import MOST_TEXT, Codes, Wish, folded, variable
 from ilba.service.shelf import Offer, Served, Shelf
 from ilba.service.work import still_wanted
-from ilba.wording import LANGUAGES, Dimension, WordedTable
 
 API = "/api/v2"
 MISSING = "(missing)"  # how a label that is missing is written

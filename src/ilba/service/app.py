@@ -34,7 +34,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ilba import __version__
 from ilba.errors import IlbaError, InputError, StoreError, listing, nearest
-from ilba.export import rendered
+from ilba.output.export import rendered
+from ilba.output.wording import LANGUAGES
 from ilba.service import answers
 from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownError
 from ilba.service.asked import from_body, from_query, split
@@ -42,7 +43,6 @@ from ilba.service.connection import MOST_BODY, MOST_QUERY, Limits
 from ilba.service.openapi import document
 from ilba.service.shelf import DamagedError, Memory, Offer, Shelf
 from ilba.service.work import BusyError, GoneError, Lane, Lanes, Room, still_wanted
-from ilba.wording import LANGUAGES
 
 _MOST_PATH = 2000
 _MOST_PAIRS = 200

@@ -7,9 +7,9 @@ from typing import Any
 
 from ilba import __version__
 from ilba.design.design import MASKED
+from ilba.output.wording import LANGUAGES
 from ilba.service.answers import API, FORMATS, Settings
 from ilba.service.shelf import Shelf
-from ilba.wording import LANGUAGES
 
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}

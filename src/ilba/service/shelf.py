@@ -32,10 +32,10 @@ import polars as pl
 from ilba.design.design import MASKED
 from ilba.design.tables import selections
 from ilba.errors import IlbaError, InputError, StoreError
+from ilba.output.wording import LANGUAGES, Dimension, Labels, WordedTable
 from ilba.release import MANIFEST, PublicTable, Release
 from ilba.release.reading import fitting
 from ilba.service.asked import Codes
-from ilba.wording import LANGUAGES, Dimension, Labels, WordedTable
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Mark: TypeAlias = tuple[int, int, int]

@@ -85,7 +85,7 @@ class Table:
 
         >>> finest.table("LA2", ["gender"]).chart()  # doctest: +SKIP
         """
-        from ilba import charts
+        from ilba.output import charts
 
         return charts.bars(self.public(), self.design, labels=labels, lang=lang, title=title)
 
@@ -95,7 +95,7 @@ class Table:
 
         >>> finest.table("LA3").map(ilba.datasets.census_geometry("LA3"))  # doctest: +SKIP
         """
-        from ilba import charts
+        from ilba.output import charts
 
         return charts.areas(self.public(), geometry, self.design, labels=labels, lang=lang, title=title)
 
