@@ -20,7 +20,7 @@ import ilba
 from conftest import HKEY, KEY, population
 from ilba import FinestTable, Secret
 from ilba.design.tables import wanted_tables
-from ilba.methods.controlled.search import Step, loss_summary, usual_bound
+from ilba.methods.controlled.search import ControlStep, loss_summary, usual_bound
 from ilba.tables.finest import class_means
 
 KEY_0 = Secret(bytes(32))
@@ -353,7 +353,7 @@ def test_masks_of_a_wave_move_where_the_bound_cannot_be_held_with_them(finest, c
 @pytest.mark.parametrize("stage", ["walk", "sweep", "repair", "settle"])
 def test_after_an_interruption_the_best_masks_so_far_are_kept(stage, people, secret):
     finest = ilba.build(population(20_000, seed=2), HKEY, KEY, 10, secret=secret)
-    seen: list[Step] = []
+    seen: list[ControlStep] = []
 
     def progress(step):
         seen.append(step)
@@ -378,7 +378,7 @@ def _plain(finest):
 
 
 def test_progress_tells_each_step_and_how_many_aggregates_are_left(finest, secret):
-    steps: list[Step] = []
+    steps: list[ControlStep] = []
     finest.controlled(secret=secret, progress=steps.append)
     assert [step.stage for step in steps[:11]] == ["walk"] + ["sweep"] * 10
     assert steps[-1].over == 0

@@ -10,7 +10,7 @@ import pytest
 
 import ilba
 
-MODULES = sorted(module.name for module in pkgutil.iter_modules(ilba.__path__, "ilba."))
+MODULES = sorted(module.name for module in pkgutil.walk_packages(ilba.__path__, "ilba."))
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import stat
-import sys
 import tempfile
 from pathlib import Path
 
@@ -544,7 +543,7 @@ def test_tables_published_one_after_the_other_are_audited_together(tmp_path):
 
 
 def test_what_is_too_large_for_the_audit_is_refused_as_not_audited(people, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["ilba.attack.audit"], "BUDGET", 100)
+    monkeypatch.setattr("ilba.attack.audit.BUDGET", 100)
     finest = ilba.build(people, HKEY, KEY, secret=ZEROS)
     with pytest.raises(ilba.UnsafeRelease, match="are not audited: they have"):
         finest.release(tmp_path / "r", "ilba")

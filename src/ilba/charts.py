@@ -1,5 +1,16 @@
 """Charts, under the name by which they are imported: see `ilba.output.charts`."""
 
-from ilba.output.charts import areas, bars, html, is_confidential, loss, loss_shares, points, risk, save, svg
+from ilba.output.charts import PALETTE, areas, bars, html, loss, loss_shares, points, risk, save, svg
 
-__all__ = ["areas", "bars", "html", "is_confidential", "loss", "loss_shares", "points", "risk", "save", "svg"]
+__all__ = [
+    "PALETTE",
+    "areas",
+    "bars",
+    "html",
+    "loss",
+    "loss_shares",
+    "points",
+    "risk",
+    "save",
+    "svg",
+]

@@ -41,7 +41,7 @@ _TINY = 3  # a class of up to so many times K cells is too small for the same nu
 _LARGEST = 1_000  # a larger K would leave the range of the fixed-point numbers
 
 
-class Step(NamedTuple):
+class ControlStep(NamedTuple):
     """How far the choice of masks is: told to `progress`. Confidential, as all that depends on the truth."""
 
     stage: str
@@ -52,7 +52,7 @@ class Step(NamedTuple):
     """aggregates still over the bound (different ones; the same small cells count once)"""
 
 
-Progress: TypeAlias = Callable[[Step], object]
+Progress: TypeAlias = Callable[[ControlStep], object]
 
 
 @dataclass(frozen=True)
@@ -237,18 +237,18 @@ class _Problem:
         try:
             self._walk()
             best = self.z.copy()
-            tell(Step("walk", 1, self._over()))
+            tell(ControlStep("walk", 1, self._over()))
             for step in range(1, _SWEEPS + 1):
                 self._sweep(step)
-                tell(Step("sweep", step, self._over()))
+                tell(ControlStep("sweep", step, self._over()))
             best = self.z.copy()
             fewest = self._over()
             for step, over in enumerate(self._repair(), 1):
                 if over <= fewest:
                     fewest, best = over, self.z.copy()
-                tell(Step("repair", step, over))
+                tell(ControlStep("repair", step, over))
             for step, over in enumerate(self._settle(), 1):
-                tell(Step("settle", step, over))
+                tell(ControlStep("settle", step, over))
         except KeyboardInterrupt:
             self.interrupted = True
             self.z = best
