@@ -21,7 +21,7 @@ from ilba.attack.bounds import Attack, Progress
 from ilba.attack.counterexamples import witnessed
 from ilba.attack.explanations import explain
 from ilba.attack.exposure import Exposure
-from ilba.attack.lattice import Node, selection_of
+from ilba.attack.lattice import Node, table_of
 from ilba.attack.verdict import AuditReport
 from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Level, Names, Selection
@@ -275,7 +275,7 @@ class _Findings:
             at = np.searchsorted(cells, rows.packed)
             large = rows.value > K
             low[at[large]] = high[at[large]] = rows.value[large]
-        packing = published.codes.packing(selection_of(published.design, self._base))
+        packing = published.codes.packing(table_of(published.design, self._base))
         labels = published.codes.labels(packing, [cells])
         self.ranges = pl.DataFrame([*labels, pl.Series("low", low), pl.Series("high", high)])
 
@@ -301,7 +301,7 @@ class _Findings:
         """The counts of each released table."""
         published = self.published
         nodes = [node for node in reversed(published.lattice.nodes) if node in published.tables]
-        chosen = [selection_of(published.design, node) for node in nodes]
+        chosen = [table_of(published.design, node) for node in nodes]
         small = [self._counts[node][0] if published.tables[node].truth else None for node in nodes]
         return pl.DataFrame(
             {

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.attack.exposure import Exposure, Listed
+from ilba.attack.exposure import Exposure, Positive
 from ilba.attack.lattice import Array, Edge, Lattice, Node, Region, Step, collapse, spread
 from ilba.errors import InputError
 
@@ -63,7 +63,7 @@ class Block:
         self.own = list(own)
         self.edges = list(edges)
         self.kinds: list[Bounds] = []
-        self.listed: dict[Node, Listed] = {}
+        self.listed: dict[Node, Positive] = {}
         self.outside: dict[tuple[int, Edge], tuple[Array, Array]] = {}
         """what lies in other blocks of the same parents: sums of lows and of highs"""
         self.large: dict[Node, IntArray] = {}
@@ -434,7 +434,7 @@ class Attack:
 
 class _Kept(NamedTuple):
     kinds: list[Any]
-    listed: dict[Node, Listed]
+    listed: dict[Node, Positive]
     large: dict[Node, IntArray]
     saw: tuple[int, ...]
 

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.attack.exposure import Exposure, Rows, Truth
-from ilba.attack.lattice import selection_of
+from ilba.attack.exposure import Exposure, PublishedRows, Truth
+from ilba.attack.lattice import table_of
 from ilba.methods import masking
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
     high_fewer: IntArray
 
 
-def limits(published: Exposure, rows: Rows, truth: Truth) -> Limits:
+def limits(published: Exposure, rows: PublishedRows, truth: Truth) -> Limits:
     """The limits of each row of a table."""
     K, policy = published.K, published.policy
     n, at_k, f, large = (part.astype(np.int64) for part in truth)
@@ -60,7 +60,7 @@ class _World:
 
     def __init__(self, published: Exposure, packed: IntArray, count: IntArray, at_k: BoolArray) -> None:
         lattice, codes = published.lattice, published.codes
-        packing = codes.packing(selection_of(codes.design, lattice.base))
+        packing = codes.packing(table_of(codes.design, lattice.base))
         self.K, self.count, self.at_k = published.K, count.copy(), at_k
         self.may_vanish = not published.policy.listed  # an empty cell would not be listed
         # Whether a cell is occupied is free only where nobody counts occupied cells.
@@ -72,7 +72,7 @@ class _World:
         for node in nodes:
             table = published.tables[node]
             assert table.truth is not None  # noqa: S101 - witnesses are only looked for where the truth is known
-            target = codes.packing(selection_of(codes.design, node))
+            target = codes.packing(table_of(codes.design, node))
             place = np.searchsorted(table.packed, packing.project([packed], target, codes.lists)[0])
             member.append((place + offset).astype(np.int32))
             parts.append(limits(published, table, table.truth))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.attack.bounds import Attack, Block, Event
-from ilba.attack.exposure import Exposure, Known
+from ilba.attack.exposure import CellBounds, Exposure
 from ilba.attack.lattice import Edge, Node, Region
 from ilba.errors import some
 
@@ -45,7 +45,7 @@ class Proof:
         self.published = attack.published
         self.block: Block = attack.whole
         self._recurring = {column for listed in self.published.codes.lists for column in listed.recurring()}
-        self._known: dict[int, dict[Node, Known]] = {}
+        self._known: dict[int, dict[Node, CellBounds]] = {}
         self._events: dict[tuple[int, Node, bool], list[Event]] = defaultdict(list)
         for event in self.block.events or ():
             self._events[event.kind, event.node, event.is_high].append(event)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.attack.lattice import Array, Edge, Lattice, Node, collapse, node_of, selection_of
+from ilba.attack.lattice import Array, Edge, Lattice, Node, collapse, node_of, table_of
 from ilba.cells.codes import CodeLists, Packing
 from ilba.design.design import MASKED, Cells, Design, Selection
 from ilba.design.tables import selections, wanted_tables
@@ -74,7 +74,7 @@ class Truth(NamedTuple):
     sum_large: IntArray
 
 
-class Rows(NamedTuple):
+class PublishedRows(NamedTuple):
     """The rows of one table: cells as integers, sorted, with what was published for them."""
 
     packed: IntArray
@@ -84,7 +84,7 @@ class Rows(NamedTuple):
     truth: Truth | None = None
 
 
-class Listed(NamedTuple):
+class Positive(NamedTuple):
     """Observed reading: the aggregates with a released small-cell sum above 0, and what follows from it."""
 
     place: IntArray
@@ -93,7 +93,7 @@ class Listed(NamedTuple):
     most_shifted: IntArray
 
 
-class Known(NamedTuple):
+class CellBounds(NamedTuple):
     """What one table says by itself about the sums of small cells in its cells."""
 
     low: Array
@@ -101,7 +101,7 @@ class Known(NamedTuple):
     least: Array | None
     """observed reading: bounds on how many of the cells are not 0"""
     most: Array | None
-    listed: Listed | None
+    listed: Positive | None
     large: Array | None
     """the part of the count that is public because it lies in large cells; None where that is not known"""
     misfits: int
@@ -116,9 +116,9 @@ class Exposure:
         codes: CodeLists,
         policy: Policy,
         cells: Cells,
-        tables: Mapping[Node, Rows],
+        tables: Mapping[Node, PublishedRows],
         *,
-        base: Rows | None = None,
+        base: PublishedRows | None = None,
         misfits: int | None = None,
     ) -> None:
         if not tables:
@@ -149,11 +149,11 @@ class Exposure:
         chosen = selections(design) if wanted is None else list(wanted)
         if not chosen:
             raise InputError(_NOTHING)
-        chosen = [selection_of(design, node) for node in dict.fromkeys(node_of(design, s) for s in chosen)]
+        chosen = [table_of(design, node) for node in dict.fromkeys(node_of(design, s) for s in chosen)]
         cells: Cells = "observed" if policy.listed else design.cells
         tables = {}
         misfits = 0
-        refined = selection_of(design, Lattice(finest.codes, [node_of(design, s) for s in chosen]).base)
+        refined = table_of(design, Lattice(finest.codes, [node_of(design, s) for s in chosen]).base)
         for selection, sums in finest.sums(list(dict.fromkeys([*chosen, refined]))):
             if len(sums.packed) > 1:
                 raise InputError(f"the table {selection.name!r} has more than 2^63 possible cells: audit fewer keys.")
@@ -177,7 +177,7 @@ class Exposure:
             else:
                 value = K * parts.n_at_threshold
             truth = Truth(*map(_small, (n_small, parts.n_at_threshold, parts.sum_small, parts.sum_large)))
-            tables[node] = Rows(sums.packed[0], _small(value + parts.sum_large), type1, type2, truth)
+            tables[node] = PublishedRows(sums.packed[0], _small(value + parts.sum_large), type1, type2, truth)
             if selection in chosen:
                 other = if_masked(policy, cells, n_grid, parts.n_at_threshold, K)
                 misfits += int((other.sum_masked != value).sum())
@@ -213,7 +213,7 @@ class Exposure:
             columns = {
                 name: masking.whole_numbers(name, frame[name].to_numpy())[order] for name in needed if name in _COUNTS
             }
-            tables[node_of(design, selection)] = Rows(
+            tables[node_of(design, selection)] = PublishedRows(
                 packed[order], columns[MASKED], columns.get("type1"), columns.get("type2")
             )
         return cls(codes, policy, design.cells, tables)
@@ -223,7 +223,7 @@ class Exposure:
         """The design that the code lists carry."""
         return self.codes.design
 
-    def place(self, node: Node, rows: Rows, first: int, last: int) -> tuple[slice, IntArray, IntArray]:
+    def place(self, node: Node, rows: PublishedRows, first: int, last: int) -> tuple[slice, IntArray, IntArray]:
         """The rows of a table for some of its areas: which they are, their area counted from `first`, their cell."""
         packed, width = rows.packed, self.lattice.width(node)
         ends = np.searchsorted(packed, [first * width, last * width])
@@ -238,7 +238,7 @@ class Exposure:
         cells[cell, area] = values[inside]
         return cells.reshape(*self.lattice.shape(node), last - first)
 
-    def knowledge(self, level: int, first: int, last: int) -> dict[Node, Known]:
+    def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
         """What each table of a level says by itself, for the areas first..last."""
         nodes = [node for node in self.lattice.nodes if node[0] == level]
         if not self.split:
@@ -276,7 +276,7 @@ class Exposure:
 
     def _small_sum(
         self, node: Node, first: int, last: int, at_k: Array, n_large: Array, large: Array, n_listed: Array
-    ) -> Known:
+    ) -> CellBounds:
         """The finest table is released: bounds on the sum of the small cells of each aggregate."""
         K, rows, policy = self.K, self.tables[node], self.policy
         released = self.dense(node, first, last, rows.value) - large
@@ -314,7 +314,7 @@ class Exposure:
             raise self._contradiction(node)
         if self.counted and least is None:
             least, most = low.clip(0, 1), high.clip(0, 1)
-        return Known(low, high, least, most, listed, large, misfits)
+        return CellBounds(low, high, least, most, listed, large, misfits)
 
     @property
     def counted(self) -> bool:
@@ -327,7 +327,7 @@ class Exposure:
         """With type1 and type2 the block itself is known."""
         K, rows = self.K, self.tables[node]
         if rows.type1 is None or rows.type2 is None:
-            raise InputError(f"the table {selection_of(self.design, node).name!r} has no type1 and type2.")
+            raise InputError(f"the table {table_of(self.design, node).name!r} has no type1 and type2.")
         shift = self.dense(node, first, last, rows.type2) - self.dense(node, first, last, rows.type1)
         block = np.where(released == K, 0, (released - 1 - K // 2) // K) + shift
         several = (n >= 2) & (released > 0)
@@ -336,7 +336,7 @@ class Exposure:
 
     def _unknown_number(
         self, released: Array, n: Array, at_k: Array
-    ) -> tuple[Array, Array, Array, Array, Listed, Array]:
+    ) -> tuple[Array, Array, Array, Array, Positive, Array]:
         """iLBA in the observed reading: |S| is not public, only that it is at least |S_K|."""
         K = self.K
         zero, q = released == 0, np.where(released == K, 0, (released - 1 - K // 2) // K)
@@ -353,15 +353,15 @@ class Exposure:
         most = np.where(zero, np.minimum(n, 1), n)
         wrong = ~known | (zero & (at_k > 0)) | (least > most) | (low > high) | (~zero & (at_k > q * K + 1))
         place = np.flatnonzero(~zero)
-        listed = Listed(place, *(part.ravel()[place] for part in (at_k, block_end, most_shifted)))
+        listed = Positive(place, *(part.ravel()[place] for part in (at_k, block_end, most_shifted)))
         return low, high, np.maximum(least, at_k), most, listed, wrong
 
-    def _total(self, node: Node, first: int, last: int) -> Known:
+    def _total(self, node: Node, first: int, last: int) -> CellBounds:
         """The finest table is not released: bounds on whole counts, from how far each can lie from the truth."""
         K, policy = self.K, self.policy
         if node not in self.tables:  # the common refinement of the released tables; its parents bound it
             shape = (*self.lattice.shape(node), last - first)
-            return Known(np.zeros(shape, np.int64), np.full(shape, self._largest), None, None, None, None, 0)
+            return CellBounds(np.zeros(shape, np.int64), np.full(shape, self._largest), None, None, None, None, 0)
         _, area, cell = self.place(node, self.tables[node], first, last)
         value = self.dense(node, first, last, self.tables[node].value)
         n = self._finest_cells(node, first, last)
@@ -384,7 +384,7 @@ class Exposure:
             low, high = np.where(there, np.maximum(low, 1), 0), np.where(there, high, 0)
         if ((value > 0) & (value < K)).any():
             raise self._contradiction(node)
-        return Known(low, high, None, None, None, None, 0)
+        return CellBounds(low, high, None, None, None, None, 0)
 
     def _finest_cells(self, node: Node, first: int, last: int) -> Array:
         """How many finest cells lie in each cell of a table."""
@@ -398,7 +398,7 @@ class Exposure:
 
     def _contradiction(self, node: Node) -> InputError:
         return InputError(
-            f"the table {selection_of(self.design, node).name!r} holds numbers that method={self.policy.name!r} with "
+            f"the table {table_of(self.design, node).name!r} holds numbers that method={self.policy.name!r} with "
             f"K={self.K} and cells={self.cells!r} cannot have released beside the other tables. Give the method, the "
             f"threshold, the reading and the code lists with which they were made."
         )

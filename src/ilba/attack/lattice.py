@@ -21,7 +21,7 @@ from ilba.cells.codes import CodeLists
 from ilba.design.design import Design, Selection
 
 Node: TypeAlias = tuple[int, ...]
-Rows: TypeAlias = Mapping[int, tuple[int, int]]
+AreaRanges: TypeAlias = Mapping[int, tuple[int, int]]
 Array: TypeAlias = npt.NDArray[Any]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -46,11 +46,10 @@ def node_of(design: Design, selection: Selection) -> Node:
     return (*selection.levels, *(int(key in selection.keys) for key in design.keys))
 
 
-def selection_of(design: Design, node: Node) -> Selection:
+def table_of(design: Design, node: Node) -> Selection:
     """The table of a node, its keys in the order of the design."""
     areas = len(design.hierarchies)
-    levels = {hierarchy.name: node[place] for place, hierarchy in enumerate(design.hierarchies)}
-    return design.select(levels, [key for key, level in zip(design.keys, node[areas:], strict=True) if level])
+    return design.at(node[:areas], [key for key, level in zip(design.keys, node[areas:], strict=True) if level])
 
 
 class Lattice:
@@ -98,7 +97,7 @@ class Lattice:
         parents = self.codes.lists[0].parents(level, above)
         return int(parents[first]), int(parents[last - 1]) + 1
 
-    def steps(self, edge: Edge, rows: Rows) -> list[Step]:
+    def steps(self, edge: Edge, rows: AreaRanges) -> list[Step]:
         """How the child's cells are summed into the parent's, for a part of the areas."""
         steps = []
         for dimension, (above, level) in enumerate(zip(edge.parent, edge.child, strict=True)):

@@ -71,7 +71,7 @@ def typed_labels(labels: pl.DataFrame) -> pl.DataFrame:
 
 
 @dataclass(frozen=True)
-class Listed:
+class CodeList:
     """The code list of one dimension: a key (one column) or a hierarchy (a path of columns), sorted.
 
     Level 0 is everything together, level `depth` the finest; a key has the levels 0 and 1.
@@ -215,7 +215,7 @@ class Packing:
         """The cells with these digits, one array per word."""
         return [self._joined([(digits[i], self.places[i].size) for i in word], rows) for word in self.words]
 
-    def project(self, packed: Sequence[IntArray], target: Packing, lists: Sequence[Listed]) -> list[IntArray]:
+    def project(self, packed: Sequence[IntArray], target: Packing, lists: Sequence[CodeList]) -> list[IntArray]:
         """The cells of a coarser table to which these cells belong."""
         here = {place.dimension: number for number, place in enumerate(self.places)}
         rows = len(packed[0])
@@ -271,17 +271,16 @@ class Packing:
 class CodeLists:
     """The code lists of a design, and the packing of the cells of each of its tables."""
 
-    def __init__(self, design: Design, lists: Sequence[Listed]) -> None:
+    def __init__(self, design: Design, lists: Sequence[CodeList]) -> None:
         self.design = design
         self.lists = tuple(lists)
         self._packings: dict[Selection, Packing] = {}
-        levels = {hierarchy.name: len(hierarchy.columns) for hierarchy in design.hierarchies}
-        self.finest = self.packing(design.select(levels, design.keys))
+        self.finest = self.packing(design.finest)
 
     @classmethod
     def of(cls, design: Design, labels: Sequence[pl.DataFrame]) -> CodeLists:
         """Code lists from the labels that occur, a frame per dimension."""
-        return cls(design, [Listed(frame.unique().sort(frame.columns)) for frame in labels])
+        return cls(design, [CodeList(frame.unique().sort(frame.columns)) for frame in labels])
 
     @staticmethod
     def dimensions(design: Design) -> list[list[str]]:
@@ -330,7 +329,7 @@ class CodeLists:
     def only(self, used: Sequence[npt.NDArray[np.bool_]]) -> CodeLists:
         """The lists without the labels that are not used."""
         return CodeLists(
-            self.design, [Listed(one.labels.filter(keep)) for one, keep in zip(self.lists, used, strict=True)]
+            self.design, [CodeList(one.labels.filter(keep)) for one, keep in zip(self.lists, used, strict=True)]
         )
 
     def shown(
@@ -347,7 +346,7 @@ class CodeLists:
             order = labels.with_row_index("\0").sort(labels.columns)["\0"].to_numpy()
             numbers = np.full(len(listed), -1, dtype=np.int64)
             numbers[kept[order]] = np.arange(len(kept))
-            lists.append(Listed(labels[order]))
+            lists.append(CodeList(labels[order]))
             moved.append(numbers)
         return CodeLists(self.design, lists), moved
 
@@ -369,7 +368,9 @@ class CodeLists:
         for listed in plain:
             types = [pl.Int64 if kind == "int" else pl.String for kind in listed["types"]]
             columns = zip(listed["columns"], types, listed["labels"], strict=True)
-            lists.append(Listed(pl.DataFrame([pl.Series(name, values, dtype=kind) for name, kind, values in columns])))
+            lists.append(
+                CodeList(pl.DataFrame([pl.Series(name, values, dtype=kind) for name, kind, values in columns]))
+            )
         return cls(design, lists)
 
 

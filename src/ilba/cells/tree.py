@@ -7,18 +7,21 @@ fewest labels.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from ilba.cells.codes import CodeLists
 from ilba.design.design import Selection
-from ilba.design.tables import Node
+
+TreeNode: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
+"""a table by the levels of its hierarchies and by its keys"""
 
 
-def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[Node, dict[Node, list[Node]]]:
+def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[TreeNode, dict[TreeNode, list[TreeNode]]]:
     """The finest table, and for each table those that are best rolled up from it until all wanted ones are reached."""
     design = codes.design
     asked = {(selection.levels, selection.keys) for selection in wanted}
-    children: dict[Node, list[Node]] = {}
-    root: Node = (tuple(len(h.columns) for h in design.hierarchies), design.keys)
+    children: dict[TreeNode, list[TreeNode]] = {}
+    root: TreeNode = (design.finest.levels, design.keys)
     known = {root}
     for node in asked:
         while node not in known:
@@ -32,7 +35,7 @@ def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[Node, dict[Node
     return root, {node: sorted(below) for node, below in children.items()}
 
 
-def _parent(codes: CodeLists, node: Node) -> Node:
+def _parent(codes: CodeLists, node: TreeNode) -> TreeNode:
     """The smallest table from which another can be rolled up."""
     design, (levels, keys) = codes.design, node
     missing = [key for key in design.keys if key not in keys]

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.cells.codes import CodeLists, Listed, canonical
+from ilba.cells.codes import CodeList, CodeLists, canonical
 from ilba.data.csvfiles import not_utf8, scan_csv
 from ilba.data.rfiles import read_r_frame
 from ilba.design.design import COUNT, MASKED, Design
@@ -63,7 +63,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Spelled:
+class LabelMap:
     """The labels of each dimension as the data spells them, and the code lists that follow from them.
 
     Whatever counts the records, this decides what their labels are and which of them are left out.
@@ -84,7 +84,7 @@ class Spelled:
         missing_values: Iterable[object],
         known: Sequence[pl.DataFrame] | None,
         said: str,
-    ) -> Spelled:
+    ) -> LabelMap:
         """Turn what the data holds into labels."""
         if raw[0].is_empty():
             raise InputError(f"{said} has no rows. There is nothing to count.")
@@ -283,7 +283,7 @@ class Microdata(Source):
         if self._lines and missing == "category":  # else a blank line is left out with what is missing
             frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
         raw = [self._distinct(frame, columns, weight) for columns in CodeLists.dimensions(design)]
-        spelled = Spelled.of(design, raw, missing, missing_values, known, self._said)
+        spelled = LabelMap.of(design, raw, missing, missing_values, known, self._said)
         words, count, carried = self._tally(frame, spelled, weight, carry)
         kept = int(count.sum())
         if kept == spelled.total or keep_codes:
@@ -303,7 +303,7 @@ class Microdata(Source):
     def _tally(
         self,
         frame: pl.LazyFrame,
-        spelled: Spelled,
+        spelled: LabelMap,
         weight: str | None,
         carry: str | None,
     ) -> tuple[list[IntArray], IntArray, IntArray | None]:
@@ -358,7 +358,7 @@ def check_missing(missing: object) -> None:
 
 
 def _encoded(
-    frame: pl.LazyFrame, listed: Listed, spelling: pl.DataFrame, digit: pl.Series
+    frame: pl.LazyFrame, listed: CodeList, spelling: pl.DataFrame, digit: pl.Series
 ) -> tuple[pl.LazyFrame, pl.Expr]:
     """The digit of a dimension as an expression over the data as it is spelled; null for what is left out."""
     finest, codes = spelling.to_series(-1), listed.labels.to_series(-1)

@@ -174,6 +174,28 @@ class Design:
         finest = tuple(h.columns[number - 1] for h, number in zip(self.hierarchies, levels, strict=True) if number)
         return Selection(levels, keys, (*areas, *keys), finest)
 
+    @property
+    def finest(self) -> Selection:
+        """The finest table: every hierarchy at its finest level, by all keys."""
+        return self.at([len(hierarchy.columns) for hierarchy in self.hierarchies], self.keys)
+
+    def at(self, levels: Sequence[int], keys: Sequence[str]) -> Selection:
+        """The table at these levels, one for each hierarchy, its keys in the order of the design.
+
+        >>> Design.of(["LA1", "LA2"], ["sex", "age"]).at([2], ["age", "sex"]).name
+        'LA2.sex.age'
+        """
+        asked = self.select(self.by_name(levels), keys).keys  # unknown keys are refused here, with the nearest name
+        return self.select(self.by_name(levels), [key for key in self.keys if key in asked])
+
+    def by_name(self, levels: Sequence[int]) -> dict[str, int]:
+        """Levels, one for each hierarchy, by the names of the hierarchies.
+
+        >>> Design.of({"area": ["LA1", "LA2"], "branch": ["section"]}, []).by_name([2, 0])
+        {'area': 2, 'branch': 0}
+        """
+        return {hierarchy.name: level for hierarchy, level in zip(self.hierarchies, levels, strict=True)}
+
     def _levels(self, level: Level) -> tuple[int, ...]:
         names = [hierarchy.name for hierarchy in self.hierarchies]
         if isinstance(level, Mapping):

@@ -11,8 +11,6 @@ from ilba.design.design import Design, Level, Names, Selection, names_of
 from ilba.errors import InputError, listing, nearest
 
 Tables: TypeAlias = str | Selection | Iterable[str | Selection]
-Node: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
-"""a table by the levels of its hierarchies and by its keys"""
 
 
 def selections(
@@ -37,7 +35,7 @@ def selections(
         raise InputError(f"max_keys={max_keys!r} is not a whole number of at least 0.")
     most = len(chosen) if max_keys is None else min(max_keys, len(chosen))
     subsets = [subset for size in range(most + 1) for subset in itertools.combinations(chosen, size)]
-    return [selection_of(design, (combination, subset)) for combination in combinations for subset in subsets]
+    return [design.at(combination, subset) for combination in combinations for subset in subsets]
 
 
 def wanted_tables(
@@ -67,9 +65,7 @@ def wanted_tables(
 def _ordered(design: Design, table: Selection) -> Selection:
     if len(table.levels) != len(design.hierarchies):
         raise InputError(f"the table {table.name!r} belongs to another design.")
-    levels = {h.name: level for h, level in zip(design.hierarchies, table.levels, strict=True)}
-    design.select(levels, table.keys)  # unknown keys are refused here, with the nearest name
-    return design.select(levels, [key for key in design.keys if key in table.keys])
+    return design.at(table.levels, table.keys)
 
 
 def _named(design: Design, name: object) -> Selection:
@@ -89,10 +85,3 @@ def _named(design: Design, name: object) -> Selection:
             )
         levels[owner] = column
     return design.select(levels, [unquote(key) for key in keys])
-
-
-def selection_of(design: Design, node: Node) -> Selection:
-    """The table at a place of the tree."""
-    levels, keys = node
-    names = {hierarchy.name: level for hierarchy, level in zip(design.hierarchies, levels, strict=True)}
-    return design.select(names, keys)

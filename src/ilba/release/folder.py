@@ -114,7 +114,7 @@ def _manifest(folder: Path, declared: Declared, charted: list[dict[str, str]]) -
 
 
 def _entry(declared: Declared, selection: Selection, folder: Path) -> dict[str, Any]:
-    levels = {h.name: level for h, level in zip(declared.design.hierarchies, selection.levels, strict=True)}
+    levels = declared.design.by_name(selection.levels)
     file = folder / declared.file(selection)
     rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
     return {

@@ -98,9 +98,7 @@ class Release:
     def find(self, level: Level = 0, key: Names | None = ()) -> PublicTable:
         """The table at a level by some keys, in whatever order."""
         selection = self.design.select(level, key)
-        ordered = tuple(name for name in self.design.keys if name in selection.keys)
-        levels = {h.name: n for h, n in zip(self.design.hierarchies, selection.levels, strict=True)}
-        name = self.design.select(levels, ordered).name
+        name = self.design.at(selection.levels, selection.keys).name
         if name not in self.tables:
             raise InputError(f"this release has no table {name!r}. It has {listing(self.tables)}.")
         return self.tables[name]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.cells.codes import CodeLists, Listed
+from ilba.cells.codes import CodeList, CodeLists
 from ilba.secret.secret import Secret, count_words, drawn, label_words
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -38,7 +38,7 @@ class CellDraws:
                 self._tables.append((word[first], word[last - 1], table))
                 last = first
 
-    def _words(self, listed: Listed) -> npt.NDArray[np.uint64]:
+    def _words(self, listed: CodeList) -> npt.NDArray[np.uint64]:
         joined = np.zeros((len(listed), 2), dtype=np.uint64)
         for level, column in enumerate(listed.columns, 1):
             names = listed.named(level, np.arange(listed.size(level)))[-1].to_list()

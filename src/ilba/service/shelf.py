@@ -509,7 +509,7 @@ def _offered(served: Served) -> Iterator[tuple[PublicTable, PublicTable]]:
         if served.cells(table) < _MOST_PLACES:
             yield table, table
     for wanted in selections(release.design) if release.additive else ():
-        levels = {h.name: level for h, level in zip(release.design.hierarchies, wanted.levels, strict=True)}
+        levels = release.design.by_name(wanted.levels)
         finer = [one for one in release.tables.values() if _is_finer(one, levels, wanted.keys)]
         if finer and wanted.name not in release.tables:
             source = min(finer, key=lambda one: one.rows)

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.cells.codes import CodeLists, Packing
-from ilba.cells.tree import tree
+from ilba.cells.tree import TreeNode, tree
 from ilba.design.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
-from ilba.design.tables import Node, Tables, selection_of, selections, wanted_tables
+from ilba.design.tables import Tables, selections, wanted_tables
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
 from ilba.methods.controlled.search import Chosen
@@ -294,15 +294,15 @@ class SparkFinestTable(Publishes):
         yield from self._descend(asked, children, root, self.cells)
 
     def _descend(
-        self, asked: set[Node], children: Mapping[Node, Sequence[Node]], node: Node, source: Frame
+        self, asked: set[TreeNode], children: Mapping[TreeNode, Sequence[TreeNode]], node: TreeNode, source: Frame
     ) -> Iterator[SparkTable | Table]:
         """A table and those that hang on it; `source` holds its sums, or at the root the finest cells."""
         root = source is self.cells
-        here = selection_of(self.design, node)
+        here = self.design.at(*node)
         if node in asked:
             yield self._table(here, self._sums(source, None, here) if root else source)
         for child in children.get(node, []):
-            below = selection_of(self.design, child)
+            below = self.design.at(*child)
             packing = self.codes.packing(below)
             sums = self._sums(source, None if root else here, below).persist()
             try:

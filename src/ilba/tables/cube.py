@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ilba.cells.codes import CodeLists
-from ilba.cells.tree import tree
+from ilba.cells.tree import TreeNode, tree
 from ilba.design.design import Selection, file_name
-from ilba.design.tables import Node, selection_of
 from ilba.errors import InputError, StoreError, listing
 from ilba.files import replacing, sweep
 from ilba.tables.rollup import Finest, Sums, roll_up
@@ -33,14 +32,18 @@ def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Itera
 
 
 def descend(
-    codes: CodeLists, asked: Collection[Node], children: Mapping[Node, Sequence[Node]], node: Node, sums: Sums | Finest
+    codes: CodeLists,
+    asked: Collection[TreeNode],
+    children: Mapping[TreeNode, Sequence[TreeNode]],
+    node: TreeNode,
+    sums: Sums | Finest,
 ) -> Iterator[tuple[Selection, Sums]]:
     """The sums of a table, where it was asked for, and of those that hang on it."""
-    here = selection_of(codes.design, node)
+    here = codes.design.at(*node)
     if node in asked:
         yield here, roll_up(codes, sums, codes.packing(here)) if isinstance(sums, Finest) else sums
     for child in children.get(node, []):
-        below = roll_up(codes, sums, codes.packing(selection_of(codes.design, child)))
+        below = roll_up(codes, sums, codes.packing(codes.design.at(*child)))
         yield from descend(codes, asked, children, child, below)
 
 

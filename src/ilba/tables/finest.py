@@ -231,8 +231,7 @@ class FinestTable(Publishes):
     def _nearest(self, selection: Selection) -> Sums | Finest:
         """What to sum a table from: the table of its level with all keys, kept where it is small, else every cell."""
         if selection.levels not in self._bases:
-            levels = {h.name: level for h, level in zip(self.design.hierarchies, selection.levels, strict=True)}
-            base = self.design.select(levels, self.design.keys)
+            base = self.design.at(selection.levels, self.design.keys)
             if set(base.columns) == set(self.design.columns):
                 return self._source
             sums = roll_up(self.codes, self._source, self.codes.packing(base))

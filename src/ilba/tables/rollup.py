@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.cells.codes import CodeLists, Listed, Packing, sorted_order
+from ilba.cells.codes import CodeList, CodeLists, Packing, sorted_order
 from ilba.methods.masking import Masked, Parts, ilba
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -36,7 +36,7 @@ class Sums:
     def __len__(self) -> int:
         return len(self.observed)
 
-    def project(self, first: int, last: int, target: Packing, lists: Sequence[Listed]) -> list[IntArray]:
+    def project(self, first: int, last: int, target: Packing, lists: Sequence[CodeList]) -> list[IntArray]:
         """The cells of a coarser table to which some of the cells belong."""
         return self.packing.project([word[first:last] for word in self.packed], target, lists)
 
@@ -56,7 +56,7 @@ class Finest:
     def __len__(self) -> int:
         return len(self.packed[0])
 
-    def project(self, first: int, last: int, target: Packing, lists: Sequence[Listed]) -> list[IntArray]:
+    def project(self, first: int, last: int, target: Packing, lists: Sequence[CodeList]) -> list[IntArray]:
         """The cells of a coarser table to which some of the cells belong."""
         if self.packing.runs(target) <= 2:
             return self.packing.project([word[first:last] for word in self.packed], target, lists)

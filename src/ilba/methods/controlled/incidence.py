@@ -14,9 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.cells.codes import CodeLists, Packing, sorted_order
-from ilba.cells.tree import tree
+from ilba.cells.tree import TreeNode, tree
 from ilba.design.design import Selection
-from ilba.design.tables import Node
 from ilba.errors import InputError, some
 from ilba.methods.controlled.kernels import compiled, mixed
 
@@ -100,7 +99,7 @@ def _tables(
     number = _scattered(np.arange(1, rows + 1, dtype=np.uint64))
     finest = _Table(codes.finest, list(words), np.arange(rows, dtype=np.int32), np.ones(rows, dtype=np.int64), number)
 
-    def descend(node: Node, table: _Table) -> Iterator[tuple[tuple[str, ...], _Table]]:
+    def descend(node: TreeNode, table: _Table) -> Iterator[tuple[tuple[str, ...], _Table]]:
         if node in asked:
             yield asked[node], table
         for child in children.get(node, []):
