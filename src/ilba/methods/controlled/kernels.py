@@ -86,7 +86,7 @@ def _within(cost: Any) -> Any:
 
 
 @compiled
-def place(
+def self_balancing_walk(
     ptr: Any, sets: Any, error: Any, z: Any, x: Any, kind: Any, free: Any, key: Any, K: int, heat: int,
     threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any,
 ) -> None:  # fmt: skip
@@ -352,7 +352,7 @@ def _flip(j: int, d: Any, ptr: Any, sets: Any, error: Any, z: Any, kind: Any, ki
 
 
 @compiled
-def lead(
+def match_class_mean(
     ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, key: Any, K_: int, heat: int, bound_: int,
     threshold: Any, kind_error: Any, wanted: int, short: int, forced: bool,
 ) -> int:  # fmt: skip

@@ -261,7 +261,7 @@ class _Problem:
         fixed = self.free == 0
         self.error = self.flips.errors_of(*self._cell_sets, self.z, self.x, fixed, self.K, self.incidence.n_sets)
         self.kind_error = self._classes(fixed)
-        self.flips.place(
+        self.flips.self_balancing_walk(
             *self._cell_sets, self.error, self.z, self.x, self.kind, self.free, self.number, self.K,
             self._heat(_WALK_HEAT), thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff,
         )  # fmt: skip
@@ -354,7 +354,7 @@ class _Problem:
     def _lead(self, v: int, forced: bool) -> None:
         short = int(self.aim[v] - self.kind_error[v]) // self.K
         if short:
-            self.flips.lead(
+            self.flips.match_class_mean(
                 *self._cell_sets, self.error, self.z, self.kind, self.free, self.number, self.K, self._heat(_HEATS[1]),
                 self.within, thresholds(), self.kind_error, v, short, forced,
             )  # fmt: skip

@@ -128,7 +128,7 @@ class Offer:
     """A table that can be asked for: stored in the release, or summed from a stored one where tables add up."""
 
     id: str
-    served: Served
+    served: ServedRelease
     table: PublicTable
     source: PublicTable
 
@@ -139,7 +139,7 @@ class Offer:
 
 
 @dataclass
-class Served:
+class ServedRelease:
     """One release that is served."""
 
     id: str
@@ -205,7 +205,7 @@ def _name(release: Release, levels: Mapping[str, int], keys: Iterable[str]) -> s
     return release.design.select(dict(levels), [key for key in release.design.keys if key in wanted]).name
 
 
-Check: TypeAlias = Callable[[Served], object]
+Check: TypeAlias = Callable[[ServedRelease], object]
 
 
 class Folder:
@@ -236,7 +236,7 @@ class Folder:
         self._away: float | None = None  # since when there is nothing in this place
         self._broken: float | None = None  # since when there is something else that cannot be opened
 
-    def served(self) -> Served | None:
+    def served(self) -> ServedRelease | None:
         """The release; none when it was taken away longer ago than a replacement takes."""
         return None if _is_past(self._away) else self._served
 
@@ -270,7 +270,7 @@ class Folder:
                         answered = "Nothing" if self._away is not None else "The release before it"
                         self._tell(f"{problem} {answered} is answered until it is restored.", mark)
 
-    def content(self, served: Served, file: str, digest: str, what: str) -> bytes:
+    def content(self, served: ServedRelease, file: str, digest: str, what: str) -> bytes:
         """A file of the release as it was published."""
         wrong = self._wrong.get(file)
         known = wrong and wrong[0] == _mark(self.path / file) and time.monotonic() - wrong[2] < _READ_AGAIN
@@ -332,7 +332,7 @@ class Folder:
                 _log.error(text)
 
 
-class Shelf:
+class Catalog:
     """Release folders, opened and kept open while they are replaced."""
 
     def __init__(
@@ -351,7 +351,7 @@ class Shelf:
         self._stopped = threading.Event()
 
     @property
-    def releases(self) -> list[Served]:
+    def releases(self) -> list[ServedRelease]:
         """The releases as they are now. Where all are gone there is nothing to answer."""
         there = [served for folder in self._folders.values() if (served := folder.served())]
         if not there:
@@ -399,7 +399,7 @@ class Shelf:
         """Changes when any release does."""
         return hashlib.sha256("".join(served.digest for served in self.releases).encode()).hexdigest()
 
-    def named(self, name: str) -> Served | None:
+    def named(self, name: str) -> ServedRelease | None:
         """The release with this id, if there is one; that it is gone is an error."""
         folder = self._folders.get(name)
         if folder is None:
@@ -434,14 +434,14 @@ class Shelf:
             self._memory.put(name, kept, _size(kept))
         return kept
 
-    def _content(self, served: Served, file: str, digest: str, what: str) -> bytes:
+    def _content(self, served: ServedRelease, file: str, digest: str, what: str) -> bytes:
         return self._folders[served.id].content(served, file, digest, what)
 
     def is_loaded(self, offer: Offer) -> bool:
         """Whether a table is in memory."""
         return self._memory.get((offer.served.digest, offer.table.name)) is not None
 
-    def geometry(self, served: Served, column: str) -> tuple[bytes, bytes, str] | None:
+    def geometry(self, served: ServedRelease, column: str) -> tuple[bytes, bytes, str] | None:
         """The map of a column as GeoJSON, plain and compressed, with its checksum."""
         for entry in served.release.manifest["geometry"]:
             if entry["column"] == column:
@@ -480,7 +480,7 @@ def _mark(path: Path) -> Mark:
     return told.st_ino, told.st_mtime_ns, told.st_size
 
 
-def _opened(name: str, path: Path, alone: bool) -> Served:
+def _opened(name: str, path: Path, alone: bool) -> ServedRelease:
     try:
         return _read_release(name, path, alone)
     except (IlbaError, OSError):
@@ -489,11 +489,11 @@ def _opened(name: str, path: Path, alone: bool) -> Served:
         raise _misshapen(path) from None
 
 
-def _read_release(name: str, path: Path, alone: bool) -> Served:
+def _read_release(name: str, path: Path, alone: bool) -> ServedRelease:
     release = Release(path)
     release.verify()
     digest = hashlib.sha256(json.dumps(release.manifest, sort_keys=True).encode()).hexdigest()
-    served = Served(name, release, digest, {lang: Labels(release.codes, lang) for lang in LANGUAGES})
+    served = ServedRelease(name, release, digest, {lang: Labels(release.codes, lang) for lang in LANGUAGES})
     prefix = "" if alone else f"{name}:"
     for table, source in _offered(served):
         served.offers[table.name] = Offer(prefix + table.name, served, table, source)
@@ -502,7 +502,7 @@ def _read_release(name: str, path: Path, alone: bool) -> Served:
     return served
 
 
-def _offered(served: Served) -> Iterator[tuple[PublicTable, PublicTable]]:
+def _offered(served: ServedRelease) -> Iterator[tuple[PublicTable, PublicTable]]:
     """The stored tables, and where tables add up all that can be summed from them, each with the stored one."""
     release = served.release
     for table in release.tables.values():
