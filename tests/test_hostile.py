@@ -25,6 +25,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 import ilba
 from conftest import ILBA, KEY, ROOT, population
 from ilba.errors import IlbaError, InputError
+from ilba.output.export import rendered
 from ilba.service.answers import Settings, answered, part, rehearse
 from ilba.service.asked import Codes, folded, from_body, split
 from ilba.service.catalog import Catalog
@@ -147,7 +148,7 @@ def test_a_spreadsheet_is_not_written_to_its_end_for_nobody(tmp_path, finest):
     table = answered(catalog, part(catalog, offer, {}, Settings()), "en")
     seen = []
     table.pulse = lambda: seen.append(1)
-    ilba.export.rendered(table, "xlsx")
+    rendered(table, "xlsx")
     assert len(seen) == (table.frame.height + 5) // 500
 
 
@@ -435,7 +436,7 @@ def test_a_manifest_of_any_shape_is_opened_or_refused_in_a_sentence(tmp_path, fi
             for offer in [offer for served in catalog.releases for offer in served.offers.values()]:
                 table = answered(catalog, part(catalog, offer, {}, Settings()), "ko")
                 for format in ("csv", "xlsx", "px", "parquet"):
-                    ilba.export.rendered(table, format)
+                    rendered(table, format)
         except IlbaError as problem:
             said.append(problem)
         assert all(map(sentence, said))
