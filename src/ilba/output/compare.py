@@ -5,15 +5,14 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import polars as pl
 
 from ilba.attack.audit import audit, losses
-from ilba.cells.codes import CodeLists
-from ilba.design.design import Cells, Level, Names
+from ilba.design.design import Level, Names
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, suggesting
 from ilba.files import replacing, writable
@@ -84,9 +83,9 @@ def compare(
     def candidates() -> Iterator[tuple[str, FinestTable, str]]:
         yield "sums of SCA", finest, "sca-sums"
         yield "SCA on each aggregate", finest, "sca-aggregates"
-        yield "iLBA, as R writes it", _reading(finest, "observed"), "r-file"
-        yield "iLBA, observed cells", _reading(finest, "observed"), "ilba"
-        yield "iLBA, all cells of the grid", _reading(finest, "grid"), "ilba"
+        yield "iLBA, as R writes it", finest.with_cells("observed"), "r-file"
+        yield "iLBA, observed cells", finest.with_cells("observed"), "ilba"
+        yield "iLBA, all cells of the grid", finest.with_cells("grid"), "ilba"
         yield "controlled", finest.controlled(wanted, bound, secret=secret), "controlled"
 
     rows: list[dict[str, Any]] = []
@@ -113,12 +112,6 @@ def compare(
         if progress:
             progress(done, 6)
     return Comparison(pl.DataFrame(rows), f"Methods compared on {len(wanted)} tables, K={K}")
-
-
-def _reading(finest: FinestTable, cells: Cells) -> FinestTable:
-    """The same masks with the other reading of S."""
-    codes = CodeLists(replace(finest.design, cells=cells), finest.codes.lists)
-    return FinestTable(codes, finest._words, finest._count, finest._masked, fingerprint=finest.fingerprint)
 
 
 def _shown(value: object) -> str:

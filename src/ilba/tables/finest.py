@@ -272,6 +272,11 @@ class FinestTable(Publishes):
         codes = CodeLists(replace(self.design, threshold=threshold_of(mask_thr)), self.codes.lists)
         return self.drawn(Counted(codes, self._words, self._count), given_secret(secret))
 
+    def with_cells(self, cells: Cells) -> FinestTable:
+        """The same counts and masks with the other reading of S, "observed" or "grid", to compare."""
+        codes = CodeLists(replace(self.design, cells=cells), self.codes.lists)
+        return FinestTable(codes, self._words, self._count, self._masked, fingerprint=self.fingerprint)
+
     def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
         """The wanted tables (keys in the order of the design), each made from a small finer one."""
         for selection, sums in self.sums(wanted):
