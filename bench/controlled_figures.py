@@ -20,8 +20,8 @@ from pathlib import Path
 import polars as pl
 
 import ilba
-from ilba.controlled import Progress, loss_summary
-from ilba.finest import class_means
+from ilba.methods.controlled.search import Progress, loss_summary
+from ilba.tables.finest import class_means
 
 AREAS = ["LA1", "LA2", "LA3", "OA"]
 KEYS = ["gender", "edu", "age", "mar", "htype"]

@@ -35,11 +35,11 @@ import numpy as np
 import polars as pl
 
 import ilba
-from ilba import store
 from ilba.cli import commands
-from ilba.export import FORMATS
+from ilba.output.export import FORMATS
 from ilba.release import MANIFEST, manifest
 from ilba.service.app import application
+from ilba.tables import store
 
 HKEY, KEY = ["region", "town"], ["sex", "age"]
 SQUARE = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}

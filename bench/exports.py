@@ -13,15 +13,15 @@ import tempfile
 from pathlib import Path
 
 import ilba
-from ilba.export import FORMATS
-from ilba.wording import WordedTable
+from ilba.output.export import FORMATS
+from ilba.output.wording import WordedTable
 
 HKEY, KEY = ["LA1", "LA2", "LA3", "OA"], ["gender", "age", "edu", "mar", "htype"]
 NAME = "LA3.gender.age.edu.mar.htype"
 RUN = """
 import re, sys, time
 from pathlib import Path
-from ilba.export import export
+from ilba.output.export import export
 start = time.perf_counter()
 first, *_ = export(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4])
 took = time.perf_counter() - start

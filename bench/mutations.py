@@ -1,9 +1,9 @@
 """Which small mistakes in the method or on the leak path would the tests let pass?
 
-    python bench/mutations.py                       masking, secret, release, audit and verdict: every mutant
-    python bench/mutations.py masking secret        these modules
-    python bench/mutations.py audit --sample 100    a random part of a module's mutants (--seed for another one)
-    python bench/mutations.py masking --list        what would be tried, without trying it
+    python bench/mutations.py                               the method, the secret, the release, the audit: every mutant
+    python bench/mutations.py methods/masking secret/secret these modules
+    python bench/mutations.py attack/audit --sample 100     a random part of a module's mutants (--seed for another one)
+    python bench/mutations.py methods/masking --list        what would be tried, without trying it
 
 Each mutant is the module with one small change (a boundary moved, a sum turned into a difference, a check left out...),
 made in a scratch copy of the package. The fast tests that run the changed lines run against it, the quickest first,
@@ -46,14 +46,14 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ilba"
 KNOWN = Path(__file__).with_name("equivalent.toml")
 TESTS = {
-    "masking": ["test_masking", "test_docstrings", "test_finest", "test_golden"],
-    "secret": ["test_secret", "test_docstrings"],
+    "methods/masking": ["test_masking", "test_docstrings", "test_finest", "test_golden"],
+    "secret/secret": ["test_secret", "test_docstrings"],
     "release/writing": ["test_release", "test_public"],
     "release/folder": ["test_release", "test_public"],
     "release/memory": ["test_public"],
     "release/reading": ["test_release"],
-    "audit": ["test_audit", "test_verdict", "test_docstrings"],
-    "verdict": ["test_verdict", "test_audit"],
+    "attack/audit": ["test_audit", "test_verdict", "test_docstrings"],
+    "attack/verdict": ["test_verdict", "test_audit"],
 }
 HEAVY = ("numpy", "polars", "narwhals", "numba", "scipy.stats", "scipy.optimize", "hypothesis.strategies", "pytest")
 HEAVY += ("cryptography.hazmat.primitives.ciphers", "duckdb", "pandas", "pyarrow")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 
 import numpy as np
 import polars as pl
@@ -13,15 +12,16 @@ from hypothesis import strategies as st
 
 import ilba
 from conftest import HKEY, ILBA, KEY, population
-from ilba import Exposure, FinestTable, InputError, Secret, masking
-from ilba.attack import Attack
-from ilba.audit import losses, what_if
-from ilba.codes import CodeLists
-from ilba.compare import compare
-from ilba.cube import selections, wanted_tables
-from ilba.exposure import POLICIES, whole_range
-from ilba.report import Loss
-from ilba.witness import _World, witnessed
+from ilba import Exposure, FinestTable, InputError, Secret
+from ilba.attack.audit import losses, what_if
+from ilba.attack.bounds import Attack
+from ilba.attack.counterexamples import _World, witnessed
+from ilba.attack.exposure import POLICIES, whole_range
+from ilba.cells.codes import CodeLists
+from ilba.design.tables import selections, wanted_tables
+from ilba.methods import masking
+from ilba.output.compare import compare
+from ilba.output.report import Loss
 from test_finest import stores
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def test_a_release_audited_in_parts_gives_the_same_report(secret, monkeypatch, m
         parts.append(Attack(published, budget=100))
         return parts[-1]
 
-    monkeypatch.setattr(sys.modules["ilba.audit"], "Attack", in_parts)
+    monkeypatch.setattr("ilba.attack.audit.Attack", in_parts)
     report = ilba.audit(finest, method, names, explanations=3)
     assert len(parts[0].chunks) > 2
     assert report.ranges.equals(whole.ranges)
@@ -352,8 +352,7 @@ def test_a_release_audited_in_parts_gives_the_same_report(secret, monkeypatch, m
 def test_a_large_grid_lists_the_cells_of_the_store(secret, monkeypatch):
     finest = ilba.build(population(400), HKEY, KEY, secret=secret)
     whole = ilba.audit(finest)
-    # ilba.audit is the function; the module of the same name is found where all modules are.
-    monkeypatch.setattr(sys.modules["ilba.audit"], "COMPLETE", 10)
+    monkeypatch.setattr("ilba.attack.audit.COMPLETE", 10)
     report = ilba.audit(finest)
     assert report.ranges.select(HKEY + KEY).equals(finest.frame.select(HKEY + KEY))
     assert report.ranges.equals(whole.ranges.join(report.ranges.select(HKEY + KEY), on=HKEY + KEY, how="semi"))
@@ -568,7 +567,7 @@ def test_the_worst_comes_first_what_is_known_most_exactly_and_then_the_smallest(
     assert report.misfits == report.published.misfits
     rank = [(one.high - one.low, one.high) for one in report.worst]
     assert rank == sorted(rank) == sorted((high - low, high) for low, high in found.select("low", "high").rows())
-    monkeypatch.setattr(sys.modules["ilba.audit"], "MOST_WORST", 4)
+    monkeypatch.setattr("ilba.attack.audit.MOST_WORST", 4)
     assert ilba.audit(finest, "r-file", explanations=10**6).worst == report.worst[:4]
 
 
@@ -622,11 +621,10 @@ def true_table(finest, selection):
 
 
 def test_a_witness_for_what_is_proven_is_a_mistake_and_is_told(monkeypatch):
-    module = sys.modules["ilba.audit"]
-    monkeypatch.setattr(module, "witnessed", lambda published, proven: np.ones(len(proven), dtype=bool))
+    monkeypatch.setattr("ilba.attack.audit.witnessed", lambda published, proven: np.ones(len(proven), dtype=bool))
     with pytest.raises(AssertionError, match="has a witness"):
         ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
-    monkeypatch.setattr(module, "witnessed", lambda published, proven: np.arange(len(proven)) == 0)
+    monkeypatch.setattr("ilba.attack.audit.witnessed", lambda published, proven: np.arange(len(proven)) == 0)
     with pytest.raises(AssertionError, match="has a witness"):
         ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
 
@@ -670,9 +668,9 @@ def test_a_large_grid_without_any_row_lists_no_cell(finest, monkeypatch):
     frames = public_release(finest, ["town.sex", "town.job"])
     everything = ilba.audit(Exposure.from_frames(finest.codes, frames))
     assert everything.ranges.height == 6 * 2 * 3
-    monkeypatch.setattr(sys.modules["ilba.audit"], "COMPLETE", everything.ranges.height)
+    monkeypatch.setattr("ilba.attack.audit.COMPLETE", everything.ranges.height)
     assert ilba.audit(Exposure.from_frames(finest.codes, frames)).ranges.equals(everything.ranges)
-    monkeypatch.setattr(sys.modules["ilba.audit"], "COMPLETE", everything.ranges.height - 1)
+    monkeypatch.setattr("ilba.attack.audit.COMPLETE", everything.ranges.height - 1)
     report = ilba.audit(Exposure.from_frames(finest.codes, frames))
     assert report.ranges.columns == everything.ranges.columns
     assert report.ranges.is_empty()

@@ -16,8 +16,8 @@ import pytest
 
 import ilba
 from conftest import ILBA
-from ilba import charts
-from ilba.audit import what_if
+from ilba.attack.audit import what_if
+from ilba.output import charts
 
 pytestmark = pytest.mark.slow
 
@@ -205,7 +205,7 @@ def test_charts_are_made_where_there_is_no_network(tmp_path):
         "def no(*_, **__): raise OSError('no network here')\n"
         "socket.socket.connect = socket.create_connection = socket.getaddrinfo = no\n"
         "import polars as pl\n"
-        "from ilba import charts\n"
+        "from ilba.output import charts\n"
         "chart = charts.bars(pl.DataFrame({'town': ['a', 'b'], 'N_masked': [7, 9]}))\n"
         "for ending in ('html', 'svg', 'png'): charts.save(chart, f'{sys.argv[1]}/c.{ending}')\n"
     )
@@ -254,7 +254,7 @@ def test_without_the_charting_library_the_extra_is_named():
         "import sys\n"
         "sys.modules['altair'] = None\n"
         "import polars as pl, ilba\n"
-        "from ilba import charts\n"
+        "from ilba.output import charts\n"
         "try: charts.bars(pl.DataFrame({'N_masked': [7]}))\n"
         "except ilba.MissingExtra as problem: print(problem)\n"
     )

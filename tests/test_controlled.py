@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 import ilba
 from conftest import HKEY, KEY, population
 from ilba import FinestTable, Secret
-from ilba.controlled import Step, loss_summary, usual_bound
-from ilba.cube import wanted_tables
-from ilba.finest import class_means
+from ilba.design.tables import wanted_tables
+from ilba.methods.controlled.search import ControlStep, loss_summary, usual_bound
+from ilba.tables.finest import class_means
 
 KEY_0 = Secret(bytes(32))
 
@@ -353,7 +353,7 @@ def test_masks_of_a_wave_move_where_the_bound_cannot_be_held_with_them(finest, c
 @pytest.mark.parametrize("stage", ["walk", "sweep", "repair", "settle"])
 def test_after_an_interruption_the_best_masks_so_far_are_kept(stage, people, secret):
     finest = ilba.build(population(20_000, seed=2), HKEY, KEY, 10, secret=secret)
-    seen: list[Step] = []
+    seen: list[ControlStep] = []
 
     def progress(step):
         seen.append(step)
@@ -372,13 +372,13 @@ def test_after_an_interruption_the_best_masks_so_far_are_kept(stage, people, sec
 
 
 def _plain(finest):
-    from ilba.controlled import Chosen
+    from ilba.methods.controlled.search import Chosen
 
     return FinestTable(finest.codes, finest._words, finest._count, finest._masked, chosen=Chosen((), None, False))
 
 
 def test_progress_tells_each_step_and_how_many_aggregates_are_left(finest, secret):
-    steps: list[Step] = []
+    steps: list[ControlStep] = []
     finest.controlled(secret=secret, progress=steps.append)
     assert [step.stage for step in steps[:11]] == ["walk"] + ["sweep"] * 10
     assert steps[-1].over == 0
@@ -436,8 +436,8 @@ def test_compiled_code_is_kept_in_a_folder_of_ones_own_where_no_other_can_be_wri
         "for one in vars(caching).values():\n"
         "    if any(name in getattr(one, '__name__', '') for name in ('InTree', 'UserWide')):\n"
         "        one.from_function = classmethod(lambda *_: None)\n"
-        "from ilba import annealing\n"
-        "print(annealing.mixed(annealing._GOLD), len(os.listdir(tempfile.gettempdir())))"
+        "from ilba.methods.controlled import kernels\n"
+        "print(kernels.mixed(kernels._GOLD), len(os.listdir(tempfile.gettempdir())))"
     )
     command = [sys.executable, "-c", script]
     env = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -473,7 +473,7 @@ def test_on_the_census_no_count_of_any_table_is_more_than_7_off(levels, keys, me
 
 
 def test_a_usual_bound_that_is_not_held_is_told_without_saying_how_far(people, secret, monkeypatch):
-    monkeypatch.setattr("ilba.finest.usual_bound", lambda K: 1)
+    monkeypatch.setattr("ilba.tables.finest.usual_bound", lambda K: 1)
     finest = ilba.build(people, HKEY, KEY, secret=secret)
     with pytest.warns(ilba.Notice, match=r"the usual bound could not be held everywhere.*\(confidential\)\.$"):
         finest.controlled(secret=secret, max_keys=1)

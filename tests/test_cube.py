@@ -17,9 +17,10 @@ from hypothesis import given, settings
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import rollup, store
-from ilba.cube import Cube, selections
-from ilba.rollup import Sums, roll_up
+from ilba.design.tables import selections
+from ilba.tables import rollup, store
+from ilba.tables.cube import Cube
+from ilba.tables.rollup import Sums, roll_up
 from test_finest import stores
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import ilba
 
-MODULES = sorted(module.name for module in pkgutil.iter_modules(ilba.__path__, "ilba."))
+MODULES = sorted(module.name for module in pkgutil.walk_packages(ilba.__path__, "ilba."))
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -19,5 +19,5 @@ def test_the_examples_of_a_module_print_what_they_say(name):
 
 
 def test_the_method_and_the_key_are_shown_by_examples():
-    for name, least in (("ilba.masking", 9), ("ilba.secret", 3), ("ilba.audit", 1)):
+    for name, least in (("ilba.methods.masking", 9), ("ilba.secret.secret", 3), ("ilba.attack.audit", 1)):
         assert doctest.testmod(importlib.import_module(name)).attempted >= least

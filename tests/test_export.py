@@ -24,8 +24,8 @@ from pysdmx.io import get_datasets, read_sdmx
 
 import ilba
 from conftest import HKEY, ILBA
-from ilba.export import FORMATS, _sdmx_code, export
-from ilba.wording import Labels, WordedTable
+from ilba.output.export import FORMATS, _sdmx_code, export
+from ilba.output.wording import Labels, WordedTable
 
 CODES = pl.DataFrame(
     {
@@ -271,7 +271,7 @@ def test_rsdmx_reads_the_structure_and_the_data(release, tmp_path, name):
 @pytest.mark.parametrize("kind", ["sdmx-csv", "sdmx-ml"])
 def test_sdmx_is_written_in_pieces(release, tmp_path, monkeypatch, kind):
     whole = written(release, "block.sex.job", kind, tmp_path)[0].read_bytes()
-    monkeypatch.setattr("ilba.export._AT_ONCE", 7)
+    monkeypatch.setattr("ilba.output.export._AT_ONCE", 7)
     assert written(release, "block.sex.job", kind, tmp_path)[0].read_bytes() == whole
 
 
@@ -442,11 +442,11 @@ def test_an_export_never_takes_the_place_of_a_store_or_a_key(finest, release, se
 
 
 def test_a_grid_or_a_sheet_that_is_too_large_is_refused(release, tmp_path, monkeypatch):
-    monkeypatch.setattr("ilba.wording._MOST_CELLS", 100)
+    monkeypatch.setattr("ilba.output.wording._MOST_CELLS", 100)
     for format in GRIDS:
         with pytest.raises(ilba.InputError, match="Take parquet or csv"):
             written(release, "block.sex.age", format, tmp_path)
-    monkeypatch.setattr("ilba.export._SHEET_ROWS", 50)
+    monkeypatch.setattr("ilba.output.export._SHEET_ROWS", 50)
     with pytest.raises(ilba.InputError, match="Excel"):
         written(release, "block.sex.age", "xlsx", tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -470,7 +470,7 @@ def test_a_missing_package_is_named_with_what_to_type(release, tmp_path):
         "        if name in ('xlsxwriter', 'pysdmx'): raise ModuleNotFoundError(name, name=name)\n"
         "sys.meta_path.insert(0, No())\n"
         "import ilba\n"
-        "from ilba.export import export\n"
+        "from ilba.output.export import export\n"
         "for format in ('xlsx', 'sdmx-csv', 'sdmx-ml'):\n"
         "    try: export(sys.argv[1], 'town', format, sys.argv[2])\n"
         "    except ilba.MissingExtra as problem: print(problem)\n"

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import FinestTable, Secret, masking
-from ilba.draws import CellDraws
-from ilba.secret import draws
+from ilba import FinestTable, Secret
+from ilba.methods import masking
+from ilba.secret.draws import CellDraws
+from ilba.secret.secret import draws
 
 ZERO = Secret(bytes(32))
 
@@ -360,3 +361,26 @@ def test_a_misspelled_argument_is_refused_with_the_nearest_name(finest, call, sa
     with pytest.raises(TypeError, match=says) as caught:
         call(finest)
     assert isinstance(caught.value, ilba.InputError)
+
+
+@settings(max_examples=20, deadline=None)
+@given(stores())
+def test_the_other_reading_of_a_table_is_the_table_built_with_it(made):
+    finest, frame = made
+    for cells in ("observed", "grid"):
+        design = finest.design
+        hkey = {hierarchy.name: list(hierarchy.columns) for hierarchy in design.hierarchies}
+        built = FinestTable.from_counts(frame, hkey, design.keys, design.threshold, secret=ZERO, cells=cells)
+        other = finest.with_cells(cells)
+        assert other.frame.equals(built.frame)
+        assert other.table(0).frame.equals(built.table(0).frame)
+
+
+@given(stores())
+def test_a_table_is_named_by_its_levels_and_keys(made):
+    design = made[0].design
+    for levels, keys in every_selection(made[0]):
+        asked = design.select(levels, keys)
+        assert design.by_name(asked.levels) == levels
+        assert design.at(asked.levels, keys) == design.select(levels, [key for key in design.keys if key in keys])
+    assert set(design.finest.columns) == set(design.columns)

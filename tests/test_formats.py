@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.export import export
+from ilba.output.export import export
 from ilba.release import Release
 from serving import serving
 

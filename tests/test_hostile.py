@@ -25,10 +25,11 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 import ilba
 from conftest import ILBA, KEY, ROOT, population
 from ilba.errors import IlbaError, InputError
+from ilba.output.export import rendered
 from ilba.service.answers import Settings, answered, part, rehearse
 from ilba.service.asked import Codes, folded, from_body, split
+from ilba.service.catalog import Catalog
 from ilba.service.connection import Connection
-from ilba.service.shelf import Shelf
 from ilba.service.work import BusyError, GoneError, Lanes, Room, still_wanted
 from serving import serving
 
@@ -93,10 +94,10 @@ def test_a_body_of_two_megabytes_is_refused_in_a_sentence(body):
 
 def test_a_name_of_two_megabytes_is_answered_in_a_sentence(tmp_path, finest):
     finest.release(tmp_path / "r", tables=["town.sex"], **ILBA)
-    shelf = Shelf([tmp_path / "r"], rehearse)
+    catalog = Catalog([tmp_path / "r"], rehearse)
     wishes = from_body(b'{"selection":[{"variableCode":"%s","valueCodes":["1"]}]}' % (b"sex" * 600_000))
     with pytest.raises(InputError, match="is not a variable") as said:
-        part(shelf, shelf.find("town.sex"), wishes, Settings())
+        part(catalog, catalog.find("town.sex"), wishes, Settings())
     assert len(str(said.value)) < 300
 
 
@@ -142,12 +143,12 @@ def test_long_work_does_not_stand_before_short_work():
 
 def test_a_spreadsheet_is_not_written_to_its_end_for_nobody(tmp_path, finest):
     finest.release(tmp_path / "r", tables=["block.sex.age"], **ILBA)
-    shelf = Shelf([tmp_path / "r"], rehearse)
-    offer = shelf.find("block.sex.age")
-    table = answered(shelf, part(shelf, offer, {}, Settings()), "en")
+    catalog = Catalog([tmp_path / "r"], rehearse)
+    offer = catalog.find("block.sex.age")
+    table = answered(catalog, part(catalog, offer, {}, Settings()), "en")
     seen = []
     table.pulse = lambda: seen.append(1)
-    ilba.export.rendered(table, "xlsx")
+    rendered(table, "xlsx")
     assert len(seen) == (table.frame.height + 5) // 500
 
 
@@ -431,11 +432,11 @@ def test_a_manifest_of_any_shape_is_opened_or_refused_in_a_sentence(tmp_path, fi
         (tmp_path / "r" / "release.json").write_text(json.dumps(broken(told, random_)))
         said = []
         try:
-            shelf = Shelf([tmp_path / "r"], rehearse)
-            for offer in [offer for served in shelf.releases for offer in served.offers.values()]:
-                table = answered(shelf, part(shelf, offer, {}, Settings()), "ko")
+            catalog = Catalog([tmp_path / "r"], rehearse)
+            for offer in [offer for served in catalog.releases for offer in served.offers.values()]:
+                table = answered(catalog, part(catalog, offer, {}, Settings()), "ko")
                 for format in ("csv", "xlsx", "px", "parquet"):
-                    ilba.export.rendered(table, format)
+                    rendered(table, format)
         except IlbaError as problem:
             said.append(problem)
         assert all(map(sentence, said))

@@ -13,7 +13,7 @@ import pytest
 
 import ilba
 from conftest import ILBA, ROOT
-from ilba.export import export
+from ilba.output.export import export
 from ilba.release import MANIFEST, Release, manifest
 from test_formats import FORMATS
 

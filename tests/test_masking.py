@@ -13,8 +13,8 @@ from scipy import stats
 
 import ilba
 from conftest import GOLDEN, golden_bytes
-from ilba import masking
-from ilba.secret import draws
+from ilba.methods import masking
+from ilba.secret.secret import draws
 
 THRESHOLDS = range(3, 13)
 

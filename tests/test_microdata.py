@@ -18,8 +18,8 @@ import pytest
 
 import ilba
 from conftest import HKEY, KEY
-from ilba.codes import canonical
-from ilba.microdata import Microdata
+from ilba.cells.codes import canonical
+from ilba.data.microdata import Microdata
 
 
 def as_text(finest: ilba.FinestTable) -> list[tuple]:

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import stat
-import sys
 import tempfile
 from pathlib import Path
 
@@ -24,8 +23,8 @@ from hypothesis import strategies as st
 import ilba
 from conftest import HKEY, ILBA, KEY, population
 from ilba import FinestTable, Release, Secret
-from ilba.controlled import Chosen
-from ilba.export import FORMATS, export
+from ilba.methods.controlled.search import Chosen
+from ilba.output.export import FORMATS, export
 from ilba.release import folder as folder_module
 from ilba.release import writing
 from ilba.service.app import application
@@ -555,7 +554,7 @@ def test_tables_published_one_after_the_other_are_audited_together(tmp_path):
 
 
 def test_what_is_too_large_for_the_audit_is_refused_as_not_audited(people, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["ilba.audit"], "BUDGET", 100)
+    monkeypatch.setattr("ilba.attack.audit.BUDGET", 100)
     finest = ilba.build(people, HKEY, KEY, secret=ZEROS)
     with pytest.raises(ilba.UnsafeRelease, match="are not audited: they have"):
         finest.release(tmp_path / "r", "ilba")

@@ -11,8 +11,8 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.controlled import loss_summary
-from ilba.report import Loss, report
+from ilba.methods.controlled.search import loss_summary
+from ilba.output.report import Loss, report
 
 pytestmark = pytest.mark.slow
 

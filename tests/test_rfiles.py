@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import ilba
 from conftest import ROOT
-from ilba import rfiles
+from ilba.data import rfiles
 
 FILES = ROOT / "tests" / "data" / "r"
 
@@ -183,7 +183,7 @@ def test_the_r_names_read_a_file_of_r_once_until_it_changes(tmp_path, monkeypatc
     file = tmp_path / "full_tb.rds"
     file.write_bytes((FILES / "full_tb.rds").read_bytes())
     read = []
-    monkeypatch.setattr("ilba.rnames.read_rds", lambda path: read.append(path) or ilba.read_rds(path))
+    monkeypatch.setattr("ilba.r.read_rds", lambda path: read.append(path) or ilba.read_rds(path))
     for _ in range(3):
         assert ilba.get_agg_freq(1, ["size"], ["a"], ["small"], file) == 5
     assert len(read) == 1

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba.secret import Secret, draws, given_secret
+from ilba.secret.secret import Secret, draws, given_secret
 
 KEYBYTES = bytes(range(32))
 

@@ -24,7 +24,7 @@ import ilba
 from conftest import HKEY, ILBA, KEY, population
 from ilba import Secret
 from ilba.service.asked import Codes, split
-from ilba.service.shelf import Memory
+from ilba.service.catalog import Memory
 from serving import serving
 
 pytestmark = pytest.mark.slow

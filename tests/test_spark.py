@@ -23,9 +23,9 @@ from click.testing import CliRunner
 import ilba
 from conftest import HKEY, ILBA, KEY, population
 from ilba import spark as engine
-from ilba import store
 from ilba.cli import commands
 from ilba.spark import sessions
+from ilba.tables import store
 from test_formats import FORMATS, VERSIONS
 
 SECRET = ilba.Secret(bytes(range(32)))

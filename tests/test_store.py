@@ -17,7 +17,8 @@ import pytest
 
 import ilba
 from conftest import HKEY, KEY, population
-from ilba import Secret, files, sealed
+from ilba import Secret, files
+from ilba.tables import sealed
 
 ILBA = [sys.executable, "-m", "ilba"]
 

@@ -16,9 +16,9 @@ import pytest
 
 import ilba
 from ilba import Exposure
-from ilba.cube import selections
-from ilba.lattice import selection_of
-from ilba.verdict import _bars, _page
+from ilba.attack.lattice import table_of
+from ilba.attack.verdict import _bars, _page
+from ilba.design.tables import selections
 from test_audit import toy
 
 
@@ -178,7 +178,7 @@ def test_a_page_about_many_tables_draws_forty_and_lists_all(audited):
 
 def told(report, certificate=False, disclosed=0, aggregates=0, undecided=0, small=10):
     """The same report with other findings."""
-    finest = selection_of(report.published.design, report.published.lattice.base).name
+    finest = table_of(report.published.design, report.published.lattice.base).name
     table = pl.col("table")
     found = pl.when(table == "all").then(aggregates).when(table == finest).then(disclosed).otherwise(0)
     return dataclasses.replace(

@@ -5,38 +5,44 @@
 (8, 0, 0)
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ilba.audit import audit
-from ilba.building import build
-from ilba.design import Design, Hierarchy
-from ilba.errors import (
-    IlbaError,
-    InputError,
-    MissingExtra,
-    Notice,
-    SecretError,
-    StoreError,
-    UnknownArgument,
-    UnsafeRelease,
-    WriteError,
-)
-from ilba.exposure import Exposure
-from ilba.finest import FinestTable, open_store, read_rds
-from ilba.release import Release
-from ilba.rnames import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
-from ilba.secret import Secret
-from ilba.table import Table
-from ilba.verdict import AuditReport
-
 if TYPE_CHECKING:
-    from ilba import datasets
+    from ilba import charts, compare, datasets, export, masking, report, spark
+    from ilba.attack.audit import audit, losses, what_if
+    from ilba.attack.exposure import Exposure
+    from ilba.attack.verdict import AuditReport
+    from ilba.design.design import Design, Hierarchy
+    from ilba.errors import (
+        IlbaError,
+        InputError,
+        MissingExtra,
+        Notice,
+        SecretError,
+        StoreError,
+        UnknownArgument,
+        UnsafeRelease,
+        WriteError,
+    )
+    from ilba.methods.controlled.search import Chosen, Control, ControlStep, loss_summary
+    from ilba.r import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
+    from ilba.release import PublicTable, Release
+    from ilba.secret.secret import Secret
     from ilba.spark import SparkFinestTable, SparkTable
+    from ilba.tables.building import build
+    from ilba.tables.cube import Cube
+    from ilba.tables.finest import FinestTable, class_means, open_store, read_rds
+    from ilba.tables.table import Table
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AuditReport",
+    "Chosen",
+    "Control",
+    "ControlStep",
+    "Cube",
     "Design",
     "Exposure",
     "FinestTable",
@@ -45,6 +51,7 @@ __all__ = [
     "InputError",
     "MissingExtra",
     "Notice",
+    "PublicTable",
     "Release",
     "Secret",
     "SecretError",
@@ -59,21 +66,66 @@ __all__ = [
     "apply_iLBA",
     "audit",
     "build",
+    "charts",
+    "class_means",
+    "compare",
     "datasets",
+    "export",
     "get_agg_freq",
+    "loss_summary",
+    "losses",
+    "masking",
     "open_store",
     "read_rds",
+    "report",
     "save_agg_tb",
     "save_full_tb",
+    "spark",
+    "what_if",
 ]
+
+# Where each name lives. A module is loaded when one of its names is first asked for.
+_HOMES = {
+    "attack.audit": ("audit", "losses", "what_if"),
+    "attack.exposure": ("Exposure",),
+    "attack.verdict": ("AuditReport",),
+    "design.design": ("Design", "Hierarchy"),
+    "errors": (
+        "IlbaError",
+        "InputError",
+        "MissingExtra",
+        "Notice",
+        "SecretError",
+        "StoreError",
+        "UnknownArgument",
+        "UnsafeRelease",
+        "WriteError",
+    ),
+    "methods.controlled.search": ("Chosen", "Control", "ControlStep", "loss_summary"),
+    "r": ("apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"),
+    "release": ("PublicTable", "Release"),
+    "secret.secret": ("Secret",),
+    "spark": ("SparkFinestTable", "SparkTable"),
+    "tables.building": ("build",),
+    "tables.cube": ("Cube",),
+    "tables.finest": ("FinestTable", "class_means", "open_store", "read_rds"),
+    "tables.table": ("Table",),
+}
+_HOME = {name: f"ilba.{module}" for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Load the synthetic census and the classes for Spark when they are first asked for: few need them."""
-    import importlib
+    """Load a public name when it is first asked for."""
+    if name in _HOME:
+        found = getattr(import_module(_HOME[name]), name)
+    elif name in __all__:
+        found = import_module(f"ilba.{name}")
+    else:
+        raise AttributeError(f"module 'ilba' has no attribute {name!r}")
+    globals()[name] = found
+    return found
 
-    if name == "datasets":
-        return importlib.import_module("ilba.datasets")
-    if name in ("SparkFinestTable", "SparkTable"):
-        return getattr(importlib.import_module("ilba.spark"), name)
-    raise AttributeError(f"module 'ilba' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    """The public names alone."""
+    return [*__all__, "__version__"]

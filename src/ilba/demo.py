@@ -12,12 +12,13 @@ from typing import Any
 
 import polars as pl
 
-from ilba import charts, datasets
-from ilba.audit import audit, losses
-from ilba.building import build
+from ilba import datasets
+from ilba.attack.audit import audit, losses
 from ilba.errors import InputError, MissingExtra, Notice
-from ilba.finest import FinestTable, secret_path
-from ilba.table import Table
+from ilba.output import charts
+from ilba.tables.building import build
+from ilba.tables.finest import FinestTable, secret_path
+from ilba.tables.table import Table
 
 HKEY = ["LA1", "LA2", "LA3", "OA"]
 KEY = ["gender", "age", "edu", "mar", "htype"]

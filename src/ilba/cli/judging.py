@@ -25,8 +25,8 @@ from ilba.cli.words import (
     typed_level,
 )
 from ilba.errors import InputError, UnsafeRelease
-from ilba.finest import FinestTable, open_store
-from ilba.store import ABOUT
+from ilba.tables.finest import FinestTable, open_store
+from ilba.tables.store import ABOUT
 
 
 @example("ilba report full_tb.parquet --out report.html --max-keys 2")
@@ -39,7 +39,7 @@ def report_command(
     store: str, out: str, levels: tuple[str, ...], keys: list[str] | None, max_keys: int | None, as_json: bool
 ) -> None:
     """The methodologist's report on the loss in every table, with charts (confidential)."""
-    from ilba.report import report
+    from ilba.output.report import report
 
     with Progress(as_json) as stage:
         stage("opening")
@@ -87,7 +87,7 @@ def audit_command(
     as_json: bool,
 ) -> None:
     """Attack all tables of a store or a release together: what can everybody prove? (confidential)"""
-    from ilba.audit import audit
+    from ilba.attack.audit import audit
     from ilba.release import Release
 
     wanted: dict[str, Any] = {
@@ -146,13 +146,13 @@ def _what_if(
     as_json: bool,
 ) -> None:
     """Risk against loss for several methods and thresholds, nothing written but the chart."""
-    from ilba.audit import in_percent, what_if
+    from ilba.attack.audit import in_percent, what_if
 
     with Progress(as_json) as stage:
         stage("attacking")
         rows = what_if(finest, methods, thresholds, secret=secret, **wanted, progress=stage.share)
     if chart:
-        from ilba import charts
+        from ilba.output import charts
 
         charts.save(charts.risk(rows), chart)
     if as_json:
@@ -180,8 +180,8 @@ def compare_command(
     as_json: bool,
 ) -> None:
     """Every method on the same tables: loss, bias, and what everybody can prove (confidential)."""
-    from ilba.audit import in_percent
-    from ilba.compare import compare
+    from ilba.attack.audit import in_percent
+    from ilba.output.compare import compare
 
     with Progress(as_json) as stage:
         stage("comparing")

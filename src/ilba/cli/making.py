@@ -10,7 +10,6 @@ from typing import Any
 import click
 import polars as pl
 
-from ilba.building import build
 from ilba.cli.words import (
     Progress,
     Verbs,
@@ -34,8 +33,9 @@ from ilba.cli.words import (
 )
 from ilba.errors import InputError, listing, some
 from ilba.files import replacing
-from ilba.secret import Secret
-from ilba.table import Table, csv_text, write_csv
+from ilba.secret.secret import Secret
+from ilba.tables.building import build
+from ilba.tables.table import Table, csv_text, write_csv
 
 
 @example("ilba demo")
@@ -278,7 +278,7 @@ _TABLE_ENDINGS = (".csv", ".xlsx", ".parquet")
 
 def _write_table(frame: pl.DataFrame, table: Table, out: str, public: bool) -> None:
     """Write a table as Excel or Parquet, for its owner alone."""
-    from ilba.export import spare_store, workbook
+    from ilba.output.export import spare_store, workbook
 
     if out.lower().endswith(".parquet"):
         spare_store(Path(out))

@@ -159,7 +159,7 @@ def export_command(
     as_json: bool,
 ) -> None:
     """One table of a release in a format that others read."""
-    from ilba.export import FORMATS, export
+    from ilba.output.export import FORMATS, export
 
     endings = {kind: kind for kind in FORMATS} | {"json-stat": "json", "sdmx-csv": "sdmx.csv", "sdmx-ml": "xml"}
     if kind is None:
@@ -229,8 +229,8 @@ def serve_command(
     except ModuleNotFoundError as problem:
         raise MissingExtra(f"serving needs {problem.name}. Type: pip install 'ilba[serve]'") from None
 
-    def ready(address: str, shelf: Any) -> None:
-        offered = sum(len(served.offers) for served in shelf.releases)
+    def ready(address: str, catalog: Any) -> None:
+        offered = sum(len(served.offers) for served in catalog.releases)
         click.echo(f"{some(offered, 'table')} at {address} (the API at {address}api/v2); Ctrl-C stops", err=True)
 
     run(

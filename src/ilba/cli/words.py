@@ -18,7 +18,7 @@ import polars as pl
 
 from ilba import __version__
 from ilba.errors import InputError, Notice, nearest
-from ilba.finest import FinestTable, open_store, read_rds, secret_path
+from ilba.tables.finest import FinestTable, open_store, read_rds, secret_path
 
 MISSING = "(missing)"
 _ORDER = [

@@ -14,13 +14,13 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
-from ilba.codes import CodeLists, label_type
-from ilba.design import MASKED, Design, Origins, Selection, file_name
+from ilba.cells.codes import CodeLists, label_type
+from ilba.data.codelists import listed_paths
+from ilba.design.design import MASKED, Design, Origins, Selection, file_name
 from ilba.errors import InputError, listing, notice, some
-from ilba.labels import listed_paths
 from ilba.release.manifest import FORMAT, dump
 from ilba.release.reading import CODES, MANIFEST, digest
-from ilba.table import write_pieces
+from ilba.tables.table import write_pieces
 
 Rows: TypeAlias = Literal["nonzero", "grid"]
 
@@ -114,7 +114,7 @@ def _manifest(folder: Path, declared: Declared, charted: list[dict[str, str]]) -
 
 
 def _entry(declared: Declared, selection: Selection, folder: Path) -> dict[str, Any]:
-    levels = {h.name: level for h, level in zip(declared.design.hierarchies, selection.levels, strict=True)}
+    levels = declared.design.by_name(selection.levels)
     file = folder / declared.file(selection)
     rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
     return {

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from ilba.design import LARGEST, Design, file_name
+from ilba.design.design import LARGEST, Design, file_name
 from ilba.errors import InputError
 
 FORMAT = 2

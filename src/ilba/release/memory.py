@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ilba.design import Design
+from ilba.design.design import Design
 from ilba.errors import StoreError, UnsafeRelease
 from ilba.files import replacing
-from ilba.finest import FinestTable, open_store
+from ilba.tables.finest import FinestTable, open_store
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable

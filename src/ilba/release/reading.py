@@ -14,12 +14,12 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.codes import CodeLists
-from ilba.design import MASKED, Design, Level, Names, file_name
+from ilba.cells.codes import CodeLists
+from ilba.data.codelists import CODE_COLUMNS, listed_paths
+from ilba.design.design import MASKED, Design, Level, Names, file_name
 from ilba.errors import InputError, StoreError, listing, nearest, some
-from ilba.labels import CODE_COLUMNS, listed_paths
 from ilba.release.manifest import NewerFormat, load
-from ilba.store import UNREADABLE
+from ilba.tables.store import UNREADABLE
 
 Path_: TypeAlias = str | os.PathLike[str]
 
@@ -98,9 +98,7 @@ class Release:
     def find(self, level: Level = 0, key: Names | None = ()) -> PublicTable:
         """The table at a level by some keys, in whatever order."""
         selection = self.design.select(level, key)
-        ordered = tuple(name for name in self.design.keys if name in selection.keys)
-        levels = {h.name: n for h, n in zip(self.design.hierarchies, selection.levels, strict=True)}
-        name = self.design.select(levels, ordered).name
+        name = self.design.at(selection.levels, selection.keys).name
         if name not in self.tables:
             raise InputError(f"this release has no table {name!r}. It has {listing(self.tables)}.")
         return self.tables[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ilba.codes import label_type
+from ilba.cells.codes import label_type
 from ilba.errors import some
 from ilba.release.reading import Release
 

@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
-from ilba.codes import CodeLists, label_type
-from ilba.controlled import bound_of
-from ilba.cube import Tables, wanted_tables
-from ilba.design import MASKED, Design, Level, Names, Selection
+from ilba.cells.codes import CodeLists, label_type
+from ilba.data.codelists import listed_paths, read_labels
+from ilba.design.design import MASKED, Design, Level, Names, Selection
+from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, StoreError, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable
-from ilba.finest import FinestTable
-from ilba.labels import listed_paths, read_labels
+from ilba.methods.controlled.search import bound_of
 from ilba.release.folder import Declared, Rows, declared_type, fill, tell_of_unnamed
 from ilba.release.memory import Memory, Publication, way
 from ilba.release.reading import CODES, MANIFEST, Path_, Release
-from ilba.secret import Secret
+from ilba.secret.secret import Secret
+from ilba.tables.finest import FinestTable
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable
@@ -314,7 +314,7 @@ def _audited(
     """
     if finest.method == "controlled" and report_path is None:
         return "certified"
-    from ilba.audit import BUDGET, audit, cells_to_attack
+    from ilba.attack.audit import BUDGET, audit, cells_to_attack
 
     earlier = {name for one in before if one.method == finest.method for name in one.tables}
     together = (

@@ -16,13 +16,13 @@ from urllib.parse import quote
 import polars as pl
 
 from ilba import __version__
-from ilba.design import MASKED, Hierarchy, Selection, plain_name
+from ilba.design.design import MASKED, Hierarchy, Selection, plain_name
 from ilba.errors import InputError, listing, nearest, some
-from ilba.export import json_stat
+from ilba.output.export import json_stat
+from ilba.output.wording import LANGUAGES, Dimension, WordedTable
 from ilba.service.asked import MOST_TEXT, Codes, Wish, folded, variable
-from ilba.service.shelf import Offer, Served, Shelf
+from ilba.service.catalog import Catalog, Offer, ServedRelease
 from ilba.service.work import still_wanted
-from ilba.wording import LANGUAGES, Dimension, WordedTable
 
 API = "/api/v2"
 MISSING = "(missing)"  # how a label that is missing is written
@@ -53,7 +53,7 @@ class Settings:
     license: str = ""
 
 
-def rehearse(served: Served) -> None:
+def rehearse(served: ServedRelease) -> None:
     """Say everything about a release once, so that a manifest that cannot be put into words is noticed at once."""
     told, design = served.release.manifest, served.release.design
     names = ("title", "description", "source", "method", "cells", "rows", "software", "created")
@@ -90,12 +90,12 @@ def config(settings: Settings) -> dict[str, Any]:
     }
 
 
-def releases(shelf: Shelf, lang: str) -> dict[str, Any]:
+def releases(catalog: Catalog, lang: str) -> dict[str, Any]:
     """What is published: the design of each release in words, and the tables that can be asked for."""
-    return {"language": lang, "releases": [_release(served, lang) for served in shelf.releases]}
+    return {"language": lang, "releases": [_release(served, lang) for served in catalog.releases]}
 
 
-def _release(served: Served, lang: str) -> dict[str, Any]:
+def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
     told, labels = served.release.manifest, served.labels[lang]
     maps = {entry["column"] for entry in told["geometry"]}
     first = next(iter(served.offers.values()))
@@ -137,13 +137,18 @@ def _release(served: Served, lang: str) -> dict[str, Any]:
 
 
 def tables(
-    shelf: Shelf, lang: str, query: str = "", page_number: int = 1, page_size: int = 20, past_days: int | None = None
+    catalog: Catalog,
+    lang: str,
+    query: str = "",
+    page_number: int = 1,
+    page_size: int = 20,
+    past_days: int | None = None,
 ) -> dict[str, Any]:
     """A page of the list of tables."""
     words = folded(query).split()
     since = datetime.now(UTC) - timedelta(days=past_days) if past_days is not None else None
     found = []
-    for served in shelf.releases:
+    for served in catalog.releases:
         if since and datetime.fromisoformat(served.release.manifest["created"]).astimezone(UTC) < since:
             continue
         for offer in served.offers.values():
@@ -217,9 +222,9 @@ def _worded(offer: Offer, lang: str) -> WordedTable:
     return WordedTable(offer.release, offer.table, _NO_ROWS, lang, offer.served.labels[lang])
 
 
-def metadata(shelf: Shelf, offer: Offer, lang: str) -> dict[str, Any]:
+def metadata(catalog: Catalog, offer: Offer, lang: str) -> dict[str, Any]:
     """A table without its numbers, as JSON-stat."""
-    loaded = shelf.load(offer)
+    loaded = catalog.load(offer)
     found = json_stat(loaded.worded[lang], whole=False, data=False)
     for dimension in loaded.worded[lang].dimensions:
         entry = found["dimension"][dimension.name]
@@ -286,7 +291,7 @@ def _coarser(offer: Offer, dimension: Dimension) -> list[str]:
     return [owner.columns[n - 1] for n, one in zip(levels, published, strict=True) if one is not None]
 
 
-def _code_list_id(served: Served, fine: str, coarse: str, alone: bool) -> str:
+def _code_list_id(served: ServedRelease, fine: str, coarse: str, alone: bool) -> str:
     return f"{'' if alone else served.id + ':'}{plain_name(fine)}.{plain_name(coarse)}"
 
 
@@ -301,23 +306,23 @@ def _code_list_entry(offer: Offer, coarse: str, lang: str) -> dict[str, Any]:
     }
 
 
-def code_list(shelf: Shelf, name: str, lang: str) -> dict[str, Any]:
+def code_list(catalog: Catalog, name: str, lang: str) -> dict[str, Any]:
     """The areas of a coarser level, each with the finer ones inside it."""
-    if not shelf.alone:
-        shelf.named(name.partition(":")[0])  # one that is gone for now is not one that is unknown
-    for served in shelf.releases:
+    if not catalog.alone:
+        catalog.named(name.partition(":")[0])  # one that is gone for now is not one that is unknown
+    for served in catalog.releases:
         for hierarchy in served.release.design.hierarchies:
             for level, fine in enumerate(hierarchy.columns, 1):
                 for above, coarse in enumerate(hierarchy.columns[: level - 1], 1):
-                    if _code_list_id(served, fine, coarse, shelf.alone) == name:
-                        return _code_list(shelf, served, hierarchy.name, (above, level), name, lang)
+                    if _code_list_id(served, fine, coarse, catalog.alone) == name:
+                        return _code_list(catalog, served, hierarchy.name, (above, level), name, lang)
     raise UnknownError(f"there is no code list {name[:60]!r}.")
 
 
 def _code_list(
-    shelf: Shelf, served: Served, hierarchy: str, pair: tuple[int, int], name: str, lang: str
+    catalog: Catalog, served: ServedRelease, hierarchy: str, pair: tuple[int, int], name: str, lang: str
 ) -> dict[str, Any]:
-    areas, finer = (_axis(shelf, served, hierarchy, level, lang) for level in pair)
+    areas, finer = (_axis(catalog, served, hierarchy, level, lang) for level in pair)
     inside: dict[tuple[Any, ...], list[str]] = {}
     for path, code in zip(finer.paths.iter_rows(), finer.codes, strict=True):
         inside.setdefault(path[: pair[0]], []).append(code)
@@ -336,7 +341,7 @@ def _code_list(
     }
 
 
-def _axis(shelf: Shelf, served: Served, hierarchy: str, level: int, lang: str) -> Dimension:
+def _axis(catalog: Catalog, served: ServedRelease, hierarchy: str, level: int, lang: str) -> Dimension:
     """The areas of a level, from the smallest table that has them."""
     having = [offer for offer in served.offers.values() if offer.table.levels[hierarchy] == level]
     if not having:
@@ -344,7 +349,7 @@ def _axis(shelf: Shelf, served: Served, hierarchy: str, level: int, lang: str) -
     smallest = min(having, key=lambda offer: served.cells(offer.table))
     names = served.axes(smallest.table)
     owner = next(h for h in served.release.design.hierarchies if h.name == hierarchy)
-    return shelf.load(smallest).worded[lang].dimensions[names.index(owner.columns[level - 1])]
+    return catalog.load(smallest).worded[lang].dimensions[names.index(owner.columns[level - 1])]
 
 
 @dataclass(frozen=True)
@@ -361,7 +366,7 @@ class Part:
         return math.prod(len(places) for places in self.places)
 
 
-def part(shelf: Shelf, offer: Offer, wishes: Mapping[str, Wish], settings: Settings) -> Part:
+def part(catalog: Catalog, offer: Offer, wishes: Mapping[str, Wish], settings: Settings) -> Part:
     """Find what is asked for: the table with the variables that are named, and the places of their values."""
     axes = offer.served.axes(offer.table)
     named = {variable(name, axes): wish for name, wish in wishes.items()}
@@ -370,9 +375,9 @@ def part(shelf: Shelf, offer: Offer, wishes: Mapping[str, Wish], settings: Setti
     if not any(wish.values for wish in named.values()):
         if any(wish.codelist for wish in named.values()):
             raise InputError("a code list was named without values. Add valuecodes, such as *.")
-        found = Part(offer, _default(shelf, offer, settings.max_cells), axes)
+        found = Part(offer, _default(catalog, offer, settings.max_cells), axes)
     else:
-        found = _chosen(shelf, offer, {name: wish for name, wish in named.items() if wish.values})
+        found = _chosen(catalog, offer, {name: wish for name, wish in named.items() if wish.values})
     if found.cells > settings.max_cells:
         raise TooManyError(
             f"{found.cells:,} cells are asked for; one answer holds at most {settings.max_cells:,}. "
@@ -381,9 +386,9 @@ def part(shelf: Shelf, offer: Offer, wishes: Mapping[str, Wish], settings: Setti
     return found
 
 
-def _default(shelf: Shelf, offer: Offer, most: int) -> list[list[int]]:
+def _default(catalog: Catalog, offer: Offer, most: int) -> list[list[int]]:
     """Everything, or where that is too much the first codes of the longest variables."""
-    sizes = [len(dimension) for dimension in shelf.load(offer).dimensions]
+    sizes = [len(dimension) for dimension in catalog.load(offer).dimensions]
     while math.prod(sizes) > most:
         longest = max(range(len(sizes)), key=sizes.__getitem__)
         others = math.prod(size for place, size in enumerate(sizes) if place != longest)
@@ -391,10 +396,10 @@ def _default(shelf: Shelf, offer: Offer, most: int) -> list[list[int]]:
     return [list(range(size)) for size in sizes]
 
 
-def default_selection(shelf: Shelf, offer: Offer, lang: str, settings: Settings) -> dict[str, Any]:
+def default_selection(catalog: Catalog, offer: Offer, lang: str, settings: Settings) -> dict[str, Any]:
     """What is answered when nothing is chosen."""
-    places = _default(shelf, offer, settings.max_cells)
-    dimensions = shelf.load(offer).dimensions
+    places = _default(catalog, offer, settings.max_cells)
+    dimensions = catalog.load(offer).dimensions
     return {
         "language": lang,
         "selection": [
@@ -405,7 +410,7 @@ def default_selection(shelf: Shelf, offer: Offer, lang: str, settings: Settings)
     }
 
 
-def _chosen(shelf: Shelf, offer: Offer, named: Mapping[str, Wish]) -> Part:
+def _chosen(catalog: Catalog, offer: Offer, named: Mapping[str, Wish]) -> Part:
     levels = dict.fromkeys(offer.table.levels, 0)
     keys, called, coarse = [], [], {}
     for name in offer.served.axes(offer.table):
@@ -431,11 +436,11 @@ def _chosen(shelf: Shelf, offer: Offer, named: Mapping[str, Wish]) -> Part:
             f"Name values for {listing(name for name in offer.served.axes(offer.table) if name not in named)} too."
         )
     places = []
-    loaded = shelf.load(target)
+    loaded = catalog.load(target)
     for name, dimension, codes in zip(called, loaded.dimensions, loaded.codes, strict=True):
         wish = named[name]
         if name in coarse and wish.single:
-            places.append(_inside(shelf, offer, name, coarse[name], wish.values, dimension))
+            places.append(_inside(catalog, offer, name, coarse[name], wish.values, dimension))
         else:
             places.append(codes.chosen(wish.values))
     return Part(target, places, called)
@@ -453,18 +458,20 @@ def _level_of(offer: Offer, owner: Hierarchy, name: str, code_list: str) -> int:
     return known[code_list]
 
 
-def _inside(shelf: Shelf, offer: Offer, name: str, level: int, values: list[str] | str, finer: Dimension) -> list[int]:
+def _inside(
+    catalog: Catalog, offer: Offer, name: str, level: int, values: list[str] | str, finer: Dimension
+) -> list[int]:
     """The places of all areas inside the coarser ones that are asked for."""
     owner = _owner(offer, name)
-    areas = _axis(shelf, offer.served, owner.name if owner else "", level, LANGUAGES[0])
+    areas = _axis(catalog, offer.served, owner.name if owner else "", level, LANGUAGES[0])
     rows = areas.paths.rows()
     wanted = {rows[place] for place in Codes(name, areas.codes).chosen(values)}
     return [place for place, path in enumerate(finer.paths.iter_rows()) if path[:level] in wanted]
 
 
-def answered(shelf: Shelf, found: Part, lang: str) -> WordedTable:
+def answered(catalog: Catalog, found: Part, lang: str) -> WordedTable:
     """The part with its numbers and words."""
-    loaded = shelf.load(found.offer)
+    loaded = catalog.load(found.offer)
     still_wanted()
     cut = loaded.worded[lang].cut(found.places, loaded.values(found.places))
     cut.pulse = still_wanted
@@ -491,7 +498,7 @@ class Question:
 
 
 def question(
-    shelf: Shelf,
+    catalog: Catalog,
     release: str | None,
     level: Sequence[str],
     key: Sequence[str],
@@ -499,7 +506,7 @@ def question(
     key_value: Sequence[str],
 ) -> Question:
     """What is asked of one cell, with the words of the seed's get_agg_freq."""
-    served = _served(shelf, release)
+    served = _served(catalog, release)
     design = served.release.design
     for name, given in {"level": level, "key": key, "hkey_value": hkey_value, "key_value": key_value}.items():
         if len(given) > len(design.columns):
@@ -523,11 +530,11 @@ def question(
     return Question(offer, selection, list(hkey_value), list(key_value))
 
 
-def cell(shelf: Shelf, asked: Question) -> dict[str, Any]:
+def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
     """One masked count; 0 where the cell does not occur."""
     selection = asked.selection
     given = dict(zip(selection.columns, [*asked.hkey_value, *asked.key_value], strict=True))
-    loaded = shelf.load(asked.offer)
+    loaded = catalog.load(asked.offer)
     places: list[list[int]] = []
     for dimension, index in zip(loaded.dimensions, loaded.index, strict=True):
         path = tuple(given[column] for column in dimension.columns)
@@ -570,17 +577,17 @@ def _fits(name: str, given: Sequence[str], columns: Sequence[str], chosen_by: st
     )
 
 
-def _served(shelf: Shelf, name: str | None) -> Served:
-    opened = shelf.releases
-    if name is None and shelf.alone:
+def _served(catalog: Catalog, name: str | None) -> ServedRelease:
+    opened = catalog.releases
+    if name is None and catalog.alone:
         return opened[0]
-    served = shelf.named(name or "")
+    served = catalog.named(name or "")
     if served is None:
         raise InputError(f"say which release: it is one of {listing(served.id for served in opened)}.")
     return served
 
 
-def _levels(served: Served, level: Sequence[str]) -> Any:
+def _levels(served: ServedRelease, level: Sequence[str]) -> Any:
     """The levels as a design takes them: one, or a column of each hierarchy."""
     hierarchies = served.release.design.hierarchies
     if not level or level == ["0"]:

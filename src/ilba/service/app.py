@@ -34,15 +34,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ilba import __version__
 from ilba.errors import IlbaError, InputError, StoreError, listing, nearest
-from ilba.export import rendered
+from ilba.output.export import rendered
+from ilba.output.wording import LANGUAGES
 from ilba.service import answers
 from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownError
 from ilba.service.asked import from_body, from_query, split
+from ilba.service.catalog import Catalog, DamagedError, Memory, Offer
 from ilba.service.connection import MOST_BODY, MOST_QUERY, Limits
 from ilba.service.openapi import document
-from ilba.service.shelf import DamagedError, Memory, Offer, Shelf
 from ilba.service.work import BusyError, GoneError, Lane, Lanes, Room, still_wanted
-from ilba.wording import LANGUAGES
 
 _MOST_PATH = 2000
 _MOST_PAIRS = 200
@@ -114,7 +114,7 @@ Make: TypeAlias = Callable[[], Answer]
 
 def application(paths: list[str], settings: Settings | None = None, limits: Limits | None = None) -> ASGIApp:
     """The service for some release folders, as an ASGI application."""
-    return _Guard(_Service(Shelf(paths, answers.rehearse), settings or Settings(), limits or Limits()).app)
+    return _Guard(_Service(Catalog(paths, answers.rehearse), settings or Settings(), limits or Limits()).app)
 
 
 def from_environment() -> ASGIApp:
@@ -130,15 +130,15 @@ def environment(paths: list[str], settings: Settings, limits: Limits) -> str:
 
 
 class _Service:
-    def __init__(self, shelf: Shelf, settings: Settings, limits: Limits) -> None:
-        self.shelf = shelf
+    def __init__(self, catalog: Catalog, settings: Settings, limits: Limits) -> None:
+        self.catalog = catalog
         self.settings = settings
         self._limits = limits
         self._lanes = Lanes(limits.timeout)
         self._room = Room(_MOST_BODIES)
         self._memory: Memory[Answer] = Memory(64 * 2**20)
         self._page = _page_files()
-        self._document = _plain(document(settings, shelf))
+        self._document = _plain(document(settings, catalog))
         # Names may hold a slash, which stands decoded in the path.
         table = f"{API}/tables/{{table:path}}"
         self.app = Starlette(
@@ -172,7 +172,7 @@ class _Service:
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[Mapping[str, Any]]:
         """While the service runs, its folders are watched; its connections learn their limits from the state."""
-        with self.shelf.watched():
+        with self.catalog.watched():
             yield {"limits": self._limits}
 
     def _route(self, answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
@@ -198,8 +198,8 @@ class _Service:
         """
         if request.scope["query_string"]:
             raise InputError("health takes no parameters.")
-        missing, stale, damaged = self.shelf.missing, self.shelf.stale, self.shelf.damaged
-        left = len(self.shelf.paths) - len(missing)
+        missing, stale, damaged = self.catalog.missing, self.catalog.stale, self.catalog.damaged
+        left = len(self.catalog.paths) - len(missing)
         told = {
             "status": "damaged" if damaged or missing or stale else "ok",
             "detail": _in_words(missing, stale, damaged),
@@ -216,7 +216,7 @@ class _Service:
         if len(request.scope["query_string"]) <= _SHORT:
             with contextlib.suppress(IlbaError):  # an error takes time to be put into words
                 question = self._question(request)
-                if self.shelf.is_loaded(question.offer):
+                if self.catalog.is_loaded(question.offer):
                     return self._cell(request, question)
         return await self._lanes.run(request.receive, lambda: self._cell(request, self._question(request)))
 
@@ -225,10 +225,10 @@ class _Service:
         _language(asked)
         level, key = (split(asked.get(name, "")) for name in ("level", "key"))
         values = [split(asked[name]) or [""] if name in asked else [] for name in ("hkey_value", "key_value")]
-        return answers.question(self.shelf, asked.get("release"), level, key, *values)
+        return answers.question(self.catalog, asked.get("release"), level, key, *values)
 
     def _cell(self, request: Request, question: answers.Question) -> Response:
-        return self._answer(request, question.offer.served.digest, lambda: _json(answers.cell(self.shelf, question)))
+        return self._answer(request, question.offer.served.digest, lambda: _json(answers.cell(self.catalog, question)))
 
     async def data(self, request: Request) -> Response:
         """The numbers of a table, or of a part of it."""
@@ -261,7 +261,7 @@ class _Service:
         kept = self._kept(request, offer.served.digest, body)
         if kept is not None:
             return kept
-        part = answers.part(self.shelf, offer, wishes, self.settings)
+        part = answers.part(self.catalog, offer, wishes, self.settings)
 
         def make() -> Response:
             return self._answer(request, offer.served.digest, lambda: self._data(part, lang, format), body)
@@ -271,7 +271,7 @@ class _Service:
         return make, "sheet" if format == "xlsx" else "long"
 
     def _data(self, found: answers.Part, lang: str, format: str) -> Answer:
-        table = answers.answered(self.shelf, found, lang)
+        table = answers.answered(self.catalog, found, lang)
         still_wanted()
         kind, media, ending = FORMATS[format]
         if format == "json-stat2":
@@ -314,7 +314,7 @@ class _Service:
     def releases(self, request: Request) -> Response:
         """What is published."""
         lang = _language(_query(request, ("lang",)))
-        return self._answer(request, self.shelf.digest, lambda: _json(answers.releases(self.shelf, lang), lang))
+        return self._answer(request, self.catalog.digest, lambda: _json(answers.releases(self.catalog, lang), lang))
 
     def tables(self, request: Request) -> Response:
         """The list of tables."""
@@ -332,8 +332,8 @@ class _Service:
         today = "" if days is None else os.urandom(8).hex()  # what is recent changes with the clock
         return self._answer(
             request,
-            self.shelf.digest + today,
-            lambda: _json(answers.tables(self.shelf, lang, text, number, size, days), lang),
+            self.catalog.digest + today,
+            lambda: _json(answers.tables(self.catalog, lang, text, number, size, days), lang),
         )
 
     def table(self, request: Request) -> Response:
@@ -352,7 +352,7 @@ class _Service:
             raise InputError("defaultSelection is 'true' or 'false'.")
         offer = self._offer(request)
         return self._answer(
-            request, offer.served.digest, lambda: _json(answers.metadata(self.shelf, offer, lang), lang)
+            request, offer.served.digest, lambda: _json(answers.metadata(self.catalog, offer, lang), lang)
         )
 
     def default_selection(self, request: Request) -> Response:
@@ -362,7 +362,7 @@ class _Service:
         return self._answer(
             request,
             offer.served.digest,
-            lambda: _json(answers.default_selection(self.shelf, offer, lang, self.settings), lang),
+            lambda: _json(answers.default_selection(self.catalog, offer, lang, self.settings), lang),
         )
 
     def code_list(self, request: Request) -> Response:
@@ -370,13 +370,15 @@ class _Service:
         lang = _language(_query(request, ("lang",)))
         # The ids hold % where a column's name has a dot or a slash, and the address is decoded once on its way.
         name = request.path_params["name"]
-        return self._answer(request, self.shelf.digest, lambda: _json(answers.code_list(self.shelf, name, lang), lang))
+        return self._answer(
+            request, self.catalog.digest, lambda: _json(answers.code_list(self.catalog, name, lang), lang)
+        )
 
     def geometry(self, request: Request) -> Response:
         """The map of a column."""
         _query(request, ())
-        served = self.shelf.named(request.path_params["release"])
-        found = self.shelf.geometry(served, request.path_params["column"]) if served else None
+        served = self.catalog.named(request.path_params["release"])
+        found = self.catalog.geometry(served, request.path_params["column"]) if served else None
         if found is None:
             raise UnknownError("there is no map of this column.")
         plain, packed, digest = found
@@ -386,13 +388,13 @@ class _Service:
     def _found(self, request: Request) -> Offer | None:
         # Names hold % where a column's own name has a dot or a slash, and the address is decoded once on its way.
         name = request.path_params["table"]
-        return self.shelf.find(name) or self.shelf.find(quote(name, safe=":+."))
+        return self.catalog.find(name) or self.catalog.find(quote(name, safe=":+."))
 
     def _offer(self, request: Request) -> Offer:
         offer = self._found(request)
         if offer is None:
             name = request.path_params["table"]
-            names = [one.id for served in self.shelf.releases for one in served.offers.values()]
+            names = [one.id for served in self.catalog.releases for one in served.offers.values()]
             raise UnknownError(f"there is no table {name[:60]!r}.{nearest(name[:60], names[:2000])}")
         return offer
 

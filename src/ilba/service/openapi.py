@@ -6,20 +6,20 @@ from itertools import pairwise
 from typing import Any
 
 from ilba import __version__
-from ilba.design import MASKED
+from ilba.design.design import MASKED
+from ilba.output.wording import LANGUAGES
 from ilba.service.answers import API, FORMATS, Settings
-from ilba.service.shelf import Shelf
-from ilba.wording import LANGUAGES
+from ilba.service.catalog import Catalog
 
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}
 _TEXTS = {"type": "array", "items": _TEXT}
 
 
-def document(settings: Settings, shelf: Shelf) -> dict[str, Any]:
+def document(settings: Settings, catalog: Catalog) -> dict[str, Any]:
     """What can be asked and what is answered, with examples from what is served."""
     written = _document(settings)
-    examples = _examples(shelf)
+    examples = _examples(catalog)
     for path in written["paths"].values():
         for operation in path.values():
             for parameter in operation["parameters"]:
@@ -28,8 +28,8 @@ def document(settings: Settings, shelf: Shelf) -> dict[str, Any]:
     return written
 
 
-def _examples(shelf: Shelf) -> dict[str, list[str]]:
-    served = shelf.releases[0]
+def _examples(catalog: Catalog) -> dict[str, list[str]]:
+    served = catalog.releases[0]
     offers = sorted(served.offers.values(), key=lambda offer: served.cells(offer.table))
     columns = [column for h in served.release.design.hierarchies for column in h.columns]
     lists = [f"{fine}.{coarse}" for coarse, fine in pairwise(columns)]

@@ -16,11 +16,11 @@ from uvicorn.config import LOGGING_CONFIG
 from uvicorn.supervisors import Multiprocess
 
 from ilba.errors import InputError, WriteError
-from ilba.secret import ENVIRONMENT as SECRET
+from ilba.secret.secret import ENVIRONMENT as SECRET
 from ilba.service.answers import Settings, rehearse
 from ilba.service.app import ENVIRONMENT, environment
+from ilba.service.catalog import Catalog
 from ilba.service.connection import Connection, Limits
-from ilba.service.shelf import Shelf
 
 _MOST_FILES = 65_536
 _LOGGED = 500  # letters of an address in a line of the access log
@@ -35,13 +35,13 @@ def run(
     settings: Settings | None = None,
     limits: Limits | None = None,
     access_log: bool = True,
-    ready: Callable[[str, Shelf], object] | None = None,
+    ready: Callable[[str, Catalog], object] | None = None,
 ) -> None:
     """Serve release folders until the process is told to stop; `ready` is called with the address and what is there."""
     paths = [str(Path(release).absolute()) for release in releases]
     forget_secret()
     # A release that cannot be served is refused here, before an address is taken.
-    shelf = Shelf([Path(release) for release in releases], rehearse)
+    catalog = Catalog([Path(release) for release in releases], rehearse)
     listening = _listening(host, port)
     _allow_files()
     os.environ[ENVIRONMENT] = environment(paths, settings or Settings(), limits or Limits())
@@ -63,7 +63,7 @@ def run(
     )
     if ready:
         name = f"[{host}]" if ":" in host else host
-        ready(f"http://{name}:{listening.getsockname()[1]}/", shelf)
+        ready(f"http://{name}:{listening.getsockname()[1]}/", catalog)
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how it is meant to end
         if workers > 1:
             Multiprocess(config, sockets=[listening]).run()

@@ -14,24 +14,34 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba import store
-from ilba.codes import CodeLists, Packing
-from ilba.controlled import Chosen
-from ilba.cube import Cube, Node, Tables, descend, selection_of, selections, tree, wanted_tables
-from ilba.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
+from ilba.cells.codes import CodeLists, Packing
+from ilba.cells.tree import TreeNode, tree
+from ilba.design.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
+from ilba.design.tables import Tables, selections, wanted_tables
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
-from ilba.finest import FinestTable, Values, nodes_of, save_beside, secret_path, tell_recurring, warn_of_another_key
-from ilba.publishing import Publishes
-from ilba.rollup import Sums, released
-from ilba.secret import ENVIRONMENT, Secret, given_secret
+from ilba.methods.controlled.search import Chosen
+from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames
 from ilba.spark.frames import Frame, as_polars, labelled, mapped, pieces, quiet, whole_numbers
 from ilba.spark.records import SparkCounted
 from ilba.spark.sessions import place, pyspark
 from ilba.spark.table import SparkTable
 from ilba.spark.tasks import PARTS, Key, Shipped, sums_of, word_names
-from ilba.table import Table, detail
+from ilba.tables import store
+from ilba.tables.cube import Cube, descend
+from ilba.tables.finest import (
+    FinestTable,
+    Values,
+    nodes_of,
+    save_beside,
+    secret_path,
+    tell_recurring,
+    warn_of_another_key,
+)
+from ilba.tables.publishing import Publishes
+from ilba.tables.rollup import Sums, released
+from ilba.tables.table import Table, detail
 
 Path_: TypeAlias = str | os.PathLike[str]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -284,15 +294,15 @@ class SparkFinestTable(Publishes):
         yield from self._descend(asked, children, root, self.cells)
 
     def _descend(
-        self, asked: set[Node], children: Mapping[Node, Sequence[Node]], node: Node, source: Frame
+        self, asked: set[TreeNode], children: Mapping[TreeNode, Sequence[TreeNode]], node: TreeNode, source: Frame
     ) -> Iterator[SparkTable | Table]:
         """A table and those that hang on it; `source` holds its sums, or at the root the finest cells."""
         root = source is self.cells
-        here = selection_of(self.design, node)
+        here = self.design.at(*node)
         if node in asked:
             yield self._table(here, self._sums(source, None, here) if root else source)
         for child in children.get(node, []):
-            below = selection_of(self.design, child)
+            below = self.design.at(*child)
             packing = self.codes.packing(below)
             sums = self._sums(source, None if root else here, below).persist()
             try:

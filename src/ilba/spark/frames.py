@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.codes import CodeLists, Packing
+from ilba.cells.codes import CodeLists, Packing
 from ilba.spark.sessions import pyspark
 
 Frame: TypeAlias = Any

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ilba.codes import CodeLists
-from ilba.design import COUNT, RESERVED, Design
+from ilba.cells.codes import CodeLists
+from ilba.data.microdata import LabelMap, Missing, Source, check_missing, no_labels
+from ilba.design.design import COUNT, RESERVED, Design
 from ilba.errors import InputError
-from ilba.microdata import Missing, Source, Spelled, check_missing, no_labels
 from ilba.spark.frames import Frame, as_polars, quiet
 from ilba.spark.sessions import pyspark, quoted
 from ilba.spark.tasks import word_names
@@ -79,7 +79,7 @@ class SparkMicrodata(Source):
         for names in dimensions:
             counted = records.groupBy(*(columns[name] for name in names)).count().toArrow()
             raw.append(as_polars(counted).rename(dict(zip(counted.column_names, [*names, COUNT], strict=True))))
-        spelled = Spelled.of(design, raw, missing, missing_values, known, self._said)
+        spelled = LabelMap.of(design, raw, missing, missing_values, known, self._said)
         codes, digits = spelled.codes, [spelled.digits(i).fill_null(-1) for i in range(len(dimensions))]
         if not spelled.complete:
             kept = self._encoded(records, raw, digits, columns)

@@ -9,17 +9,17 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.codes import CodeLists
-from ilba.design import COUNT, MASKED, Selection
+from ilba.cells.codes import CodeLists
+from ilba.design.design import COUNT, MASKED, Selection
 from ilba.errors import InputError
 from ilba.files import replacing, writable
-from ilba.masking import percent
-from ilba.sealed import seal
+from ilba.methods.masking import percent
 from ilba.spark import frames
 from ilba.spark.frames import Frame, as_polars, label_types, labelled, mapped, pieces
 from ilba.spark.sessions import pyspark, quoted
 from ilba.spark.tasks import Shipped, word_names
-from ilba.table import AS_R, Table, loss_frame, write_pieces
+from ilba.tables.sealed import seal
+from ilba.tables.table import AS_R, Table, loss_frame, write_pieces
 
 Path_: TypeAlias = str | os.PathLike[str]
 

@@ -21,16 +21,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba import masking
-from ilba.codes import CodeLists, Packing
-from ilba.controlled import choose
-from ilba.design import COUNT, MASKED, Design, Selection
-from ilba.draws import CellDraws
+from ilba.cells.codes import CodeLists, Packing
+from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import SecretError
-from ilba.finest import masked_counts
-from ilba.rollup import Finest, Sums, roll_up
-from ilba.secret import ENVIRONMENT, Secret
-from ilba.table import detail
+from ilba.methods import masking
+from ilba.methods.controlled.search import choose
+from ilba.secret.draws import CellDraws
+from ilba.secret.secret import ENVIRONMENT, Secret
+from ilba.tables.finest import masked_counts
+from ilba.tables.rollup import Finest, Sums, roll_up
+from ilba.tables.table import detail
 
 if TYPE_CHECKING:
     import pyarrow as pa

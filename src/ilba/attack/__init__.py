@@ -1,0 +1,1 @@
+"""The attack: what anybody can prove from everything that is released together. All of it is confidential."""

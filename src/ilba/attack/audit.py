@@ -1,0 +1,334 @@
+"""The audit: what everybody can prove from all released tables together, before they are released.
+
+Sound, not complete: a cell that is called disclosed can be proven to lie in 1..K-1; a cell that is called certified
+cannot, because a world was found in which it does not and everything published is the same. What is neither is
+undecided.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.attack.bounds import Attack, Progress
+from ilba.attack.counterexamples import witnessed
+from ilba.attack.explanations import explain
+from ilba.attack.exposure import Exposure
+from ilba.attack.lattice import Node, table_of
+from ilba.attack.verdict import AuditReport
+from ilba.cells.codes import CodeLists
+from ilba.design.design import MASKED, Level, Names, Selection
+from ilba.design.tables import Tables, wanted_tables
+from ilba.errors import InputError, notice, suggesting
+from ilba.methods.controlled.search import loss_summary
+from ilba.release import Release
+from ilba.release.telling import leaks
+from ilba.secret.secret import Secret, given_secret
+from ilba.tables.finest import FinestTable
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+COMPLETE = 2**21
+"""up to so many cells of the grid `ranges` lists all of them"""
+MOST_WORST = 1000
+"""of so many disclosed cells at most it can be said how they are proven"""
+
+_SHARES = ("within_half_K", "over_bound", "provable", "exact")
+
+BUDGET = 20_000_000
+"""so many cells of all tables are audited before a release by iLBA; more take minutes"""
+
+
+def cells_to_attack(codes: CodeLists, wanted: Sequence[Selection]) -> int:
+    """How many cells the grids of these tables have together: what an audit of them costs."""
+    return sum(math.prod(place.size for place in codes.packing(table).places) for table in wanted)
+
+
+@suggesting
+def audit(
+    finest: FinestTable | Release | Exposure,
+    method: str | None = None,
+    tables: Tables = "all",
+    levels: Iterable[Level] | None = None,
+    keys: Names | None = None,
+    max_keys: int | None = None,
+    explanations: int = 10,
+    progress: Progress | None = None,
+    store: FinestTable | None = None,
+) -> AuditReport:
+    """What everybody could prove from these tables, if they were released together.
+
+    finest
+        A finest table; or an `Exposure`, made from public tables alone.
+    method
+        How the tables are made; left out, as this finest table makes them. "ilba" is iLBA as this package publishes
+        it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are "r-file"
+        (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and "sca-aggregates"
+        (SCA drawn anew for each aggregate).
+    tables
+        "all", or names of tables such as "LA2.age" (`Selection.name`), or selections.
+    levels, keys, max_keys
+        Which of all tables, as for `FinestTable.cube`.
+    explanations
+        For how many of the disclosed cells to say how they are proven.
+    progress
+        Called with how many parts of the release were attacked, and of how many.
+    store
+        With a release: the store it was made from, to know how many cells are truly small. Without it the published
+        code lists are taken for complete.
+
+    >>> import polars as pl
+    >>> counts = pl.DataFrame({"town": ["a", "a"], "sex": [1, 2], "N": [2, 3], "N_masked": [0, 0]})
+    >>> report = audit(FinestTable.from_counts(counts, hkey=["town"]))
+    >>> report.cells_small, report.cells_disclosed, report.cells_exact
+    (2, 2, 0)
+    """
+    start = time.perf_counter()
+    folder: tuple[str, ...] | None = None
+    if isinstance(finest, Release):
+        published = _released(finest, store)
+        folder = tuple(leaks(finest))
+    elif isinstance(finest, Exposure):
+        published = finest
+    elif isinstance(finest, FinestTable):
+        published = Exposure.of(
+            finest, method or finest.method, wanted_tables(finest.design, tables, levels, keys, max_keys)
+        )
+    else:
+        raise InputError(f"audit() takes a finest table, a release or an Exposure, not a {type(finest).__name__}.")
+    attack = Attack(published).run(progress)
+    found = _Findings(attack)
+    misfits = published.misfits
+    if misfits is None and published.split:
+        misfits = sum(attack.misfits.values())
+    certificate = published.policy.scheme == "sums" or misfits == 0
+    certified = undecided = None
+    if found.small is not None:
+        certified = found.small
+        if not certificate:
+            certified = _certified(published, found.disclosed_cells)
+        undecided = found.small - found.disclosed - certified
+    return AuditReport(
+        published=published,
+        tables=found.tables,
+        cells_small=found.small,
+        cells_disclosed=found.disclosed,
+        cells_exact=found.exact,
+        cells_certified=certified,
+        cells_undecided=undecided,
+        certificate=certificate,
+        misfits=misfits,
+        ranges=found.ranges,
+        worst=explain(published, *found.worst, explanations) if explanations else [],
+        seconds=time.perf_counter() - start,
+        folder=folder,
+    )
+
+
+def _certified(published: Exposure, disclosed: IntArray) -> int:
+    """How many small cells have a witness; looked for where the finest table is released."""
+    rows = published.base
+    if rows is None or not published.split:
+        return 0
+    proven = np.isin(rows.packed, disclosed)
+    safe = witnessed(published, proven)
+    if (safe & proven).any():  # a witness and a proof cannot both be right: each checks the other
+        raise AssertionError("a cell was proven small and has a witness. This is a mistake in ilba: please report it.")
+    return int(safe.sum())
+
+
+@suggesting
+def what_if(
+    finest: FinestTable,
+    methods: Sequence[str],
+    thresholds: Sequence[int],
+    *,
+    secret: Secret | str | os.PathLike[str] | None = None,
+    tables: Tables = "all",
+    levels: Iterable[Level] | None = None,
+    keys: Names | None = None,
+    max_keys: int | None = None,
+    progress: Progress | None = None,
+) -> pl.DataFrame:
+    """Risk and loss of the same tables for several methods and thresholds: a row each, nothing is released.
+
+    `provable` and `exact` are shares of the small cells, from 0 to 1. `charts.risk` draws the rows.
+
+    Another threshold than the store's needs masks of its own, and "controlled" masks that are chosen, with `secret` or
+    with a throw-away key: good for choosing K, not for publishing.
+    """
+    rows = []
+    steps = [(K, method) for K in thresholds for method in methods]
+    wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
+    masked = _Masked(finest, given_secret(secret))
+    for done, (K, method) in enumerate(steps, 1):
+        report = audit(masked.by(K, method, wanted), method, [table.name for table in wanted], explanations=0)
+        loss = loss_summary([losses(report.published)], K)
+        rows.append(
+            {
+                "method": method,
+                "K": K,
+                "mean_loss": loss.mean,
+                "p99_loss": loss.p99,
+                "max_loss": loss.max,
+                "provable": report.share,
+                "exact": report.share_exact,
+                "safe": report.safe,
+            }
+        )
+        if progress:
+            progress(done, len(steps))
+    return pl.DataFrame(rows)
+
+
+def in_percent(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `what_if` or `compare` for paper and screen: shares in percent, and called so.
+
+    >>> in_percent(pl.DataFrame({"method": ["ilba"], "provable": [0.25]})).rows(named=True)
+    [{'method': 'ilba', 'provable %': 25.0}]
+    """
+    return rows.select((pl.col(c) * 100).alias(f"{c} %") if c in _SHARES else pl.col(c) for c in rows.columns)
+
+
+class _Masked:
+    """The same counts with the masks of other thresholds and methods, by one key."""
+
+    def __init__(self, finest: FinestTable, key: Secret | None) -> None:
+        self._finest, self._key = finest, key or finest._unsaved_secret
+        self._anew: dict[int, FinestTable] = {}
+
+    def by(self, K: int, method: str, wanted: Sequence[Selection]) -> FinestTable:
+        joint = method == "controlled"
+        if self._finest.design.threshold == K and (not joint or self._finest.method == method):
+            return self._finest
+        if self._key is None:
+            notice("drawn with a key that is thrown away: the figures differ a little from run to run.")
+            self._key = Secret.new()
+        if K not in self._anew:
+            self._anew[K] = self._finest.with_threshold(K, self._key)
+        return self._anew[K].controlled(wanted, secret=self._key) if joint else self._anew[K]
+
+
+def losses(shown: Exposure) -> npt.NDArray[np.int64]:
+    """How far each released count is from the truth, over all tables of an exposure that has seen the truth."""
+    found = []
+    for rows in shown.tables.values():
+        if rows.truth is None:
+            raise InputError("the loss of public tables is not known without the store that they were made from.")
+        found.append(np.abs(rows.value.astype(np.int64) - rows.truth.sum_small - rows.truth.sum_large))
+    return np.concatenate(found)
+
+
+def _released(release: Release, store: FinestTable | None) -> Exposure:
+    """What a release shows; with its store, after checking that it is the one it was made from."""
+    if store is None:
+        frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
+        return Exposure.from_frames(release.code_lists(), frames, release.manifest["method"])
+    published = Exposure.of(store, store.method, wanted_tables(store.design, list(release.tables)))
+    for node, rows in published.tables.items():
+        selection = table_of(store.design, node)
+        labels = store.codes.labels(store.codes.packing(selection), [rows.packed])
+        ours = pl.DataFrame([*labels, pl.Series(MASKED, rows.value)])
+        if not _shown(release.table(selection.name)).equals(_shown(ours)):
+            raise InputError(f"the release was not made from this store: the table {selection.name!r} differs.")
+    return published
+
+
+def _shown(table: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a public table that are not 0, whatever the types of its labels, and so their order."""
+    labels = [name for name in table.columns if name != MASKED]
+    rows = table.filter(pl.col(MASKED) > 0).cast({**dict.fromkeys(labels, pl.String), MASKED: pl.Int64})
+    return rows.sort(labels or MASKED)
+
+
+class _Findings:
+    """What stands at the end of an attack, counted."""
+
+    def __init__(self, attack: Attack) -> None:
+        self.published = published = attack.published
+        lattice, self._base, K = published.lattice, published.lattice.base, published.K
+        self._counts: dict[Node, list[int]] = {node: [0, 0, 0] for node in lattice.nodes}
+        width = lattice.width(self._base)
+        areas = published.codes.lists[0].size(self._base[0])
+        rows = published.base
+        self._complete = width * areas <= COMPLETE
+        cells = np.arange(width * areas) if self._complete or rows is None else rows.packed
+        if rows is None and not self._complete:
+            cells = np.zeros(0, dtype=np.int64)
+        low, high = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
+        disclosed: list[tuple[IntArray, IntArray, IntArray]] = []
+        for block in attack.blocks():
+            for node in block.own:
+                lo, hi = (side[node].reshape(-1, side[node].shape[-1]) for side in _sides(block))
+                proven = (lo >= 1) & (hi < K)
+                if node in block.large:
+                    proven.reshape(-1)[block.large[node]] = False
+                first, last = block.rows[node[0]]
+                self._count(node, first, last, lo, hi, proven)
+                if node != self._base:
+                    continue
+                cell, area = np.nonzero(proven)
+                disclosed.append(((area + first) * width + cell, lo[cell, area], hi[cell, area]))
+                ends = np.searchsorted(cells, [first * width, last * width])
+                inside = slice(int(ends[0]), int(ends[1]))
+                place = cells[inside] % width, cells[inside] // width - first
+                low[inside], high[inside] = lo[place], hi[place]
+        packed, lo, hi = (np.concatenate(parts) for parts in zip(*disclosed, strict=True))
+        # The worst first: what is known most exactly, and of that the smallest counts.
+        order = np.lexsort((packed, hi, hi - lo))[:MOST_WORST]
+        self.worst = packed[order], lo[order], hi[order]
+        self.disclosed_cells = packed
+        self.disclosed, self.exact = len(packed), int((lo == hi).sum())
+        self.small = self._counts[self._base][0] if rows is not None and rows.truth is not None else None
+        if rows is not None and published.split:  # a large cell's count is public
+            at = np.searchsorted(cells, rows.packed)
+            large = rows.value > K
+            low[at[large]] = high[at[large]] = rows.value[large]
+        packing = published.codes.packing(table_of(published.design, self._base))
+        labels = published.codes.labels(packing, [cells])
+        self.ranges = pl.DataFrame([*labels, pl.Series("low", low), pl.Series("high", high)])
+
+    def _count(self, node: Node, first: int, last: int, lo: IntArray, hi: IntArray, proven: Any) -> None:
+        published, K = self.published, self.published.K
+        counts = self._counts[node]
+        counts[1] += int(proven.sum())
+        counts[2] += int((proven & (lo == hi)).sum())
+        rows = published.base if node == self._base else published.tables[node]
+        if rows is None or rows.truth is None:
+            return
+        inside, area, cell = published.place(node, rows, first, last)
+        small, large = rows.truth.sum_small[inside], rows.truth.sum_large[inside]
+        true = small if published.split else small + large
+        counts[0] += int(((large == 0) & (small > 0) & (small < K)).sum())
+        # What is called a proof must hold for the truth; this is cheap, and worth more than trust in the code.
+        below, above = lo[cell, area], hi[cell, area]
+        if (true < below).any() or (true > above).any() or int((lo > 0).sum()) != int((below > 0).sum()):
+            raise AssertionError("the attack excluded the truth. This is a mistake in ilba: please report it.")
+
+    @property
+    def tables(self) -> pl.DataFrame:
+        """The counts of each released table."""
+        published = self.published
+        nodes = [node for node in reversed(published.lattice.nodes) if node in published.tables]
+        chosen = [table_of(published.design, node) for node in nodes]
+        small = [self._counts[node][0] if published.tables[node].truth else None for node in nodes]
+        return pl.DataFrame(
+            {
+                "table": [selection.name for selection in chosen],
+                "level": ["+".join(selection.finest) or "all" for selection in chosen],
+                "small": pl.Series(small, dtype=pl.Int64),
+                "disclosed": [self._counts[node][1] for node in nodes],
+                "exact": [self._counts[node][2] for node in nodes],
+            }
+        )
+
+
+def _sides(block: Any) -> tuple[dict[Node, Any], dict[Node, Any]]:
+    return block.kinds[0].low, block.kinds[0].high

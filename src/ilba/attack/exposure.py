@@ -1,0 +1,486 @@
+"""What is published, and what each published number says to somebody who knows the method.
+
+`Exposure` is the attacker's view: the released tables, the code lists, K, the reading of S and the policy. It is made
+from a finest table, or from public tables alone. What it remembers of the truth, when it has seen it, is only used to
+count how many small cells there are and to look for witnesses; the attack never reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.attack.lattice import Array, Edge, Lattice, Node, collapse, node_of, table_of
+from ilba.cells.codes import CodeLists, Packing
+from ilba.design.design import MASKED, Cells, Design, Selection
+from ilba.design.tables import selections, wanted_tables
+from ilba.errors import InputError, listing, nearest
+from ilba.methods import masking
+from ilba.tables.finest import FinestTable
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How the numbers of the released tables are made, and what is published beside them."""
+
+    name: str
+    scheme: Literal["ilba", "sca", "sums"]
+    listed: bool
+    flags: bool
+    about: str
+
+
+POLICIES = {
+    policy.name: policy
+    for policy in (
+        Policy("ilba", "ilba", False, False, "iLBA; no flags, and a row that is 0 says nothing"),
+        Policy("r-file", "ilba", True, True, "iLBA as the R package writes it: observed rows, with type1 and type2"),
+        Policy("r-rows", "ilba", True, False, "iLBA as the R package writes it, without type1 and type2"),
+        Policy("sca-aggregates", "sca", False, False, "SCA drawn anew for the small cells of each aggregate"),
+        Policy("sca-sums", "sums", False, False, "sums of the masked finest table"),
+        Policy("controlled", "sums", False, False, "sums of a finest table whose masks were chosen jointly"),
+    )
+}
+
+
+def policy_of(method: str) -> Policy:
+    """The policy with this name."""
+    if method not in POLICIES:
+        raise InputError(f"method={method!r} is not known.{nearest(method, POLICIES)} It is {listing(POLICIES)}.")
+    return POLICIES[method]
+
+
+def if_masked(policy: Policy, cells: Cells, n_grid: Array, at_k: Array, K: int) -> masking.Masked:
+    """What would be released for the small cells of aggregates if the masked finest table were the truth."""
+    if policy.scheme == "ilba":
+        return masking.ilba(at_k if cells == "observed" else n_grid, at_k, K * at_k, K)
+    return masking.Masked(K * at_k, np.zeros_like(at_k), np.zeros_like(at_k))
+
+
+class Truth(NamedTuple):
+    """The true parts of the observed cells of a table (confidential; never read by the attack)."""
+
+    n_small: IntArray
+    n_at_threshold: IntArray
+    sum_small: IntArray
+    sum_large: IntArray
+
+
+class PublishedRows(NamedTuple):
+    """The rows of one table: cells as integers, sorted, with what was published for them."""
+
+    packed: IntArray
+    value: IntArray
+    type1: IntArray | None = None
+    type2: IntArray | None = None
+    truth: Truth | None = None
+
+
+class Positive(NamedTuple):
+    """Observed reading: the aggregates with a released small-cell sum above 0, and what follows from it."""
+
+    place: IntArray
+    at_threshold: IntArray
+    block_end: IntArray
+    most_shifted: IntArray
+
+
+class CellBounds(NamedTuple):
+    """What one table says by itself about the sums of small cells in its cells."""
+
+    low: Array
+    high: Array
+    least: Array | None
+    """observed reading: bounds on how many of the cells are not 0"""
+    most: Array | None
+    listed: Positive | None
+    large: Array | None
+    """the part of the count that is public because it lies in large cells; None where that is not known"""
+    misfits: int
+    """how many cells would look otherwise if the masked finest table were the truth"""
+
+
+class Exposure:
+    """Released tables as an attacker sees them."""
+
+    def __init__(
+        self,
+        codes: CodeLists,
+        policy: Policy,
+        cells: Cells,
+        tables: Mapping[Node, PublishedRows],
+        *,
+        base: PublishedRows | None = None,
+        misfits: int | None = None,
+    ) -> None:
+        if not tables:
+            raise InputError(_NOTHING)
+        self.codes = codes
+        self.policy = policy
+        self.cells: Cells = "observed" if policy.listed else cells
+        self.tables = dict(tables)
+        self.lattice = Lattice(codes, self.tables)
+        self.base = self.tables.get(self.lattice.base, base)
+        """the finest cells that the tables tell apart: a released table, or what is known of it from the store"""
+        self.misfits = misfits
+        """how many released counts would differ if the masked finest table were the truth, where the store told"""
+        self.K = codes.design.threshold
+        finest = tuple(listed.depth for listed in codes.lists)
+        self.split = finest in self.tables
+        """whether the finest table is released, so that everybody knows which part of a count is in small cells"""
+        if self.lattice.width(self.lattice.base) > _WIDEST:
+            raise InputError(
+                f"the released tables tell {self.lattice.width(self.lattice.base):,} cells per area apart, more than "
+                f"the audit can follow ({_WIDEST:,}). Audit fewer keys at a time: keys=[...]."
+            )
+
+    @classmethod
+    def of(cls, finest: FinestTable, method: str = "ilba", wanted: Sequence[Selection] | None = None) -> Exposure:
+        """What a release of these tables of a finest table would show."""
+        policy, design, K = policy_of(method), finest.design, finest.design.threshold
+        chosen = selections(design) if wanted is None else list(wanted)
+        if not chosen:
+            raise InputError(_NOTHING)
+        chosen = [table_of(design, node) for node in dict.fromkeys(node_of(design, s) for s in chosen)]
+        cells: Cells = "observed" if policy.listed else design.cells
+        tables = {}
+        misfits = 0
+        refined = table_of(design, Lattice(finest.codes, [node_of(design, s) for s in chosen]).base)
+        for selection, sums in finest.sums(list(dict.fromkeys([*chosen, refined]))):
+            if len(sums.packed) > 1:
+                raise InputError(f"the table {selection.name!r} has more than 2^63 possible cells: audit fewer keys.")
+            node = node_of(design, selection)
+            parts = sums.parts
+            size = finest.codes.grid(sums.packing, sums.packed, most=2**61 // K)
+            n_grid = parts.n_small + np.maximum(size - sums.observed, 0)
+            n_small = n_grid if cells == "grid" else parts.n_small
+            type1 = type2 = None
+            if policy.scheme == "ilba":
+                masked = masking.ilba(n_small, parts.n_at_threshold, parts.sum_small, K)
+                value = masked.sum_masked
+                if policy.flags:
+                    type1, type2 = _small(masked.type1), _small(masked.type2)
+            elif policy.scheme == "sca":
+                # What is audited is only simulated, so the draws may be anything; the same on every run is best.
+                rng = np.random.default_rng([2010, *node])
+                draws = rng.integers(0, masking.DRAW_RANGE, len(sums))
+                anew = masking.sca(parts.sum_small, draws, K)
+                value = np.where(n_grid == 1, K * parts.n_at_threshold, anew)
+            else:
+                value = K * parts.n_at_threshold
+            truth = Truth(*map(_small, (n_small, parts.n_at_threshold, parts.sum_small, parts.sum_large)))
+            tables[node] = PublishedRows(sums.packed[0], _small(value + parts.sum_large), type1, type2, truth)
+            if selection in chosen:
+                other = if_masked(policy, cells, n_grid, parts.n_at_threshold, K)
+                misfits += int((other.sum_masked != value).sum())
+                if policy.listed:
+                    misfits += int((parts.sum_large + parts.n_at_threshold == 0).sum())
+                if type1 is not None and type2 is not None:
+                    misfits += int(((other.type1 != type1) | (other.type2 != type2)).sum())
+        base = tables[node_of(design, refined)]
+        released = {node_of(design, selection): tables[node_of(design, selection)] for selection in chosen}
+        return cls(finest.codes, policy, cells, released, base=base, misfits=misfits)
+
+    @classmethod
+    def from_frames(
+        cls, codes: CodeLists, frames: Mapping[str | Selection, pl.DataFrame], method: str = "ilba"
+    ) -> Exposure:
+        """A release from its public tables: frames of labels and N_masked by the name of the table.
+
+        A row that is not there counts as 0. The code lists carry the design with K and the reading of S.
+        """
+        policy, design = policy_of(method), codes.design
+        tables = {}
+        for name, frame in frames.items():
+            (selection,) = wanted_tables(design, [name])
+            packing = codes.packing(selection)
+            needed = [*selection.columns, MASKED, *(("type1", "type2") if policy.flags else ())]
+            absent = [column for column in needed if column not in frame.columns]
+            if absent:
+                raise InputError(f"the table {selection.name!r} has no column {listing(absent)}.")
+            packed = _packed(codes, packing, selection, frame)
+            order = np.argsort(packed, kind="stable")
+            if (np.diff(packed[order]) == 0).any():
+                raise InputError(f"the table {selection.name!r} has two rows for the same cell.")
+            columns = {
+                name: masking.whole_numbers(name, frame[name].to_numpy())[order] for name in needed if name in _COUNTS
+            }
+            tables[node_of(design, selection)] = PublishedRows(
+                packed[order], columns[MASKED], columns.get("type1"), columns.get("type2")
+            )
+        return cls(codes, policy, design.cells, tables)
+
+    @property
+    def design(self) -> Design:
+        """The design that the code lists carry."""
+        return self.codes.design
+
+    def place(self, node: Node, rows: PublishedRows, first: int, last: int) -> tuple[slice, IntArray, IntArray]:
+        """The rows of a table for some of its areas: which they are, their area counted from `first`, their cell."""
+        packed, width = rows.packed, self.lattice.width(node)
+        ends = np.searchsorted(packed, [first * width, last * width])
+        inside = slice(int(ends[0]), int(ends[1]))
+        area = packed[inside] // width
+        return inside, area - first, packed[inside] - area * width
+
+    def dense(self, node: Node, first: int, last: int, values: Array) -> Array:
+        """Values of the rows of a table as an array over all its cells, 0 where there is no row."""
+        inside, area, cell = self.place(node, self.tables[node], first, last)
+        cells = np.zeros((self.lattice.width(node), last - first), dtype=np.int64)
+        cells[cell, area] = values[inside]
+        return cells.reshape(*self.lattice.shape(node), last - first)
+
+    def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
+        """What each table of a level says by itself, for the areas first..last."""
+        nodes = [node for node in self.lattice.nodes if node[0] == level]
+        if not self.split:
+            return {node: self._total(node, first, last) for node in nodes}
+        sums = self._public_parts(level, first, last, nodes)
+        return {node: self._small_sum(node, first, last, *sums[node]) for node in nodes}
+
+    def _public_parts(
+        self, level: int, first: int, last: int, nodes: Sequence[Node]
+    ) -> dict[Node, tuple[Array, Array, Array, Array]]:
+        """What the finest table says about each aggregate: cells at K, large cells, their sum, listed small ones."""
+        lattice, K = self.lattice, self.K
+        base = lattice.base
+        start, end = lattice.areas(base[0], level, first, last)
+        inside, area, cell = self.place(base, self.tables[base], start, end)
+        value = self.tables[base].value[inside]
+        parents = self.codes.lists[0].parents(base[0], level)[start:end] - first
+        wide, rows = lattice.width(base), last - first
+        place = cell * rows + parents[area]
+
+        def count(which: Array, weights: Array | None = None) -> Array:
+            counted = np.bincount(place[which], None if weights is None else weights[which], minlength=wide * rows)
+            return counted.astype(np.int64, copy=False).reshape(*lattice.shape(base), rows)
+
+        large = value > K
+        top = (level, *base[1:])
+        made = {top: (count(value == K), count(large), count(large, value), count(~large))}
+        for node in nodes:
+            if node not in made:
+                source = next((e.child for e in lattice.edges if e.parent == node and e.child in made), top)
+                steps = lattice.steps(Edge(node, source), {level: (first, last)})
+                at, many, amount, small = (collapse(part, steps, np.int64) for part in made[source])
+                made[node] = (at, many, amount, small)
+        return made
+
+    def _small_sum(
+        self, node: Node, first: int, last: int, at_k: Array, n_large: Array, large: Array, n_listed: Array
+    ) -> CellBounds:
+        """The finest table is released: bounds on the sum of the small cells of each aggregate."""
+        K, rows, policy = self.K, self.tables[node], self.policy
+        released = self.dense(node, first, last, rows.value) - large
+        if (released < 0).any():
+            raise self._contradiction(node)
+        n_grid = self.lattice.sizes(node, first, last) - n_large
+        n = n_listed if policy.listed else n_grid
+        least = most = listed = None
+        other = if_masked(policy, self.cells, n_grid, at_k, K)
+        misfits = int((other.sum_masked != released).sum())
+        if rows.type1 is not None and rows.type2 is not None:
+            flags = (self.dense(node, first, last, part) for part in (rows.type1, rows.type2))
+            misfits += sum(int((a != b).sum()) for a, b in zip(flags, other[1:], strict=True))
+        if node == self.lattice.base:
+            at = (released == K) & (n_large == 0)
+            low, high = at.astype(np.int64), np.where(n_large > 0, 0, np.where(at, K, K - 1))
+            if policy.listed:
+                low, high = n_listed, np.where(n_listed > 0, high, 0)
+                misfits += int(((n_listed > 0) & (released == 0)).sum())
+            wrong = (released != 0) & ~at
+        elif policy.scheme == "sums":
+            low, high, wrong = at_k, K * at_k + (K - 1) * (n - at_k), released != K * at_k
+        elif policy.scheme == "sca":
+            low = np.where(released == 0, 0, np.where(released == K, 1, released))
+            high = np.where(released == 0, K - 1, released)
+            wrong = (released > 0) & (released < K)
+        elif self.cells == "grid" or policy.listed:
+            low, high = masking.preimage(released, n, at_k, K)
+            if policy.flags:
+                low, high = self._flagged(node, first, last, released, n, low, high)
+            wrong = low > high
+        else:
+            low, high, least, most, listed, wrong = self._unknown_number(released, n, at_k)
+        if wrong.any():
+            raise self._contradiction(node)
+        if self.counted and least is None:
+            least, most = low.clip(0, 1), high.clip(0, 1)
+        return CellBounds(low, high, least, most, listed, large, misfits)
+
+    @property
+    def counted(self) -> bool:
+        """Whether the number of occupied cells is itself unknown and worth bounding: iLBA in the observed reading."""
+        return self.split and self.policy.scheme == "ilba" and self.cells == "observed" and not self.policy.listed
+
+    def _flagged(
+        self, node: Node, first: int, last: int, released: Array, n: Array, low: Array, high: Array
+    ) -> tuple[Array, Array]:
+        """With type1 and type2 the block itself is known."""
+        K, rows = self.K, self.tables[node]
+        if rows.type1 is None or rows.type2 is None:
+            raise InputError(f"the table {table_of(self.design, node).name!r} has no type1 and type2.")
+        shift = self.dense(node, first, last, rows.type2) - self.dense(node, first, last, rows.type1)
+        block = np.where(released == K, 0, (released - 1 - K // 2) // K) + shift
+        several = (n >= 2) & (released > 0)
+        low = np.where(several, np.maximum(low, block * K + 1), low)
+        return low, np.where(several, np.minimum(high, block * K + K), high)
+
+    def _unknown_number(
+        self, released: Array, n: Array, at_k: Array
+    ) -> tuple[Array, Array, Array, Array, Positive, Array]:
+        """iLBA in the observed reading: |S| is not public, only that it is at least |S_K|."""
+        K = self.K
+        zero, q = released == 0, np.where(released == K, 0, (released - 1 - K // 2) // K)
+        known = zero | (released == K) | ((released > K) & (released == q * K + 1 + K // 2))
+        # A 0 is no occupied small cell, or one that is masked to 0. Anything else is several, or one masked to K.
+        alone = (released == K) & (at_k == 1)
+        low = np.where(zero, 0, np.maximum(q * K + 1 - K * ((q >= 1) & ((q - 1) * K + 1 < at_k)), at_k))
+        # Type 2 shifts reach down from at most one block above, and only while |S| is small enough.
+        most_shifted = ((q + 2) * K - 1 - at_k) // (K - 1)
+        block_end = (q + 1) * K
+        high = np.where(zero, K - 1, np.maximum(block_end, at_k + (K - 1) * np.minimum(n, most_shifted)))
+        high = np.minimum(high, K * at_k + (K - 1) * (n - at_k))
+        least = np.where(zero, 0, np.where(alone, 1, np.maximum(2, -((at_k - block_end) // (K - 1)))))
+        most = np.where(zero, np.minimum(n, 1), n)
+        wrong = ~known | (zero & (at_k > 0)) | (least > most) | (low > high) | (~zero & (at_k > q * K + 1))
+        place = np.flatnonzero(~zero)
+        listed = Positive(place, *(part.ravel()[place] for part in (at_k, block_end, most_shifted)))
+        return low, high, np.maximum(least, at_k), most, listed, wrong
+
+    def _total(self, node: Node, first: int, last: int) -> CellBounds:
+        """The finest table is not released: bounds on whole counts, from how far each can lie from the truth."""
+        K, policy = self.K, self.policy
+        if node not in self.tables:  # the common refinement of the released tables; its parents bound it
+            shape = (*self.lattice.shape(node), last - first)
+            return CellBounds(np.zeros(shape, np.int64), np.full(shape, self._largest), None, None, None, None, 0)
+        _, area, cell = self.place(node, self.tables[node], first, last)
+        value = self.dense(node, first, last, self.tables[node].value)
+        n = self._finest_cells(node, first, last)
+        if policy.scheme == "sums":
+            low, high = value - (K - 1) * (value // K), value + (K - 1) * n
+        elif policy.scheme == "sca":
+            low, high = value - (K - 1), np.where(value == K, K, value + (K - 1))
+        else:
+            low, high = whole_range(value, n, K, self.cells)
+            if (low > high).any():
+                raise self._contradiction(node)
+        low = np.where(value > 0, np.maximum(low, 1), 0)
+        alone = n == 1
+        low = np.where(alone, np.where(value > K, value, value == K), low)
+        high = np.where(alone, np.where(value >= K, value, K - 1), high)
+        if policy.listed:
+            there: Array = np.zeros((self.lattice.width(node), last - first), dtype=bool)
+            there[cell, area] = True
+            there = there.reshape(value.shape)
+            low, high = np.where(there, np.maximum(low, 1), 0), np.where(there, high, 0)
+        if ((value > 0) & (value < K)).any():
+            raise self._contradiction(node)
+        return CellBounds(low, high, None, None, None, None, 0)
+
+    def _finest_cells(self, node: Node, first: int, last: int) -> Array:
+        """How many finest cells lie in each cell of a table."""
+        whole = Lattice(self.codes, [tuple(listed.depth for listed in self.codes.lists)])
+        return np.broadcast_to(whole.sizes(node, first, last), (*self.lattice.shape(node), last - first))
+
+    @cached_property
+    def _largest(self) -> int:
+        """No count is larger than this."""
+        return max(int(rows.value.sum()) + 2 * self.K * (len(rows.value) + 1) for rows in self.tables.values())
+
+    def _contradiction(self, node: Node) -> InputError:
+        return InputError(
+            f"the table {table_of(self.design, node).name!r} holds numbers that method={self.policy.name!r} with "
+            f"K={self.K} and cells={self.cells!r} cannot have released beside the other tables. Give the method, the "
+            f"threshold, the reading and the code lists with which they were made."
+        )
+
+
+def whole_range(value: Array, n: Array, K: int, cells: Cells) -> tuple[Array, Array]:
+    """The ends of the true counts that iLBA releases as `value` for n finest cells, none of which is released.
+
+    How much of the value lies in large cells is not public. A value below 2K+1 leaves little room for them: 5 with
+    K = 5 is the sum of small cells alone, and with many of them 1..5.
+
+    >>> [end.tolist() for end in whole_range(np.array([5, 8, 100]), np.array([9, 9, 9]), 5, "grid")]
+    [[1, 2, 94], [5, 10, 106]]
+    """
+    low, high = value - (K + K // 2 - 1), value + 2 * K - 2 - K // 2
+    if K > _TRIED:
+        empty = np.where((n > 1) & (cells == "grid"), 0, K - 1)
+        return np.where(value > 0, low, 0), np.where(value > 0, high, empty)
+    least, most = _tried(K, cells)
+    few, many = np.minimum(value, len(least) - 1), np.minimum(n, least.shape[1] - 1)
+    near = value < len(least)
+    return np.where(near, least[few, many], low), np.where(near, most[few, many], high)
+
+
+@lru_cache(maxsize=16)
+def _tried(K: int, cells: Cells) -> tuple[IntArray, IntArray]:
+    """The same for small values, by trying: how many cells are large, what they sum to, and how the rest is masked."""
+    top, wide = 2 * K + 2 + K // 2, 3 * K + 6  # from there on nothing changes with the value or the number of cells
+    # What the small cells alone can sum to, by the released sum and their number.
+    at_k, number = np.meshgrid(np.arange(wide), np.arange(wide), indexing="ij")
+    inside = at_k <= number
+    small = {}
+    for released in (0, K, *range(K + 1 + K // 2, top, K)):
+        below, above = masking.preimage(np.full_like(at_k, released), number, at_k, K)
+        if cells == "observed":  # each of the cells has somebody in it
+            below, above = np.maximum(below, number), np.where((number >= 2) & (released == 0), -1, above)
+        fits = inside & (below <= above)
+        ends = np.where(fits, below, _NEVER).min(axis=0), np.where(fits, above, -_NEVER).max(axis=0)
+        if cells == "observed":  # and how many they are is not public
+            ends = np.minimum.accumulate(ends[0]), np.maximum.accumulate(ends[1])
+        small[released] = ends
+    least, most = np.full((top, wide), _NEVER), np.full((top, wide), -_NEVER)
+    for value in range(top):
+        for released, (below, above) in small.items():
+            in_large = value - released
+            for large in range(in_large // (K + 1) + 1) if in_large > 0 else [0] * (in_large == 0):
+                if (large == 0) != (in_large == 0):
+                    continue
+                cut = slice(0, wide - large)
+                np.minimum(least[value, large:], in_large + below[cut], out=least[value, large:])
+                np.maximum(most[value, large:], in_large + above[cut], out=most[value, large:])
+    return least, most
+
+
+_TRIED = 50
+"""up to this K small values are tried; above it how far a count can lie from the truth has to do"""
+_NEVER = 2**40
+_NOTHING = "no table is released, so there is nothing to audit. Name at least one."
+_WIDEST = 50_000_000
+_COUNTS = (MASKED, "type1", "type2")
+
+
+def _small(values: IntArray) -> IntArray:
+    """The values in four bytes where they fit: a large release has many rows."""
+    if len(values) and int(values.max()) >= 2**31:
+        return values
+    return values.astype(np.int32)
+
+
+def _packed(codes: CodeLists, packing: Packing, selection: Selection, frame: pl.DataFrame) -> IntArray:
+    """The cells of labelled rows as integers."""
+    digits = []
+    for dimension, level, size in packing.places:
+        listed = codes.lists[dimension]
+        index = pl.DataFrame([*listed.named(level, np.arange(size)), pl.Series("node", np.arange(size))])
+        columns = listed.columns[:level]
+        given = frame.select(pl.col(name).cast(index[name].dtype, strict=False) for name in columns)
+        found = given.join(index, on=columns, how="left", nulls_equal=True, maintain_order="left")["node"]
+        if found.null_count():
+            raise InputError(f"the table {selection.name!r} has labels in {listing(columns)} that no code list holds.")
+        digits.append(found.to_numpy())
+    packed = packing.pack(digits, frame.height)
+    if len(packed) > 1:
+        raise InputError(f"the table {selection.name!r} has more than 2^63 possible cells: audit fewer keys.")
+    return packed[0]

@@ -1,0 +1,268 @@
+"""What an audit found, for reading: as numbers, as text, as JSON and as a page.
+
+Confidential in every form: it says which cells are small.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import polars as pl
+
+from ilba.attack.explanations import Explanation
+from ilba.attack.exposure import POLICIES, Exposure
+from ilba.errors import some
+from ilba.files import replacing
+
+
+@dataclass(frozen=True)
+class AuditReport:
+    """What an attacker can prove from a release. Confidential: it says which cells are small."""
+
+    published: Exposure
+    tables: pl.DataFrame
+    """for each released table: its name, its level, how many of its cells are truly in 1..K-1 (null without the
+    store), how many are proven to be, and how many of those exactly"""
+    cells_small: int | None
+    """finest cells with a true count in 1..K-1; None where the store was not given"""
+    cells_disclosed: int
+    """of these, the cells that everybody can prove to lie in 1..K-1"""
+    cells_exact: int
+    """of the disclosed, the cells whose count everybody can name"""
+    cells_certified: int | None
+    """cells for which nobody can: another truth in which they are not small leads to the same release"""
+    cells_undecided: int | None
+    """the rest, about which this audit says nothing"""
+    certificate: bool
+    """whether the masked finest table is itself a possible truth, so that everything is safe"""
+    misfits: int | None
+    """how many released counts would differ if the masked finest table were the truth; None where it is unknown"""
+    ranges: pl.DataFrame
+    """labels of each finest cell with low and high, between which an attacker knows its count to lie"""
+    worst: list[Explanation]
+    """how the disclosed cells are proven, the most exact first; as many as were asked for"""
+    seconds: float
+    """how long the audit took"""
+    folder: tuple[str, ...] | None = None
+    """what the folder of a release tells besides its counts, in sentences; None where no folder was audited"""
+
+    @property
+    def safe(self) -> bool:
+        """Whether nothing is disclosed and nothing is left undecided, by the counts and by the folder around them."""
+        return not self.folder and self._counts_safe
+
+    @property
+    def _counts_safe(self) -> bool:
+        return self.certificate or (self.cells_disclosed == 0 and self.cells_undecided == 0 and not self.aggregates)
+
+    @property
+    def aggregates(self) -> int:
+        """How many cells of coarser tables are proven to lie in 1..K-1."""
+        proven = int(self.tables["disclosed"].sum())
+        return proven - self.cells_disclosed if self.published.lattice.base in self.published.tables else proven
+
+    @property
+    def share(self) -> float:
+        """The share of small cells that is disclosed, from 0 to 1."""
+        return self.cells_disclosed / self.cells_small if self.cells_small else 0.0
+
+    @property
+    def share_exact(self) -> float:
+        """The share of small cells whose count everybody can name, from 0 to 1."""
+        return self.cells_exact / self.cells_small if self.cells_small else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence."""
+        if self._counts_safe and self.folder:
+            return "Not safe: no count gives anybody away, but the folder around the tables tells more than they do."
+        if self.certificate:
+            where = "" if self.folder is None else " Codes, types and maps of the folder tell nothing more."
+            return (
+                f"Safe: the masked finest table is itself a possible truth, so nobody can prove a small count.{where}"
+            )
+        if self.cells_disclosed or self.aggregates:
+            return (
+                "Not safe: everybody who has these tables can prove small counts. Release fewer tables, or sums of "
+                "masks that were chosen jointly (method='controlled')."
+            )
+        if self.safe:
+            return "Safe: for each small cell there is another truth that leads to the same release."
+        return "Nothing was proven, and not everything is certified: of the undecided cells nothing is known."
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values, without the ranges of all cells."""
+        design = self.published.design
+        return {
+            "confidential": True,
+            "method": self.published.policy.name,
+            "threshold": design.threshold,
+            "cells": self.published.cells,
+            "tables_released": len(self.published.tables),
+            "finest_released": self.published.split,
+            "cells_small": self.cells_small,
+            "cells_disclosed": self.cells_disclosed,
+            "cells_exact": self.cells_exact,
+            "cells_certified": self.cells_certified,
+            "cells_undecided": self.cells_undecided,
+            "aggregates_disclosed": self.aggregates,
+            "certificate": self.certificate,
+            "misfits": self.misfits,
+            "safe": self.safe,
+            "verdict": self.verdict,
+            "folder": None if self.folder is None else list(self.folder),
+            "tables": self.tables.to_dicts(),
+            "worst": [one._asdict() for one in self.worst],
+            "seconds": round(self.seconds, 2),
+        }
+
+    def to_json(self) -> str:
+        """The report as JSON text (confidential)."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report as one self-contained page, for its owner alone."""
+        with replacing(path) as temporary:
+            temporary.write_text(_page(self), encoding="utf-8")
+        return Path(path)
+
+    def __str__(self) -> str:
+        lines = [_title(self.published), *(f"  {name:<32}{text:>12}{rest}" for name, text, rest in _figures(self))]
+        lines += ["", self.verdict, *(f"  {sentence}" for sentence in self.folder or ())]
+        if self.worst:
+            lines += ["", "How it is proven:"]
+            for one in self.worst[:3]:
+                lines += [f"  {one.cell}", *(f"    {sentence}" for sentence in one.why)]
+            if len(self.worst) > 3:
+                lines.append(f"  (and {len(self.worst) - 3} more in report.worst)")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        small = "?" if self.cells_small is None else f"{self.cells_small:,}"
+        return (
+            f"AuditReport(method={self.published.policy.name!r}, {some(len(self.published.tables), 'table')}; "
+            f"{self.cells_disclosed:,} of {small} small cells disclosed; confidential)"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _title(published: Exposure) -> str:
+    design = published.design
+    reading = "" if published.policy.scheme == "sums" else f", cells={published.cells!r}"
+    return (
+        f"Audit of {some(len(published.tables), 'table')}: method={published.policy.name!r}, K={design.threshold}"
+        f"{reading} (confidential)"
+    )
+
+
+def _figures(report: AuditReport) -> list[tuple[str, str, str]]:
+    """The main numbers: name, number, share of the small cells."""
+    small, K = report.cells_small, report.published.K
+
+    def line(name: str, number: int | None) -> tuple[str, str, str]:
+        share = f"{100 * number / small:8.1f}%" if small and number is not None else ""
+        return name, "unknown" if number is None else f"{number:,}", share
+
+    lines = [
+        (f"finest cells truly in 1..{K - 1}", "unknown" if small is None else f"{small:,}", ""),
+        line("  disclosed", report.cells_disclosed),
+        line("    exactly", report.cells_exact),
+        line("  certified safe", report.cells_certified),
+        line("  undecided", report.cells_undecided),
+        ("aggregates disclosed", f"{report.aggregates:,}", ""),
+    ]
+    return lines
+
+
+def _page(report: AuditReport) -> str:
+    """The report as a page that fetches nothing."""
+    published, K = report.published, report.published.K
+    figures = "".join(
+        f"<tr><th>{html.escape(name.strip())}</th><td>{number}</td><td>{share.strip()}</td></tr>"
+        for name, number, share in _figures(report)
+    )
+    by_level = report.tables.group_by("level", maintain_order=True).agg(pl.col("small", "disclosed", "exact").sum())
+    worst = "".join(
+        f"<details{' open' if place < 3 else ''}><summary>{html.escape(one.cell)}: "
+        f"{one.low if one.low == one.high else f'{one.low}..{one.high}'}</summary><ol>"
+        + "".join(f"<li>{html.escape(sentence)}</li>" for sentence in one.why)
+        + "</ol></details>"
+        for place, one in enumerate(report.worst)
+    )
+    rows = "".join(
+        "<tr><th>{}</th>{}</tr>".format(
+            html.escape(unquote(row["table"])),
+            "".join(
+                f"<td>{'' if row[c] is None else format(row[c], ',')}</td>" for c in ("small", "disclosed", "exact")
+            ),
+        )
+        for row in report.tables.to_dicts()
+    )
+    shown = [row for row in report.tables.to_dicts() if row["small"] or row["disclosed"]]
+    tables = sorted(shown, key=lambda row: -row["disclosed"])[:40]
+    return f"""<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>Audit (confidential)</title>
+<style>
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b; }}
+.confidential {{ background: #8a1c1c; color: #fff; padding: .3rem .8rem; font-weight: 600; }}
+.verdict {{ border-left: .3rem solid {"#2a7d46" if report.safe else "#8a1c1c"}; padding-left: .8rem; }}
+table {{ border-collapse: collapse; }} th {{ text-align: left; font-weight: 400; }}
+td {{ text-align: right; padding-left: 1.5rem; font-variant-numeric: tabular-nums; }}
+tr + tr > * {{ border-top: 1px solid #ddd; }} summary {{ cursor: pointer; }} svg {{ max-width: 100%; height: auto; }}
+</style>
+<p class="confidential">Confidential: this page says which counts are small.</p>
+<h1>What the released tables prove together</h1>
+<p>{html.escape(_title(published))}. {html.escape(POLICIES[published.policy.name].about)}.</p>
+<p class="verdict">{html.escape(report.verdict)}</p>
+{"".join(f"<p>{html.escape(sentence)}</p>" for sentence in report.folder or ())}
+<table>{figures}</table>
+<p>Disclosed means: somebody who knows the method, K, the code lists and all these tables can prove that the count lies
+in 1..{K - 1}. The audit adds and subtracts; a cleverer attacker may prove more, never less. Certified means that
+another truth, in which the cell is not small, leads to the same tables. Undecided means that neither was found.</p>
+<h2>By level</h2>
+{_bars([(str(r["level"]), r["small"], r["disclosed"], r["exact"]) for r in by_level.to_dicts()])}
+<h2>By table</h2>
+{_bars([(unquote(r["table"]), r["small"], r["disclosed"], r["exact"]) for r in tables])}
+<details><summary>All tables as numbers</summary>
+<table><tr><th>table</th><td>small</td><td>disclosed</td><td>exactly</td></tr>{rows}</table></details>
+<h2>How it is proven</h2>
+{worst or "<p>Nothing was proven.</p>"}
+</html>
+"""
+
+
+def _bars(lines: list[tuple[str, int | None, int, int]]) -> str:
+    """Bars of the share of small cells that is disclosed, and exactly so; of numbers where the truth is unknown."""
+    known = all(small is not None for _, small, _, _ in lines)
+    most = max([1, *(disclosed for _, _, disclosed, _ in lines)])
+    left, right, step = 260, 340, 22
+    parts = []
+    for number, (name, small, disclosed, exact) in enumerate(lines):
+        of = (small or 1) if known else most
+        y = number * step
+        share = f"{100 * disclosed / of:.1f}% of {small:,}" if known else f"{disclosed:,}"
+        short = name if len(name) < 34 else name[:32] + "…"
+        parts.append(
+            f'<text x="{left - 8}" y="{y + 15}" text-anchor="end"><title>{html.escape(name)}</title>'
+            f'{html.escape(short)}</text><rect x="{left}" y="{y + 3}" width="{right}" height="15" fill="#eee"/>'
+            f'<rect x="{left}" y="{y + 3}" width="{right * disclosed / of:.1f}" height="15" fill="#d98880"/>'
+            f'<rect x="{left}" y="{y + 3}" width="{right * exact / of:.1f}" height="15" fill="#8a1c1c"/>'
+            f'<text x="{left + right + 8}" y="{y + 15}">{share}</text>'
+        )
+    height = len(lines) * step + 4
+    return (
+        f'<svg role="img" aria-label="share of small cells disclosed" viewBox="0 0 760 {height}" width="760" '
+        f'height="{height}" font-size="12">{"".join(parts)}</svg>'
+        f"<p>Light: proven to lie in 1..K-1. Dark: proven exactly.</p>"
+    )

@@ -1,0 +1,52 @@
+"""The tree of tables: from which finer table each one is best rolled up.
+
+A table with all keys comes from the one a level finer, any other from the table with one key more, the key with the
+fewest labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from ilba.cells.codes import CodeLists
+from ilba.design.design import Selection
+
+TreeNode: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
+"""a table by the levels of its hierarchies and by its keys"""
+
+
+def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[TreeNode, dict[TreeNode, list[TreeNode]]]:
+    """The finest table, and for each table those that are best rolled up from it until all wanted ones are reached."""
+    design = codes.design
+    asked = {(selection.levels, selection.keys) for selection in wanted}
+    children: dict[TreeNode, list[TreeNode]] = {}
+    root: TreeNode = (design.finest.levels, design.keys)
+    known = {root}
+    for node in asked:
+        while node not in known:
+            known.add(node)
+            parent = _parent(codes, node)
+            # A table nobody asked for is only made where many others hang on it: with all keys.
+            while parent not in asked and parent[1] != design.keys:
+                parent = _parent(codes, parent)
+            children.setdefault(parent, []).append(node)
+            node = parent
+    return root, {node: sorted(below) for node, below in children.items()}
+
+
+def _parent(codes: CodeLists, node: TreeNode) -> TreeNode:
+    """The smallest table from which another can be rolled up."""
+    design, (levels, keys) = codes.design, node
+    missing = [key for key in design.keys if key not in keys]
+    if missing:
+        first_key = len(design.hierarchies)
+        added = min(missing, key=lambda key: (len(codes.lists[first_key + design.keys.index(key)]), key))
+        return levels, tuple(key for key in design.keys if key in keys or key == added)
+    finer = [place for place, hierarchy in enumerate(design.hierarchies) if levels[place] < len(hierarchy.columns)]
+
+    def growth(place: int) -> float:
+        return codes.lists[place].size(levels[place] + 1) / codes.lists[place].size(levels[place])
+
+    step = min(finer, key=growth)
+    return tuple(level + (place == step) for place, level in enumerate(levels)), keys

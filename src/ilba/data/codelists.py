@@ -1,0 +1,100 @@
+"""The agency's code list: which codes exist and what they are called.
+
+A csv or json file, or a frame, of `variable, code, label_en, label_ko, parent`; a row without a code names the
+variable, or a hierarchy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ilba.cells.codes import canonical
+from ilba.data.csvfiles import scan_csv
+from ilba.design.design import Design
+from ilba.design.labels import label_text
+from ilba.errors import InputError, listing
+
+CODE_COLUMNS = ("variable", "code", "label_en", "label_ko", "parent")
+
+
+def read_labels(labels: Any, design: Design) -> pl.DataFrame:
+    """A code list in its five columns, cut to the variables of a design; empty when there is none."""
+    if labels is None:
+        return pl.DataFrame(schema=dict.fromkeys(CODE_COLUMNS, pl.String))
+    frame = _read(Path(labels)) if isinstance(labels, str | os.PathLike) else _given(labels)
+    for column in ("variable", "code"):
+        if column not in frame.columns:
+            raise InputError(
+                f"the code list has no column {column!r}. Its columns are {listing(CODE_COLUMNS)}; "
+                f"label_en, label_ko and parent may be left out."
+            )
+    frame = frame.with_columns(pl.lit(None, pl.String).alias(c) for c in CODE_COLUMNS if c not in frame.columns)
+    for column in CODE_COLUMNS:
+        if frame.schema[column].is_nested():
+            raise InputError(f"the code list holds lists or objects in the column {column!r}, where a text belongs.")
+    frame = frame.select(pl.col(CODE_COLUMNS).cast(pl.String))
+    names = [hierarchy.name for hierarchy in design.hierarchies if hierarchy.name not in design.columns]
+    wanted = pl.col("variable").is_in(design.columns) | (pl.col("variable").is_in(names) & pl.col("code").is_null())
+    return frame.filter(wanted).unique(maintain_order=True)
+
+
+def _read(file: Path) -> pl.DataFrame:
+    """The columns of a csv or json file as text."""
+    try:
+        if file.suffix.lower() != ".json":
+            return scan_csv([file])[0].collect()
+        rows = json.loads(file.read_text("utf-8-sig"))
+    except (OSError, ValueError, RecursionError, pl.exceptions.PolarsError) as problem:
+        reason = f" {problem}" if isinstance(problem, InputError) else ""
+        raise InputError(f"the code list {str(file)!r} cannot be read as csv or json.{reason}") from problem
+    if isinstance(rows, dict):  # columns by their names
+        return _given(rows)
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError(
+            f"the code list {str(file)!r} is not a list of objects. Write it so: "
+            f'[{{"variable": "sex", "code": "m", "label_en": "Male"}}].'
+        )
+    names = dict.fromkeys(name for row in rows for name in row)
+    return _given({name: [row.get(name) for row in rows] for name in names})
+
+
+def _given(columns: Any) -> pl.DataFrame:
+    """A frame, or what makes one; values of several kinds in a column of codes become text."""
+    if isinstance(columns, dict):
+        columns = {name: _texts(values) if name in CODE_COLUMNS else values for name, values in columns.items()}
+    try:
+        return pl.DataFrame(columns, strict=False)
+    except (TypeError, ValueError, pl.exceptions.PolarsError):
+        raise InputError(
+            f"the code list is not a table. Give a frame, or a csv or json file, of {listing(CODE_COLUMNS)}."
+        ) from None
+
+
+def _texts(values: Any) -> Any:
+    plain = isinstance(values, list) and all(isinstance(one, str | int | float | None) for one in values)
+    return [label_text(canonical(one)) for one in values] if plain else values
+
+
+_PARENT = "\0parent"  # a column of the data may be called parent
+
+
+def listed_paths(codes: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """The paths of a dimension that a code list holds, as text; an area is found by its chain of parents."""
+    paths = pl.DataFrame({"": [None]}, schema={"": pl.String})
+    for column, above in zip(columns, ["", *columns], strict=False):
+        known = (
+            codes.filter(pl.col("variable") == column)
+            .drop_nulls("code")
+            .select(pl.col("code").alias(column), pl.col("parent").alias(_PARENT))
+        )
+        if above:
+            paths = paths.join(known, left_on=above, right_on=_PARENT, how="inner")
+        else:
+            paths = paths.join(known.drop(_PARENT), how="cross")
+    return paths.select(columns)

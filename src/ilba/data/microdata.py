@@ -1,0 +1,633 @@
+"""Reading: frames and files of every kind, counted into observed combinations.
+
+Whatever comes in leaves as a polars frame of labels and a count `N`. Labels are whole numbers or text; missing is
+null. Polars frames and files are streamed; pandas and pyarrow frames, DuckDB relations and other lazy frames come
+in through narwhals, the lazy ones counted where they live.
+"""
+
+from __future__ import annotations
+
+import glob
+import importlib
+import os
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.cells.codes import CodeList, CodeLists, canonical
+from ilba.data.csvfiles import not_utf8, scan_csv
+from ilba.data.rfiles import read_r_frame
+from ilba.design.design import COUNT, MASKED, Design
+from ilba.design.labels import label_text
+from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest, notice, some
+
+Missing: TypeAlias = Literal["drop", "category"]
+Schema: TypeAlias = Mapping[str, Any]
+
+_TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
+if TYPE_CHECKING:
+    import narwhals as nw
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+T = TypeVar("T")
+
+_HINTS = {
+    "more fields": " A line has more fields than the first one has names.",
+    "quote": " A quotation mark is opened and not closed.",
+}
+
+_LEFT_OUT, _DIGIT = "\0left out", "\0digit"  # names that no column out of a file has
+_AT_ONCE = 200  # columns: the time of a query grows with their square
+_SORTED_AT_ONCE = 2**27  # up to this many records, 8 bytes each, sorting beats hashing by far
+_READ = (
+    "csv, csv.gz, tsv, parquet, arrow, feather, ipc, sav, zsav, por, dta, sas7bdat, xpt, rds, RData, a folder of "
+    "parquet parts"
+)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Observed cells, packed and sorted, with their counts and the code lists that name them."""
+
+    codes: CodeLists
+    words: list[IntArray]
+    count: IntArray
+    carried: IntArray | None = None
+
+
+@dataclass(frozen=True)
+class LabelMap:
+    """The labels of each dimension as the data spells them, and the code lists that follow from them.
+
+    Whatever counts the records, this decides what their labels are and which of them are left out.
+    """
+
+    codes: CodeLists
+    raw: Sequence[pl.DataFrame]
+    """for each dimension its combinations as the data spells them, with their number of records"""
+    labels: Sequence[pl.DataFrame]
+    given: Sequence[pl.DataFrame]
+
+    @classmethod
+    def of(
+        cls,
+        design: Design,
+        raw: Sequence[pl.DataFrame],
+        missing: Missing,
+        missing_values: Iterable[object],
+        known: Sequence[pl.DataFrame] | None,
+        said: str,
+    ) -> LabelMap:
+        """Turn what the data holds into labels."""
+        if raw[0].is_empty():
+            raise InputError(f"{said} has no rows. There is nothing to count.")
+        absent = {label_text(canonical(value)) for value in missing_values}
+        labels = [_labelled(frame, absent, missing) for frame in raw]
+        observed = [frame.filter(~pl.col(_LEFT_OUT)).drop(_LEFT_OUT) for frame in labels]
+        given = [
+            _as_observed(more, frame)
+            for more, frame in zip(known or [f.clear() for f in observed], observed, strict=True)
+        ]
+        if design.cells == "grid":
+            _refuse_undeclared(observed, given)
+        codes = CodeLists.of(design, [pl.concat(pair) for pair in zip(observed, given, strict=True)])
+        spelled = cls(codes, raw, labels, given)
+        if any(frame.is_empty() for frame in observed):
+            spelled.tell_left_out(0)
+        return spelled
+
+    @property
+    def total(self) -> int:
+        """The number of records."""
+        return int(self.raw[0][COUNT].sum())
+
+    @property
+    def complete(self) -> bool:
+        """Whether no record is left out."""
+        return not any(frame[_LEFT_OUT].any() for frame in self.labels)
+
+    def digits(self, place: int) -> pl.Series:
+        """For each combination of a dimension the place of its label in the code list; null where it is left out."""
+        listed, labels = self.codes.lists[place], self.labels[place]
+        numbered = listed.labels.with_row_index(_DIGIT)
+        joined = labels.select(listed.columns).join(
+            numbered, on=listed.columns, how="left", nulls_equal=True, maintain_order="left"
+        )
+        return joined[_DIGIT].cast(pl.Int64).set(labels[_LEFT_OUT], None)
+
+    def only(self, digits: Sequence[IntArray]) -> tuple[CodeLists, list[IntArray]]:
+        """The lists without labels that only stood in rows which were left out, and where each other one moved."""
+        used = []
+        for listed, digit, known in zip(self.codes.lists, digits, self.given, strict=True):
+            numbered = listed.labels.with_row_index(_DIGIT)
+            seen = np.zeros(len(listed), dtype=bool)
+            seen[numbered.join(known, on=listed.columns, how="semi", nulls_equal=True)[_DIGIT].to_numpy()] = True
+            seen[digit] = True
+            used.append(seen)
+        return self.codes.only(used), [np.cumsum(seen) - 1 for seen in used]
+
+    def tell_left_out(self, kept: int) -> None:
+        """Say how many rows are left out, and where their values are missing; refuse to leave out all."""
+        where = listing(
+            f"{name} {frame.filter(labels[name].is_null())[COUNT].sum():,}"
+            for frame, labels in zip(self.raw, self.labels, strict=True)
+            for name in frame.columns[:-1]
+            if labels[name].null_count()
+        )
+        if not kept:
+            raise InputError(f"every row has a missing value in the selected columns ({where}). Select fewer columns.")
+        notice(
+            f"{self.total - kept:,} of {some(self.total, 'row')} have a missing value in the selected columns, "
+            f"left out ({where}). missing='category' keeps them as a category of their own."
+        )
+
+
+class Source:
+    """Records of any engine: what their columns are called, and what they may not be called."""
+
+    def __init__(self, columns: Iterable[str], said: str) -> None:
+        self.columns = list(columns)
+        self._said = said
+        self._aside: set[str] = set()  # what a frame has beside its columns: the names of an index
+
+    def require(self, columns: Iterable[str], argument: str) -> None:
+        """Refuse columns that the data does not have."""
+        for column in columns:
+            if column not in self.columns:
+                if column in self._aside:
+                    raise InputError(f"{argument} names {column!r}, which is in the index. Give data.reset_index().")
+                raise InputError(
+                    f"{argument} names {column!r}, which {self._said} does not have."
+                    f"{nearest(column, self.columns)} Its columns are {listing(self.columns, 30)}."
+                )
+
+    def refuse_counted(self) -> None:
+        """Refuse a store, and records that carry a column N or N_masked: they look counted already."""
+        if [*self.columns][-2:] == [COUNT, MASKED] and "cell0" in self.columns:
+            raise InputError(
+                f"{self._said} is a store already: ilba.open_store, `ilba table` and `ilba release` take it. A store "
+                f"is built from the records."
+            )
+        for column in (COUNT, MASKED):
+            if column in self.columns:
+                raise InputError(
+                    f"{self._said} has a column called {column!r}. If its rows are counted already, use "
+                    f"FinestTable.from_counts; if they are single records, rename or drop that column."
+                )
+
+
+class Microdata(Source):
+    """A source of records that can be counted. Nothing is read until it is."""
+
+    def __init__(self, source: pl.LazyFrame | nw.LazyFrame[Any] | nw.DataFrame[Any], said: str) -> None:
+        super().__init__(_told(lambda: source.collect_schema().names(), said), said)
+        self._all = source
+        self._lines = False  # whether these are lines of text, of which some may be blank
+
+    def _only(self, columns: Sequence[str]) -> pl.LazyFrame | nw.LazyFrame[Any]:
+        """The source with at least these columns. Of a frame in memory only they are taken over."""
+        if isinstance(self._all, pl.LazyFrame):
+            return self._all
+        import narwhals as nw
+
+        if isinstance(self._all, nw.LazyFrame):
+            return self._all
+        return pl.LazyFrame([_polars_column(self._all[name]).alias(name) for name in columns])
+
+    @classmethod
+    def open(cls, data: Any, *, schema: Schema | None = None) -> Microdata:
+        """Open a frame, a relation or a path."""
+        if isinstance(data, str | os.PathLike):
+            microdata = cls(_scan(data, schema), repr(os.fspath(data)))
+            microdata._lines = _kind(Path(data)) == "csv" and len(microdata.columns) > 1
+            return microdata
+        if schema is not None:
+            raise InputError("schema goes with csv files; a frame has types already.")
+        if isinstance(data, pl.DataFrame | pl.LazyFrame):
+            return cls(data.lazy(), "the data")
+        import narwhals as nw  # only here: polars frames and files do without it
+
+        try:
+            frame = nw.from_native(data)
+            names = list(frame.columns)
+        except nw.exceptions.DuplicateError:
+            raise InputError("the data has two columns with the same name. Rename one of them.") from None
+        except TypeError:
+            raise InputError(
+                f"data is a {type(data).__module__}.{type(data).__name__}. Give a polars, pandas or pyarrow frame, "
+                f"a DuckDB relation, a Spark DataFrame, or the path of a file ({_READ})."
+            ) from None
+        for name in names:
+            if not isinstance(name, str):
+                raise InputError(f"a column is called {name!r}, which is not text. Rename it.")
+        microdata = cls(frame, "the data")
+        microdata._aside = {name for name in getattr(getattr(data, "index", None), "names", []) if name}
+        return microdata
+
+    def categories(self, columns: Sequence[str]) -> dict[str, int]:
+        """How many different values each column has."""
+        found: dict[str, int] = {}
+        for place in range(0, len(columns), _AT_ONCE):
+            found |= self._categories(columns[place : place + _AT_ONCE])
+        return found
+
+    def _categories(self, columns: Sequence[str]) -> dict[str, int]:
+        source = self._only(columns)
+        if isinstance(source, pl.LazyFrame):
+            query = source.select(pl.col(c).n_unique() for c in columns)
+            frame = _told(lambda: query.collect(engine="streaming"), self._said)
+        else:
+            import narwhals as nw
+
+            frame = _told(lambda: source.select(nw.col(*columns).n_unique()).collect("polars").to_native(), self._said)
+        return {column: int(frame[column][0]) for column in columns}
+
+    def count(
+        self,
+        design: Design,
+        *,
+        missing: Missing = "drop",
+        missing_values: Iterable[object] = (),
+        weight: str | None = None,
+        carry: str | None = None,
+        keep_codes: bool = False,
+        known: Sequence[pl.DataFrame] | None = None,
+    ) -> Counted:
+        """Each observed combination of the design's columns with its number of records.
+
+        With `weight` the rows are combinations already and that column is their count. `carry` is a column that
+        is added up beside it, and `keep_codes` leaves labels in the code lists whose count is 0. `known` holds labels,
+        as text, that belong to the code list of each dimension whether they occur or not.
+        """
+        check_missing(missing)
+        names = list(design.columns)
+        source = self._only([*names, *(name for name in (weight, carry) if name)])
+        if not isinstance(source, pl.LazyFrame):
+            import narwhals as nw
+
+            # Counted where it lives; what comes back is small enough to be packed here.
+            counting = nw.len() if weight is None else nw.col(weight).sum()
+            counted = _told(
+                lambda: source.group_by(*names).agg(counting.alias(COUNT)).collect("polars").to_native(), self._said
+            )
+            here = Microdata(counted.lazy(), self._said)
+            return here.count(design, missing=missing, missing_values=missing_values, weight=COUNT, known=known)
+        frame = source
+        if self._lines and missing == "category":  # else a blank line is left out with what is missing
+            frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
+        raw = self._distinct(frame, CodeLists.dimensions(design), weight)
+        spelled = LabelMap.of(design, raw, missing, missing_values, known, self._said)
+        words, count, carried = self._tally(frame, spelled, weight, carry)
+        kept = int(count.sum())
+        if kept == spelled.total or keep_codes:
+            return Counted(spelled.codes, words, count, carried)
+        spelled.tell_left_out(kept)
+        digits = spelled.codes.finest.digits(words)
+        fewer, moved = spelled.only(digits)
+        places = [move[digit] for move, digit in zip(moved, digits, strict=True)]
+        return Counted(fewer, fewer.finest.pack(places, len(count)), count)
+
+    def _distinct(
+        self, frame: pl.LazyFrame, dimensions: Iterable[Sequence[str]], weight: str | None
+    ) -> list[pl.DataFrame]:
+        """The combinations of each dimension as the data spells them, with their number of records, in one reading."""
+        number = pl.len() if weight is None else pl.col(weight).sum()
+        queries = [frame.group_by(columns).agg(number.cast(pl.Int64).alias(COUNT)) for columns in dimensions]
+        return _told(lambda: pl.collect_all(queries, engine="streaming"), self._said)
+
+    def _tally(
+        self,
+        frame: pl.LazyFrame,
+        spelled: LabelMap,
+        weight: str | None,
+        carry: str | None,
+    ) -> tuple[list[IntArray], IntArray, IntArray | None]:
+        """Pack every record into a cell and count equal ones; records with a missing value fall out."""
+        codes, digits = spelled.codes, []
+        for place, listed in enumerate(codes.lists):
+            frame, digit = _encoded(frame, listed, spelled.raw[place].drop(COUNT), spelled.digits(place))
+            digits.append(digit)
+        words = []
+        for place_of_word, word in enumerate(codes.finest.words):
+            packed = pl.lit(0, pl.Int64)
+            for place in word:
+                packed = packed * codes.finest.places[place].size + digits[place]
+            words.append(packed.alias(f"w{place_of_word}"))
+        query = frame.select(*words, *(pl.col(name).cast(pl.Int64) for name in (weight, carry) if name))
+        if weight is None and len(words) == 1 and spelled.total <= _SORTED_AT_ONCE:
+            cells = (
+                _told(lambda: query.collect(engine="streaming"), self._said)["w0"].drop_nulls().to_numpy(writable=True)
+            )
+            cells.sort()
+            starts = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1]))) if len(cells) else cells
+            return [cells[starts]], np.diff(starts, append=len(cells)).astype(np.int64), None
+        names = [f"w{i}" for i in range(len(words))]
+        number = pl.len() if weight is None else pl.col(weight).sum()
+        sums = [number.cast(pl.Int64).alias(COUNT), *([pl.col(carry).sum()] if carry else [])]
+        grouped = query.drop_nulls(names).group_by(names).agg(sums)
+        counted = _told(lambda: grouped.filter(pl.col(COUNT) > 0).collect(engine="streaming"), self._said).sort(names)
+        carried = counted[carry].to_numpy() if carry else None
+        return [counted[name].to_numpy() for name in names], counted[COUNT].to_numpy(), carried
+
+    def read(self, columns: Sequence[str]) -> pl.DataFrame:
+        """The columns as they are, for data that is counted already."""
+        source = self._only(columns)
+        if isinstance(source, pl.LazyFrame):
+            query = source.select(columns)
+            return _told(lambda: query.collect(engine="streaming"), self._said)
+        frame: pl.DataFrame = _told(lambda: source.select(*columns).collect("polars").to_native(), self._said)
+        return frame
+
+
+def is_spark(data: object) -> bool:
+    """Whether this is a DataFrame of Spark, of a classic session or of Connect. PySpark is not imported to know it."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in type(data).__mro__
+    )
+
+
+def check_missing(missing: object) -> None:
+    """Refuse a way of treating missing values that there is not."""
+    if missing not in get_args(Missing):
+        raise InputError(f"missing={missing!r} is not known. It is 'drop' or 'category'.")
+
+
+def _encoded(
+    frame: pl.LazyFrame, listed: CodeList, spelling: pl.DataFrame, digit: pl.Series
+) -> tuple[pl.LazyFrame, pl.Expr]:
+    """The digit of a dimension as an expression over the data as it is spelled; null for what is left out."""
+    finest, codes = spelling.to_series(-1), listed.labels.to_series(-1)
+    if all(one.n_unique() == len(one) and not one.null_count() for one in (finest, codes)):
+        # The finest column alone tells the whole path.
+        column = pl.col(finest.name)
+        known = digit.is_not_null()
+        if finest.dtype == pl.String and set(codes).isdisjoint(finest.filter(~known)):
+            return frame, column.cast(pl.Enum(codes), strict=False).to_physical().cast(pl.Int64)
+        if finest.dtype.is_integer() and known.all() and finest.dtype != pl.UInt64:
+            offset = (finest.cast(pl.Int64) - digit).unique()
+            if len(offset) == 1:  # whole numbers without a gap
+                return frame, column.cast(pl.Int64) - offset[0]
+            if len(codes) <= 40 and codes.is_sorted():  # with gaps: how many of the other labels it reaches
+                return frame, _reached(column, codes.to_list()[1:])
+    # A join streams; replacing values one by one does not, and would hold every record in memory.
+    name = f"{_DIGIT}{listed.columns[-1]}"
+    return frame.join(
+        spelling.with_columns(digit.alias(name)).lazy(), on=spelling.columns, how="left", nulls_equal=True
+    ), pl.col(name)
+
+
+def _reached(column: pl.Expr, steps: Sequence[int]) -> pl.Expr:
+    digit = pl.lit(0, pl.Int64)
+    for step in steps:
+        digit = digit + (column >= step).cast(pl.Int64)
+    return digit
+
+
+def _refuse_undeclared(observed: Sequence[pl.DataFrame], given: Sequence[pl.DataFrame]) -> None:
+    """In the grid reading a declared code list is the grid: a code beside it would change every count."""
+    for labels, declared in zip(observed, given, strict=True):
+        strange = labels.drop_nulls().join(declared, on=labels.columns, how="anti").unique().sort(labels.columns)
+        if declared.height and strange.height:
+            first = listing((" > ".join(map(str, path)) for path in strange.rows()), 6)
+            raise InputError(
+                f"{some(strange.height, 'code')} of {labels.columns[-1]!r} in the data are not in the declared code "
+                f"list: {first}. With cells='grid' the list is the grid: add them to it, or recode the data."
+            )
+
+
+def _as_observed(known: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
+    """Labels given as text in the types of those that occur."""
+    try:
+        return known.cast(observed.schema)
+    except pl.exceptions.PolarsError:
+        columns = [name for name, dtype in observed.schema.items() if dtype == pl.Int64]
+        raise InputError(
+            f"the code list holds codes that are not whole numbers for {listing(columns)}, which are whole numbers in "
+            f"the data. Turn the column into text, or mend the list."
+        ) from None
+
+
+def labelled(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """The frame with its label columns as whole numbers or text, missing as null."""
+    return frame.with_columns(_labels(frame[name]) for name in columns)
+
+
+def _labelled(frame: pl.DataFrame, absent: Collection[str | None], missing: Missing) -> pl.DataFrame:
+    """The labels of combinations, with a mark on those that are left out."""
+    columns = []
+    for name in frame.columns[:-1]:
+        column = _labels(frame[name])
+        if absent:
+            column = column.set(column.cast(pl.String).is_in(list(absent)).fill_null(False), None)
+        columns.append(column.alias(name))
+    labels = pl.DataFrame(columns)
+    left_out = pl.any_horizontal(pl.all().is_null()) if missing == "drop" else pl.lit(False)
+    return labels.with_columns(left_out.alias(_LEFT_OUT))
+
+
+def _labels(column: pl.Series) -> pl.Series:
+    dtype = column.dtype
+    if dtype == pl.String:
+        return column
+    if dtype.is_integer():
+        try:
+            return column.cast(pl.Int64)
+        except pl.exceptions.PolarsError:
+            return column.cast(pl.String)
+    if dtype in (pl.Boolean, pl.Categorical, pl.Enum, pl.Null):
+        return column.cast(pl.String)
+    if dtype.is_float():
+        column = column.fill_nan(None)
+        if bool(((column == column.round()) & (column.abs() < 2.0**63)).fill_null(True).all()):
+            return column.cast(pl.Int64)
+    if dtype.is_float() or dtype.is_decimal() or dtype.is_temporal():
+        # Few distinct values for many rows: write each of them once.
+        distinct = column.unique()
+        texts = pl.Series([label_text(canonical(value)) for value in distinct.to_list()], dtype=pl.String)
+        return column.replace_strict(distinct, texts, return_dtype=pl.String)
+    raise no_labels(column.name, dtype)
+
+
+def no_labels(column: str, kind: object) -> InputError:
+    """What is said of a column whose values cannot be labels."""
+    return InputError(
+        f"the column {column!r} is of the type {kind}, which has no labels. "
+        f"Turn it into text or whole numbers, or leave it out."
+    )
+
+
+def _polars_column(column: nw.Series[Any]) -> pl.Series:
+    """A column of a frame in memory of another library."""
+    import narwhals as nw
+
+    native = column.to_native()
+    if column.dtype == nw.Object and hasattr(native, "factorize"):
+        return _objects(column.name, native)
+    try:
+        return column.to_polars()
+    except ModuleNotFoundError as problem:
+        raise _missing_extra(problem, "frames of this kind") from None
+    except (Exception, pl.exceptions.PanicException):  # Arrow and polars have errors of their own for what is unknown
+        raise no_labels(column.name, getattr(native, "dtype", column.dtype)) from None
+
+
+def _objects(name: str, native: Any) -> pl.Series:
+    """A pandas column of objects, such as 1 beside "1" beside None: each distinct value is spelled once."""
+    kinds = importlib.import_module("pandas.api.types")
+    try:
+        if kinds.infer_dtype(native, skipna=True).startswith("mixed"):
+            # True, 1 and 1.0 are equal and would become one; written out, they are told apart.
+            return pl.Series([_spelled(name, value) for value in native.array], dtype=pl.String)
+        codes, distinct = native.factorize()
+    except TypeError:  # lists and the like
+        raise no_labels(name, "object") from None
+    values = pl.Series([_spelled(name, value) for value in distinct], dtype=pl.String)
+    places = pl.Series(codes).cast(pl.Int64)
+    return values.gather(places.set(places < 0, None))
+
+
+def _spelled(name: str, value: Any) -> str | None:
+    """One object as a label."""
+    if isinstance(value, Decimal):
+        value = value.normalize() if value.is_finite() and value % 1 else (int(value) if value.is_finite() else value)
+    if isinstance(value, list | dict | set) or getattr(type(value), "__repr__", None) is object.__repr__:
+        raise no_labels(name, type(value).__name__)
+    return label_text(canonical(value))
+
+
+def _scan(path: str | os.PathLike[str], schema: Schema | None) -> pl.LazyFrame:
+    text = os.fspath(path)
+    file = Path(text)
+    if file.is_dir():
+        parts = sorted(part for part in file.rglob("*.parquet") if not part.name.startswith((".", "_")))
+        if not parts:
+            raise InputError(f"the folder {text!r} holds no .parquet files.")
+        # Folders named region=01 are a column, and its codes are text like any other.
+        named = {part.partition("=")[0] for path in parts for part in path.relative_to(file).parts[:-1] if "=" in part}
+        hive = dict.fromkeys(sorted(named), pl.String())
+        return _no_schema(
+            schema, lambda: pl.scan_parquet(parts, hive_partitioning=bool(hive), hive_schema=hive or None)
+        )
+    if not file.exists():
+        if any(char in text for char in "*?["):
+            parts = sorted(Path(part) for part in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns
+            if not parts:
+                raise InputError(f"no file fits {text!r}.")
+            kinds = {_kind(part) for part in parts}
+            if kinds == {"parquet"}:
+                return _no_schema(schema, lambda: pl.scan_parquet(parts))
+            if kinds == {"csv"}:
+                return _scan_csv(parts, schema, text)
+            raise InputError(f"{text!r} fits files of different kinds ({listing(sorted(kinds))}). Give one kind.")
+        folder = file.parent if file.parent.is_dir() else Path()
+        raise InputError(f"there is no file {text!r}.{nearest(file.name, (p.name for p in folder.iterdir()))}")
+    kind = _kind(file)
+    if kind == "csv":
+        return _scan_csv([file], schema, text)
+    if kind == "parquet":
+        return _no_schema(schema, lambda: pl.scan_parquet(file))
+    if kind == "arrow":
+        return _no_schema(schema, lambda: pl.scan_ipc(file))
+    if kind in ("sav", "zsav", "por", "dta", "sas7bdat", "xpt"):
+        return _no_schema(schema, lambda: _read_statistical(file, kind))
+    if kind in ("rds", "rdata", "rda"):
+        return _no_schema(schema, lambda: read_r_frame(file).lazy())
+    excel = " Read it with pandas.read_excel and give the frame." if kind in ("xls", "xlsx", "ods") else ""
+    raise InputError(f"{text!r} is of a kind that is not read.{excel} These are: {_READ}.")
+
+
+def _kind(file: Path) -> str:
+    ending = file.suffix.lower().removeprefix(".")
+    if ending == "gz":
+        ending = Path(file.stem).suffix.lower().removeprefix(".")
+    return {"tsv": "csv", "txt": "csv", "feather": "arrow", "ipc": "arrow", "pq": "parquet"}.get(ending, ending)
+
+
+def _no_schema(schema: Schema | None, scan: Callable[[], pl.LazyFrame]) -> pl.LazyFrame:
+    if schema is not None:
+        raise InputError("schema goes with csv files; this file has types already.")
+    return scan()
+
+
+def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str) -> pl.LazyFrame:
+    # Everything as text: the code 01 must not become the number 1.
+    types: dict[str, Any] = {}
+    for column, kind in (schema or {}).items():
+        named = _TYPES.get(kind, kind)
+        if isinstance(named, str):
+            raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
+        types[column] = named
+    frame, known = _told(lambda: scan_csv(paths), repr(text))
+    for column in known:
+        twice = column.partition("_duplicated_")[0]
+        if twice != column and twice in known:
+            raise InputError(f"{text!r} has two columns called {twice!r}. Rename one of them.")
+    if types:
+        for column in types:
+            if column not in known:
+                raise InputError(f"schema names {column!r}, which {text!r} does not have.{nearest(column, known)}")
+        frame = frame.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
+    return frame
+
+
+def _read_statistical(file: Path, kind: str) -> pl.LazyFrame:
+    try:
+        import pyreadstat
+    except ModuleNotFoundError as problem:
+        raise _missing_extra(problem, f"{kind} files") from None
+    reader = {
+        "sav": "sav",
+        "zsav": "sav",
+        "por": "por",
+        "dta": "dta",
+        "sas7bdat": "sas7bdat",
+        "xpt": "xport",
+    }[kind]
+    try:
+        frame, _ = getattr(pyreadstat, f"read_{reader}")(file, output_format="polars")
+    except Exception as problem:  # pyreadstat raises its own kinds, which differ between versions
+        raise InputError(f"{str(file)!r} could not be read as a {kind} file: {problem}") from problem
+    # These programs have no null for text: an empty string is what they write for a missing value.
+    result: pl.DataFrame = frame.with_columns(pl.col(pl.String).replace("", None))
+    return result.lazy()
+
+
+def _missing_extra(problem: ModuleNotFoundError, what: str) -> MissingExtra:
+    return MissingExtra(f"reading {what} needs {problem.name}. Type: pip install 'ilba[formats]'")
+
+
+def _told(read: Callable[[], T], said: str) -> T:
+    """Run a query; when the source cannot be read, say which one and why, without showing records."""
+    try:
+        return read()
+    except IlbaError:
+        raise
+    except ModuleNotFoundError as problem:
+        raise _missing_extra(problem, "this kind of data") from None
+    except pl.exceptions.InvalidOperationError as problem:
+        column = re.search(r"in column '([^']*)'", str(problem))
+        where = f" in the column {column[1]!r}" if column else ""
+        raise InputError(f"{said} holds values{where} that do not fit the schema given for it.") from None
+    except pl.exceptions.NoDataError as problem:
+        raise InputError(f"{said} is empty.") from problem
+    except (pl.exceptions.SchemaError, pl.exceptions.ColumnNotFoundError) as problem:
+        raise InputError(
+            f"{said} does not fit together: its parts have other columns, or columns of other types. Write them alike."
+        ) from problem
+    except (pl.exceptions.PolarsError, OSError, UnicodeError) as problem:
+        if "utf" in str(problem).lower():
+            raise InputError(not_utf8(said.strip("'"))) from problem
+        hint = next((hint for word, hint in _HINTS.items() if word in str(problem).lower()), "")
+        raise InputError(f"{said} cannot be read: it is damaged or not what its name says.{hint}") from problem
+    except Exception as problem:
+        engine = type(problem).__module__.partition(".")[0].lstrip("_")
+        if engine != "duckdb":
+            raise
+        raise InputError(f"{said} cannot be read: DuckDB fails ({type(problem).__name__}). Run it there.") from None

@@ -1,0 +1,309 @@
+"""The vocabulary of a release: hierarchies, keys, the threshold, and which table is asked for.
+
+All names, ranks and levels are checked here, once, so that the other modules can trust them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+from urllib.parse import quote
+
+from ilba.errors import InputError, listing, nearest
+
+Cells: TypeAlias = Literal["observed", "grid"]
+Names: TypeAlias = str | Sequence[str]
+HKey: TypeAlias = Names | Mapping[str, Names]
+Level: TypeAlias = int | str | Mapping[str, int | str]
+
+COUNT, MASKED = "N", "N_masked"
+LARGEST = 100_000
+"""the largest K: for each count below it a word is computed, and nobody needs more"""
+RESERVED = (COUNT, MASKED, "type1", "type2", "loss")
+
+
+@dataclass(frozen=True)
+class Origins:
+    """Where the parts of a design come from: a person declared them, or they were proposed from the data."""
+
+    keys: Literal["declared", "proposed"] = "declared"
+    dropped: tuple[str, ...] = ()
+    """columns that were left out because of how many values they have in this data"""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for a file."""
+        return {"keys": self.keys, "dropped": list(self.dropped)}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Origins:
+        """Take them back from plain values."""
+        return cls("proposed" if plain["keys"] == "proposed" else "declared", tuple(map(str, plain["dropped"])))
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """Columns from coarse to fine that divide each other, such as LA1 > LA2 > LA3 > OA."""
+
+    name: str
+    columns: tuple[str, ...]
+
+    def level(self, wanted: object) -> int:
+        """The number of a level given as a number or a column name; 0 stands for no level at all."""
+        if isinstance(wanted, str):
+            if wanted in self.columns:
+                return self.columns.index(wanted) + 1
+            if not wanted.isdecimal():
+                raise InputError(
+                    f"level={wanted!r} is not a column of the hierarchy.{nearest(wanted, self.columns)} {self}"
+                )
+            wanted = int(wanted)
+        number = _whole(wanted)
+        if number is None or not 0 <= number <= len(self.columns):
+            raise InputError(f"level={wanted!r} is not in this store. {self}")
+        return number
+
+    def __str__(self) -> str:
+        steps = ", ".join(f"{rank} {column}" for rank, column in enumerate(self.columns, 1))
+        return f"Its levels are 0 (none), {steps}."
+
+
+@dataclass(frozen=True)
+class Selection:
+    """One table: a level for each hierarchy and the keys in the order they were asked for."""
+
+    levels: tuple[int, ...]
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    finest: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The table's own name: the finest column of each hierarchy, then the keys.
+
+        >>> Design.of(["LA1", "LA2"], ["sex", "age"]).select("LA2", ["age"]).name
+        'LA2.age'
+        """
+        areas = "+".join(plain_name(column) for column in self.finest) or "all"
+        return ".".join([areas, *(plain_name(key) for key in self.keys)])
+
+
+def file_name(table: str) -> str:
+    """What a table's files are called, without the ending: its name, cut where file systems would not take it.
+
+    >>> file_name("LA2.age"), len(file_name("long." * 100))
+    ('LA2.age', 167)
+    """
+    if len(table) <= 200:
+        return table
+    return f"{table[:150]}~{hashlib.sha256(table.encode()).hexdigest()[:16]}"
+
+
+def plain_name(name: str) -> str:
+    """A column's name, good for a part of a table's name."""
+    return "%61ll" if name == "all" else quote(name, safe="").replace(".", "%2E")
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is counted, and with which threshold it is masked.
+
+    >>> design = Design.of(["LA1", "LA2"], ["gender"], mask_thr=5)
+    >>> design.columns
+    ('LA1', 'LA2', 'gender')
+    >>> design.select("LA2", "gender").levels
+    (2,)
+    """
+
+    hierarchies: tuple[Hierarchy, ...]
+    keys: tuple[str, ...]
+    threshold: int
+    cells: Cells = "observed"
+
+    @classmethod
+    def of(
+        cls,
+        hkey: HKey,
+        key: Names,
+        mask_thr: int = 5,
+        cells: Cells = "observed",
+        hkey_rank: Sequence[float] | None = None,
+    ) -> Design:
+        """Check what the user gave and put it into one shape."""
+        hierarchies = hierarchies_of(hkey, hkey_rank)
+        keys = names_of("key", key)
+        columns = [column for hierarchy in hierarchies for column in hierarchy.columns]
+        both = [column for column in keys if column in columns]
+        if both:
+            raise InputError(f"{listing(both)} is in hkey and in key. Leave it in one of them.")
+        for column in (*columns, *keys):
+            if column in RESERVED:
+                raise InputError(
+                    f"a column called {column!r} would collide with the columns of the result. Rename it in the data."
+                )
+        if cells not in get_args(Cells):
+            raise InputError(
+                f"cells={cells!r} is not known.{nearest(cells, get_args(Cells))} "
+                f"It is 'observed' (as the R package counts) or 'grid' (as the paper defines)."
+            )
+        return cls(hierarchies, keys, threshold_of(mask_thr), cells)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All label columns: the hierarchies from coarse to fine, then the keys."""
+        return (*(column for hierarchy in self.hierarchies for column in hierarchy.columns), *self.keys)
+
+    def select(self, level: Level = 0, key: Names | None = ()) -> Selection:
+        """The table at `level` by the keys `key`."""
+        levels = self._levels(level)
+        keys = names_of("key", () if key is None else key)
+        for name in keys:
+            if name not in self.keys:
+                if name in self.columns:
+                    raise InputError(f"{name!r} belongs to a hierarchy: choose it with level={name!r}, not as a key.")
+                known = f"Its keys are {listing(self.keys)}." if self.keys else "It has no keys."
+                raise InputError(f"{name!r} is not a key of this store.{nearest(name, self.keys)} {known}")
+        areas = [
+            column
+            for hierarchy, number in zip(self.hierarchies, levels, strict=True)
+            for column in hierarchy.columns[:number]
+        ]
+        finest = tuple(h.columns[number - 1] for h, number in zip(self.hierarchies, levels, strict=True) if number)
+        return Selection(levels, keys, (*areas, *keys), finest)
+
+    @property
+    def finest(self) -> Selection:
+        """The finest table: every hierarchy at its finest level, by all keys."""
+        return self.at([len(hierarchy.columns) for hierarchy in self.hierarchies], self.keys)
+
+    def at(self, levels: Sequence[int], keys: Sequence[str]) -> Selection:
+        """The table at these levels, one for each hierarchy, its keys in the order of the design.
+
+        >>> Design.of(["LA1", "LA2"], ["sex", "age"]).at([2], ["age", "sex"]).name
+        'LA2.sex.age'
+        """
+        asked = self.select(self.by_name(levels), keys).keys  # unknown keys are refused here, with the nearest name
+        return self.select(self.by_name(levels), [key for key in self.keys if key in asked])
+
+    def by_name(self, levels: Sequence[int]) -> dict[str, int]:
+        """Levels, one for each hierarchy, by the names of the hierarchies.
+
+        >>> Design.of({"area": ["LA1", "LA2"], "branch": ["section"]}, []).by_name([2, 0])
+        {'area': 2, 'branch': 0}
+        """
+        return {hierarchy.name: level for hierarchy, level in zip(self.hierarchies, levels, strict=True)}
+
+    def _levels(self, level: Level) -> tuple[int, ...]:
+        names = [hierarchy.name for hierarchy in self.hierarchies]
+        if isinstance(level, Mapping):
+            for name in level:
+                if name not in names:
+                    raise InputError(
+                        f"level names the hierarchy {name!r}, which this store does not have."
+                        f"{nearest(name, names)} It has {listing(names)}."
+                    )
+            return tuple(h.level(level.get(h.name, 0)) for h in self.hierarchies)
+        if len(self.hierarchies) == 1:
+            return (self.hierarchies[0].level(level),)
+        for place, hierarchy in enumerate(self.hierarchies):
+            if level in hierarchy.columns:
+                return tuple(hierarchy.level(level) if i == place else 0 for i in range(len(names)))
+        if _whole(level) == 0:
+            return tuple(0 for _ in names)
+        example = ", ".join(f"{name!r}: 1" for name in names)
+        raise InputError(
+            f"level={level!r} does not say which hierarchy. This store has {listing(names)}: give level={{{example}}}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The design as plain values, for a file."""
+        return {
+            "hierarchies": [{"name": h.name, "columns": list(h.columns)} for h in self.hierarchies],
+            "keys": list(self.keys),
+            "threshold": self.threshold,
+            "cells": self.cells,
+        }
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Design:
+        """Take a design back from plain values."""
+        hkey = {str(h["name"]): [str(c) for c in h["columns"]] for h in plain["hierarchies"]}
+        return cls.of(hkey, [str(k) for k in plain["keys"]], plain["threshold"], plain["cells"])
+
+
+def hierarchies_of(hkey: HKey, hkey_rank: Sequence[float] | None = None) -> tuple[Hierarchy, ...]:
+    """The hierarchies given as one list, or as a mapping from a name to a list."""
+    if not isinstance(hkey, Mapping):
+        columns = names_of("hkey", hkey)
+        if not columns:
+            raise InputError("hkey is empty: name at least one column, such as hkey=['region'].")
+        return (Hierarchy("area", _ranked(columns, hkey_rank)),)
+    if hkey_rank is not None:
+        raise InputError("hkey_rank goes with one hierarchy given as a list; order several from coarse to fine.")
+    if not hkey:
+        raise InputError("hkey is empty: name at least one hierarchy, such as hkey={'area': ['region', 'town']}.")
+    hierarchies = tuple(Hierarchy(str(name), names_of(f"hkey[{name!r}]", cols)) for name, cols in hkey.items())
+    seen: set[str] = set()
+    for hierarchy in hierarchies:
+        if not hierarchy.columns:
+            raise InputError(f"hkey[{hierarchy.name!r}] is empty: name its columns from coarse to fine.")
+        twice = seen.intersection(hierarchy.columns)
+        if twice:
+            raise InputError(f"{listing(sorted(twice))} is in two hierarchies. Leave it in one of them.")
+        seen.update(hierarchy.columns)
+    return hierarchies
+
+
+def _ranked(columns: tuple[str, ...], ranks: Sequence[float] | None) -> tuple[str, ...]:
+    if ranks is None:
+        return columns
+    ranks = list(ranks)
+    if len(ranks) != len(columns):
+        raise InputError(
+            f"hkey_rank has {len(ranks)} ranks for {len(columns)} columns. Give one for each of {listing(columns)}."
+        )
+    if any(isinstance(rank, str) or rank != rank for rank in ranks):
+        raise InputError("hkey_rank holds something that is not a number. Give ranks such as [2, 1, 4, 3].")
+    if len(set(ranks)) != len(ranks):
+        raise InputError("hkey_rank has the same rank twice. Give each column its own, 1 for the coarsest.")
+    return tuple(column for _, column in sorted(zip(ranks, columns, strict=True)))
+
+
+def names_of(argument: str, given: Names) -> tuple[str, ...]:
+    """One name or several as a tuple, each a string and none twice."""
+    if isinstance(given, Mapping) or not isinstance(given, str | Sequence):
+        try:
+            given = list(given)
+        except TypeError:
+            raise InputError(f"{argument}={given!r} is not a list of column names.") from None
+    names = (given,) if isinstance(given, str) else tuple(given)
+    for name in names:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"{argument} holds {name!r}, which is not the name of a column.")
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise InputError(f"{argument} names {listing(sorted(twice))} twice.")
+    return names
+
+
+def threshold_of(mask_thr: object) -> int:
+    """K as a whole number of at least 3."""
+    number = _whole(mask_thr)
+    if number is None or number < 3:
+        raise InputError(f"mask_thr={mask_thr!r} is not a whole number of at least 3. The usual ones are 3, 5 and 10.")
+    if number > LARGEST:
+        raise InputError(f"mask_thr={mask_thr!r} is too large: at most {LARGEST:,}. The usual ones are 3, 5 and 10.")
+    return number
+
+
+def _whole(value: object) -> int | None:
+    """The value as an int when it is a whole number (5, numpy's 5, 5.0), else None; True is not a number here."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return int(value) if isinstance(value, float) and value.is_integer() else None

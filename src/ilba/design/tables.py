@@ -1,0 +1,87 @@
+"""Which tables are meant: their names, all of a cube, or those that somebody listed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import TypeAlias
+from urllib.parse import unquote
+
+from ilba.design.design import Design, Level, Names, Selection, names_of
+from ilba.errors import InputError, listing, nearest
+
+Tables: TypeAlias = str | Selection | Iterable[str | Selection]
+
+
+def selections(
+    design: Design, levels: Iterable[Level] | None = None, keys: Names | None = None, max_keys: int | None = None
+) -> list[Selection]:
+    """The tables of a cube: each level (each combination of levels with several hierarchies) by each subset of keys.
+
+    >>> design = Design.of(["LA1", "LA2"], ["sex", "age"])
+    >>> [table.name for table in selections(design, levels=["LA2"], max_keys=1)]
+    ['LA2', 'LA2.sex', 'LA2.age']
+    """
+    if levels is None:
+        combinations = list(itertools.product(*(range(len(h.columns) + 1) for h in design.hierarchies)))
+    else:
+        if isinstance(levels, str | Mapping) or not isinstance(levels, Iterable):
+            levels = [levels]
+        combinations = list(dict.fromkeys(design.select(level).levels for level in levels))
+    chosen = design.keys if keys is None else names_of("keys", keys)
+    design.select(0, chosen)  # unknown keys are refused here, with the nearest name
+    chosen = tuple(key for key in design.keys if key in chosen)
+    if max_keys is not None and (isinstance(max_keys, bool) or not isinstance(max_keys, int) or max_keys < 0):
+        raise InputError(f"max_keys={max_keys!r} is not a whole number of at least 0.")
+    most = len(chosen) if max_keys is None else min(max_keys, len(chosen))
+    subsets = [subset for size in range(most + 1) for subset in itertools.combinations(chosen, size)]
+    return [design.at(combination, subset) for combination in combinations for subset in subsets]
+
+
+def wanted_tables(
+    design: Design,
+    tables: Tables = "all",
+    levels: Iterable[Level] | None = None,
+    keys: Names | None = None,
+    max_keys: int | None = None,
+) -> list[Selection]:
+    """The tables to be released: those of a cube, or those listed, each once and with its keys in the design's order.
+
+    >>> design = Design.of(["LA1", "LA2"], ["sex", "age"])
+    >>> [table.name for table in wanted_tables(design, ["LA2.age.sex", "all"])]
+    ['LA2.sex.age', 'all']
+    """
+    if isinstance(tables, str) and tables == "all":
+        return selections(design, levels, keys, max_keys)
+    if levels is not None or keys is not None or max_keys is not None:
+        raise InputError("tables lists the tables already: leave out levels, keys and max_keys.")
+    given = [tables] if isinstance(tables, str | Selection) else list(tables)
+    if not given:
+        raise InputError("tables is empty. Name at least one table, or give tables='all'.")
+    found = [_ordered(design, table if isinstance(table, Selection) else _named(design, table)) for table in given]
+    return list(dict.fromkeys(found))
+
+
+def _ordered(design: Design, table: Selection) -> Selection:
+    if len(table.levels) != len(design.hierarchies):
+        raise InputError(f"the table {table.name!r} belongs to another design.")
+    return design.at(table.levels, table.keys)
+
+
+def _named(design: Design, name: object) -> Selection:
+    """The table with this name, as `Selection.name` spells it; the keys may stand in any order."""
+    if not isinstance(name, str):
+        raise InputError(f"tables holds {name!r}, which is neither a table nor the name of one, such as 'town.sex'.")
+    areas, *keys = name.split(".")
+    levels: dict[str, int | str] = {}
+    known = [column for hierarchy in design.hierarchies for column in hierarchy.columns]
+    for area in [] if areas == "all" else areas.split("+"):
+        column = unquote(area)
+        owner = next((h.name for h in design.hierarchies if column in h.columns), None)
+        if owner is None or owner in levels:
+            raise InputError(
+                f"there is no table {name!r}.{nearest(column, known)} A name begins with 'all' or one of "
+                f"{listing(known)}, and goes on with keys: 'all.sex'."
+            )
+        levels[owner] = column
+    return design.select(levels, [unquote(key) for key in keys])

@@ -1,0 +1,1 @@
+"""Methods of masking, as arithmetic on whole numbers. Nothing here opens a file or knows an engine."""

@@ -1,0 +1,387 @@
+"""Flipping masks between 0 and K until every sum lies near its truth: compiled loops over integers.
+
+Cells and sums are plain numbers here. A cell j has a true count x in 1..K-1 and a mask K z, z = 0 or 1; a set is the
+small cells of one aggregate, and its error is the sum of K z - x over them. `ptr` and `sets` list the sets of each
+cell, `first` and `cells` the cells of each set. Everything is whole numbers in a fixed order, so that a result is the
+same on every machine: costs are exact, chances are compared in fixed point, and a chance is a keyed function of the
+cell and the step.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BITS = 16
+"""Digits behind the point of chances and fields."""
+CHANCES = 4096
+"""How many different chances there are."""
+WEIGHT = 8
+"""The weight with which a set starts; it grows while the set stays over it."""
+_HEAVIEST = 60 * WEIGHT
+_GROWTH = 3
+_NEAR, _OVER = 20, 5  # the price of an error squared, and of an eighth of a bound broken, in 32nds
+_UNIT = 32
+_NEVER = np.int32(2**31 - 1)
+_DEAR = 2**30 - 2
+_FAR = 2**38
+_GOLD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def compiled(function: F) -> F:
+    """Compile a function, and keep the result on disk.
+
+    It is kept beside this file, else in the user's cache, else in a folder of the user's own among temporary files.
+    """
+    try:
+        return cast("F", numba.njit(cache=True)(function))
+    except RuntimeError:  # numba has tried the first two
+        if not _own_cache():
+            return cast("F", numba.njit(function))  # compile anew in each process
+        return cast("F", numba.njit(cache=True)(function))
+
+
+def _own_cache() -> bool:
+    """Name a folder that nobody else can write to: what is loaded from a cache is run."""
+    folder = Path(tempfile.gettempdir()) / f"ilba-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        there = folder.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISDIR(there.st_mode) or there.st_mode & 0o077 or there.st_uid != os.getuid():
+        return False
+    numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
+    return True
+
+
+@compiled
+def mixed(h: Any) -> Any:
+    """The finaliser of splitmix64: from a number to one that looks drawn."""
+    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return h ^ (h >> np.uint64(31))
+
+
+@compiled
+def _field(log_odds: Any, error: Any, size: Any, stiff: Any) -> Any:
+    """What draws a mask to K: the log odds x : K-x, less what the class is off its mean."""
+    off = (error << BITS) // size
+    return log_odds - stiff * min(max(off, -(1 << BITS)), 1 << BITS)
+
+
+@compiled
+def _within(cost: Any) -> Any:
+    """A cost that is still a number of 64 bits when it is moved behind the point; so large a one decides anyway."""
+    return min(max(cost, -_FAR), _FAR)
+
+
+@compiled
+def self_balancing_walk(
+    ptr: Any, sets: Any, error: Any, z: Any, x: Any, kind: Any, free: Any, key: Any, K: int, heat: int,
+    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any,
+) -> None:  # fmt: skip
+    """Choose the masks of the free cells one after the other, each against the errors that those before it left.
+
+    This is the self-balancing walk of discrepancy theory: a cell goes up with odds x : K-x, shifted by the sum of the
+    errors of its sets. One walk gets nearer than dozens of sweeps over independent draws. `error` holds what the
+    cells that are not free have left.
+    """
+    for j in range(len(z)):
+        if not free[j]:
+            continue
+        total = np.int64(0)
+        for i in range(ptr[j], ptr[j + 1]):
+            total += error[sets[i]]
+        v = kind[j]
+        pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
+        drawn = np.int64(mixed(key[j]) >> np.uint64(52))
+        odds = threshold[CHANCES - 1 - drawn] - threshold[drawn]  # the logistic of a uniform number
+        up = _within(2 * np.int64(K) * total) << (BITS + 8) < (pull + odds) * heat
+        z[j] = up
+        d = np.int64(K) * up - x[j]
+        kind_error[v] += d
+        for i in range(ptr[j], ptr[j + 1]):
+            error[sets[i]] += np.int32(d)
+
+
+@compiled
+def errors_of(ptr: Any, sets: Any, z: Any, x: Any, counted: Any, K: int, n_sets: int) -> Any:
+    """The error of each set, from the cells that are to be counted."""
+    error = np.zeros(n_sets, np.int32)
+    for j in range(len(z)):
+        if not counted[j]:
+            continue
+        d = np.int32(K * np.int64(z[j]) - x[j])
+        for i in range(ptr[j], ptr[j + 1]):
+            error[sets[i]] += d
+    return error
+
+
+@compiled
+def sweep(
+    ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, key: Any, step: int, K: int, heat: int,
+    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any,
+) -> int:  # fmt: skip
+    """Offer every free cell one flip. The cost is the sum of squared errors, `heat` is K^2 T in 256ths."""
+    flipped = 0
+    salt = np.uint64(step) * _GOLD
+    for j in range(len(z)):
+        if not free[j]:
+            continue
+        total = np.int64(0)
+        for i in range(ptr[j], ptr[j + 1]):
+            total += error[sets[i]]
+        d = np.int64(K) if z[j] == 0 else np.int64(-K)
+        cost = 2 * d * total + np.int64(K) * K * (ptr[j + 1] - ptr[j])
+        v = kind[j]
+        pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
+        chance = threshold[np.int64(mixed(key[j] + salt) >> np.uint64(52))]
+        if _within(cost) << (BITS + 8) > (chance + (pull if d > 0 else -pull)) * heat:
+            continue
+        z[j] = 1 - z[j]
+        kind_error[v] += d
+        flipped += 1
+        for i in range(ptr[j], ptr[j + 1]):
+            error[sets[i]] += np.int32(d)
+    return flipped
+
+
+@compiled
+def _price(over: Any, K: Any) -> Any:
+    return K * (K + over) if over > 0 else np.int64(0)
+
+
+@compiled
+def _cost(j: int, d: Any, ptr: Any, sets: Any, state: Any, bound: Any, K: Any) -> Any:
+    """What flipping a cell costs: errors squared as in a sweep, and bounds broken times the weight of the set."""
+    errors = np.int64(0)
+    broken = np.int64(0)
+    for i in range(ptr[j], ptr[j + 1]):
+        e = np.int64(state[sets[i], 0])
+        w = state[sets[i], 1]
+        errors += e
+        before, after = abs(e) - bound, abs(e + d) - bound
+        if before > 0 or after > 0:
+            broken += np.int64(w) * (_price(after, K) - _price(before, K))
+    return _within(_NEAR * (2 * d * errors + K * K * (ptr[j + 1] - ptr[j])) + _OVER * broken)
+
+
+@compiled
+def _leaving(z: int, home: int, stay: Any) -> Any:
+    """What leaving the mask of the wave before costs; coming back to it is worth as much."""
+    if home < 0:
+        return np.int64(0)
+    return stay if z == home else -stay
+
+
+@compiled
+def _strays(v: int, u: int, d: Any, kind_error: Any, aim: Any) -> Any:
+    """Whether moving a class by d (and another one by -d, where it is not -1) takes them off what they aim at."""
+    if u == v:
+        return False
+    now, then = abs(kind_error[v] - aim[v]), abs(kind_error[v] + d - aim[v])
+    if u >= 0:
+        now, then = now + abs(kind_error[u] - aim[u]), then + abs(kind_error[u] - d - aim[u])
+    return then > now
+
+
+@compiled
+def _seen(cost: Any, z: int, free: int) -> Any:
+    """A cost and a mask in one number, so that choosing among cells reads one place of memory for each."""
+    if not free:
+        return np.int32(_NEVER)
+    return np.int32(min(max(cost, -_DEAR), _DEAR) << 1 | z)
+
+
+@compiled
+def over(state: Any, bound: int) -> int:
+    """How many sets are over the bound."""
+    found = 0
+    for a in range(len(state)):
+        found += abs(state[a, 0]) > bound
+    return found
+
+
+@compiled
+def repair(
+    ptr: Any, sets: Any, first: Any, cells: Any, state: Any, z: Any, kind: Any, free: Any, home: Any, stay_: int,
+    K_: int, bound_: int, threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any, aim: Any,
+    level: bool, h: Any, passes: int, look: Any, worn: bool, widest: int,
+) -> Any:  # fmt: skip
+    """Go through the sets over the bound, `passes` times: flip a cell of each, and another one to make up for it.
+
+    `state` holds error and weight of each set; the weight of one that stays over it grows. `look` holds the
+    cost of each flip as it was when last looked at, good enough to choose by; `worn` says that it is too old for that.
+    A cell with a `home`, its mask in the wave before, leaves it at the price `stay_`, in errors of K squared. With
+    `level`, no class may stray from the error that it is to `aim` at: flips come in pairs of one class.
+    """
+    K, bound = np.int64(K_), np.int64(bound_)
+    unit = _UNIT * K * K
+    stay = stay_ * unit
+    n, N = len(z), len(state)
+    bad = np.empty(N, np.int32)
+    broken = np.empty(widest, np.int32)
+    looked, before = (3 * n, -3 * n) if worn else (0, 0)
+    for _ in range(passes):
+        n_bad = 0
+        for a in range(N):
+            if abs(state[a, 0]) > bound:
+                bad[n_bad] = a
+                n_bad += 1
+        if n_bad == 0:
+            break
+        if looked > 2 * n:
+            before += looked
+            looked = 0
+            for j in range(n):
+                cost = _cost(j, K if z[j] == 0 else -K, ptr, sets, state, bound, K) + _leaving(z[j], home[j], stay)
+                look[j] = _seen(cost, z[j], free[j])
+        for b in range(n_bad):
+            a = bad[b]
+            if abs(state[a, 0]) <= bound:
+                continue
+            want = 1 if state[a, 0] > 0 else 0
+            sign = -1 if want == 1 else 1
+            d = sign * K
+            size = np.uint64(first[a + 1] - first[a])
+            effort = state[a, 1] // WEIGHT
+            tries, partners = min(12, 2 + effort), min(64, 6 + 4 * effort)
+            done = False
+            for _t in range(tries):
+                # The cheapest of twelve of the set's cells that go the right way.
+                j, least = -1, _NEVER
+                for _r in range(12):
+                    h = mixed(h + _GOLD)
+                    k = cells[first[a] + np.int64((h >> np.uint64(20)) % size)]
+                    if (look[k] & 1) == want and look[k] < least:
+                        least = look[k]
+                        j = k
+                if j < 0:
+                    continue
+                cost = _cost(j, d, ptr, sets, state, bound, K) + _leaving(want, home[j], stay)
+                looked += 1
+                look[j] = _seen(cost + unit // 2, want, 1)
+                v = kind[j]
+                gain = sign * _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
+                h = mixed(h + _GOLD)
+                chance = threshold[np.int64(h >> np.uint64(52))]
+                n_broken = 0
+                for i in range(ptr[j], ptr[j + 1]):
+                    c = sets[i]
+                    state[c, 0] += np.int32(d)
+                    if sign * state[c, 0] > bound:
+                        broken[n_broken] = c
+                        n_broken += 1
+                z[j] = 1 - want
+                if cost << BITS <= (chance + gain) * unit and not (level and _strays(v, -1, d, kind_error, aim)):
+                    kind_error[v] += d
+                    done = True
+                    look[j] = _seen(-cost, 1 - want, 1)
+                    break
+                degree = np.uint64(ptr[j + 1] - ptr[j])
+                for q in range(partners):
+                    # A second flip the other way: in a set that the first one broke, or in any of its sets.
+                    h = mixed(h + _GOLD)
+                    if n_broken > 0 and (q & 1) == 0:
+                        c = broken[np.int64((h >> np.uint64(20)) % np.uint64(n_broken))]
+                    else:
+                        c = sets[ptr[j] + np.int64((h >> np.uint64(20)) % degree)]
+                    inside = np.uint64(first[c + 1] - first[c])
+                    k, least = -1, _NEVER
+                    for _r in range(16):
+                        h = mixed(h + _GOLD)
+                        other = cells[first[c] + np.int64((h >> np.uint64(20)) % inside)]
+                        if (look[other] & 1) != want and look[other] < least and other != j:
+                            if level and _strays(v, kind[other], d, kind_error, aim):
+                                continue
+                            least = look[other]
+                            k = other
+                    if k < 0:
+                        continue
+                    back = _cost(k, -d, ptr, sets, state, bound, K) + _leaving(1 - want, home[k], stay)
+                    looked += 1
+                    look[k] = _seen(back + unit // 2, 1 - want, 1)
+                    u = kind[k]
+                    both = gain - sign * _field(log_odds[u], kind_error[u], kind_size[u], stiff[u])
+                    if (cost + back) << BITS <= (chance + both) * unit:
+                        z[k] = want
+                        kind_error[v] += d
+                        kind_error[u] -= d
+                        done = True
+                        look[k] = _seen(-back, want, 1)
+                        look[j] = _seen(-cost, 1 - want, 1)
+                        for i in range(ptr[k], ptr[k + 1]):
+                            state[sets[i], 0] -= np.int32(d)
+                        break
+                if done:
+                    break
+                z[j] = want
+                for i in range(ptr[j], ptr[j + 1]):
+                    state[sets[i], 0] -= np.int32(d)
+            if abs(state[a, 0]) > bound and state[a, 1] < _HEAVIEST:
+                state[a, 1] += _GROWTH
+    return over(state, bound_), h, before + looked
+
+
+@compiled
+def _fits(j: int, d: Any, ptr: Any, sets: Any, error: Any, bound: Any) -> Any:
+    """Whether a flip takes no error that it moves outwards over the bound."""
+    for i in range(ptr[j], ptr[j + 1]):
+        e = np.int64(error[sets[i]])
+        if abs(e + d) > bound and abs(e + d) > abs(e):
+            return False
+    return True
+
+
+@compiled
+def _flip(j: int, d: Any, ptr: Any, sets: Any, error: Any, z: Any, kind: Any, kind_error: Any) -> None:
+    z[j] = 1 - z[j]
+    kind_error[kind[j]] += d
+    for i in range(ptr[j], ptr[j + 1]):
+        error[sets[i]] += np.int32(d)
+
+
+@compiled
+def match_class_mean(
+    ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, key: Any, K_: int, heat: int, bound_: int,
+    threshold: Any, kind_error: Any, wanted: int, short: int, forced: bool,
+) -> int:  # fmt: skip
+    """Flip cells of one class, the cheapest first, until it is no longer `short` of (or, below 0, beyond) its masks.
+
+    A flip that breaks a bound is left out unless it is `forced`. Gives back how many flips are missing.
+    """
+    K, bound = np.int64(K_), np.int64(bound_)
+    d = K if short > 0 else -K
+    place = np.empty(len(z), np.int32)
+    cost = np.empty(len(z), np.int64)
+    n = 0
+    for j in range(len(z)):
+        if kind[j] != wanted or not free[j] or (z[j] == 0) != (d > 0):
+            continue
+        if not forced and not _fits(j, d, ptr, sets, error, bound):
+            continue
+        total = np.int64(0)
+        for i in range(ptr[j], ptr[j + 1]):
+            total += error[sets[i]]
+        chance = threshold[np.int64(mixed(key[j] ^ _GOLD) >> np.uint64(52))]
+        cost[n] = _within(2 * d * total + K * K * (ptr[j + 1] - ptr[j])) - (chance * heat >> (BITS + 8))
+        place[n] = j
+        n += 1
+    left = abs(short)
+    for i in np.argsort(cost[:n], kind="mergesort"):
+        if left == 0:
+            break
+        if forced or _fits(place[i], d, ptr, sets, error, bound):
+            _flip(place[i], d, ptr, sets, error, z, kind, kind_error)
+            left -= 1
+    return left

@@ -1,0 +1,267 @@
+"""The method of the paper: SCA, the four additive parts, iLBA, and what a released value gives away.
+
+Columns in, columns out: whole numbers or arrays of them. Nothing here reads a file, draws a number or knows an
+engine. The paper's symbols:
+
+====================  =============================================================================
+K                     the threshold
+f                     a true count
+f_S, f_L              the sums over the small (f <= K) and over the large cells of an aggregate
+S_0, S_K              the small cells that SCA masked to 0 and to K; S is both together
+====================  =============================================================================
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ilba.design.design import threshold_of
+from ilba.errors import InputError, suggesting
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+DRAW_RANGE = 2**53
+"""Draws are integers below this: 53 bits, so that a float in [0, 1) is one of them exactly."""
+
+
+class Parts(NamedTuple):
+    """What iLBA needs to know of an aggregate. Each part adds up over any way of splitting the aggregate."""
+
+    sum_large: IntArray
+    n_small: IntArray
+    n_at_threshold: IntArray
+    sum_small: IntArray
+
+
+class Masked(NamedTuple):
+    """The released small-cell sum, and whether it was shifted up (type 1) or down (type 2)."""
+
+    sum_masked: IntArray
+    type1: IntArray
+    type2: IntArray
+
+
+def sca(f: npt.ArrayLike, draw: npt.ArrayLike, K: int) -> IntArray:
+    """Small Cell Adjustment, eq. (1): a count up to K becomes K with probability f/K, else 0.
+
+    `draw` is uniform on 0 .. 2^53 - 1. The comparison is between integers, so no rounding enters: the
+    probability is f/K to within 2^-53, and exactly 0 for f = 0 and 1 for f = K.
+
+    >>> sca([0, 2, 2, 5, 9], [0, 0, 2**53 - 1, 2**53 - 1, 0], K=5)
+    array([0, 5, 0, 5, 9])
+    """
+    count, drawn = _ints(f), _ints(draw)
+    # draw < f/K * 2^53, as a table of K + 1 thresholds: the product f * 2^53 would not fit 64 bits.
+    present = np.unique(count[count < K])
+    limit = np.array([-(-int(x) * DRAW_RANGE // K) for x in present], dtype=np.int64)
+    small = count < K
+    masked = count.copy()
+    masked[small] = np.where(drawn[small] < limit[np.searchsorted(present, count[small])], K, 0)
+    return masked
+
+
+def parts(f: npt.ArrayLike, f_sca: npt.ArrayLike, K: int) -> Parts:
+    """The four additive parts of each cell, to be summed over the cells of an aggregate.
+
+    Small includes f = K here, because after SCA a K may stand for any count from 1 to K.
+
+    >>> parts([36, 1, 5], [36, 0, 5], K=5).n_small
+    array([0, 1, 1])
+    """
+    count, masked = _ints(f), _ints(f_sca)
+    small = count <= K
+    return Parts(
+        np.where(small, 0, count),
+        small.astype(np.int64),
+        (small & (masked == K)).astype(np.int64),
+        np.where(small, count, 0),
+    )
+
+
+def feasible(n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, K: int) -> tuple[IntArray, IntArray]:
+    """The ends of D, eq. (B.1): the sums f_S that the masked finest table leaves possible.
+
+    >>> [int(end) for end in feasible(n_small=5, n_at_threshold=4, K=5)]
+    [4, 24]
+    """
+    n, at_k = _ints(n_small), _ints(n_at_threshold)
+    return at_k, K * at_k + (K - 1) * (n - at_k)
+
+
+def candidates(sum_small: npt.ArrayLike, K: int) -> tuple[IntArray, IntArray]:
+    """The ends of C, eqs. (C.3) and (C.4): the block of K numbers in which f_S lies.
+
+    >>> [int(end) for end in candidates(sum_small=6, K=5)]
+    [6, 10]
+    """
+    total = _ints(sum_small)
+    low = (total - 1) // K * K + 1  # f_S - mod(f_S - 1, K)
+    return low, low + K - 1
+
+
+def ilba(n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, sum_small: npt.ArrayLike, K: int) -> Masked:
+    """Information-Loss-Bounded Aggregation of the small cells: Algorithm 1, eqs. (C.1) to (C.8).
+
+    The paper's example has S_0 = {8}, S_K = {4, 5, 6, 7} and f_S = 6:
+
+    >>> [int(x) for x in ilba(n_small=5, n_at_threshold=4, sum_small=6, K=5)]
+    [8, 0, 0]
+    """
+    n, at_k, total = np.broadcast_arrays(_ints(n_small), _ints(n_at_threshold), _ints(sum_small))
+    several = (n >= 2) & (total >= 1)
+
+    c_low, c_high = candidates(total, K)  # steps 1 and 2
+    d_low, d_high = feasible(n, at_k, K)  # step 3
+    type1 = several & (c_low < d_low)
+    type2 = several & ~type1 & (d_high < c_high)
+    shifted = c_low + K // 2 + K * (type1.astype(np.int64) - type2)
+
+    shifted = np.where(shifted == 1 + K // 2, K, shifted)  # step 4, eq. (C.7)
+    single = np.where(n == 1, K * at_k, 0)  # one small cell keeps its SCA value, eq. (C.2)
+    return Masked(np.where(several, shifted, single), type1.astype(np.int64), type2.astype(np.int64))
+
+
+def preimage(
+    released: npt.ArrayLike, n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, K: int
+) -> tuple[IntArray, IntArray]:
+    """The ends of the set of sums f_S in D that iLBA releases as `released`; it is an interval.
+
+    Where no sum gives that value, the interval is empty: its low end is above its high end.
+
+    >>> [int(end) for end in preimage(released=8, n_small=5, n_at_threshold=4, K=5)]
+    [4, 10]
+    """
+    value, n, at_k = np.broadcast_arrays(_ints(released), _ints(n_small), _ints(n_at_threshold))
+    d_low, d_high = feasible(n, at_k, K)
+
+    # A released value above 0 names a block qK + 1 .. qK + K; K itself stands for the first one (C.7).
+    q = np.where(value == K, 0, (value - 1 - K // 2) // K)
+    known = (value == K) | ((value > K) & (value == q * K + 1 + K // 2))
+    low, high = q * K + 1, q * K + K
+    known &= (d_low <= low) & (high <= d_high)  # iLBA only releases blocks that lie in D
+    # The neighbours that reach out of D were shifted here: type 1 from below, type 2 from above.
+    low = np.where(low - K < d_low, np.minimum(low, np.maximum(d_low, 1)), low)
+    high = np.where(d_high < high + K, d_high, high)
+
+    zero = (value == 0) & (at_k == 0)  # a sum of 0 needs every small cell at 0
+    single = value == K * at_k
+    low = np.where(n >= 2, np.where(zero, 0, low), np.where(n == 1, d_low, 0))
+    high = np.where(n >= 2, np.where(zero, 0, high), np.where(n == 1, d_high, 0))
+    possible = np.where(n >= 2, known | zero, np.where(n == 1, single, value == 0))
+    return np.where(possible, low, 0), np.where(possible, high, -1)
+
+
+def loss_bound(n_small: npt.ArrayLike, sum_small: npt.ArrayLike, K: int) -> IntArray:
+    """How far a released count can lie from the true one: floor(K/2) + K, or K - 1 for at most one small cell.
+
+    >>> [int(b) for b in loss_bound([5, 1], [6, 2], K=5)]
+    [7, 4]
+    """
+    n, total = _ints(n_small), _ints(sum_small)
+    return np.where((n >= 2) & (total >= 1), K // 2 + K, K - 1)
+
+
+def loss_shares(loss: npt.ArrayLike) -> tuple[IntArray, IntArray, npt.NDArray[np.float64]]:
+    """The distinct losses, how often each occurs, and the share in percent rounded to two digits as R rounds.
+
+    >>> [column.tolist() for column in loss_shares([0, 0, 1, -2])]
+    [[-2, 0, 1], [1, 2, 1], [25.0, 50.0, 25.0]]
+    """
+    values, n = np.unique(_ints(loss), return_counts=True)
+    return values, n.astype(np.int64), percent(n)
+
+
+def percent(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The share of each number in their sum, in percent, rounded to two digits as R rounds.
+
+    >>> percent([1, 2, 1]).tolist()
+    [25.0, 50.0, 25.0]
+    """
+    number = _ints(n)
+    share = number / number.sum() * 100
+    below = np.floor(share * 100)
+    down, up = below / 100, np.ceil(share * 100) / 100
+    nearer_down = (share - down < up - share) | ((share - down == up - share) & (below % 2 == 0))
+    rounded: npt.NDArray[np.float64] = np.where(nearer_down, down, up)
+    return rounded
+
+
+@suggesting
+def apply_SCA(freq: npt.ArrayLike, mask_thr: int, *, draws: npt.ArrayLike | None = None) -> IntArray:
+    """Mask counts with SCA, as the R function of this name does.
+
+    `draws` are numbers in [0, 1), one for each count. Without them each call draws anew from the operating
+    system's randomness: good for trying things out, never for publication, where two runs over the same data
+    would give counts away. `ilba.build` draws with a key.
+
+    >>> apply_SCA([0, 2, 2, 5, 438], mask_thr=5, draws=[0.0, 0.39, 0.4, 0.9, 0.0])
+    array([  0,   5,   0,   5, 438])
+    """
+    K = threshold_of(mask_thr)
+    count = whole_numbers("freq", freq)
+    if draws is None:
+        drawn = np.random.default_rng().random(count.shape)
+    else:
+        drawn = np.asarray(draws, dtype=np.float64)
+        if drawn.shape != count.shape:
+            raise InputError(f"draws has the shape {drawn.shape} and freq {count.shape}. Give one draw for each count.")
+        if not ((drawn >= 0) & (drawn < 1)).all():
+            raise InputError("draws holds a number outside [0, 1).")
+    return sca(count, np.floor(drawn * DRAW_RANGE).astype(np.int64), K)
+
+
+@suggesting
+def apply_iLBA(iLBA_inputs: Any, mask_thr: int) -> tuple[Any, Any, Any]:
+    """Mask sums of small cells with iLBA, as the R function of this name does.
+
+    `iLBA_inputs` is (n_small, n_SCA_thr, sum_small): whole numbers, or arrays of them. The result is
+    (sum_masked, type1, type2): whole numbers when three numbers were given, else arrays.
+
+    >>> apply_iLBA((5, 4, 6), mask_thr=5)
+    (8, 0, 0)
+    """
+    K = threshold_of(mask_thr)
+    try:
+        n_small, n_at_threshold, sum_small = iLBA_inputs
+    except (TypeError, ValueError):
+        raise InputError("iLBA_inputs is not (n_small, n_SCA_thr, sum_small): give these three.") from None
+    n = whole_numbers("n_small", n_small)
+    at_k = whole_numbers("n_SCA_thr", n_at_threshold)
+    total = whole_numbers("sum_small", sum_small)
+    try:
+        np.broadcast_shapes(n.shape, at_k.shape, total.shape)
+    except ValueError:
+        raise InputError("n_small, n_SCA_thr and sum_small are of different lengths.") from None
+    low, high = feasible(n, at_k, K)
+    if (at_k > n).any():
+        raise InputError("n_SCA_thr is larger than n_small: more cells were masked to K than there are small cells.")
+    if ((total < low) | (total > high)).any():
+        raise InputError(
+            "sum_small is not possible with these cells: one masked to K holds 1..K, one masked to 0 holds 0..K-1."
+        )
+    masked = ilba(n, at_k, total, K)
+    if masked.sum_masked.ndim == 0:
+        return int(masked.sum_masked), int(masked.type1), int(masked.type2)
+    return masked.sum_masked, masked.type1, masked.type2
+
+
+def whole_numbers(name: str, values: npt.ArrayLike) -> IntArray:
+    """The values as counts: whole, not negative, none missing."""
+    given = np.asarray(values)
+    if given.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):
+            whole = given.astype(np.int64)
+        if not (whole == given).all():
+            raise InputError(f"{name} holds something that is not a whole number, or is missing.")
+        given = whole
+    if given.dtype.kind not in "iu" and given.size:
+        raise InputError(f"{name} holds something that is not a whole number.")
+    if given.size and (given.max() > np.iinfo(np.int64).max or given.min() < 0):
+        raise InputError(f"{name} holds a number below 0 or above 2^63 - 1.")
+    return given.astype(np.int64)
+
+
+def _ints(values: npt.ArrayLike) -> IntArray:
+    return np.asarray(values, dtype=np.int64)

@@ -1,0 +1,1 @@
+"""What people read: words in their language, formats of other programs, charts, reports and comparisons."""

@@ -1,0 +1,581 @@
+"""Tables of a release in the formats that statistical offices and their users read.
+
+What `export` writes comes from a `Release`: labels and masked counts, and nothing else. Formats that list observations
+(csv, parquet, xlsx) hold the rows of the release. Formats whose readers take an absent value for unknown (JSON-stat,
+SDMX, PX) hold the complete grid of the published codes, zeros included.
+
+A hierarchy is one dimension there, its codes those of the table's finest level. Where a code stands under several
+parents, the whole path is the code: 01/0101.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+import polars as pl
+
+from ilba.design.design import MASKED
+from ilba.errors import InputError, MissingExtra, listing, nearest, some, suggesting
+from ilba.files import replacing, writable
+from ilba.output.wording import LANGUAGES, Dimension, WordedTable
+from ilba.release import Release
+from ilba.tables.table import csv_text
+
+Format: TypeAlias = Literal["csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "sdmx-ml", "px"]
+Path_: TypeAlias = str | os.PathLike[str]
+
+Axis: TypeAlias = tuple[str, str, list[str], list[str]]
+
+FORMATS: tuple[str, ...] = get_args(Format)
+PUBLIC = 0o644
+_SHEET_ROWS = 2**20  # of any Excel
+_SDMX = ("sdmx-csv", "sdmx-ml")
+_STATUS = {"OBS_STATUS": "A", "CONF_STATUS": "F"}  # the same for every cell: a status of its own would tell
+_AT_ONCE = 2**16
+
+
+@suggesting
+def export(
+    release: Release | Path_,
+    table_name: str,
+    format: str,
+    path: Path_,
+    lang: str = "en",
+    *,
+    agency: str = "ILBA",
+    spreadsheet: bool = False,
+) -> tuple[Path, ...]:
+    """Write one table of a release in another format and return the files that were written.
+
+    release
+        A `Release`, or the path of one.
+    format
+        "csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "sdmx-ml" or "px". Both kinds of SDMX write their structure
+        beside the data.
+    lang
+        The language of labels and notes: "en" or "ko". Codes are kept in any language.
+    agency
+        The maintenance agency in SDMX identifiers.
+    spreadsheet
+        For a csv file that people open in Excel: it begins with a byte order mark, so that letters are read as UTF-8,
+        and a text that a spreadsheet would take for a formula has an apostrophe in front.
+    """
+    opened = release if isinstance(release, Release) else Release(release)
+    if format not in FORMATS:
+        raise InputError(f"format={format!r} is not known.{nearest(format, FORMATS)} It is {listing(FORMATS)}.")
+    if lang not in LANGUAGES:
+        raise InputError(f"lang={lang!r} is not known. It is {listing(LANGUAGES)}.")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_\-]*(\.[A-Za-z][A-Za-z0-9_\-]*)*", agency):
+        raise InputError(f"agency={agency!r} is not an SDMX agency: letters, digits, _ and -, starting with a letter.")
+    if spreadsheet and format != "csv":
+        raise InputError(
+            f"spreadsheet=True goes with csv files, and format is {format!r}. An xlsx file needs no guard."
+        )
+    frame = opened.table(table_name)
+    target = writable(path)
+    table = WordedTable(opened, opened.tables[table_name], frame, lang)
+    if format in _SDMX:
+        _sdmx(table, target, agency, format)
+        return target, structure_path(target)
+    if format == "parquet":
+        spare_store(target)
+    content = spreadsheet_csv(table.named()) if spreadsheet else rendered(table, format)
+    with replacing(target, PUBLIC, instead_of=_MAGIC.get(format, b"")) as temporary:
+        temporary.write_bytes(content)
+    return (target,)
+
+
+def rendered(table: WordedTable, format: str) -> bytes:
+    """A table as the content of a file in one of the formats that are a single file."""
+    return _RENDERERS[format](table)
+
+
+def structure_path(path: Path_) -> Path:
+    """Where the structure of an SDMX file goes: beside it."""
+    return Path(path).with_suffix(".structure.xml")
+
+
+def _csv(table: WordedTable) -> bytes:
+    return csv_text(table.named()).encode()
+
+
+def spreadsheet_csv(frame: pl.DataFrame) -> bytes:
+    """A frame as csv that a spreadsheet opens with its letters, and without running a text as a formula."""
+    formula = r"^[=+\-@＝＋－＠\t\r\n]"
+    guarded = frame.with_columns(pl.col(pl.String).str.replace(formula, "'$0"))
+    guarded = guarded.rename(lambda name: f"'{name}" if re.match(formula, name) else name)
+    return csv_text(guarded).encode("utf-8-sig")
+
+
+def spare_store(path: Path) -> None:
+    """Refuse to write a Parquet file over a store, which is one too."""
+    if path.is_file() and path.stat().st_size:
+        try:
+            known = pl.read_parquet_metadata(path)
+        except pl.exceptions.PolarsError:
+            known = {}
+        if "ilba" in known:
+            raise InputError(f"{str(path)!r} is a store, which this would destroy. Choose another name.")
+
+
+def _parquet(table: WordedTable) -> bytes:
+    about = {"title": table.title, "note": " ".join(table.notes(dense=False)), **_about(table)}
+    file = io.BytesIO()
+    table.named().write_parquet(file, compression="zstd", metadata={k: str(v) for k, v in about.items()})
+    return file.getvalue()
+
+
+def _about(table: WordedTable) -> dict[str, Any]:
+    """What a program has to know of a release, under the names of its manifest."""
+    told = table.release.manifest
+    names = ("method", "threshold", "cells", "additive", "absent", "source", "software", "created")
+    return {"table": table.table.name, **{name: told[name] for name in names}}
+
+
+def _xlsx(table: WordedTable) -> bytes:
+    notes = table.notes(dense=False)
+    if table.release.manifest["source"]:
+        notes.append(table.said["source"].format(source=table.release.manifest["source"]))
+    about = {"title": table.title, "comments": " ".join(notes), "created": table.created}
+    file = io.BytesIO()
+    with _workbook(file, about) as book:
+        _table_sheet(book, table.table.name, table.title, notes, _headings(table), table.named(), 1, table.pulse)
+        _code_sheet(book, table)
+    return file.getvalue()
+
+
+def workbook(frame: pl.DataFrame, name: str, title: str, notes: Sequence[str], numbers: int) -> bytes:
+    """A frame as an Excel file of one sheet; its last columns, so many, are numbers, and those before it labels."""
+    file = io.BytesIO()
+    with _workbook(file, {"title": title}) as book:
+        _table_sheet(book, name, title, notes, frame.columns, frame, numbers)
+    return file.getvalue()
+
+
+@contextmanager
+def _workbook(file: io.BytesIO, about: dict[str, Any]) -> Iterator[Any]:
+    try:
+        import xlsxwriter
+    except ModuleNotFoundError as problem:
+        raise _missing_extra(problem, "an xlsx file") from None
+    book = xlsxwriter.Workbook(file, {"constant_memory": True, "strings_to_formulas": False})
+    book.set_properties(about)
+    yield book
+    book.close()
+
+
+def _head_format(book: Any) -> Any:
+    return book.add_format({"bold": True, "bottom": 1, "bg_color": "#E8EEF4", "text_wrap": True, "valign": "top"})
+
+
+def _table_sheet(
+    book: Any,
+    name: str,
+    title: str,
+    notes: Sequence[str],
+    headings: Sequence[str],
+    rows: pl.DataFrame,
+    numbers: int,
+    pulse: Callable[[], object] = lambda: None,
+) -> None:
+    """Title, notes and the table, its header frozen, with a filter."""
+    top = len(notes) + 2
+    if rows.height + top + 1 > _SHEET_ROWS:
+        raise InputError(
+            f"{name!r} has {some(rows.height, 'row')}, more than an Excel sheet holds. "
+            f"Take csv or parquet, or a table with fewer variables."
+        )
+    bold, count, note = (
+        book.add_format(given)
+        for given in (
+            {"bold": True, "font_size": 14},
+            {"num_format": "#,##0"},
+            {"italic": True, "font_color": "#444444"},
+        )
+    )
+    head = _head_format(book)
+    labels = rows.width - numbers
+    sheet = book.add_worksheet(_sheet_name(name))
+    for place, column in enumerate(rows.get_columns()):
+        sheet.set_column(place, place, _width(column), count if place >= labels else None)
+    sheet.write_string(0, 0, title, bold)
+    for place, text in enumerate(notes, 1):
+        sheet.write_string(place, 0, text, note)
+    for place, heading in enumerate(headings):
+        sheet.write_string(top, place, heading, head)
+    for place, row in enumerate(rows.iter_rows(), top + 1):
+        if place % 500 == 0:
+            pulse()
+        for across, value in enumerate(row[:labels]):
+            # A code is text even where it looks like a number: 01 must not become 1.
+            sheet.write_string(place, across, "" if value is None else str(value))
+        for across, value in enumerate(row[labels:], labels):
+            sheet.write_number(place, across, value, count)
+    sheet.freeze_panes(top + 1, 0)
+    if rows.height:
+        sheet.autofilter(top, 0, top + rows.height, rows.width - 1)
+    sheet.set_landscape()
+    sheet.repeat_rows(top)
+    sheet.fit_to_pages(1, 0)
+
+
+def _headings(table: WordedTable) -> list[str]:
+    """The header of a sheet: the name of the variable over the labels, the name of the column over the codes."""
+    names = []
+    for column in table.table.columns:
+        word = table.labels.variable(column)
+        if table.labels.has(column):
+            names += [f"{word} ({table.said['code']})", word]
+        else:
+            names.append(word)
+    return [*names, table.said["count"]]
+
+
+def _code_sheet(book: Any, table: WordedTable) -> None:
+    head = _head_format(book)
+    sheet = book.add_worksheet(table.said["codes"])
+    heading = [table.said[name] for name in ("variable", "code", "label", "parent")]
+    codes = table.release.codes.filter(pl.col("variable").is_in(table.table.columns))
+    rows = []
+    for row in codes.iter_rows(named=True):
+        if row["code"] is None:
+            label = table.labels.variable(row["variable"])
+        else:
+            label = table.labels.code(row["variable"], row["code"], row["parent"])
+        rows.append([row["variable"], row["code"] or "", label, row["parent"] or ""])
+    for place, name in enumerate(heading):
+        sheet.set_column(place, place, min(60, max(12, *(_cells_wide(row[place]) for row in [heading, *rows])) + 2))
+        sheet.write_string(0, place, name, head)
+    for number, texts in enumerate(rows, 1):
+        for place, text in enumerate(texts):
+            sheet.write_string(number, place, text)
+    sheet.freeze_panes(1, 0)
+
+
+def _sheet_name(name: str) -> str:
+    return re.sub(r"[\[\]:*?/\\]", "_", name)[:31].strip("'") or "table"
+
+
+def _width(column: pl.Series) -> float:
+    texts = column.unique().head(5000).cast(pl.String).drop_nulls().to_list()
+    return min(50, max([12, *(_cells_wide(text) + 2 for text in texts)]))
+
+
+def _cells_wide(text: str) -> int:
+    """How many Latin letters wide a text is; Korean letters take two."""
+    return sum(2 if ord(letter) > 0x10FF else 1 for letter in text)
+
+
+def _json_stat(table: WordedTable) -> bytes:
+    return json.dumps(json_stat(table), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict[str, Any]:
+    """A table as a JSON-stat 2.0 dataset, or with `data` off what describes it.
+
+    A whole one stands for itself: it has a metric dimension, which holds the one thing that is counted, and the codes
+    above each area. The service says both elsewhere.
+    """
+    values = table.values.tolist() if data else []
+    measure = "measure"
+    while measure in table.table.columns:
+        measure += "_"
+    axes: dict[str, Any] = {
+        dimension.name: {
+            "label": dimension.label,
+            "category": {
+                "index": {code: place for place, code in enumerate(dimension.codes)},
+                "label": dict(zip(dimension.codes, dimension.labels, strict=True)),
+            },
+            # The parents are no categories of this table, so `child` has nothing to point at.
+            **({"extension": _parents(dimension)} if whole and len(dimension.columns) > 1 else {}),
+        }
+        for dimension in table.dimensions
+    }
+    metric = whole or not axes
+    if metric:
+        axes[measure] = {
+            "label": table.said["count"],
+            "category": {
+                "index": {MASKED: 0},
+                "label": {MASKED: table.said["count"]},
+                "unit": {MASKED: {"base": table.said["number"], "decimals": 0}},
+            },
+        }
+    geo = [dimension.name for dimension in table.dimensions if dimension.geo]
+    told = table.release.manifest
+    return {
+        "version": "2.0",
+        "class": "dataset",
+        "label": table.title,
+        **({"source": told["source"]} if told["source"] else {}),
+        "updated": told["created"],
+        "note": [*([told["description"]] if told["description"] else []), *table.notes(dense=True)],
+        "id": list(axes),
+        "size": [len(dimension) for dimension in table.dimensions] + [1] * metric,
+        "role": {**({"geo": geo} if geo else {}), **({"metric": [measure]} if metric else {})},
+        "dimension": axes,
+        "value": values,
+        "extension": {"ilba": {"K": told["threshold"], "lang": table.lang, **_about(table)}},
+    }
+
+
+def _parents(dimension: Dimension) -> dict[str, Any]:
+    """The levels of a hierarchy and, for each code, the codes above it from the coarsest."""
+    above = dimension.paths.select(dimension.columns[:-1]).rows()
+    return {
+        "levels": list(dimension.columns),
+        "above": dict(zip(dimension.codes, (list(path) for path in above), strict=True)),
+    }
+
+
+def _px(table: WordedTable) -> bytes:
+    return px(table).replace("\n", "\r\n").encode()
+
+
+def px(table: WordedTable) -> str:
+    """A table as a PC-Axis file, version 2013: all dimensions but the last in the stub."""
+    values, told = table.values, table.release.manifest
+    axes = [(d.label, d.name, d.codes, d.labels) for d in table.dimensions]
+    if not axes:  # a file has at least one variable
+        axes = [(table.said["count"], MASKED, [MASKED], [table.said["all"]])]
+    names = [name for name, *_ in axes]
+    stub, heading = (names, []) if len(names) == 1 else (names[:-1], names[-1:])
+    matrix = re.sub(r"[^A-Za-z0-9_.+\-]", "_", table.table.name)
+    created = table.created.strftime("%Y%m%d %H:%M")
+    lines = [
+        ("CHARSET", "ANSI"),  # what the format calls a file that is not for DOS; the encoding is the code page
+        ("AXIS-VERSION", "2013"),
+        ("CODEPAGE", "utf-8"),
+        ("LANGUAGE", table.lang),
+        ("CREATION-DATE", created),
+        ("DECIMALS", 0),
+        ("SHOWDECIMALS", 0),
+        ("MATRIX", matrix),
+        ("AGGREGALLOWED", table.release.additive),
+        ("COPYRIGHT", False),
+        ("SUBJECT-CODE", "ILBA"),
+        ("SUBJECT-AREA", told["title"]),
+        ("DESCRIPTION", told["description"] or table.title),
+        ("TITLE", table.title),
+        ("CONTENTS", table.said["count"]),
+        ("UNITS", table.said["number"]),
+        ("STUB", stub),
+        *([("HEADING", heading)] if heading else []),
+        *((f'VALUES("{_bare(name)}")', labels) for name, _, _, labels in axes),
+        *((f'VARIABLECODE("{_bare(name)}")', code) for name, code, _, _ in axes),
+        *((f'CODES("{_bare(name)}")', codes) for name, _, codes, _ in axes),
+        ("LAST-UPDATED", created),
+        *([("SOURCE", told["source"])] if told["source"] else []),
+        ("NOTEX", "#".join(table.notes(dense=True))),  # a # is a new line
+    ]
+    width = len(axes[-1][2]) if heading else 1
+    # A blank after each number, also at the end of a line: some readers join the lines to one.
+    data = "\n".join(" ".join(map(str, row)) + " " for row in values.reshape(-1, width).tolist())
+    return "".join(f"{keyword}={_px_value(value)};\n" for keyword, value in lines) + f"DATA=\n{data}\n;\n"
+
+
+def _bare(text: str) -> str:
+    """A text that can stand in quotes: the format knows no quote inside of quotes and no line break."""
+    return " ".join(text.replace('"', "'").split()) or " "
+
+
+def _px_value(value: str | bool | int | Sequence[str]) -> str:
+    if isinstance(value, bool):
+        return "YES" if value else "NO"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        # A line has at most 256 characters; a text goes on in further quotes.
+        wide = textwrap.TextWrapper(200, drop_whitespace=False, break_on_hyphens=False).wrap(_bare(value)) or [" "]
+        return "\n".join(f'"{part}"' for part in wide)
+    quoted = [f'"{_bare(text)}"' for text in value]
+    lines, line = [], ""
+    for place, text in enumerate(quoted):
+        piece = text + ("," if place < len(quoted) - 1 else "")
+        if line and len(line) + len(piece) > 250:
+            lines.append(line)
+            line = ""
+        line += piece
+    return "\n".join([*lines, line])
+
+
+def _sdmx(table: WordedTable, path: Path, agency: str, format: str) -> None:
+    """The data, piece by piece, and the structure beside it: SDMX-ML 2.1, which most readers know."""
+    try:
+        import pysdmx.io.xml  # noqa: F401 - it says here already when its own extra is missing
+        from pysdmx.io import write_sdmx
+        from pysdmx.io.format import Format as SdmxFormat
+        from pysdmx.io.pd import PandasDataset
+        from pysdmx.model import Organisation, Schema
+        from pysdmx.model.message import Header
+    except ImportError as problem:
+        raise _missing_extra(problem, "SDMX") from None
+    table.values  # noqa: B018 - refused before anything is written
+    axes = _sdmx_axes(table)
+    structures, structure = _sdmx_structures(table, axes, agency)
+    flow = structures[-1]
+    identity = f"{flow.id}-{table.created:%Y%m%dT%H%M%S}"
+    header = Header(id=identity, prepared=table.created, sender=Organisation(id=agency))
+    described = (write_sdmx(structures, SdmxFormat.STRUCTURE_SDMX_ML_2_1, header=header) or "").replace(
+        'xml:lang="en"', f'xml:lang="{table.lang}"'
+    )
+    with ExitStack() as files:
+        data = files.enter_context(files.enter_context(replacing(path, PUBLIC)).open("wb"))
+        beside = files.enter_context(replacing(structure_path(path), PUBLIC))
+        beside.write_text(described, encoding="utf-8")
+        if format == "sdmx-csv":
+            told = {"STRUCTURE": "dataflow", "STRUCTURE_ID": f"{agency}:{flow.id}({flow.version})", "ACTION": "I"}
+            before, after = ([pl.lit(text).alias(name) for name, text in one.items()] for one in (told, _STATUS))
+            for first, rows in _sdmx_rows(table, axes):
+                rows.select(*before, pl.all(), *after).write_csv(data, include_header=not first)
+            return
+        # The library writes a message without observations; they go where its data set ends.
+        schema = Schema("dataflow", agency, flow.id, structure.components, structure.version)
+        none = pl.DataFrame(schema=[*(name for name, *_ in axes), "OBS_VALUE"]).to_pandas()
+        empty = PandasDataset(structure=schema, data=none, attributes=dict(_STATUS))
+        message = write_sdmx([empty], SdmxFormat.DATA_SDMX_ML_2_1_GEN, header=header) or ""
+        begins, closing, ends = message.rpartition("</mes:DataSet>")
+        data.write(begins.encode())
+        for _, rows in _sdmx_rows(table, axes):
+            key = [f'<gen:Value id="{name}" value="{{}}"/>' for name, *_ in axes]
+            row = f'<gen:Obs><gen:ObsKey>{"".join(key)}</gen:ObsKey><gen:ObsValue value="{{}}"/></gen:Obs>\n'
+            data.write(rows.select(pl.format(row, *rows.columns).str.join("")).item().encode())
+        data.write((closing + ends).encode())
+
+
+def _sdmx_rows(table: WordedTable, axes: Sequence[Axis]) -> Iterator[tuple[int, pl.DataFrame]]:
+    """The observations of the complete grid, some at a time: the place of the first, then codes and counts."""
+    codes = [pl.Series(name, codes, dtype=pl.String) for name, _, codes, _ in axes]
+    for first in range(0, len(table.values), _AT_ONCE):
+        values = table.values[first : first + _AT_ONCE]
+        places = np.unravel_index(np.arange(first, first + len(values)), [len(known) for known in codes])
+        columns = [known.gather(place) for known, place in zip(codes, places, strict=True)]
+        yield first, pl.DataFrame([*columns, pl.Series("OBS_VALUE", values)])
+
+
+def _sdmx_axes(table: WordedTable) -> list[Axis]:
+    """Identifier, name, codes and labels of each dimension, spelled with the letters that SDMX allows."""
+    axes: list[Axis] = []
+    taken = {"STRUCTURE", "STRUCTURE_ID", "ACTION", "OBS_VALUE", "OBS_STATUS", "CONF_STATUS", "TIME_PERIOD"}
+    for place, dimension in enumerate(table.dimensions, 1):
+        name = re.sub(r"[^A-Za-z0-9_]", "_", dimension.name)
+        if not re.match(r"[A-Za-z]", name):
+            name = f"D{place}{name}".rstrip("_")
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        axes.append((name, dimension.label, [_sdmx_code(code) for code in dimension.codes], dimension.labels))
+    # A structure has at least one dimension; _T is the usual code of a total.
+    return axes or [("TOTAL", table.said["all"], ["_T"], [table.said["all"]])]
+
+
+def _sdmx_code(code: str) -> str:
+    """A code with the letters that SDMX allows; any other becomes $ and its bytes, as %20 in an address.
+
+    >>> _sdmx_code("01/0101"), _sdmx_code("A-1")
+    ('01$2F0101', 'A-1')
+    """
+    return re.sub(r"[^A-Za-z0-9_@\-]", lambda odd: "".join(f"${byte:02X}" for byte in odd[0].encode()), code) or "$"
+
+
+def _sdmx_structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> tuple[list[Any], Any]:
+    """The code lists, the concepts, the data structure and the dataflow; and the data structure by itself."""
+    from pysdmx.model import (
+        Code,
+        Codelist,
+        Component,
+        Components,
+        Concept,
+        ConceptScheme,
+        Dataflow,
+        DataStructureDefinition,
+        DataType,
+        ItemReference,
+        Role,
+    )
+
+    version = "1.0.0"
+    name = re.sub(r"[^A-Za-z0-9_]", "_", table.table.name).upper()
+    english = {"OBS_STATUS": {"A": "Normal value"}, "CONF_STATUS": {"F": "Free (free for publication)"}}
+    lists = [
+        Codelist(
+            id=f"CL_{axis.upper()}",
+            name=label,
+            agency=agency,
+            version=version,
+            items=[Code(id=code, name=text) for code, text in zip(codes, labels, strict=True)],
+        )
+        for axis, label, codes, labels in axes
+    ]
+    lists += [
+        Codelist(
+            id=f"CL_{axis}",
+            name=axis,
+            agency=agency,
+            version=version,
+            items=[Code(id=code, name=text) for code, text in codes.items()],
+        )
+        for axis, codes in english.items()
+    ]
+    names = {axis: label for axis, label, _, _ in axes} | {"OBS_VALUE": table.said["count"]}
+    names |= {"OBS_STATUS": "Observation status", "CONF_STATUS": "Confidentiality status"}
+    scheme = ConceptScheme(
+        id=f"CS_{name}",
+        name=table.title,
+        agency=agency,
+        version=version,
+        items=[Concept(id=axis, name=label) for axis, label in names.items()],
+    )
+
+    def component(axis: str, role: Role, **more: Any) -> Component:
+        concept = ItemReference("Concept", agency, scheme.id, version, axis)
+        urn = f"urn:sdmx:org.sdmx.infomodel.codelist.Codelist={agency}:CL_{axis.upper()}({version})"
+        reference = None if role == Role.MEASURE else urn
+        return Component(id=axis, required=True, role=role, concept=concept, local_enum_ref=reference, **more)
+
+    structure = DataStructureDefinition(
+        id=f"DSD_{name}",
+        name=table.title,
+        agency=agency,
+        version=version,
+        components=Components(
+            [
+                *(component(axis, Role.DIMENSION) for axis, *_ in axes),
+                component("OBS_VALUE", Role.MEASURE, local_dtype=DataType.LONG),
+                *(component(axis, Role.ATTRIBUTE, attachment_level="D") for axis in english),
+            ]
+        ),
+    )
+    flow = Dataflow(
+        id=f"DF_{name}",
+        name=table.title,
+        description=" ".join(table.notes(dense=True)),
+        agency=agency,
+        version=version,
+        structure=f"urn:sdmx:org.sdmx.infomodel.datastructure.DataStructure={agency}:{structure.id}({version})",
+    )
+    return [*lists, scheme, structure, flow], structure
+
+
+def _missing_extra(problem: ImportError, what: str) -> MissingExtra:
+    return MissingExtra(f"writing {what} needs {problem.name or 'more packages'}. Type: pip install 'ilba[formats]'")
+
+
+_MAGIC = {"parquet": b"PAR1", "xlsx": b"PK"}
+_RENDERERS: dict[str, Callable[[WordedTable], bytes]] = {
+    "csv": _csv,
+    "parquet": _parquet,
+    "xlsx": _xlsx,
+    "json-stat": _json_stat,
+    "px": _px,
+}

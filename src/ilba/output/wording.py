@@ -1,0 +1,347 @@
+"""A table of a release with its words, and its complete grid.
+
+Exports and charts show a table in a language, by the labels of the code lists; some need every cell of the grid of the
+published codes. Nothing here knows more than the release holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.design.design import MASKED
+from ilba.errors import InputError
+from ilba.release import PublicTable, Release
+
+Lang: TypeAlias = Literal["en", "ko"]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+LANGUAGES: tuple[str, ...] = get_args(Lang)
+_MOST_CELLS = 20_000_000
+_METHODS = {"ilba": "iLBA"}
+WORDS = {
+    "en": {
+        "count": "Count",
+        "number": "number",
+        "missing": "not stated",
+        "all": "Total",
+        "code": "code",
+        "label": "label",
+        "variable": "variable",
+        "parent": "parent",
+        "codes": "Codes",
+        "masked": "Counts are masked for confidentiality ({method}, K={K}): each is 0 or at least {K}.",
+        "absent": "A combination that is not listed is 0.",
+        "additive": "Tables add up.",
+        "loose": "Tables do not add up: take a total from the table that was published for it, not from a sum.",
+        "source": "Source: {source}",
+    },
+    "ko": {
+        "count": "빈도",
+        "number": "수",
+        "missing": "미상",
+        "all": "합계",
+        "code": "코드",
+        "label": "이름",
+        "variable": "변수",
+        "parent": "상위 코드",
+        "codes": "코드",
+        "masked": "비밀 보호를 위하여 빈도를 조정하였습니다({method}, K={K}). 모든 값은 0이거나 {K} 이상입니다.",
+        "absent": "표에 없는 조합의 값은 0입니다.",
+        "additive": "통계표 간 합계가 일치합니다.",
+        "loose": "통계표 간 합계가 일치하지 않습니다. 합계는 더하지 말고 해당 통계표에서 찾으십시오.",
+        "source": "출처: {source}",
+    },
+}
+
+
+class Labels:
+    """What codes and variables are called in a language; a code without a label is called by itself."""
+
+    def __init__(self, codes: pl.DataFrame | None, lang: str = "en") -> None:
+        self.lang = lang
+        self._variables: dict[str, str] = {}
+        self._codes: dict[tuple[str, str], str] = {}
+        self._below: dict[tuple[str, str, str], str] = {}
+        self._labelled: set[str] = set()
+        wanted = [f"label_{lang}", *(f"label_{other}" for other in LANGUAGES if other != lang)]
+        for row in codes.iter_rows(named=True) if codes is not None else ():
+            variable, code = row["variable"], row["code"]
+            label = next((row[name] for name in wanted if row.get(name)), None)
+            if code is None:
+                self._variables[variable] = label or variable
+                continue
+            if label not in (None, code):
+                self._labelled.add(variable)
+            self._codes.setdefault((variable, code), label or code)
+            if row.get("parent") is not None:
+                self._below.setdefault((variable, row["parent"], code), label or code)
+
+    def variable(self, column: str) -> str:
+        """The name of a variable."""
+        return self._variables.get(column, column)
+
+    def code(self, column: str, code: str | None, parent: str | None = None) -> str:
+        """The label of a code; the parent tells codes apart that stand under several."""
+        if code is None:
+            return WORDS[self.lang]["missing"]
+        found = self._below.get((column, parent, code)) if parent is not None else None
+        return found or self._codes.get((column, code), code)
+
+    def has(self, column: str) -> bool:
+        """Whether any code of a variable has a label that says more than the code."""
+        return column in self._labelled
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One axis of a dense table: a key, or a hierarchy down to a level; its codes and labels are unique."""
+
+    name: str
+    label: str
+    columns: tuple[str, ...]
+    paths: pl.DataFrame
+    codes: list[str]
+    labels: list[str]
+    geo: bool
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+class WordedTable:
+    """A table of a release with the words that go with it."""
+
+    def __init__(
+        self,
+        release: Release,
+        table: PublicTable,
+        frame: pl.DataFrame,
+        lang: str = "en",
+        labels: Labels | None = None,
+    ) -> None:
+        self.release = release
+        self.table = table
+        self._frame: pl.DataFrame | None = frame
+        self._schema = frame.schema
+        self.lang = lang
+        self.labels = labels or Labels(release.codes, lang)
+        self.said = WORDS[lang]
+        self.complete = release.manifest["rows"] == "grid"  # whether the rows hold every combination
+        self.pulse: Callable[[], object] = lambda: None  # called now and then while it is written; may end that
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows: labels and masked counts. Those of a part are made when they are asked for."""
+        if self._frame is None:
+            rows = pl.DataFrame({MASKED: self.values})
+            digits = np.unravel_index(np.arange(len(self.values)), [len(one) for one in self.dimensions] or [1])
+            for one, digit in zip(self.dimensions, digits, strict=False):
+                rows = rows.hstack(one.paths[pl.Series(digit.astype(np.uint32))])
+            self._frame = rows.select(self._schema.names()).cast(self._schema)
+        return self._frame
+
+    def forget_rows(self) -> None:
+        """Keep the words and axes only."""
+        self.dimensions  # noqa: B018 - found from the rows, so before they go
+        self._frame = self.frame.clear()
+
+    @property
+    def title(self) -> str:
+        """The title of the release and the variables of the table."""
+        words = [self.labels.variable(dimension[-1]) for dimension in self._dimension_columns()]
+        return f"{self.release.manifest['title']}: {', '.join(words) or self.said['all']}"
+
+    def notes(self, dense: bool) -> list[str]:
+        """What a reader has to know, a sentence or two each."""
+        told = self.release.manifest
+        notes = [self.said["masked"].format(method=_METHODS.get(told["method"], told["method"]), K=told["threshold"])]
+        if not dense and not self.complete:
+            notes.append(self.said["absent"])
+        notes.append(self.said["additive" if self.release.additive else "loose"])
+        return notes
+
+    @property
+    def created(self) -> datetime:
+        """When the release was made."""
+        return datetime.fromisoformat(self.release.manifest["created"])
+
+    def named(self) -> pl.DataFrame:
+        """The rows with a label column after each code column that has labels."""
+        columns: list[pl.Series] = []
+        for column in self.table.columns:
+            codes = self.frame[column]
+            columns.append(codes)
+            if self.labels.has(column):
+                columns.append(self._label_column(column))
+        return pl.DataFrame([*columns, self.frame[MASKED]])
+
+    def _label_column(self, column: str) -> pl.Series:
+        above = self._above(column)
+        on = [column] if above is None else [above, column]
+        keys = self.frame.select(pl.col(on).cast(pl.String))
+        pairs = keys.unique()
+        label = [self.labels.code(column, row[-1], row[0] if above is not None else None) for row in pairs.iter_rows()]
+        joined = keys.join(
+            pairs.with_columns(pl.Series("\0label", label, dtype=pl.String)),
+            on=on,
+            how="left",
+            nulls_equal=True,
+            maintain_order="left",
+        )
+        return joined["\0label"].alias(self.label_name(column))
+
+    def label_name(self, column: str) -> str:
+        """The name of the label column of a code column."""
+        name = f"{column}_label"
+        while name in self.release.design.columns:
+            name += "_"
+        return name
+
+    def _above(self, column: str) -> str | None:
+        for hierarchy in self.release.design.hierarchies:
+            place = hierarchy.columns.index(column) if column in hierarchy.columns else 0
+            if place:
+                return hierarchy.columns[place - 1]
+        return None
+
+    def _dimension_columns(self) -> list[tuple[str, ...]]:
+        design, levels = self.release.design, self.table.levels
+        paths = [h.columns[: levels[h.name]] for h in design.hierarchies if levels[h.name]]
+        return [*paths, *((key,) for key in self.table.keys)]
+
+    @cached_property
+    def dimensions(self) -> list[Dimension]:
+        """The axes of the complete grid."""
+        return self._named_apart([self._dimension(one, self._paths(one)) for one in self._dimension_columns()])
+
+    def _named_apart(self, dimensions: list[Dimension]) -> list[Dimension]:
+        """Readers know variables by their labels, and the numbers by the name "value"."""
+        times = Counter([*(one.label.casefold() for one in dimensions), "value"])
+        return [
+            replace(one, label=f"{one.label} ({one.name})") if times[one.label.casefold()] > 1 else one
+            for one in dimensions
+        ]
+
+    def _dimension(self, columns: tuple[str, ...], paths: pl.DataFrame) -> Dimension:
+        maps = {entry["column"] for entry in self.release.manifest["geometry"]}
+        areas = {
+            c for h in self.release.design.hierarchies if h.name == "area" or maps & {*h.columns} for c in h.columns
+        }
+        finest = columns[-1]
+        missing = "NA"
+        while (paths == missing).select(pl.any_horizontal(pl.all().any())).item():
+            missing = f"_{missing}"
+        filled = paths.fill_null(missing)
+        codes = filled[finest].to_list()
+        if len(set(codes)) < len(codes):
+            codes = ["/".join(path) for path in filled.iter_rows()]
+        above = paths[columns[-2]].to_list() if len(columns) > 1 else [None] * len(codes)
+        labels = [
+            self.labels.code(finest, code, parent) for code, parent in zip(paths[finest].to_list(), above, strict=True)
+        ]
+        times = Counter(labels)
+        labels = [f"{label} ({code})" if times[label] > 1 else label for label, code in zip(labels, codes, strict=True)]
+        return Dimension(finest, self.labels.variable(finest), columns, paths, codes, labels, finest in areas)
+
+    def translated(self, lang: str, labels: Labels) -> WordedTable:
+        """The same table in another language."""
+        other = WordedTable(self.release, self.table, self.frame, lang, labels)
+        other.dimensions = other._named_apart([other._dimension(one.columns, one.paths) for one in self.dimensions])
+        return other
+
+    def cut(self, places: Sequence[Sequence[int]], values: IntArray) -> WordedTable:
+        """The part of the complete grid at some places of each dimension, zeros included; `values` are its counts."""
+        part = WordedTable(self.release, self.table, self.frame, self.lang, self.labels)
+        part.complete = True
+        part.dimensions = [
+            replace(
+                one,
+                paths=one.paths[list(chosen)],
+                codes=[one.codes[place] for place in chosen],
+                labels=[one.labels[place] for place in chosen],
+            )
+            for one, chosen in zip(self.dimensions, places, strict=True)
+        ]
+        part.values = values
+        part._frame = None
+        return part
+
+    def _paths(self, columns: tuple[str, ...]) -> pl.DataFrame:
+        """Every published path of a dimension, in the order of the code lists.
+
+        In a release of complete grids the table has them all. Else they are in the code lists, which hold for each
+        code its parent; where a parent itself stands under several, only the tables know the paths.
+        """
+        paths = self.frame.select(pl.col(columns).cast(pl.String)).unique()
+        if self.release.manifest["rows"] != "grid":
+            lists = {
+                column: self.release.codes.filter(pl.col("variable") == column).drop_nulls("code") for column in columns
+            }
+            recur = any(lists[column]["code"].is_duplicated().any() for column in columns[1:-1])
+            more = self._seen(columns) if recur else _listed_paths(lists)
+            paths = pl.concat([paths, more]).unique()
+        places = []
+        for column in columns:
+            order = (
+                self.release.codes.filter(pl.col("variable") == column)
+                .drop_nulls("code")
+                .select(pl.col("code").alias(column))
+                .unique(maintain_order=True)
+                .with_row_index(f"\0{column}")
+            )
+            paths = paths.join(order, on=column, how="left")
+            places += [f"\0{column}", column]
+        return paths.sort(places, nulls_last=True).select(columns)
+
+    def _seen(self, columns: tuple[str, ...]) -> pl.DataFrame:
+        tables = [name for name, table in self.release.tables.items() if set(columns) <= set(table.columns)]
+        return pl.concat(self.release.table(name).select(pl.col(columns).cast(pl.String)).unique() for name in tables)
+
+    @cached_property
+    def values(self) -> IntArray:
+        """The counts of the complete grid, the last dimension fastest."""
+        size = [len(dimension) for dimension in self.dimensions]
+        cells = math.prod(size)
+        if not cells:
+            raise InputError(f"{self.table.name!r} has no published cell: there is nothing to write in this format.")
+        if cells > _MOST_CELLS:
+            raise InputError(
+                f"the complete grid of {self.table.name!r} has {cells:,} cells, more than the {_MOST_CELLS:,} that are "
+                f"written here. Take parquet or csv, or a table with fewer variables."
+            )
+        values = np.zeros(cells, dtype=np.int64)
+        values[self.places()] = self.frame[MASKED].to_numpy()
+        return values
+
+    def places(self) -> IntArray:
+        """Where each row stands in the complete grid."""
+        place = pl.DataFrame({"place": np.zeros(self.frame.height, dtype=np.int64)})["place"]
+        for dimension in self.dimensions:
+            numbered = dimension.paths.with_row_index("\0place")
+            rows = self.frame.select(pl.col(dimension.columns).cast(pl.String))
+            joined = rows.join(numbered, on=dimension.columns, how="left", nulls_equal=True, maintain_order="left")
+            place = place * len(dimension) + joined["\0place"].cast(pl.Int64)
+        return place.to_numpy()
+
+
+def _listed_paths(lists: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """The paths of codes that the code lists hold."""
+    paths, above = pl.DataFrame(), ""
+    for column, codes in lists.items():
+        known = codes.select(pl.col("code").alias(column), "parent").unique(maintain_order=True)
+        if above:
+            paths = paths.join(known, left_on=above, right_on="parent", how="inner")
+        else:
+            paths = known.drop("parent").unique(maintain_order=True)
+        above = column
+    return paths.select(list(lists))

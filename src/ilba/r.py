@@ -1,0 +1,134 @@
+"""The R package's functions under their R names: the same arguments, defaults and console output.
+
+Only translation happens here; see 'Coming from R' in the docs for every difference.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ilba.design.design import Names
+from ilba.errors import InputError, suggesting
+from ilba.methods.masking import apply_iLBA, apply_SCA
+from ilba.secret.secret import Secret
+from ilba.tables.building import build
+from ilba.tables.finest import FinestTable, open_store, read_rds
+from ilba.tables.table import Table
+
+__all__ = ["apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"]
+
+Path_ = str | os.PathLike[str]
+
+
+@suggesting
+def save_full_tb(
+    data: Any,
+    hkey: Names,
+    key: Names | None = None,
+    mask_thr: int = 5,
+    hkey_rank: Sequence[float] | None = None,
+    key_thr: int = 100,
+    output_path: Path_ = "full_tb.parquet",
+    *,
+    secret: Secret | Path_ | None = None,
+) -> FinestTable:
+    """Count microdata into the finest table, mask it with SCA and save it as a store."""
+    finest: FinestTable = build(
+        data,
+        hkey,
+        key,
+        mask_thr,
+        secret=secret,
+        hkey_rank=hkey_rank,
+        key_thr=key_thr,
+        output_path=output_path,
+    )
+    for hierarchy in finest.design.hierarchies:
+        ranks = " | ".join(f"{rank}:{column}" for rank, column in enumerate(hierarchy.columns, 1))
+        several = f" ({hierarchy.name})" if len(finest.design.hierarchies) > 1 else ""
+        print(f"Hierarchical variables{several}: {ranks}")
+    print("Key variables:", ", ".join(finest.design.keys) or "(none)")
+    print("Masking threshold:", finest.design.threshold)
+    print(f"Finest table saved to '{os.fspath(output_path)}'")
+    print("This file is confidential: it holds true counts.", file=sys.stderr)
+    return finest
+
+
+@suggesting
+def save_agg_tb(
+    hkey_level: int,
+    key: Names | None,
+    input_path: Path_ = "full_tb.parquet",
+    output_tb_path: Path_ = "agg_tb.csv",
+    output_iL_path: Path_ = "info_loss.csv",
+) -> Table:
+    """Write a table masked by iLBA and the distribution of its information loss as CSV files.
+
+    Both files are confidential: the flags and the loss say more than the public may know. `Table.public` and
+    releases are for publication.
+    """
+    table = _opened(input_path).table(_level(hkey_level), key)
+    table.write_csv(output_tb_path, output_iL_path)
+    print("Header of aggregated masked table via iLBA")
+    print(_console(table.frame.head(6), types=True))
+    print("\nDistribution of Information Loss")
+    print(_console(table.loss.with_columns(pl.col("perc").map_elements(lambda x: f"{x:.2f}", pl.String))))
+    print(f"\nAggregated table saved to '{os.fspath(output_tb_path)}'")
+    print(f"Information loss saved to '{os.fspath(output_iL_path)}'")
+    print("Both files are confidential: they hold flags and losses. `FinestTable.release` publishes.", file=sys.stderr)
+    return table
+
+
+@suggesting
+def get_agg_freq(
+    hkey_level: int, key: Names | None, hkey_value: Any, key_value: Any, input_path: Path_ = "full_tb.parquet"
+) -> int:
+    """The masked count of one cell, equal to the entry of the table; 0 with a message where it does not occur."""
+    masked, occurs = _opened(input_path).lookup(_level(hkey_level), key, hkey_value, key_value)
+    if not occurs:
+        print(
+            "This combination does not occur: check hkey_value and key_value if that is a surprise.",
+            file=sys.stderr,
+        )
+    return masked
+
+
+def _opened(path: Path_) -> FinestTable:
+    file = Path(path)
+    if file.suffix.lower() != ".rds":
+        return open_store(file)
+    seen = file.stat() if file.exists() else None
+    return _kept(file.absolute(), *((seen.st_ino, seen.st_size, seen.st_mtime_ns) if seen else ()))
+
+
+@lru_cache(maxsize=1)
+def _kept(file: Path, *_seen: int) -> FinestTable:
+    """A file of R is read whole, so the last one is kept until it changes: a loop over cells reads it once."""
+    return read_rds(file)
+
+
+def _level(hkey_level: object) -> Any:
+    """R's levels are numbers from 1; the Python names know more."""
+    if isinstance(hkey_level, bool | str) or hkey_level == 0:
+        raise InputError(
+            f"hkey_level={hkey_level!r} is not a number from 1. FinestTable.table also takes names, and 0 for no level."
+        )
+    return hkey_level
+
+
+def _console(frame: pl.DataFrame, *, types: bool = False) -> str:
+    """Columns set flush right under their names, as R prints a table."""
+    columns = []
+    for series in frame.get_columns():
+        head = [series.name] + (["<char>" if series.dtype == pl.String else "<int>"] if types else [])
+        texts = head + ["NA" if value is None else str(value) for value in series.to_list()]
+        width = max(map(len, texts))
+        columns.append([text.rjust(width) for text in texts])
+    return "\n".join(" " + " ".join(row) for row in zip(*columns, strict=True))

@@ -1,0 +1,210 @@
+"""From microdata to the finest table: what the user gave is checked, counted, masked and saved."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
+
+from ilba.cells.codes import CodeLists
+from ilba.data.codelists import listed_paths, read_labels
+from ilba.data.microdata import Microdata, Missing, Schema, is_spark
+from ilba.design.design import Cells, Design, HKey, Names, Origins, hierarchies_of, names_of
+from ilba.errors import InputError, listing, notice, suggesting
+from ilba.files import writable
+from ilba.secret.secret import Secret, given_secret
+from ilba.tables import store
+from ilba.tables.finest import FinestTable, secret_path
+
+if TYPE_CHECKING:
+    from ilba.spark import SparkFinestTable, SparkMicrodata
+
+Path_: TypeAlias = str | os.PathLike[str]
+Stage: TypeAlias = Callable[[str], object]
+
+
+class _SparkFrame(Protocol):
+    """What tells a DataFrame of Spark from others, to a type checker."""
+
+    @property
+    def sparkSession(self) -> Any: ...
+
+
+@overload
+def build(
+    data: _SparkFrame,
+    hkey: HKey,
+    key: Names | None = None,
+    mask_thr: int = 5,
+    *,
+    secret: Secret | Path_ | None = None,
+    cells: Cells = "observed",
+    hkey_rank: Sequence[float] | None = None,
+    key_thr: int | None = None,
+    missing: Missing = "drop",
+    missing_values: Sequence[object] = (),
+    schema: Schema | None = None,
+    output_path: Path_ | None = None,
+    labels: Any = None,
+    stage: Stage | None = None,
+) -> SparkFinestTable: ...
+@overload
+def build(
+    data: Any,
+    hkey: HKey,
+    key: Names | None = None,
+    mask_thr: int = 5,
+    *,
+    secret: Secret | Path_ | None = None,
+    cells: Cells = "observed",
+    hkey_rank: Sequence[float] | None = None,
+    key_thr: int | None = None,
+    missing: Missing = "drop",
+    missing_values: Sequence[object] = (),
+    schema: Schema | None = None,
+    output_path: Path_ | None = None,
+    labels: Any = None,
+    stage: Stage | None = None,
+) -> FinestTable: ...
+@suggesting
+def build(
+    data: Any,
+    hkey: HKey,
+    key: Names | None = None,
+    mask_thr: int = 5,
+    *,
+    secret: Secret | Path_ | None = None,
+    cells: Cells = "observed",
+    hkey_rank: Sequence[float] | None = None,
+    key_thr: int | None = None,
+    missing: Missing = "drop",
+    missing_values: Sequence[object] = (),
+    schema: Schema | None = None,
+    output_path: Path_ | None = None,
+    labels: Any = None,
+    stage: Stage | None = None,
+) -> Any:
+    """Count microdata into the finest table and mask it with SCA.
+
+    data
+        A polars, pandas or pyarrow frame, a DuckDB relation, or a path: csv, csv.gz, parquet, a folder or glob of
+        parquet parts, arrow, and the files of SPSS, Stata and SAS. With a Spark DataFrame all work is done on Spark,
+        and the result is a `SparkFinestTable`.
+    hkey
+        The columns of the hierarchy from coarse to fine, or a mapping of several hierarchies.
+    key
+        The categorical variables; left out, all other columns with at most 100 different values.
+    mask_thr
+        The threshold K, at least 3.
+    secret
+        A `Secret` or the path of a key file; else ILBA_SECRET; else the key beside `output_path`; else a new one.
+    cells
+        "observed" counts observed cells in S, as the R package does; "grid" all cells, as the paper defines.
+    hkey_rank
+        The rank of each column of `hkey`, where they are not given from coarse to fine.
+    key_thr
+        Leave out keys with more different values than this, also those that `key` names.
+    missing
+        "drop" leaves out rows with a missing value and says how many; "category" keeps them.
+    missing_values
+        Labels that stand for a missing value in this data, such as "NA".
+    schema
+        For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
+    labels
+        The agency's code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent. Its codes
+        belong to the grid whether they occur or not, and releases carry its labels.
+    output_path
+        Where to save the store.
+    stage
+        Called with the name of each stage as it begins, for showing progress.
+
+    >>> import polars as pl
+    >>> people = pl.DataFrame({"town": ["a"] * 9 + ["b"], "sex": ["f", "m", "f", "f", "f", "m", "f", "f", "f", "m"]})
+    >>> finest = build(people, hkey=["town"], key=["sex"], secret=Secret.from_text("ilba-secret-1:" + "00" * 32))
+    >>> finest.table(level=1, key="sex").public()["N_masked"].to_list()
+    [7, 5]
+    """
+    on_spark = is_spark(data)
+    target = _target(data, output_path, on_spark)
+    tell = stage or (lambda _: None)
+    chosen = given_secret(secret)
+    if chosen is None and isinstance(target, Path) and secret_path(target).exists():
+        secret = secret_path(target)
+        chosen = Secret.from_file(secret)
+        notice(f"using the key {str(secret)!r} that stands beside the store.")
+
+    tell("reading")
+    if on_spark and schema is not None:
+        raise InputError("schema goes with csv files; a frame has types already.")
+    source: Microdata | SparkMicrodata
+    source = _spark().SparkMicrodata(data) if on_spark else Microdata.open(data, schema=schema)
+    source.refuse_counted()
+    areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
+    source.require(areas, "hkey")
+    keys = names_of("key", key) if key is not None else tuple(c for c in source.columns if c and c not in areas)
+    source.require(keys, "key")
+    design = Design.of(hkey, keys, mask_thr, cells, hkey_rank)
+    origins = Origins("proposed" if key is None else "declared")
+    if key is None or key_thr is not None:
+        few = _few_categories(source, keys, 100 if key_thr is None else key_thr)
+        origins = replace(origins, dropped=tuple(column for column in keys if column not in few))
+        design = replace(design, keys=few)
+
+    tell("counting")
+    given = read_labels(labels, design)
+    known = [listed_paths(given, columns) for columns in CodeLists.dimensions(design)]
+    finest: FinestTable | SparkFinestTable
+    if not isinstance(source, Microdata):
+        _spark().check_names(design)
+        on_workers = source.count(design, missing=missing, missing_values=missing_values, known=known)
+        finest = _spark().SparkFinestTable.drawn(on_workers, chosen, secret, given, origins)
+    else:
+        counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
+        tell("masking")
+        finest = FinestTable.drawn(counted, chosen)
+        finest.labels, finest.origins = given, origins
+    if target is not None:
+        tell("writing")
+        finest.save(target)
+    elif not isinstance(finest, FinestTable):
+        finest.cells = finest.cells.persist()  # counted once, whatever is asked
+    return finest
+
+
+def _spark() -> Any:
+    """The other engine, loaded when it is needed: most never do."""
+    return importlib.import_module("ilba.spark")
+
+
+def _target(data: Any, output_path: Path_ | None, on_spark: bool) -> Path | str | None:
+    """Where the store goes, after checking that it can: an hour of counting should not end in "no such folder"."""
+    if output_path is None:
+        return None
+    if on_spark:
+        return os.fspath(output_path) if "://" in os.fspath(output_path) else _spark().free_place(output_path)
+    target = writable(output_path)
+    _refuse_to_replace_data(data, target)
+    store.check_name(target)
+    return target
+
+
+def _refuse_to_replace_data(data: Any, target: Path) -> None:
+    """The store must not take the place of the data, nor lie among its parts and be read as one of them."""
+    if isinstance(data, str | os.PathLike):
+        source = Path(os.path.realpath(data))
+        if target == source or (source.is_dir() and target.is_relative_to(source)):
+            raise InputError(f"the store {str(target)!r} would lie where the data is. Save it elsewhere.")
+
+
+def _few_categories(source: Microdata | SparkMicrodata, keys: Sequence[str], most: int) -> tuple[str, ...]:
+    """The keys with at most `most` different values; the others are quantities, and named aloud."""
+    if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+        raise InputError(f"key_thr={most!r} is not a whole number of at least 1.")
+    sizes = source.categories(keys)
+    many = [column for column in keys if sizes[column] > most]
+    if many:
+        notice(f"left out, because they have more than {most} different values (key_thr): {listing(many)}.")
+    return tuple(column for column in keys if column not in many)

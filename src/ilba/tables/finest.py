@@ -1,0 +1,711 @@
+"""The finest table: counted, masked once, kept in a store, and asked for any coarser table or single cell.
+
+Randomness enters here and nowhere else. Tables and cells are one thing: sum the four additive parts, apply iLBA; or,
+where masks were chosen jointly, take the sum as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.cells.codes import CodeLists, Packing
+from ilba.data.codelists import read_labels
+from ilba.data.microdata import Counted, Microdata, Missing, check_missing, labelled
+from ilba.data.rfiles import frame_of, read_r
+from ilba.design.design import (
+    COUNT,
+    MASKED,
+    Cells,
+    Design,
+    HKey,
+    Level,
+    Names,
+    Origins,
+    Selection,
+    hierarchies_of,
+    threshold_of,
+)
+from ilba.design.labels import Label, label_text
+from ilba.design.tables import Tables, selections, wanted_tables
+from ilba.errors import (
+    InputError,
+    SecretError,
+    StoreError,
+    listing,
+    nearest,
+    notice,
+    some,
+    suggesting,
+)
+from ilba.files import replacing, writable
+from ilba.methods import masking
+from ilba.methods.controlled.search import Chosen, Control, Progress, choose, mean_masks, usual_bound
+from ilba.secret.draws import CellDraws
+from ilba.secret.secret import Secret, given_secret
+from ilba.tables import store
+from ilba.tables.cube import Cube, walk
+from ilba.tables.publishing import Publishes
+from ilba.tables.rollup import Finest, Sums, released, roll_up
+from ilba.tables.table import Table, detail
+
+if TYPE_CHECKING:
+    from ilba.spark import SparkFinestTable
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+Values: TypeAlias = Label | float | Sequence[Any]
+Path_: TypeAlias = str | os.PathLike[str]
+
+_CHUNK = 2**20
+_KEPT = 2**20  # a table of up to so many cells is kept in memory to sum others from
+
+
+class FinestTable(Publishes):
+    """Every observed cell with its true count N and its masked count N_masked. Confidential.
+
+    Made by `ilba.build`, `FinestTable.from_counts`, `ilba.open_store` or `ilba.read_rds`.
+    """
+
+    def __init__(
+        self,
+        codes: CodeLists,
+        words: Sequence[IntArray],
+        count: IntArray,
+        masked: IntArray,
+        *,
+        fingerprint: str | None = None,
+        chosen: Chosen | None = None,
+    ) -> None:
+        self.codes = codes
+        self.fingerprint = fingerprint
+        """tells which key drew the masks; None when they came with the counts"""
+        # One copy of the cells, in the frame that is written to disk; the arrays are views of it.
+        named = {f"cell{place}": word for place, word in enumerate(words)}
+        self._cells = pl.DataFrame({**named, COUNT: count, MASKED: masked})
+        self._words = [self._cells[name].to_numpy() for name in named]
+        self._count = self._cells[COUNT].to_numpy()
+        self._masked = self._cells[MASKED].to_numpy()
+        self.chosen = chosen
+        """for which tables the masks were chosen jointly by `controlled`; None when each was drawn by itself"""
+        self.control: Control | None = None
+        """what `controlled` reached (confidential); None when the table was not made by it or comes from a store"""
+        self._secret: Secret | None = None  # the key that drew the masks, where it is at hand
+        self._unsaved_secret: Secret | None = None
+        self.labels = read_labels(None, codes.design)
+        """the agency's code list with its labels; empty when none was given"""
+        self.origins = Origins()
+        """which parts of the design a person declared, and which were proposed from the data"""
+
+    @classmethod
+    @suggesting
+    def from_counts(
+        cls,
+        frame: Any,
+        hkey: HKey,
+        key: Names | None = None,
+        mask_thr: int = 5,
+        *,
+        secret: Secret | Path_ | None = None,
+        cells: Cells = "observed",
+        missing: Missing = "drop",
+    ) -> FinestTable:
+        """A finest table from combinations that are counted already, in a column N.
+
+        N is a number of people, never a sum of survey weights: masking has to know how many people stand behind a
+        cell. A column N_masked is kept as the masked counts; without one they are drawn with the key, and rows of the
+        same cell are added up with a notice. Rows with N = 0 only add their labels to the code lists.
+
+        >>> import polars as pl
+        >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
+        >>> FinestTable.from_counts(counts, hkey=["town"]).cell(level=1, hkey_value=["a"])
+        13
+        """
+        check_missing(missing)
+        source = Microdata.open(frame)
+        if COUNT not in source.columns:
+            raise InputError(f"the data has no column {COUNT!r}. Single records are counted by ilba.build.")
+        areas = [column for hierarchy in hierarchies_of(hkey) for column in hierarchy.columns]
+        rest = [column for column in source.columns if column not in (*areas, COUNT, MASKED)]
+        design = Design.of(hkey, rest if key is None else key, mask_thr, cells)
+        source.require(areas, "hkey")
+        source.require(design.keys, "key")
+        masks = [MASKED] if MASKED in source.columns else []
+        rows = labelled(source.read([*design.columns, COUNT, *masks]), design.columns)
+        rows = rows.with_columns(_whole_column(rows[name]) for name in (COUNT, *masks))
+        whole = rows.drop_nulls(design.columns) if missing == "drop" else rows
+        if whole.height < rows.height:
+            notice(f"{some(rows.height - whole.height, 'row')} with a missing label left out.")
+        seen = int((whole[COUNT] > 0).sum())
+        if not seen:
+            raise InputError("the data has no row with a count above 0. There is nothing to mask.")
+        counted = Microdata.open(whole).count(
+            design, missing="category", weight=COUNT, carry=MASKED if masks else None, keep_codes=True
+        )
+        origins = Origins("proposed" if key is None else "declared")
+        if counted.carried is None:
+            if len(counted.count) < seen:
+                notice(
+                    f"{some(seen, 'row')} are added up into {some(len(counted.count), 'cell')}. {COUNT} has to be a "
+                    f"number of people: with survey weights one person would count as many, and not be masked."
+                )
+            drawn = cls.drawn(counted, given_secret(secret))
+            drawn.origins = origins
+            return drawn
+        if len(counted.count) < seen:
+            raise InputError(
+                f"a cell stands in two rows, each with its own {MASKED}. Name every column that tells cells apart "
+                f"in hkey or key, or drop {MASKED} to have the rows added up and masked anew."
+            )
+        _check_masks(whole[COUNT].to_numpy(), whole[MASKED].to_numpy(), design.threshold)
+        tell_recurring(counted.codes)
+        finest = cls(counted.codes, counted.words, counted.count, counted.carried)
+        finest.origins = origins
+        return finest
+
+    @classmethod
+    def drawn(cls, counted: Counted, secret: Secret | None) -> FinestTable:
+        """Mask counted cells with the key, or with a new one."""
+        chosen = secret or Secret.new()
+        K = counted.codes.design.threshold
+        masked = counted.count.copy()
+        draw = CellDraws(chosen, counted.codes)
+        for first in range(0, len(masked), _CHUNK):
+            last = first + _CHUNK
+            words = [word[first:last] for word in counted.words]
+            masked[first:last] = masked_counts(draw, words, counted.count[first:last], K)
+        finest = cls(counted.codes, counted.words, counted.count, masked, fingerprint=chosen.fingerprint)
+        finest._secret, finest._unsaved_secret = chosen, None if secret else chosen
+        tell_recurring(counted.codes)
+        return finest
+
+    @property
+    def design(self) -> Design:
+        """The hierarchies, the keys, the threshold and the reading of S."""
+        return self.codes.design
+
+    @property
+    def method(self) -> Literal["ilba", "controlled"]:
+        """How its tables are masked: by iLBA, or as sums of masks that `controlled` chose jointly."""
+        return "controlled" if self.chosen else "ilba"
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Labels, N, N_masked, sorted by the labels (confidential)."""
+        labels = self.codes.labels(self.codes.finest, self._words)
+        return pl.DataFrame([*labels, pl.Series(COUNT, self._count), pl.Series(MASKED, self._masked)])
+
+    @cached_property
+    def _source(self) -> Finest:
+        K = self.design.threshold
+        return Finest(
+            self.codes.finest,
+            self._words,
+            lambda first, last: masking.parts(self._count[first:last], self._masked[first:last], K),
+        )
+
+    def sums(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
+        """The summed parts of several tables, each from a small finer one (confidential)."""
+        return walk(self.codes, self._source, wanted)
+
+    @suggesting
+    def table(self, level: Level = 0, key: Names | None = ()) -> Table:
+        """The masked table at a level (a number, a column name, 0 for none) by the keys named.
+
+        >>> import polars as pl
+        >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
+        >>> FinestTable.from_counts(counts, hkey=["town"]).table(level="town").frame["N_masked"].to_list()
+        [13, 0]
+        """
+        selection = self.design.select(level, key)
+        return self._table(selection, roll_up(self.codes, self._nearest(selection), self.codes.packing(selection)))
+
+    def _nearest(self, selection: Selection) -> Sums | Finest:
+        """What to sum a table from: the table of its level with all keys, kept where it is small, else every cell."""
+        if selection.levels not in self._bases:
+            base = self.design.at(selection.levels, self.design.keys)
+            if set(base.columns) == set(self.design.columns):
+                return self._source
+            sums = roll_up(self.codes, self._source, self.codes.packing(base))
+            self._bases[selection.levels] = sums if len(sums) < _KEPT and 2 * len(sums) < len(self) else None
+            if self._bases[selection.levels] is None and selection.keys == base.keys:
+                return sums
+        return self._bases[selection.levels] or self._source
+
+    @cached_property
+    def _bases(self) -> dict[tuple[int, ...], Sums | None]:
+        return {}
+
+    def _table(self, selection: Selection, sums: Sums) -> Table:
+        return Table(self.design, selection, detail(self.codes, sums, bool(self.chosen)))
+
+    @suggesting
+    def cube(
+        self, levels: Iterable[Level] | None = None, keys: Names | None = None, max_keys: int | None = None
+    ) -> Cube:
+        """All tables of these levels (left out: all, 0 included) by all subsets of these keys, at most `max_keys` each.
+
+        Iterating makes the tables one after the other, each from a small finer one; `write` streams them to a folder.
+
+        >>> import polars as pl
+        >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
+        >>> cube = FinestTable.from_counts(counts, hkey=["town"]).cube()
+        >>> {table.selection.name: table.frame["N_masked"].to_list() for table in cube}
+        {'town.sex': [5, 8, 0], 'all.sex': [5, 8], 'all': [13], 'town': [13, 0]}
+        """
+        return Cube(
+            selections(self.design, levels, keys, max_keys),
+            self.tables,
+            about=lambda: {"store": self._meta()["crc32"]},
+        )
+
+    def with_threshold(self, mask_thr: int, secret: Secret | Path_ | None = None) -> FinestTable:
+        """The same counts masked anew for another K, to compare. Never publish the same data under two of them."""
+        codes = CodeLists(replace(self.design, threshold=threshold_of(mask_thr)), self.codes.lists)
+        return self.drawn(Counted(codes, self._words, self._count), given_secret(secret))
+
+    def with_cells(self, cells: Cells) -> FinestTable:
+        """The same counts and masks with the other reading of S, "observed" or "grid", to compare."""
+        codes = CodeLists(replace(self.design, cells=cells), self.codes.lists)
+        return FinestTable(codes, self._words, self._count, self._masked, fingerprint=self.fingerprint)
+
+    def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
+        """The wanted tables (keys in the order of the design), each made from a small finer one."""
+        for selection, sums in self.sums(wanted):
+            yield self._table(selection, sums)
+
+    @suggesting
+    def controlled(
+        self,
+        tables: Tables = "all",
+        bound: int | None = None,
+        *,
+        levels: Iterable[Level] | None = None,
+        keys: Names | None = None,
+        max_keys: int | None = None,
+        secret: Secret | Path_ | None = None,
+        previous: FinestTable | None = None,
+        progress: Progress | None = None,
+    ) -> FinestTable:
+        """The same counts with masks chosen jointly, so that plain sums of them stay near the truth in many tables.
+
+        The tables of the result are sums of N_masked: they add up, are 0 or at least K, and prove no small count.
+        `control` tells what was reached. Needs the extra `controlled`.
+
+        tables
+            The tables to be released: "all" of `levels`, `keys` and `max_keys`, which mean what they mean in `cube`;
+            or a list of names such as "town.sex", or of `Selection`.
+        bound
+            How far a count of these tables may lie from the truth; left out, floor(K/2) + K. It is raised step by
+            step where it cannot be reached; `control` says so.
+        secret
+            The key with which this table was built: a `Secret` or the path of a key file; else the new one that is
+            not saved yet; else ILBA_SECRET.
+        previous
+            The table of an earlier wave: a cell whose count is the same keeps its mask, unless the bound cannot be
+            held with it.
+        progress
+            Called with each step of the work, a `Step`.
+
+        Interrupted with Ctrl-C, it gives the best masks so far.
+        """
+        if self.chosen:
+            raise InputError(
+                "the masks of this table were chosen jointly already. Start from the table that was built, and for a "
+                "new wave give this one as previous=."
+            )
+        wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
+        key = self._key_of(secret)
+        if self.fingerprint and key.fingerprint != self.fingerprint:
+            raise SecretError(
+                f"this table was masked with another key (fingerprint {self.fingerprint}). Give that one."
+            )
+        own = key.derived("controlled")
+        masked, control = choose(
+            self.codes,
+            self._words,
+            self._count,
+            self._masked,
+            CellDraws(own, self.codes),
+            wanted,
+            bound,
+            None if previous is None else self._masks_of(previous),
+            progress,
+        )
+        if bound is None and control.reached > usual_bound(self.design.threshold):
+            notice(
+                "the usual bound could not be held everywhere in these tables. `control` says how far (confidential)."
+            )
+        chosen = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), control.held)
+        result = FinestTable(self.codes, self._words, self._count, masked, fingerprint=key.fingerprint, chosen=chosen)
+        result.control = control
+        return result._like(self)
+
+    def _like(self, other: FinestTable) -> FinestTable:
+        """This table with what is known of another one besides its counts and masks."""
+        self.labels, self.origins, self.place = other.labels, other.origins, other.place
+        self._secret, self._unsaved_secret = other._secret, other._unsaved_secret
+        self._memory = None if other.place else other._remembered()
+        return self
+
+    def _key_of(self, secret: Secret | Path_ | None) -> Secret:
+        """The key that drew the masks: as given, as it was built with, of the environment, or beside the store."""
+        key = given_secret(secret) if secret is not None else self._secret or given_secret(None)
+        if key is None and self.place is not None and secret_path(self.place).exists():
+            key = Secret.from_file(secret_path(self.place))
+        if key is None:
+            raise SecretError(
+                "choosing masks jointly needs the key that drew them. Give secret=, the path of the key file, "
+                "or set ILBA_SECRET."
+            )
+        return key
+
+    def with_masks_of(self, previous: FinestTable) -> FinestTable | None:
+        """The same counts with the masks of another table; None where the counts are not the same."""
+        masked = self._masks_of(previous)
+        if len(previous) != len(self) or bool((masked < 0).any()):
+            return None
+        result = FinestTable(
+            self.codes, self._words, self._count, masked, fingerprint=previous.fingerprint, chosen=previous.chosen
+        )
+        return result._like(self)
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the key that drew the masks is kept nowhere yet."""
+        return self._unsaved_secret is not None
+
+    def occurring(self) -> list[IntArray]:
+        """For each dimension the numbers of the labels that occur, in the order of its list (confidential)."""
+        return [np.unique(digit) for digit in self.codes.finest.digits(self._words)]
+
+    def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> FinestTable:
+        """The world in which the masked counts are the truth: a cell that is masked to 0 does not occur there.
+
+        `kind` gives the type of a label column from its name and its codes, as text.
+        """
+        kept = np.flatnonzero(self._masked > 0)
+        digits = self.codes.finest.digits([word[kept] for word in self._words])
+        codes, moved = self.codes.shown([np.unique(digit) for digit in digits], kind)
+        words = codes.finest.pack([move[digit] for move, digit in zip(moved, digits, strict=True)], len(kept))
+        masked = self._masked[kept]
+        if any(bool((np.diff(move[move >= 0]) < 0).any()) for move in moved):  # another type, another order
+            order = np.lexsort(words[::-1])
+            words, masked = [word[order] for word in words], masked[order]
+        truth = FinestTable(codes, words, masked, masked, chosen=self.chosen)
+        truth.labels, truth.origins = self.labels, self.origins
+        return truth
+
+    def marks(self) -> tuple[str, str]:
+        """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
+        digits = self.codes.finest.digits(self._words)
+        paths = [
+            np.array([path_mark(listed.columns, path) for path in listed.labels.rows()], dtype=np.uint64)[digit]
+            for listed, digit in zip(self.codes.lists, digits, strict=True)
+        ]
+        shown = self._masked > 0
+        masks = store.marked([*(path[shown].view(np.int64) for path in paths), self._masked[shown]])
+        return f"{store.marked([*(path.view(np.int64) for path in paths), self._count]):016x}", f"{masks:016x}"
+
+    def _masks_of(self, previous: FinestTable) -> IntArray:
+        """The masked counts of another table in the cells that have the same count there, else -1."""
+        if not isinstance(previous, FinestTable):
+            raise InputError(f"previous is a {type(previous).__name__}; give the FinestTable of the earlier wave.")
+        ours, theirs = self.design, previous.design
+        if set(ours.columns) != set(theirs.columns) or ours.threshold != theirs.threshold:
+            raise InputError(
+                "previous has other columns or another threshold than this table, so its masks belong to other cells."
+            )
+        as_text = [pl.col(column).cast(pl.String) for column in ours.columns]  # a label is its text, as in the draws
+        here = self.frame.select(*as_text, COUNT)
+        there = previous.frame.select(*as_text, COUNT, MASKED)
+        joined = here.join(there, on=[*ours.columns, COUNT], how="left", nulls_equal=True, maintain_order="left")
+        return joined[MASKED].fill_null(-1).to_numpy()
+
+    @suggesting
+    def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
+        """The masked count of one cell: the entry of the table for it, or 0 where it does not occur.
+
+        `hkey_value` holds the whole path down to the level. With several hierarchies it is a mapping from their
+        names, or all paths one after the other.
+        """
+        masked, _ = self.lookup(level, key, hkey_value, key_value)
+        return masked
+
+    def lookup(
+        self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
+    ) -> tuple[int, bool]:
+        """As `cell`, and whether the cell occurs at all (confidential)."""
+        selection = self.design.select(level, key)
+        nodes = nodes_of(self.codes, selection, hkey_value, key_value)
+        if any(node is None for node in nodes):
+            return 0, False
+        target = self.codes.packing(selection)
+        packed = target.pack([np.array([node]) for node in nodes], 1)
+        rows = self._rows(target, [int(node) for node in nodes if node is not None])
+        if not len(rows):
+            return 0, False
+        parts = masking.parts(self._count[rows], self._masked[rows], self.design.threshold)
+        summed = masking.Parts(*(np.array([part.sum()]) for part in parts))
+        masked, _ = released(self.codes, Sums(target, packed, summed, np.array([len(rows)])), bool(self.chosen))
+        return int(masked[0]), True
+
+    def _rows(self, target: Packing, nodes: Sequence[int]) -> IntArray:
+        """The finest cells inside one cell of a table."""
+        first, last = 0, len(self._count)
+        wanted = list(zip(target.places, nodes, strict=True))
+        if wanted and wanted[0][0].dimension == 0:
+            # Cells are sorted, and an area is a run of finest areas: look only between its two ends.
+            place, node = wanted.pop(0)
+            listed = self.codes.lists[0]
+            starts = listed.starts[place.level]
+            end = int(starts[node + 1]) if node + 1 < len(starts) else len(listed)
+            stride = self.codes.finest.stride(0)
+            first = int(np.searchsorted(self._words[0], int(starts[node]) * stride))
+            last = int(np.searchsorted(self._words[0], end * stride)) if end < len(listed) else last
+        inside = np.ones(last - first, dtype=bool)
+        for place, node in wanted:
+            digit = self._source.digit(place.dimension)[first:last]
+            listed = self.codes.lists[place.dimension]
+            inside &= (digit == node) if place.level == listed.depth else (listed.nodes[place.level][digit] == node)
+        return first + np.flatnonzero(inside)
+
+    def save(self, path: Path_) -> Path:
+        """Write the store: one Parquet file for you alone, in one step.
+
+        When the key was generated, it is written beside it.
+        """
+        target = writable(path)
+        store.check_name(target)
+        self._warn_of_another_key(target)
+        self._save_secret(target)
+        self.write(target)
+        self._remembered().follow(target)
+        self.place = target
+        return target
+
+    def write(self, path: Path_) -> None:
+        """Write a copy of the store, in one step. This table goes on belonging to the store it came from."""
+        meta = self._meta()
+        with replacing(path, instead_of=b"PAR1") as temporary:
+            store.write(temporary, meta, self._cells)
+
+    def _meta(self) -> dict[str, Any]:
+        """What a store says of itself, with a checksum over it and the cells."""
+        about = store.About(self.codes, self.labels, self.fingerprint, self.chosen, self.origins)
+        meta = about.to_json(len(self))
+        return {**meta, "crc32": store.checksum(meta, self._cells)}
+
+    def _save_secret(self, target: Path) -> None:
+        if self._unsaved_secret is not None:
+            save_beside(self._unsaved_secret, target)
+            self._unsaved_secret = None
+
+    def _warn_of_another_key(self, target: Path) -> None:
+        if not target.exists():
+            return
+        try:
+            before, _ = store.read_about(target)
+        except store.ForeignError:
+            raise InputError(
+                f"{str(target)!r} exists and is not a store, but a Parquet file of another kind, which this would "
+                f"destroy. Choose another name."
+            ) from None
+        except StoreError:  # a damaged store may be replaced
+            return
+        warn_of_another_key(target, before.fingerprint, self.fingerprint)
+
+    def __len__(self) -> int:
+        return len(self._count)
+
+    def __repr__(self) -> str:
+        design = self.design
+        areas = "; ".join(" > ".join(hierarchy.columns) for hierarchy in design.hierarchies)
+        return (
+            f"FinestTable({len(self):,} cells; {areas}; keys {listing(design.keys) or '(none)'}; "
+            f"K={design.threshold}; cells={design.cells!r}; {'controlled; ' if self.chosen else ''}confidential)"
+        )
+
+
+def secret_path(store: Path) -> Path:
+    """Where the key of a store is kept when none was given."""
+    return store.with_suffix(".secret")
+
+
+def save_beside(secret: Secret, target: Path) -> None:
+    """Keep the new key that drew the masks of a store beside it."""
+    place = secret_path(target)
+    if place.exists():
+        if Secret.from_file(place) != secret:
+            raise SecretError(
+                f"{str(place)!r} holds another key than the new one that drew these masks. Two releases of "
+                f"the same cells under two keys give counts away. Build again with secret={str(place)!r}, "
+                f"or save elsewhere."
+            )
+        return
+    secret.to_file(place)
+    notice(
+        f"no secret was given, so a new one was made and saved as {str(place)!r} (only you can read it). "
+        f"Keep it: the same key gives the same masks tomorrow, and another key would give counts away."
+    )
+
+
+def warn_of_another_key(target: Path, before: str | None, now: str | None) -> None:
+    """Say aloud when a store takes the place of one whose masks another key drew."""
+    if before and now and before != now:
+        notice(
+            f"the store at {str(target)!r} was masked with another key (fingerprint {before}). "
+            f"Publishing from both gives counts away."
+        )
+
+
+@overload
+def open_store(path: Path_, *, within: object = None, spark: None = None) -> FinestTable: ...
+@overload
+def open_store(path: Path_, *, within: object = None, spark: Any) -> SparkFinestTable: ...
+def open_store(path: Path_, *, within: object = None, spark: Any = None) -> FinestTable | SparkFinestTable:
+    """Open a store that `build` or `save` wrote: a file, or a folder that was made on Spark.
+
+    within
+        Only this area of the top level: for an audit, or masks chosen jointly, of a store too large for memory.
+    spark
+        A Spark session, to leave the cells where they are: then the path may be a URL such as s3a://bucket/store.
+    """
+    if spark is not None:
+        from ilba.spark import SparkFinestTable
+
+        if within is not None:
+            raise InputError("within opens one area in memory: leave out spark.")
+        return SparkFinestTable.open(path, spark)
+    about, cells = store.read(path, within)
+    finest = FinestTable(
+        about.codes,
+        [cells[name].to_numpy() for name in about.words],
+        cells[COUNT].to_numpy(),
+        cells[MASKED].to_numpy(),
+        fingerprint=about.fingerprint,
+        chosen=about.chosen,
+    )
+    finest.labels, finest.origins = about.labels, about.origins
+    finest.place = Path(os.path.realpath(path)) if within is None else None
+    return finest
+
+
+def path_mark(columns: Sequence[str], path: Sequence[Label]) -> int:
+    """A number for a path of labels and the names of its columns."""
+    parts = [
+        text.encode() for name, label in zip(columns, path, strict=True) for text in (name, label_text(label) or "")
+    ]
+    missing = bytes(label is None for label in path)
+    return int.from_bytes(hashlib.blake2b(b"\0".join([*parts, missing]), digest_size=8).digest())
+
+
+def tell_recurring(codes: CodeLists) -> None:
+    """Say aloud which codes stand under different parents."""
+    for listed in codes.lists:
+        for column, recurring in listed.recurring().items():
+            notice(
+                f"{column!r} has {some(recurring, 'code')} under different parents. "
+                f"Each is taken as an area of its own, known by its whole path."
+            )
+
+
+def masked_counts(draw: CellDraws, words: Sequence[IntArray], count: IntArray, K: int) -> IntArray:
+    """The counts of cells masked by SCA with the draws of a key."""
+    masked = count.copy()
+    small = np.flatnonzero(count < K)
+    masked[small] = masking.sca(count[small], draw([word[small] for word in words], count[small]), K)
+    return masked
+
+
+def nodes_of(codes: CodeLists, selection: Selection, hkey_value: Any, key_value: Values) -> list[int | None]:
+    """The nodes that the user's values name, in the order of the table's dimensions."""
+    hierarchies = codes.design.hierarchies
+    if isinstance(hkey_value, Mapping):
+        known = [hierarchy.name for hierarchy in hierarchies]
+        for name in hkey_value:
+            if name not in known:
+                raise InputError(f"hkey_value names {name!r}.{nearest(name, known)} It has {listing(known)}.")
+        areas = [_listed(hkey_value.get(hierarchy.name, ())) for hierarchy in hierarchies]
+    else:
+        flat, areas = _listed(hkey_value), []
+        wanted = sum(selection.levels)
+        if len(flat) != wanted:
+            raise InputError(_wrong_number("hkey_value", flat, selection.columns[:wanted]))
+        for level in selection.levels:
+            areas.append(flat[:level])
+            flat = flat[level:]
+    for hierarchy, level, path in zip(hierarchies, selection.levels, areas, strict=True):
+        if len(path) != level:
+            raise InputError(_wrong_number("hkey_value", path, hierarchy.columns[:level]))
+    values = _listed(key_value)
+    if len(values) != len(selection.keys):
+        raise InputError(_wrong_number("key_value", values, selection.keys))
+    paths = [path for path in areas if path] + [[value] for value in values]
+    places = codes.packing(selection).places
+    return [codes.lists[place.dimension].node(path) for place, path in zip(places, paths, strict=True)]
+
+
+def read_rds(path: Path_) -> FinestTable:
+    """Open the R package's own `full_tb.rds`, masked counts included."""
+    file = Path(path)
+    if not file.exists():
+        raise StoreError(f"there is no file {str(file)!r}.")
+    try:
+        saved: Any = read_r(file)
+        frame, K = frame_of(saved["full_tb"]), int(saved["mask_thr"].values[0])
+        hkey, key = saved["hkey"].texts(), saved["key"].texts()
+    except Exception as problem:
+        reason = f" {problem}" if isinstance(problem, InputError) else ""
+        raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA.{reason}") from problem
+    return FinestTable.from_counts(frame, hkey, key, K)
+
+
+def class_means(finest: FinestTable) -> dict[int, float]:
+    """The mean masked count of the cells with each true count of 1..K-1 (confidential).
+
+    Unbiased masks give a mean of x for the count x.
+    """
+    return mean_masks(finest._count, finest._masked, finest.design.threshold)
+
+
+def _whole_column(column: pl.Series) -> pl.Series:
+    """A column of counts, checked; text, as a csv file holds it, is read."""
+    if column.dtype == pl.String:
+        column = column.cast(pl.Int64, strict=False)
+    if column.null_count() or not column.dtype.is_numeric():
+        raise InputError(f"the column {column.name} holds something that is not a whole number, or is missing.")
+    numbers = (column.cast(pl.Float64) if column.dtype.is_decimal() else column).to_numpy()
+    if numbers.dtype.kind == "f" and np.isfinite(numbers).all() and (numbers % 1).any():
+        raise InputError(
+            f"the column {column.name} holds something that is not a whole number. Counts are numbers of people; "
+            f"survey weights are not. Count the records with ilba.build, without their weights."
+        )
+    return pl.Series(column.name, masking.whole_numbers(f"the column {column.name}", numbers))
+
+
+def _check_masks(count: IntArray, masked: IntArray, K: int) -> None:
+    right = np.where((count >= K) | (count == 0), masked == count, (masked == 0) | (masked == K))
+    if not right.all():
+        raise InputError(
+            f"{MASKED} does not fit {COUNT} with K={K} in {some(int((~right).sum()), 'row')}: a count below K becomes "
+            f"0 or K, and a larger one stays. Give the mask_thr with which it was masked."
+        )
+
+
+def _listed(values: Any) -> list[Any]:
+    if isinstance(values, str) or not hasattr(values, "__iter__"):
+        return [] if values is None else [values]
+    return list(values)
+
+
+def _wrong_number(argument: str, given: Sequence[object], columns: Sequence[str]) -> str:
+    return f"{argument} has {len(given)} values where {len(columns)} are needed: {listing(columns) or '(none)'}."

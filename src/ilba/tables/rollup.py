@@ -1,0 +1,153 @@
+"""Summing the four additive parts of cells into the cells of a coarser table.
+
+A table, a single cell and a cube are the same work: project packed cells, add up their parts. Any finer table can be
+the source, because parts add up; masked numbers never are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.cells.codes import CodeList, CodeLists, Packing, sorted_order
+from ilba.methods.masking import Masked, Parts, ilba
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+_CHUNK = 2**20
+_EXACT = 2**53
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The cells of a table that occur, sorted, with their summed parts and how many finest cells each holds."""
+
+    packing: Packing
+    packed: list[IntArray]
+    parts: Parts
+    observed: IntArray
+
+    def __len__(self) -> int:
+        return len(self.observed)
+
+    def project(self, first: int, last: int, target: Packing, lists: Sequence[CodeList]) -> list[IntArray]:
+        """The cells of a coarser table to which some of the cells belong."""
+        return self.packing.project([word[first:last] for word in self.packed], target, lists)
+
+    def chunk(self, first: int, last: int) -> tuple[Parts, IntArray]:
+        """Some of the parts."""
+        return Parts(*(part[first:last] for part in self.parts)), self.observed[first:last]
+
+
+@dataclass(frozen=True)
+class Finest:
+    """The finest cells as a source of sums: their parts are made while they are added up, a chunk at a time."""
+
+    packing: Packing
+    packed: list[IntArray]
+    parts: Callable[[int, int], Parts]
+
+    def __len__(self) -> int:
+        return len(self.packed[0])
+
+    def project(self, first: int, last: int, target: Packing, lists: Sequence[CodeList]) -> list[IntArray]:
+        """The cells of a coarser table to which some of the cells belong."""
+        if self.packing.runs(target) <= 2:
+            return self.packing.project([word[first:last] for word in self.packed], target, lists)
+        digits = []
+        for dimension, level, _ in target.places:
+            values: npt.NDArray[Any] = self.digit(dimension)[first:last]
+            listed = lists[dimension]
+            digits.append(values if level == listed.depth else listed.nodes[level][values])
+        return target.pack(digits, last - first)
+
+    def digit(self, dimension: int) -> npt.NDArray[Any]:
+        """A digit of all cells in as few bytes as it needs: taken out once, it is cheap to use again."""
+        if dimension not in self._digits:
+            small = np.min_scalar_type(max(self.packing.places[dimension].size - 1, 0))
+            self._digits[dimension] = self.packing.block(self.packed, dimension, dimension).astype(small)
+        return self._digits[dimension]
+
+    @cached_property
+    def _digits(self) -> dict[int, npt.NDArray[Any]]:
+        return {}
+
+    def chunk(self, first: int, last: int) -> tuple[Parts, IntArray]:
+        """Some of the parts."""
+        return self.parts(first, last), np.ones(last - first, dtype=np.int64)
+
+
+def roll_up(codes: CodeLists, source: Sums | Finest, target: Packing) -> Sums:
+    """The sums of a coarser table."""
+    pieces = []
+    for first in range(0, max(len(source), 1), _CHUNK):
+        last = min(first + _CHUNK, len(source))
+        packed = source.project(first, last, target, codes.lists)
+        parts, observed = source.chunk(first, last)
+        pieces.append(_summed(target, packed, [*parts, observed]))
+    if len(pieces) == 1:
+        packed, sums = pieces[0]
+    else:
+        words = [np.concatenate(parts) for parts in zip(*(piece[0] for piece in pieces), strict=True)]
+        packed, sums = _summed(target, words, [np.concatenate(x) for x in zip(*(p[1] for p in pieces), strict=True)])
+    return Sums(target, packed, Parts(*sums[:4]), sums[4])
+
+
+def released(codes: CodeLists, sums: Sums, plain: bool) -> tuple[IntArray, Masked]:
+    """The released counts of aggregates whose parts are summed: by iLBA, or `plain` where masks were chosen jointly."""
+    K = codes.design.threshold
+    if plain:
+        chosen = K * sums.parts.n_at_threshold
+        none = np.zeros_like(chosen)
+        return sums.parts.sum_large + chosen, Masked(chosen, none, none)
+    n_small = sums.parts.n_small
+    if codes.design.cells == "grid":
+        # Cells of the grid that nobody is in are small cells masked to 0. Their exact number only matters
+        # while max(D) can be reached, far below the cap that keeps K * |S| inside 64 bits.
+        size = codes.grid(sums.packing, sums.packed, most=2**61 // K)
+        n_small = n_small + np.maximum(size - sums.observed, 0)
+    masked = ilba(n_small, sums.parts.n_at_threshold, sums.parts.sum_small, K)
+    return sums.parts.sum_large + masked.sum_masked, masked
+
+
+def _summed(
+    target: Packing, packed: Sequence[IntArray], values: Sequence[IntArray]
+) -> tuple[list[IntArray], list[IntArray]]:
+    """Add up the values of equal cells; the cells come out sorted."""
+    if len(packed) > 1:
+        return _by_hash(packed, values)
+    (cells,) = packed
+    if len(cells) < 2 or bool((cells[1:] >= cells[:-1]).all()):
+        return _by_runs(cells, values)
+    if target.grid <= 2 * len(cells) + 2**16 and all(int(value.max()) < _EXACT // len(cells) for value in values):
+        return _by_place(target.grid, cells, values)
+    order = sorted_order(cells, target.grid)
+    return _by_runs(cells[order], [value[order] for value in values])
+
+
+def _by_runs(cells: IntArray, values: Iterable[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
+    starts = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1]))[: len(cells)])
+    if len(starts) == len(cells):
+        return [cells], list(values)
+    return [cells[starts]], [np.add.reduceat(value, starts) for value in values]
+
+
+def _by_place(grid: int, cells: IntArray, values: Iterable[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
+    # bincount adds in floating point: exact, because no sum reaches 2^53 here.
+    sums = [np.bincount(cells, weights=value, minlength=grid).astype(np.int64) for value in values]
+    found = np.flatnonzero(sums[-1])
+    return [found], [value[found] for value in sums]
+
+
+def _by_hash(packed: Sequence[IntArray], values: Sequence[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
+    names = [f"w{i}" for i in range(len(packed))]
+    sums = [f"v{i}" for i in range(len(values))]
+    frame = pl.DataFrame(dict(zip([*names, *sums], [*packed, *values], strict=True)))
+    frame = frame.group_by(names).agg(pl.col(sums).sum()).sort(names)
+    return [frame[name].to_numpy() for name in names], [frame[name].to_numpy() for name in sums]

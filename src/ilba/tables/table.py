@@ -1,0 +1,197 @@
+"""One masked table, with what the methodologist may see of it and what the public may."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from polars.io.plugins import register_io_source
+
+from ilba.cells.codes import CodeLists, typed_labels
+from ilba.design.design import COUNT, MASKED, Design, Selection
+from ilba.errors import InputError, WriteError, some, suggesting
+from ilba.files import replacing, writable
+from ilba.methods.masking import loss_shares
+from ilba.tables.rollup import Sums, released
+from ilba.tables.sealed import seal
+
+Path_: TypeAlias = str | os.PathLike[str]
+_SHOWN = 20  # rows in a notebook
+AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientific": False}
+
+
+class Table:
+    """Counts at one level by some keys, masked. Confidential: `public()` is what may leave the house."""
+
+    def __init__(self, design: Design, selection: Selection, detail: pl.DataFrame) -> None:
+        self.design = design
+        self.selection = selection
+        self.detail = detail
+        """labels, N, N_masked, type1, type2, loss: all there is to know (confidential)"""
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """Labels, N_masked, type1, type2, as the R package writes them (confidential)."""
+        return self.detail.select(*self.selection.columns, MASKED, "type1", "type2")
+
+    @cached_property
+    def loss(self) -> pl.DataFrame:
+        """The distribution of the information loss, masked minus true: Loss, n, perc and a Total row (confidential)."""
+        return loss_frame(*loss_shares(self.detail["loss"].to_numpy()))
+
+    def public(self) -> pl.DataFrame:
+        """Labels and N_masked, without a row that is 0, typed and sorted by these labels alone.
+
+        A listed 0 would say "somebody is here, fewer than K", because a combination that never occurs is not
+        listed. Absent means 0. Whether tables may be published together is decided by `FinestTable.release`.
+        """
+        labels = list(self.selection.columns)
+        (shown,) = self.public_parts()
+        typed = shown.with_columns(typed_labels(shown.select(labels)))
+        return shown if typed.schema == shown.schema else typed.sort(labels)
+
+    def public_parts(self) -> Iterator[pl.DataFrame]:
+        """The rows of `public()`, labels as the store has them: here in one piece. Other engines give many."""
+        yield self.detail.filter(pl.col(MASKED) > 0).select(*self.selection.columns, MASKED)
+
+    def write_parquet(self, path: Path_) -> None:
+        """Write `frame` as a Parquet file with its checksum (confidential)."""
+        with replacing(path, instead_of=b"PAR1") as temporary:
+            self.frame.write_parquet(temporary, compression="lz4", statistics=False)
+            seal(temporary)
+
+    def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
+        """Write `frame` as CSV, or with `public` only what the public may see; and `loss` to a file of its own."""
+        if loss_path is not None and writable(path) == writable(loss_path):
+            raise InputError("the table and its loss would go to the same file. Give two names.")
+        write_csv(self.public() if public else self.frame, path)
+        if loss_path is not None:
+            self.write_loss(loss_path)
+
+    def write_loss(self, path: Path_) -> None:
+        """Write `loss` as CSV."""
+        write_csv(self.loss, path)
+
+    @suggesting
+    def chart(self, labels: Any = None, lang: str = "en", title: str = "") -> Any:
+        """Draw what `public()` holds as bars or a heat map: an Altair chart; `labels` is a code list.
+
+        >>> finest.table("LA2", ["gender"]).chart()  # doctest: +SKIP
+        """
+        from ilba.output import charts
+
+        return charts.bars(self.public(), self.design, labels=labels, lang=lang, title=title)
+
+    @suggesting
+    def map(self, geometry: Mapping[str, Any] | Path_, labels: Any = None, lang: str = "en", title: str = "") -> Any:
+        """Draw what `public()` holds as a map: an Altair chart; `geometry` is GeoJSON with the codes as `id`.
+
+        >>> finest.table("LA3").map(ilba.datasets.census_geometry("LA3"))  # doctest: +SKIP
+        """
+        from ilba.output import charts
+
+        return charts.areas(self.public(), geometry, self.design, labels=labels, lang=lang, title=title)
+
+    @property
+    def title(self) -> str:
+        """The variables of the table in words."""
+        return " x ".join(self.selection.columns) or "Total"
+
+    def __len__(self) -> int:
+        return self.detail.height
+
+    def __repr__(self) -> str:
+        return f"{self.title} (K={self.design.threshold}, confidential)\n{self.frame}"
+
+    def _repr_html_(self) -> str:
+        """The first rows as a compact table."""
+        frame = self.frame
+        numbers = {
+            name for name, dtype in frame.schema.items() if name not in self.selection.columns or dtype.is_numeric()
+        }
+        right, left = ' style="text-align:right;padding:2px 10px"', ' style="text-align:left;padding:2px 10px"'
+        aligned = {name: right if name in numbers else left for name in frame.columns}
+        head = "".join(f"<th{aligned[name]}>{escape(name)}</th>" for name in frame.columns)
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f"<td{aligned[name]}>{_shown(value, name == MASKED)}</td>"
+                for name, value in zip(frame.columns, row, strict=True)
+            )
+            + "</tr>"
+            for row in frame.head(_SHOWN).iter_rows()
+        )
+        more = frame.height - _SHOWN
+        rest = f'<p style="margin:4px 0;color:#777">and {some(more, "more row")}</p>' if more > 0 else ""
+        return (
+            f'<div><p style="margin:4px 0"><b>{escape(self.title)}</b> · {some(frame.height, "row")} · '
+            f'K={self.design.threshold} · <b style="color:#B00020">confidential</b></p>'
+            f'<table style="border-collapse:collapse;font-size:90%">'
+            f'<thead><tr style="border-bottom:1px solid">{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table>{rest}</div>"
+        )
+
+
+def detail(codes: CodeLists, sums: Sums, plain: bool) -> pl.DataFrame:
+    """All there is to know of the cells of a table: labels, N, N_masked, type1, type2, loss (confidential)."""
+    masked, flags = released(codes, sums, plain)
+    true = sums.parts.sum_large + sums.parts.sum_small
+    columns = {COUNT: true, MASKED: masked, "type1": flags.type1, "type2": flags.type2, "loss": masked - true}
+    labels = codes.labels(sums.packing, sums.packed)
+    return pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
+
+
+def loss_frame(
+    values: npt.NDArray[np.int64], n: npt.NDArray[np.int64], percent: npt.NDArray[np.float64]
+) -> pl.DataFrame:
+    """How often each loss occurs, as the R package writes it: Loss, n, perc and a Total row."""
+    return pl.DataFrame(
+        {
+            "Loss": [*(str(value) for value in values), "Total"],
+            "n": np.append(n, n.sum()),
+            "perc": np.append(percent, 100.0),
+        }
+    )
+
+
+def write_pieces(pieces: Iterator[pl.DataFrame], file: Path, **options: Any) -> None:
+    """Write Parquet, or csv where `options` say how, from a table that comes in one piece or in many.
+
+    The bytes are the same either way (given the rows in a group), and only some pieces are in memory.
+    """
+    first = next(pieces)
+
+    def again(*_: object) -> Iterator[pl.DataFrame]:
+        yield first
+        yield from pieces
+
+    frame = register_io_source(again, schema=first.schema, is_pure=True)
+    frame.sink_csv(file, **options) if "quote_style" in options else frame.sink_parquet(file, **options)
+
+
+def _shown(value: object, count: bool) -> str:
+    if value is None:
+        return "<i>missing</i>"
+    return f"{value:,}" if count else escape(str(value))
+
+
+def csv_text(frame: pl.DataFrame) -> str:
+    """A frame as R writes it: text quoted, numbers bare and short, a missing label as NA."""
+    text: str = frame.write_csv(**AS_R)
+    return text
+
+
+def write_csv(frame: pl.DataFrame, path: Path_) -> None:
+    """Write a frame as `csv_text` spells it, for its owner alone and in one step."""
+    with replacing(path) as temporary:
+        try:
+            frame.write_csv(temporary, **AS_R)
+        except pl.exceptions.PolarsError as problem:
+            raise WriteError(f"could not write {os.fspath(path)!r}: {problem}") from None
