@@ -686,9 +686,13 @@ def test_a_complete_grid_can_be_published_where_every_count_of_a_numeric_key_is_
 def test_what_does_not_belong_to_a_release_is_not_destroyed_with_it(finest, tmp_path, secret):
     finest.release(tmp_path / "out", max_keys=0)
     store = finest.save(tmp_path / "out" / "full_tb.parquet")
-    with pytest.raises(ilba.InputError, match=r"holds full_tb\.parquet, which belongs to no release"):
+    with pytest.raises(
+        ilba.InputError, match=r"full_tb\.parquet, full_tb\.published\.json, which belongs to no release"
+    ):
         finest.release(tmp_path / "out", max_keys=0)
-    store.rename(tmp_path / "s.parquet")
+    for ending in (".parquet", ".masks.parquet", ".published.json"):
+        (store.parent / f"full_tb{ending}").rename(tmp_path / f"s{ending}")
+    finest.place = tmp_path / "s.parquet"
     for name in ("mine.csv", "tables/mine.csv", "geometry/deep/a.geojson"):
         (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "out" / name).write_text("mine")
