@@ -686,7 +686,7 @@ def test_a_complete_grid_can_be_published_where_every_count_of_a_numeric_key_is_
 def test_what_does_not_belong_to_a_release_is_not_destroyed_with_it(finest, tmp_path, secret):
     finest.release(tmp_path / "out", max_keys=0)
     store = finest.save(tmp_path / "out" / "full_tb.parquet")
-    with pytest.raises(
+    with pytest.raises(ilba.InputError, match=r"full_tb\.parquet, full_tb\.published\.json, which belongs to no"):
         ilba.InputError, match=r"full_tb\.parquet, full_tb\.published\.json, which belongs to no release"
     ):
         finest.release(tmp_path / "out", max_keys=0)
