@@ -31,7 +31,10 @@ lowest: ## The fast tests with the lowest versions that pyproject.toml names, in
 	.venv-lowest/bin/python -m pytest -n auto -m "not slow"
 
 cover: .venv/dev ## The fast tests, and which lines they do not reach
-	$(BIN)/python -m pytest -n auto -m "not slow" --cov
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -n auto -m "not slow"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 lint: .venv/dev
 	$(BIN)/ruff check src tests bench docs
