@@ -463,7 +463,7 @@ def test_the_command_line_builds_asks_and_publishes_on_spark(spark, tmp_path, re
     assert int(run("cell", "store", *cell)) == reference.cell(1, ["sex"], ["01"], ["f"])
     run("release", "store", "--out", "release", "--max-keys", "1", "--secret", "agency.key")
     assert ilba.Release("release").tables == reference.release("same", max_keys=1).tables
-    with pytest.raises(ilba.UnsafeRelease, match="another method, K or reading"):
+    with pytest.raises(ilba.UnsafeRelease, match="this store was published with method='controlled'"):
         run("release", "store", "--out", "release", "--method", "ilba")
     with pytest.raises(ilba.InputError, match="go with --engine spark"):
         CliRunner().invoke(commands, ["cell", "store", "--master", "yarn"], catch_exceptions=False)
