@@ -111,6 +111,15 @@ def test_releases_of_every_version_are_read_audited_and_exported_with_their_numb
         assert plain(numbers_of_release(kept / name)) == numbers, name
 
 
+def test_the_audit_names_what_the_folders_of_format_1_tell():
+    told = ilba.audit(Release(FORMATS / "v1" / "release-controlled"))
+    assert told.certificate
+    assert not told.safe
+    assert "a bound is stated that was not checked for every table." in told.folder
+    for name in ("release-controlled", "release-ilba", "release-labelled"):
+        assert ilba.audit(Release(FORMATS / "v2" / name)).folder == (), name
+
+
 def test_the_key_of_every_version_draws_the_same_masks(kept):
     secret = ilba.Secret.from_file(kept / "agency.key")
     assert secret == ilba.Secret(bytes(32))

@@ -562,6 +562,13 @@ def test_what_is_too_large_for_the_audit_is_refused_as_not_audited(people, tmp_p
     assert finest._remembered().publications[0].audit == "not audited"
 
 
+def test_a_table_by_itself_says_that_it_was_not_audited(finest, tmp_path, recwarn):
+    finest.controlled().table("town").write_csv(tmp_path / "sums.csv", public=True)
+    assert not recwarn.list
+    with pytest.warns(ilba.Notice, match="masked by iLBA and was not audited"):
+        finest.table("town").write_csv(tmp_path / "t.csv", public=True)
+
+
 # --- the audit of a folder
 
 

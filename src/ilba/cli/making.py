@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from ilba.cli.words import (
     typed_level,
     typed_list,
 )
-from ilba.errors import InputError, listing, some
+from ilba.errors import InputError, Notice, listing, some
 from ilba.files import replacing
 from ilba.secret.secret import Secret
 from ilba.tables.building import build
@@ -240,14 +241,15 @@ def table_command(
         table = finest.table(typed_level(level), key)
         if engine["engine"] == "spark":
             if out and ending == ".csv" and not as_json and not sys.stdout.isatty():
-                table.write_csv(out, loss, public=public)  # as it comes: it may be larger than memory
+                with warnings.catch_warnings(action="ignore", category=Notice):  # it was judged above
+                    table.write_csv(out, loss, public=public)  # as it comes: it may be larger than memory
                 click.echo(f"wrote {out}{'' if public else ' (confidential: holds flags)'}", err=True)
                 return
             table = table.collect()
         frame = table.public() if public else table.frame
         stage("writing")
         if out and ending == ".csv":
-            table.write_csv(out, loss, public=public)
+            write_csv(frame, out) if public else table.write_csv(out, loss)
         elif out:
             _write_table(frame, table, out, public)
         if loss and not (out and ending == ".csv"):

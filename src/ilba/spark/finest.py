@@ -308,7 +308,8 @@ class SparkFinestTable(Publishes):
             try:
                 if packing.grid <= frames.KEPT or sums.count() <= frames.KEPT:
                     for selection, small in descend(self.codes, asked, children, child, _taken(sums, packing)):
-                        yield Table(self.design, selection, detail(self.codes, small, bool(self.chosen)))
+                        joint = bool(self.chosen)
+                        yield Table(self.design, selection, detail(self.codes, small, joint), joint)
                 else:
                     yield from self._descend(asked, children, child, sums)
             finally:

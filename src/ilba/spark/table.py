@@ -19,7 +19,7 @@ from ilba.spark.frames import Frame, as_polars, label_types, labelled, mapped, p
 from ilba.spark.sessions import pyspark, quoted
 from ilba.spark.tasks import Shipped, word_names
 from ilba.tables.sealed import seal
-from ilba.tables.table import AS_R, Table, loss_frame, write_pieces
+from ilba.tables.table import AS_R, Table, loss_frame, tell_unaudited, write_pieces
 
 Path_: TypeAlias = str | os.PathLike[str]
 
@@ -69,7 +69,8 @@ class SparkTable:
 
     def collect(self) -> Table:
         """The same table in the memory of the driver."""
-        return Table(self.design, self.selection, pl.concat(pieces(self.detail, self._empty(_DETAIL))))
+        whole = pl.concat(pieces(self.detail, self._empty(_DETAIL)))
+        return Table(self.design, self.selection, whole, self._plain)
 
     def public_parts(self) -> Iterator[pl.DataFrame]:
         """What `public()` holds, piece after piece, on the driver."""
@@ -92,6 +93,8 @@ class SparkTable:
         """Write `frame` as one CSV file on the driver, or with `public` what the public may see; and `loss`."""
         if loss_path is not None and writable(path) == writable(loss_path):
             raise InputError("the table and its loss would go to the same file. Give two names.")
+        if public and not self._plain:
+            tell_unaudited()
         with replacing(path) as temporary:
             write_pieces(self.public_parts() if public else self._frame_parts(), temporary, **AS_R)
         if loss_path is not None:

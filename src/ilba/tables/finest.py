@@ -245,7 +245,8 @@ class FinestTable(Publishes):
         return {}
 
     def _table(self, selection: Selection, sums: Sums) -> Table:
-        return Table(self.design, selection, detail(self.codes, sums, bool(self.chosen)))
+        joint = bool(self.chosen)
+        return Table(self.design, selection, detail(self.codes, sums, joint), joint)
 
     @suggesting
     def cube(

@@ -16,7 +16,7 @@ from polars.io.plugins import register_io_source
 
 from ilba.cells.codes import CodeLists, typed_labels
 from ilba.design.design import COUNT, MASKED, Design, Selection
-from ilba.errors import InputError, WriteError, some, suggesting
+from ilba.errors import InputError, WriteError, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods.masking import loss_shares
 from ilba.tables.rollup import Sums, released
@@ -30,9 +30,11 @@ AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientific
 class Table:
     """Counts at one level by some keys, masked. Confidential: `public()` is what may leave the house."""
 
-    def __init__(self, design: Design, selection: Selection, detail: pl.DataFrame) -> None:
+    def __init__(self, design: Design, selection: Selection, detail: pl.DataFrame, additive: bool = False) -> None:
         self.design = design
         self.selection = selection
+        self.additive = additive
+        """whether its counts are sums of masks that were chosen jointly"""
         self.detail = detail
         """labels, N, N_masked, type1, type2, loss: all there is to know (confidential)"""
 
@@ -71,6 +73,8 @@ class Table:
         """Write `frame` as CSV, or with `public` only what the public may see; and `loss` to a file of its own."""
         if loss_path is not None and writable(path) == writable(loss_path):
             raise InputError("the table and its loss would go to the same file. Give two names.")
+        if public and not self.additive:
+            tell_unaudited()
         write_csv(self.public() if public else self.frame, path)
         if loss_path is not None:
             self.write_loss(loss_path)
@@ -186,6 +190,13 @@ def csv_text(frame: pl.DataFrame) -> str:
     """A frame as R writes it: text quoted, numbers bare and short, a missing label as NA."""
     text: str = frame.write_csv(**AS_R)
     return text
+
+
+def tell_unaudited() -> None:
+    """Say that one table by itself does not know whether it may be published."""
+    notice(
+        "this table is masked by iLBA and was not audited. `release` and `publishable` decide what may be published."
+    )
 
 
 def write_csv(frame: pl.DataFrame, path: Path_) -> None:
