@@ -93,6 +93,7 @@ def _sides(block):
     return block.kinds[0].low, block.kinds[0].high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reading", ["observed", "grid"])
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize("shape", SHAPES)
@@ -218,6 +219,7 @@ def exact_ranges(published: Exposure):
     return ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_an_exact_solver_confirms_every_proof_and_every_witness(seed):
     rng = np.random.default_rng(seed)
@@ -278,6 +280,7 @@ def test_the_truth_is_always_inside_and_working_in_parts_changes_nothing(publish
         assert (dense <= whole[0, node, 1]).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(releases())
 def test_every_small_cell_is_counted_once_and_ranges_hold_the_truth(published):
@@ -308,6 +311,7 @@ def test_every_small_cell_is_counted_once_and_ranges_hold_the_truth(published):
         assert one.why[-1].startswith(f"So {one.cell} ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 def test_ranges_list_every_cell_of_the_grid_with_its_labels(secret, cells):
     finest = ilba.build(population(400), HKEY, KEY, secret=secret, cells=cells)
@@ -330,6 +334,7 @@ def test_ranges_are_of_counts_and_not_of_occupied_cells(secret):
     assert several.select((pl.col("low") <= pl.col("N")) & (pl.col("N") <= pl.col("high"))).to_series().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ilba", "r-file"])
 @pytest.mark.parametrize("names", ["all", ["town.sex.age", "block.sex", "all"]])
 def test_a_release_audited_in_parts_gives_the_same_report(secret, monkeypatch, method, names):
@@ -349,6 +354,7 @@ def test_a_release_audited_in_parts_gives_the_same_report(secret, monkeypatch, m
     assert {**report.to_dict(), "seconds": 0} == {**whole.to_dict(), "seconds": 0}
 
 
+@pytest.mark.slow
 def test_a_large_grid_lists_the_cells_of_the_store(secret, monkeypatch):
     finest = ilba.build(population(400), HKEY, KEY, secret=secret)
     whole = ilba.audit(finest)
@@ -500,6 +506,7 @@ def public_release(finest: FinestTable, names) -> dict[str, pl.DataFrame]:
     return {one.name: finest.table(one.levels[0], one.keys).public() for one in tables}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 def test_public_tables_alone_prove_the_same(secret, cells):
     finest = ilba.build(population(600), HKEY, KEY, secret=secret, cells=cells)
@@ -571,6 +578,7 @@ def test_the_worst_comes_first_what_is_known_most_exactly_and_then_the_smallest(
     assert ilba.audit(finest, "r-file", explanations=10**6).worst == report.worst[:4]
 
 
+@pytest.mark.slow
 def test_a_release_alone_is_audited_as_its_public_tables_are(finest, tmp_path, secret):
     names = ["block.sex.age.job", "town.sex", "all"]
     release = finest.release(tmp_path / "out", tables=names, **ILBA)
@@ -653,6 +661,7 @@ def test_an_attack_that_excludes_the_truth_is_a_mistake_and_is_told(monkeypatch,
         ilba.audit(finest)
 
 
+@pytest.mark.slow
 def test_a_release_of_another_store_is_refused(finest, people, tmp_path, secret):
     release = finest.release(tmp_path / "out", tables=["block.sex.age.job", "town.sex"], **ILBA)
     report = ilba.audit(release, store=finest)
@@ -691,6 +700,7 @@ def test_a_release_is_compared_with_its_store_while_the_tables_are_rolled_up_onc
     assert with_store.cells_small == ilba.audit(made, tables=list(release.tables), explanations=0).cells_small
 
 
+@pytest.mark.slow
 def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_do(people, secret):
     finest = ilba.build(people.head(500), HKEY, ["sex", "job"], secret=secret)
 
@@ -752,6 +762,7 @@ def test_what_if_chooses_masks_where_it_says_controlled(people, secret, recwarn)
     assert twice.row(1) == what_if(finest, ["ilba"], [5], **wanted).row(0)
 
 
+@pytest.mark.slow
 def test_what_if_compare_and_the_report_sum_up_the_same_losses_alike(people, secret):
     finest = ilba.build(people.head(500), HKEY, ["sex", "job"], secret=secret)
     wanted = {"levels": [1, 3], "keys": ["sex", "job"]}

@@ -105,6 +105,7 @@ def test_a_table_in_a_pipe_is_csv(folder, finest):
     assert done.stdout == finest.table("town", ["sex", "age"]).frame.write_csv(quote_style="non_numeric")
 
 
+@pytest.mark.slow
 def test_a_public_table_obeys_the_rules_of_a_release(folder, finest, tmp_path):
     shutil.copy(folder / "full_tb.parquet", tmp_path / "s.parquet")
     asked = ["table", "s.parquet", "--level", "2", "--key", "sex,age", "--public"]
@@ -544,6 +545,7 @@ def test_the_shell_completes_commands_and_options(tmp_path):
     assert "--mask-thr" in completed("ilba", "build", "--m")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -77,6 +77,7 @@ def test_masks_are_legal_sums_are_0_or_at_least_K_and_the_report_is_true(made, d
         assert chosen.control.held  # tables this small never need more
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(stores(), st.randoms(use_true_random=False))
 def test_neither_the_order_of_rows_and_columns_nor_the_type_of_labels_changes_a_mask(made, random):
@@ -429,6 +430,7 @@ def test_losses_and_means_are_summed_up():
         assert loss_summary([np.arange(n)], K=5).p99 == (99 * n + 99) // 100 - 1
 
 
+@pytest.mark.slow
 def test_compiled_code_is_kept_in_a_folder_of_ones_own_where_no_other_can_be_written(tmp_path):
     script = (
         "import os, tempfile\n"

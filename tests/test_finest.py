@@ -58,6 +58,7 @@ def grid_size(codes, labels: dict, columns) -> int:
     return size
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(stores())
 def test_every_row_of_every_table_follows_the_paper_and_equals_its_cell(made):
@@ -86,6 +87,7 @@ def test_every_row_of_every_table_follows_the_paper_and_equals_its_cell(made):
             assert finest.cell(level, keys, values[:at], values[at:]) == row["N_masked"]
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(stores())
 def test_a_store_opens_as_it_was_saved(made):
@@ -376,6 +378,7 @@ def test_the_other_reading_of_a_table_is_the_table_built_with_it(made):
         assert other.table(0).frame.equals(built.table(0).frame)
 
 
+@pytest.mark.slow
 @given(stores())
 def test_a_table_is_named_by_its_levels_and_keys(made):
     design = made[0].design

@@ -51,6 +51,8 @@ def test_a_list_is_split_as_its_grammar_says(text):
     assert split(text) == (said if text else [])
 
 
+pytestmark = pytest.mark.slow
+
 CODES = Codes("age", [str(age) for age in range(5000)])
 
 

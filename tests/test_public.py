@@ -29,6 +29,8 @@ from ilba.release import folder as folder_module
 from ilba.release import writing
 from ilba.service.app import application
 
+pytestmark = pytest.mark.slow
+
 ZEROS = Secret(bytes(32))
 SPELLINGS = {
     "whole": lambda i: i,
@@ -136,7 +138,6 @@ def published(finest: FinestTable, world, path: Path) -> Release:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("_one_moment")
 @settings(
     max_examples=int(os.environ.get("ILBA_EXAMPLES", "8")),  # set it to some hundred to look harder

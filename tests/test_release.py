@@ -75,6 +75,7 @@ def grouped(release, columns):
     yield from ([key] for key in release.design.keys if key in columns)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("K", "cells", "rows"), list(itertools.product((3, 5, 10), ("observed", "grid"), ("nonzero", "grid")))
 )
@@ -214,6 +215,7 @@ def test_in_the_grid_reading_all_codes_are_public_unless_masks_were_chosen_joint
     assert shown < everything
 
 
+@pytest.mark.slow
 def test_a_grid_that_is_too_large_is_refused_and_one_that_just_fits_is_not(finest, tmp_path, monkeypatch):
     whole = finest.release(tmp_path / "whole", rows="grid", max_keys=1)
     most = max(table.rows for table in whole.tables.values())
@@ -225,6 +227,7 @@ def test_a_grid_that_is_too_large_is_refused_and_one_that_just_fits_is_not(fines
     assert {p.name for p in tmp_path.iterdir()} == {"whole", "fits"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["nonzero", "grid"])
 def test_rows_stand_in_the_order_of_their_labels(finest, tmp_path, rows):
     release = finest.release(tmp_path / "out", rows=rows, max_keys=2)
@@ -495,6 +498,7 @@ def test_a_release_that_is_changed_or_damaged_is_told(finest, tmp_path):
         Release(store)
 
 
+@pytest.mark.slow
 def test_labels_and_maps_travel_with_a_release(tmp_path, secret):
     people = ilba.datasets.census(20_000)
     finest = ilba.build(people, ["LA1", "LA2", "LA3", "OA"], ["gender", "mar"], secret=secret)
@@ -577,6 +581,7 @@ def test_a_complete_grid_does_not_name_what_is_masked_everywhere(tmp_path):
     assert "rare" not in (release.path / "codes.csv").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_files_of_a_release_have_groups_of_a_fixed_number_of_rows(tmp_path):
     number = pl.int_range(0, 300_000, eager=True)
     counts = pl.DataFrame({"place": number // 2, "x": number % 2, "N": 7 + number % 3})
