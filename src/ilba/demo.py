@@ -15,9 +15,10 @@ import polars as pl
 from ilba import datasets
 from ilba.attack.audit import audit, losses
 from ilba.errors import InputError, MissingExtra, Notice
+from ilba.methods.controlled.search import usual_bound
 from ilba.output import charts
 from ilba.tables.building import build
-from ilba.tables.finest import FinestTable, secret_path
+from ilba.tables.finest import FinestTable, open_store, secret_path
 from ilba.tables.table import Table
 
 HKEY = ["LA1", "LA2", "LA3", "OA"]
@@ -73,7 +74,9 @@ def run(
         geometry={column: datasets.census_geometry(column) for column in HKEY},
     )
     say(f"Published: all {len(release.tables)} tables with labels in two languages and a map, in {_since(clock)}")
-    say("  Masks were chosen jointly (method controlled, bound 2K): nobody can prove a small count from these tables.")
+    chosen = open_store(home / "full_tb.masks.parquet").chosen
+    bound = chosen.bound if chosen and chosen.bound else usual_bound(finest.design.threshold)
+    say(f"  Masks were chosen jointly (controlled, bound {bound}): nobody can prove a small count from these tables.")
     say("  The folder was made twice, once as if the masked counts were the truth: both are equal byte by byte.")
     say(f"  {home / 'release'}  public: masked counts only")
     say(f"  {home / 'full_tb.masks.parquet'}  the masks that were published, confidential\n")
