@@ -423,6 +423,18 @@ def test_a_bound_that_did_not_hold_is_remembered_beside_the_store_and_later_wave
         ilba.open_store(wave).release(tmp_path / "w", max_keys=1, stated_bound=400, secret=ZEROS)
 
 
+def test_masks_whose_choice_was_interrupted_are_not_published(finest, tmp_path, monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ilba.methods.controlled.search._Problem._repair", interrupted)
+    with pytest.raises(ilba.UnsafeRelease, match="the choice of masks was interrupted"):
+        finest.release(tmp_path / "r")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.undo()
+    assert finest.release(tmp_path / "r", max_keys=1).additive
+
+
 # --- what was published before
 
 

@@ -82,17 +82,17 @@ def release(
     if stated_bound is not None:
         bound_of(stated_bound, design.threshold)
     kept_at = None if masks is None else writable(masks)
-    data, _ = finest.marks()
     memory.check_way(way(chosen_method, design))
     _refuse_another(target, chosen_method, design)
     if stated_bound is not None:
-        memory.check_bound(data)
+        memory.check_bound(finest.marks()[0])
     if chosen_method == "ilba":
         _check_declared_grid(finest, given)
     else:
         finest = _jointly_masked(
             _here(finest), wanted, bound if stated_bound is None else stated_bound, secret, memory, kept_at
         )
+        _refuse_interrupted(finest)
     now = _now(finest, wanted, accept_risk, stated_bound)
     memory.check_masks(now)
     now = replace(now, audit=_audited(finest, wanted, memory.of_same_data(now.data), accept_risk, audit))
@@ -272,6 +272,14 @@ def _jointly_masked(
         return _told_of_bound(finest.controlled(wanted, bound, secret=secret, previous=before))
     _tell_of_other_tables(same, wanted)
     return same
+
+
+def _refuse_interrupted(finest: FinestTable | SparkFinestTable) -> None:
+    """Ctrl-C ends the choice of masks with the best so far. Who stops a release does not want those published."""
+    if isinstance(finest, FinestTable) and finest.control and finest.control.interrupted:
+        raise UnsafeRelease(
+            "the choice of masks was interrupted, so nothing was published. The whole work would choose other masks."
+        )
 
 
 def _told_of_bound(finest: FinestTable) -> FinestTable:
