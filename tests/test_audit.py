@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import ilba
 from conftest import HKEY, ILBA, KEY, population
-from ilba import Exposure, FinestTable, InputError, Secret
+from ilba import FinestTable, InputError, PublishedTables, Secret
 from ilba.attack.audit import losses, what_if
 from ilba.attack.bounds import Attack
 from ilba.attack.counterexamples import _World, witnessed
-from ilba.attack.exposure import POLICIES, whole_range
+from ilba.attack.published import POLICIES, whole_range
 from ilba.cells.codes import CodeLists
 from ilba.design.tables import selections, wanted_tables
 from ilba.methods import masking
@@ -65,7 +65,7 @@ def views(shape: str, K: int, reading: str):
     return f[first], masked[first], low, high
 
 
-def release(shape: str, K: int, reading: str, f, masked) -> Exposure:
+def release(shape: str, K: int, reading: str, f, masked) -> PublishedTables:
     """All the views side by side: one top area for each."""
     labels = SHAPES[shape][2]
     number = np.repeat(np.arange(len(f)), f.shape[1])
@@ -74,13 +74,13 @@ def release(shape: str, K: int, reading: str, f, masked) -> Exposure:
     if shape == "chain":
         frame = frame.with_columns(part=first, cell=second)
         finest = FinestTable.from_counts(frame, ["view", "part", "cell"], [], K, cells=reading)
-        return Exposure.of(finest, "ilba", selections(finest.design, levels=[1, 2, 3]))
+        return PublishedTables.of(finest, "ilba", selections(finest.design, levels=[1, 2, 3]))
     frame = frame.with_columns(t=first, x=second)
     finest = FinestTable.from_counts(frame, ["view", "t"], ["x"], K, cells=reading)
-    return Exposure.of(finest, "ilba", selections(finest.design, levels=[1, 2]))
+    return PublishedTables.of(finest, "ilba", selections(finest.design, levels=[1, 2]))
 
 
-def proven(published: Exposure):
+def proven(published: PublishedTables):
     """The bounds of the finest cells, area by area."""
     base, found = published.lattice.base, []
     for block in Attack(published).run().blocks():
@@ -175,7 +175,7 @@ def test_without_the_finest_table_small_aggregates_are_proven_too():
 # Larger: an exact solver, random populations, parts of the lattice
 
 
-def exact_ranges(published: Exposure):
+def exact_ranges(published: PublishedTables):
     """The least and the largest count of each finest cell over all truths that fit, by integer programming."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
@@ -228,7 +228,7 @@ def test_an_exact_solver_confirms_every_proof_and_every_witness(seed):
     frame = pl.DataFrame(cells, schema=["a", "b", "x", "y"], orient="row")
     frame = frame.with_columns(N=pl.Series(rng.poisson(K / 3, len(cells))))
     finest = FinestTable.from_counts(frame, ["a", "b"], ["x", "y"], K, cells="grid", secret=Secret(bytes([seed]) * 32))
-    published = Exposure.of(finest)
+    published = PublishedTables.of(finest)
     attack = Attack(published).run()
     base = published.lattice.base
     low, high = (side[base] for side in _sides(attack.whole))
@@ -245,7 +245,7 @@ def test_an_exact_solver_confirms_every_proof_and_every_witness(seed):
     assert not (safe & theirs).any()
 
 
-def bounds(published: Exposure, **options):
+def bounds(published: PublishedTables, **options):
     """All bounds of an attack, put together from its parts."""
     found = {}
     for block in Attack(published, **options).run().blocks():
@@ -262,7 +262,7 @@ def releases(draw):
     finest, _ = draw(stores())
     everything = selections(finest.design)
     chosen = draw(st.one_of(st.just(everything), st.lists(st.sampled_from(everything), min_size=1, unique=True)))
-    return Exposure.of(finest, draw(st.sampled_from(list(POLICIES))), chosen)
+    return PublishedTables.of(finest, draw(st.sampled_from(list(POLICIES))), chosen)
 
 
 @pytest.mark.slow
@@ -451,14 +451,14 @@ def test_sums_are_certified_from_public_tables_alone_whether_the_finest_is_among
             columns = list(selection.columns)
             sums = finest.frame.group_by(columns).agg(pl.col("N_masked").sum()).filter(pl.col("N_masked") > 0)
             frames[selection.name] = sums
-        report = ilba.audit(Exposure.from_frames(finest.codes, frames, "controlled"))
+        report = ilba.audit(PublishedTables.from_frames(finest.codes, frames, "controlled"))
         assert report.misfits == misfits
         assert report.certificate
         assert report.safe
 
 
 def test_ilba_without_the_finest_table_has_no_certificate_from_public_tables_alone(finest):
-    report = ilba.audit(Exposure.from_frames(finest.codes, public_release(finest, ["town.sex", "region.age"])))
+    report = ilba.audit(PublishedTables.from_frames(finest.codes, public_release(finest, ["town.sex", "region.age"])))
     assert report.misfits is None
     assert not report.certificate
 
@@ -478,7 +478,7 @@ def test_ilba_is_certified_where_the_masked_table_is_a_possible_truth():
 @pytest.mark.parametrize("method", ["ilba", "r-file"])
 def test_every_world_that_witnesses_walk_through_leads_to_the_same_release(secret, cells, method):
     finest = ilba.build(population(700), HKEY, KEY, secret=secret, cells=cells)
-    published = Exposure.of(finest, method)
+    published = PublishedTables.of(finest, method)
     frame, K = finest.frame, finest.design.threshold
     small = (frame["N"] <= K).to_numpy()
     count = frame["N"].to_numpy().copy()
@@ -489,7 +489,7 @@ def test_every_world_that_witnesses_walk_through_leads_to_the_same_release(secre
     count[small] = world.count
     # A cell that became empty keeps its labels in the code lists, through its row with N = 0.
     other = FinestTable.from_counts(frame.with_columns(N=pl.Series(count)), HKEY, KEY, K, cells=cells)
-    again = Exposure.of(other, method)
+    again = PublishedTables.of(other, method)
     for node, rows in published.tables.items():
         areas = published.codes.lists[0].size(node[0])
         assert (
@@ -512,7 +512,7 @@ def test_public_tables_alone_prove_the_same(secret, cells):
     finest = ilba.build(population(600), HKEY, KEY, secret=secret, cells=cells)
     names = [table.name for table in selections(finest.design, levels=[1, 3])]
     codes = CodeLists.from_json(finest.design, finest.codes.to_json())
-    public = ilba.audit(Exposure.from_frames(codes, public_release(finest, names)))
+    public = ilba.audit(PublishedTables.from_frames(codes, public_release(finest, names)))
     store = ilba.audit(finest, tables=names)
     assert public.ranges.equals(store.ranges)
     assert public.cells_disclosed == store.cells_disclosed > 0
@@ -530,13 +530,15 @@ def test_tables_of_another_release_are_refused(secret):
     frames = public_release(finest, ["block.sex.age.job", "town.sex"])
     changed = frames["town.sex"].with_columns(pl.col("N_masked") + 1)
     with pytest.raises(InputError, match=r"'town\.sex' holds numbers that method='ilba' with K=5"):
-        ilba.audit(Exposure.from_frames(finest.codes, {**frames, "town.sex": changed}))
+        ilba.audit(PublishedTables.from_frames(finest.codes, {**frames, "town.sex": changed}))
     with pytest.raises(InputError, match="labels in region, town that no code list holds"):
-        Exposure.from_frames(finest.codes, {"town": pl.DataFrame({"region": "09", "town": "0901", "N_masked": 7})})
+        PublishedTables.from_frames(
+            finest.codes, {"town": pl.DataFrame({"region": "09", "town": "0901", "N_masked": 7})}
+        )
     with pytest.raises(InputError, match="two rows for the same cell"):
-        Exposure.from_frames(finest.codes, {"all": pl.DataFrame({"N_masked": [7, 8]})})
+        PublishedTables.from_frames(finest.codes, {"all": pl.DataFrame({"N_masked": [7, 8]})})
     with pytest.raises(InputError, match="no column N_masked"):
-        Exposure.from_frames(finest.codes, {"all": pl.DataFrame({"N": [7]})})
+        PublishedTables.from_frames(finest.codes, {"all": pl.DataFrame({"N": [7]})})
 
 
 def test_wrong_use_is_answered_with_what_to_type(finest):
@@ -584,7 +586,7 @@ def test_a_release_alone_is_audited_as_its_public_tables_are(finest, tmp_path, s
     release = finest.release(tmp_path / "out", tables=names, **ILBA)
     report = ilba.audit(release)
     frames = {name: release.table(name) for name in names}
-    same = ilba.audit(Exposure.from_frames(release.code_lists(), frames, "ilba"))
+    same = ilba.audit(PublishedTables.from_frames(release.code_lists(), frames, "ilba"))
     assert {**report.to_dict(), "seconds": 0} == {**same.to_dict(), "seconds": 0, "folder": []}
     assert (report.cells_small, report.cells_certified, report.cells_undecided) == (None, None, None)
     assert report.tables.schema["small"] == pl.Int64
@@ -675,12 +677,12 @@ def test_a_release_of_another_store_is_refused(finest, people, tmp_path, secret)
 
 def test_a_large_grid_without_any_row_lists_no_cell(finest, monkeypatch):
     frames = public_release(finest, ["town.sex", "town.job"])
-    everything = ilba.audit(Exposure.from_frames(finest.codes, frames))
+    everything = ilba.audit(PublishedTables.from_frames(finest.codes, frames))
     assert everything.ranges.height == 6 * 2 * 3
     monkeypatch.setattr("ilba.attack.audit.COMPLETE", everything.ranges.height)
-    assert ilba.audit(Exposure.from_frames(finest.codes, frames)).ranges.equals(everything.ranges)
+    assert ilba.audit(PublishedTables.from_frames(finest.codes, frames)).ranges.equals(everything.ranges)
     monkeypatch.setattr("ilba.attack.audit.COMPLETE", everything.ranges.height - 1)
-    report = ilba.audit(Exposure.from_frames(finest.codes, frames))
+    report = ilba.audit(PublishedTables.from_frames(finest.codes, frames))
     assert report.ranges.columns == everything.ranges.columns
     assert report.ranges.is_empty()
     assert report.tables.equals(everything.tables)

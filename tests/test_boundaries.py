@@ -66,7 +66,7 @@ PUBLIC = [
     "ControlStep",
     "Cube",
     "Design",
-    "Exposure",
+    "PublishedTables",
     "FinestTable",
     "Hierarchy",
     "IlbaError",

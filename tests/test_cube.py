@@ -156,8 +156,8 @@ def test_a_folder_with_something_else_is_refused(finest, people, tmp_path):
 
 def test_sums_are_the_same_whichever_way_they_are_added(finest, monkeypatch):
     """Runs, places, sorting and hashing are four ways to one result; small chunks add a second round."""
-    wanted = [finest.codes.packing(s) for s in selections(finest.design)]
-    reference = [roll_up(finest.codes, finest._source, packing) for packing in wanted]
+    wanted = [finest.codes.cell_index(s) for s in selections(finest.design)]
+    reference = [roll_up(finest.codes, finest._source, cell_index) for cell_index in wanted]
 
     def same(a: Sums, b: Sums) -> bool:
         arrays = zip((*a.packed, *a.parts, a.observed), (*b.packed, *b.parts, b.observed), strict=True)
@@ -165,20 +165,20 @@ def test_sums_are_the_same_whichever_way_they_are_added(finest, monkeypatch):
 
     by_hash = [rollup._by_hash(r.packed, [*r.parts, r.observed]) for r in reference]
     for r, (packed, sums) in zip(reference, by_hash, strict=True):
-        assert same(r, Sums(r.packing, packed, type(r.parts)(*sums[:4]), sums[4]))
+        assert same(r, Sums(r.cell_index, packed, type(r.parts)(*sums[:4]), sums[4]))
     with monkeypatch.context() as patch:
         patch.setattr(rollup, "_by_place", lambda grid, cells, values: rollup._by_hash([cells], list(values)))
-        assert all(same(r, roll_up(finest.codes, finest._source, r.packing)) for r in reference)
+        assert all(same(r, roll_up(finest.codes, finest._source, r.cell_index)) for r in reference)
     with monkeypatch.context() as patch:
         patch.setattr(rollup, "_EXACT", 0)  # never by place, always by sorting
-        assert all(same(r, roll_up(finest.codes, finest._source, r.packing)) for r in reference)
+        assert all(same(r, roll_up(finest.codes, finest._source, r.cell_index)) for r in reference)
     with monkeypatch.context() as patch:
         patch.setattr(rollup, "_CHUNK", 50)
-        assert all(same(r, roll_up(finest.codes, finest._source, r.packing)) for r in reference)
+        assert all(same(r, roll_up(finest.codes, finest._source, r.cell_index)) for r in reference)
 
 
 def test_any_finer_table_is_a_source(finest):
-    packings = {s: finest.codes.packing(s) for s in selections(finest.design)}
+    packings = {s: finest.codes.cell_index(s) for s in selections(finest.design)}
     sums = {s: roll_up(finest.codes, finest._source, p) for s, p in packings.items()}
     tried = 0
     for fine, coarse in itertools.permutations(packings, 2):

@@ -146,8 +146,8 @@ def test_long_work_does_not_stand_before_short_work():
 def test_a_spreadsheet_is_not_written_to_its_end_for_nobody(tmp_path, finest):
     finest.release(tmp_path / "r", tables=["block.sex.age"], **ILBA)
     catalog = Catalog([tmp_path / "r"], rehearse)
-    offer = catalog.find("block.sex.age")
-    table = answered(catalog, part(catalog, offer, {}, Settings()), "en")
+    entry = catalog.find("block.sex.age")
+    table = answered(catalog, part(catalog, entry, {}, Settings()), "en")
     seen = []
     table.pulse = lambda: seen.append(1)
     rendered(table, "xlsx")
@@ -435,8 +435,8 @@ def test_a_manifest_of_any_shape_is_opened_or_refused_in_a_sentence(tmp_path, fi
         said = []
         try:
             catalog = Catalog([tmp_path / "r"], rehearse)
-            for offer in [offer for served in catalog.releases for offer in served.offers.values()]:
-                table = answered(catalog, part(catalog, offer, {}, Settings()), "ko")
+            for entry in [entry for served in catalog.releases for entry in served.entries.values()]:
+                table = answered(catalog, part(catalog, entry, {}, Settings()), "ko")
                 for format in ("csv", "xlsx", "px", "parquet"):
                     rendered(table, format)
         except IlbaError as problem:

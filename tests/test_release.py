@@ -20,7 +20,7 @@ import pytest
 
 import ilba
 from conftest import HKEY, ILBA, KEY, population
-from ilba import Exposure, FinestTable, Release, Secret
+from ilba import FinestTable, PublishedTables, Release, Secret
 from ilba.release import MANIFEST
 
 KEYBYTES = bytes(range(32))
@@ -247,7 +247,7 @@ def test_the_code_lists_of_a_release_are_what_an_outsider_knows_of_the_cells(peo
         known = theirs.labels.rows() if cells == "grid" else seen(release, theirs.columns)
         assert sorted(ours.labels.rows()) == sorted(known)
     frames = {name: release.table(name) for name in release.tables}
-    outside = ilba.audit(Exposure.from_frames(lists, frames))
+    outside = ilba.audit(PublishedTables.from_frames(lists, frames))
     alone = ilba.audit(release)
     assert alone.ranges.equals(outside.ranges)
     assert alone.cells_small is None

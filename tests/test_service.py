@@ -24,7 +24,7 @@ import ilba
 from conftest import HKEY, ILBA, KEY, population
 from ilba import Secret
 from ilba.service.asked import Codes, split
-from ilba.service.catalog import Memory
+from ilba.service.catalog import Recent
 from serving import serving
 
 pytestmark = pytest.mark.slow
@@ -784,7 +784,7 @@ def test_fuzzing_by_the_openapi_document_finds_nothing(server, tmp_path):
 
 
 def test_memory_keeps_what_was_asked_for_last_within_its_size():
-    memory: Memory[str] = Memory(100)
+    memory: Recent[str] = Recent(100)
     for number in range(50):
         memory.put(number, str(number), 10)
         memory.get(0)

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba import Exposure
+from ilba import PublishedTables
 from ilba.attack.lattice import table_of
 from ilba.attack.verdict import _bars, _page
 from ilba.design.tables import selections
@@ -144,7 +144,7 @@ def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
 
 def test_without_the_store_the_truth_is_called_unknown_and_numbers_are_drawn(finest):
     tables = {table.selection.name: table.public() for table in finest.tables(selections(finest.design))}
-    report = ilba.audit(Exposure.from_frames(finest.codes, tables))
+    report = ilba.audit(PublishedTables.from_frames(finest.codes, tables))
     assert report.cells_disclosed > 0
     lines = str(report).splitlines()
     assert lines[1] == "  finest cells truly in 1..4           unknown"

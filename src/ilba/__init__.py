@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ilba import charts, compare, datasets, export, masking, report, spark
     from ilba.attack.audit import audit, losses, what_if
-    from ilba.attack.exposure import Exposure
+    from ilba.attack.published import PublishedTables
     from ilba.attack.verdict import AuditReport
     from ilba.design.design import Design, Hierarchy
     from ilba.errors import (
@@ -44,7 +44,6 @@ __all__ = [
     "ControlStep",
     "Cube",
     "Design",
-    "Exposure",
     "FinestTable",
     "Hierarchy",
     "IlbaError",
@@ -52,6 +51,7 @@ __all__ = [
     "MissingExtra",
     "Notice",
     "PublicTable",
+    "PublishedTables",
     "Release",
     "Secret",
     "SecretError",
@@ -87,7 +87,7 @@ __all__ = [
 # Where each name lives. A module is loaded when one of its names is first asked for.
 _HOMES = {
     "attack.audit": ("audit", "losses", "what_if"),
-    "attack.exposure": ("Exposure",),
+    "attack.published": ("PublishedTables",),
     "attack.verdict": ("AuditReport",),
     "design.design": ("Design", "Hierarchy"),
     "errors": (

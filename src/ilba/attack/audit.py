@@ -20,8 +20,8 @@ import polars as pl
 from ilba.attack.bounds import Attack, Progress
 from ilba.attack.counterexamples import witnessed
 from ilba.attack.explanations import explain
-from ilba.attack.exposure import Exposure
 from ilba.attack.lattice import Node, table_of
+from ilba.attack.published import PublishedTables
 from ilba.attack.verdict import AuditReport
 from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Level, Names, Selection
@@ -48,12 +48,12 @@ BUDGET = 20_000_000
 
 def cells_to_attack(codes: CodeLists, wanted: Sequence[Selection]) -> int:
     """How many cells the grids of these tables have together: what an audit of them costs."""
-    return sum(math.prod(place.size for place in codes.packing(table).places) for table in wanted)
+    return sum(math.prod(place.size for place in codes.cell_index(table).places) for table in wanted)
 
 
 @suggesting
 def audit(
-    finest: FinestTable | Release | Exposure,
+    finest: FinestTable | Release | PublishedTables,
     method: str | None = None,
     tables: Tables = "all",
     levels: Iterable[Level] | None = None,
@@ -66,7 +66,7 @@ def audit(
     """What everybody could prove from these tables, if they were released together.
 
     finest
-        A finest table; or an `Exposure`, made from public tables alone.
+        A finest table; or `PublishedTables`, made from public tables alone.
     method
         How the tables are made; left out, as this finest table makes them. "ilba" is iLBA as this package publishes
         it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are "r-file"
@@ -95,14 +95,14 @@ def audit(
     if isinstance(finest, Release):
         published = _released(finest, store)
         folder = tuple(leaks(finest))
-    elif isinstance(finest, Exposure):
+    elif isinstance(finest, PublishedTables):
         published = finest
     elif isinstance(finest, FinestTable):
-        published = Exposure.of(
+        published = PublishedTables.of(
             finest, method or finest.method, wanted_tables(finest.design, tables, levels, keys, max_keys)
         )
     else:
-        raise InputError(f"audit() takes a finest table, a release or an Exposure, not a {type(finest).__name__}.")
+        raise InputError(f"audit() takes a finest table, a release or PublishedTables, not a {type(finest).__name__}.")
     attack = Attack(published).run(progress)
     found = _Findings(attack)
     misfits = published.misfits
@@ -132,7 +132,7 @@ def audit(
     )
 
 
-def _certified(published: Exposure, disclosed: IntArray) -> int:
+def _certified(published: PublishedTables, disclosed: IntArray) -> int:
     """How many small cells have a witness; looked for where the finest table is released."""
     rows = published.base
     if rows is None or not published.split:
@@ -216,8 +216,8 @@ class _Masked:
         return self._anew[K].controlled(wanted, secret=self._key) if joint else self._anew[K]
 
 
-def losses(shown: Exposure) -> npt.NDArray[np.int64]:
-    """How far each released count is from the truth, over all tables of an exposure that has seen the truth."""
+def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
+    """How far each released count is from the truth, over all published tables of a view that has seen the truth."""
     found = []
     for rows in shown.tables.values():
         if rows.truth is None:
@@ -226,15 +226,15 @@ def losses(shown: Exposure) -> npt.NDArray[np.int64]:
     return np.concatenate(found)
 
 
-def _released(release: Release, store: FinestTable | None) -> Exposure:
+def _released(release: Release, store: FinestTable | None) -> PublishedTables:
     """What a release shows; with its store, after checking that it is the one it was made from."""
     if store is None:
         frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
-        return Exposure.from_frames(release.code_lists(), frames, release.manifest["method"])
-    published = Exposure.of(store, store.method, wanted_tables(store.design, list(release.tables)))
+        return PublishedTables.from_frames(release.code_lists(), frames, release.manifest["method"])
+    published = PublishedTables.of(store, store.method, wanted_tables(store.design, list(release.tables)))
     for node, rows in published.tables.items():
         selection = table_of(store.design, node)
-        labels = store.codes.labels(store.codes.packing(selection), [rows.packed])
+        labels = store.codes.labels(store.codes.cell_index(selection), [rows.packed])
         ours = pl.DataFrame([*labels, pl.Series(MASKED, rows.value)])
         if not _shown(release.table(selection.name)).equals(_shown(ours)):
             raise InputError(f"the release was not made from this store: the table {selection.name!r} differs.")
@@ -291,8 +291,8 @@ class _Findings:
             at = np.searchsorted(cells, rows.packed)
             large = rows.value > K
             low[at[large]] = high[at[large]] = rows.value[large]
-        packing = published.codes.packing(table_of(published.design, self._base))
-        labels = published.codes.labels(packing, [cells])
+        cell_index = published.codes.cell_index(table_of(published.design, self._base))
+        labels = published.codes.labels(cell_index, [cells])
         self.ranges = pl.DataFrame([*labels, pl.Series("low", low), pl.Series("high", high)])
 
     def _count(self, node: Node, first: int, last: int, lo: IntArray, hi: IntArray, proven: Any) -> None:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.attack.exposure import Exposure, Positive
 from ilba.attack.lattice import Array, Edge, Lattice, Node, Region, Step, collapse, spread
+from ilba.attack.published import Positive, PublishedTables
 from ilba.errors import InputError
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -240,7 +240,7 @@ class Attack:
     """The attack on a release, or on the part of it that lies below one area."""
 
     def __init__(
-        self, published: Exposure, within: Region | None = None, *, budget: int = _BUDGET, record: bool = False
+        self, published: PublishedTables, within: Region | None = None, *, budget: int = _BUDGET, record: bool = False
     ) -> None:
         self.published = published
         self.lattice = lattice = published.lattice

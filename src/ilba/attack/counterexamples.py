@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.attack.exposure import Exposure, PublishedRows, Truth
 from ilba.attack.lattice import table_of
+from ilba.attack.published import PublishedRows, PublishedTables, Truth
 from ilba.methods import masking
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
     high_fewer: IntArray
 
 
-def limits(published: Exposure, rows: PublishedRows, truth: Truth) -> Limits:
+def limits(published: PublishedTables, rows: PublishedRows, truth: Truth) -> Limits:
     """The limits of each row of a table."""
     K, policy = published.K, published.policy
     n, at_k, f, large = (part.astype(np.int64) for part in truth)
@@ -58,9 +58,9 @@ def limits(published: Exposure, rows: PublishedRows, truth: Truth) -> Limits:
 class _World:
     """A truth that fits everything released: the counts of the occupied small cells, and the sums of all aggregates."""
 
-    def __init__(self, published: Exposure, packed: IntArray, count: IntArray, at_k: BoolArray) -> None:
+    def __init__(self, published: PublishedTables, packed: IntArray, count: IntArray, at_k: BoolArray) -> None:
         lattice, codes = published.lattice, published.codes
-        packing = codes.packing(table_of(codes.design, lattice.base))
+        cell_index = codes.cell_index(table_of(codes.design, lattice.base))
         self.K, self.count, self.at_k = published.K, count.copy(), at_k
         self.may_vanish = not published.policy.listed  # an empty cell would not be listed
         # Whether a cell is occupied is free only where nobody counts occupied cells.
@@ -72,8 +72,8 @@ class _World:
         for node in nodes:
             table = published.tables[node]
             assert table.truth is not None  # noqa: S101 - witnesses are only looked for where the truth is known
-            target = codes.packing(table_of(codes.design, node))
-            place = np.searchsorted(table.packed, packing.project([packed], target, codes.lists)[0])
+            target = codes.cell_index(table_of(codes.design, node))
+            place = np.searchsorted(table.packed, cell_index.project([packed], target, codes.lists)[0])
             member.append((place + offset).astype(np.int32))
             parts.append(limits(published, table, table.truth))
             sums.append(table.truth.sum_small.astype(np.int64))
@@ -86,7 +86,7 @@ class _World:
         self.sums = np.concatenate(sums) if sums else empty
         self.axes = range(len(codes.lists))
         self.shows = [np.array([node[d] == lattice.base[d] for node in nodes], dtype=bool) for d in self.axes]
-        digits = packing.digits([packed])
+        digits = cell_index.digits([packed])
         self.fibre = [_fibres(published, digits, d) for d in self.axes]
 
     def witnesses(self) -> BoolArray:
@@ -163,7 +163,7 @@ class _World:
                 self.sums[shown[:, cell]] += change
 
 
-def witnessed(published: Exposure, proven: BoolArray | None = None, looks: int = _LOOKS) -> BoolArray:
+def witnessed(published: PublishedTables, proven: BoolArray | None = None, looks: int = _LOOKS) -> BoolArray:
     """For each row of the finest table whether a witness was found; only for rows with a true count in 1..K-1.
 
     `proven` are rows that are proven small, for which there is none.
@@ -191,7 +191,7 @@ def witnessed(published: Exposure, proven: BoolArray | None = None, looks: int =
     return found
 
 
-def _fibres(published: Exposure, digits: list[IntArray], axis: int) -> IntArray:
+def _fibres(published: PublishedTables, digits: list[IntArray], axis: int) -> IntArray:
     """A number for the cells that differ in one variable only, inside the same next coarser released area."""
     lattice, lists = published.lattice, published.codes.lists
     coarser = [node[axis] for node in lattice.nodes if node[axis] < lattice.base[axis]]

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.attack.bounds import Attack, Block, Event
-from ilba.attack.exposure import CellBounds, Exposure
 from ilba.attack.lattice import Edge, Node, Region
+from ilba.attack.published import CellBounds, PublishedTables
 from ilba.errors import some
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -247,7 +247,9 @@ class Explanation(NamedTuple):
     why: list[str]
 
 
-def explain(published: Exposure, packed: IntArray, low: IntArray, high: IntArray, most: int = 10) -> list[Explanation]:
+def explain(
+    published: PublishedTables, packed: IntArray, low: IntArray, high: IntArray, most: int = 10
+) -> list[Explanation]:
     """Explanations for the first disclosed cells of the finest table, with the range that the whole attack proves.
 
     The part of the release that is attacked again grows from the cell's own area upwards, because a proof in one area

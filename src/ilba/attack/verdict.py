@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import polars as pl
 
 from ilba.attack.explanations import Explanation
-from ilba.attack.exposure import POLICIES, Exposure
+from ilba.attack.published import POLICIES, PublishedTables
 from ilba.errors import some
 from ilba.files import replacing
 
@@ -25,7 +25,7 @@ from ilba.files import replacing
 class AuditReport:
     """What an attacker can prove from a release. Confidential: it says which cells are small."""
 
-    published: Exposure
+    published: PublishedTables
     tables: pl.DataFrame
     """for each released table: its name, its level, how many of its cells are truly in 1..K-1 (null without the
     store), how many are proven to be, and how many of those exactly"""
@@ -154,7 +154,7 @@ class AuditReport:
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def _title(published: Exposure) -> str:
+def _title(published: PublishedTables) -> str:
     design = published.design
     reading = "" if published.policy.scheme == "sums" else f", cells={published.cells!r}"
     return (

@@ -172,7 +172,7 @@ class Place(NamedTuple):
     size: int
 
 
-class Packing:
+class CellIndex:
     """How the cells of one table are packed: its places in order, and which of them share an integer."""
 
     def __init__(self, places: Sequence[Place]) -> None:
@@ -215,7 +215,7 @@ class Packing:
         """The cells with these digits, one array per word."""
         return [self._joined([(digits[i], self.places[i].size) for i in word], rows) for word in self.words]
 
-    def project(self, packed: Sequence[IntArray], target: Packing, lists: Sequence[CodeList]) -> list[IntArray]:
+    def project(self, packed: Sequence[IntArray], target: CellIndex, lists: Sequence[CodeList]) -> list[IntArray]:
         """The cells of a coarser table to which these cells belong."""
         here = {place.dimension: number for number, place in enumerate(self.places)}
         rows = len(packed[0])
@@ -232,12 +232,12 @@ class Packing:
             words.append(self._joined(blocks, rows))
         return words
 
-    def runs(self, target: Packing) -> int:
+    def runs(self, target: CellIndex) -> int:
         """In how many moves the digits of a coarser table are taken from these cells."""
         here = {place.dimension: number for number, place in enumerate(self.places)}
         return sum(len(self._runs(word, target, here)) for word in target.words)
 
-    def _runs(self, word: Sequence[int], target: Packing, here: Mapping[int, int]) -> list[tuple[int, int]]:
+    def _runs(self, word: Sequence[int], target: CellIndex, here: Mapping[int, int]) -> list[tuple[int, int]]:
         """The places of a target word in runs that stand side by side here too and so can be moved together."""
         runs: list[tuple[int, int]] = []
         for place in word:
@@ -269,13 +269,13 @@ class Packing:
 
 
 class CodeLists:
-    """The code lists of a design, and the packing of the cells of each of its tables."""
+    """The code lists of a design, and the index of the cells of each of its tables."""
 
     def __init__(self, design: Design, lists: Sequence[CodeList]) -> None:
         self.design = design
         self.lists = tuple(lists)
-        self._packings: dict[Selection, Packing] = {}
-        self.finest = self.packing(design.finest)
+        self._cell_indexes: dict[Selection, CellIndex] = {}
+        self.finest = self.cell_index(design.finest)
 
     @classmethod
     def of(cls, design: Design, labels: Sequence[pl.DataFrame]) -> CodeLists:
@@ -287,40 +287,40 @@ class CodeLists:
         """The columns of each dimension: the hierarchies, then the keys."""
         return [list(hierarchy.columns) for hierarchy in design.hierarchies] + [[key] for key in design.keys]
 
-    def packing(self, selection: Selection) -> Packing:
+    def cell_index(self, selection: Selection) -> CellIndex:
         """How the cells of a table are packed, in the order of its columns."""
-        if selection not in self._packings:
-            self._packings[selection] = self._packing(selection)
-        return self._packings[selection]
+        if selection not in self._cell_indexes:
+            self._cell_indexes[selection] = self._cell_index(selection)
+        return self._cell_indexes[selection]
 
-    def _packing(self, selection: Selection) -> Packing:
+    def _cell_index(self, selection: Selection) -> CellIndex:
         areas = [(place, level) for place, level in enumerate(selection.levels) if level]
         first_key = len(self.design.hierarchies)
         keys = [(first_key + self.design.keys.index(key), 1) for key in selection.keys]
-        return Packing(
+        return CellIndex(
             [Place(dimension, level, self.lists[dimension].size(level)) for dimension, level in areas + keys]
         )
 
-    def labels(self, packing: Packing, packed: Sequence[IntArray]) -> list[pl.Series]:
+    def labels(self, cell_index: CellIndex, packed: Sequence[IntArray]) -> list[pl.Series]:
         """The label columns of packed cells."""
         columns: list[pl.Series] = []
-        for (dimension, level, _), nodes in zip(packing.places, packing.digits(packed), strict=True):
+        for (dimension, level, _), nodes in zip(cell_index.places, cell_index.digits(packed), strict=True):
             columns += self.lists[dimension].named(level, nodes)
         return columns
 
-    def grid(self, packing: Packing, packed: Sequence[IntArray], most: int) -> IntArray:
+    def grid(self, cell_index: CellIndex, packed: Sequence[IntArray], most: int) -> IntArray:
         """How many cells of the finest grid lie in each of the packed cells, at most `most`.
 
         The grid is every finest area with every combination of keys. It is counted, never made.
         """
-        chosen = {place.dimension: number for number, place in enumerate(packing.places)}
+        chosen = {place.dimension: number for number, place in enumerate(cell_index.places)}
         rows = len(packed[0])
         size, exact = np.ones(rows), np.ones(rows, dtype=np.int64)
         for dimension, listed in enumerate(self.lists):
             factor: Any = len(listed)
             if dimension in chosen:
                 place = chosen[dimension]
-                factor = listed.below(packing.places[place].level)[packing.block(packed, place, place)]
+                factor = listed.below(cell_index.places[place].level)[cell_index.block(packed, place, place)]
             size = size * factor  # in floating point first, to see where the integers would overflow
             exact = np.where(size > most, most, exact * factor)
             size = np.minimum(size, float(most) + 1)

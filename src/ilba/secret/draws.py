@@ -23,11 +23,11 @@ class CellDraws:
 
     def __init__(self, secret: Secret, codes: CodeLists) -> None:
         self._secret = secret
-        self._packing = codes.finest
+        self._cell_index = codes.finest
         self._counts = count_words(secret, range(codes.design.threshold))
         self._tables: list[tuple[int, int, npt.NDArray[np.uint64]]] = []
         words = [self._words(listed) for listed in codes.lists]
-        for word in self._packing.words:
+        for word in self._cell_index.words:
             last = len(word)
             while last:
                 first = last - 1
@@ -49,5 +49,5 @@ class CellDraws:
         """The draws of cells whose counts are below K."""
         block = self._counts[count]
         for first, last, table in self._tables:
-            block ^= table[self._packing.block(packed, first, last)]
+            block ^= table[self._cell_index.block(packed, first, last)]
         return drawn(self._secret, block)

@@ -20,8 +20,8 @@ from ilba.design.design import MASKED, Hierarchy, Selection, plain_name
 from ilba.errors import InputError, listing, nearest, some
 from ilba.output.export import json_stat
 from ilba.output.wording import LANGUAGES, Dimension, WordedTable
-from ilba.service.asked import MOST_TEXT, Codes, Wish, folded, variable
-from ilba.service.catalog import Catalog, Offer, ServedRelease
+from ilba.service.asked import MOST_TEXT, Codes, ValueFilter, folded, variable
+from ilba.service.catalog import Catalog, ServedRelease, TableEntry
 from ilba.service.work import still_wanted
 
 API = "/api/v2"
@@ -67,8 +67,8 @@ def rehearse(served: ServedRelease) -> None:
             raise ValueError("a table of the manifest is not of its design")
     for lang in LANGUAGES:
         _release(served, lang)
-        for offer in served.offers.values():
-            _entry(offer, lang)
+        for entry in served.entries.values():
+            _entry(entry, lang)
 
 
 def config(settings: Settings) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def releases(catalog: Catalog, lang: str) -> dict[str, Any]:
 def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
     told, labels = served.release.manifest, served.labels[lang]
     maps = {entry["column"] for entry in told["geometry"]}
-    first = next(iter(served.offers.values()))
+    first = next(iter(served.entries.values()))
     return {
         "id": served.id,
         **{name: told[name] for name in ("title", "description", "source", "method", "threshold", "cells", "additive")},
@@ -126,12 +126,12 @@ def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
         ],
         "tables": [
             {
-                "id": offer.id,
-                "levels": dict(offer.table.levels),
-                "keys": list(offer.table.keys),
-                "cells": served.cells(offer.table),
+                "id": entry.id,
+                "levels": dict(entry.table.levels),
+                "keys": list(entry.table.keys),
+                "cells": served.cells(entry.table),
             }
-            for offer in served.offers.values()
+            for entry in served.entries.values()
         ],
     }
 
@@ -151,19 +151,19 @@ def tables(
     for served in catalog.releases:
         if since and datetime.fromisoformat(served.release.manifest["created"]).astimezone(UTC) < since:
             continue
-        for offer in served.offers.values():
+        for entry in served.entries.values():
             if words:
                 still_wanted()
-                text = folded(" ".join([offer.id, _worded(offer, lang).title, *_variable_names(offer, lang)]))
+                text = folded(" ".join([entry.id, _worded(entry, lang).title, *_variable_names(entry, lang)]))
             if all(word in text for word in words):
-                found.append(offer)
+                found.append(entry)
     pages = max(1, math.ceil(len(found) / page_size))
     if page_number > pages:
         raise UnknownError(f"there is no page {page_number}; the last one is {pages}.")
     shown = found[(page_number - 1) * page_size : page_number * page_size]
     return {
         "language": lang,
-        "tables": [_entry(offer, lang) for offer in shown],
+        "tables": [_entry(entry, lang) for entry in shown],
         "page": {
             "pageNumber": page_number,
             "pageSize": page_size,
@@ -175,18 +175,18 @@ def tables(
     }
 
 
-def table(offer: Offer, lang: str) -> dict[str, Any]:
+def table(entry: TableEntry, lang: str) -> dict[str, Any]:
     """One table of the list."""
-    return {"language": lang, **_entry(offer, lang)}
+    return {"language": lang, **_entry(entry, lang)}
 
 
-def _entry(offer: Offer, lang: str) -> dict[str, Any]:
-    told = offer.release.manifest
-    name = quote(offer.id, safe="")
+def _entry(entry: TableEntry, lang: str) -> dict[str, Any]:
+    told = entry.release.manifest
+    name = quote(entry.id, safe="")
     return {
         "type": "Table",
-        "id": offer.id,
-        "label": _worded(offer, lang).title,
+        "id": entry.id,
+        "label": _worded(entry, lang).title,
         "description": told["description"],
         "updated": _utc(told["created"]),
         "firstPeriod": None,
@@ -194,8 +194,8 @@ def _entry(offer: Offer, lang: str) -> dict[str, Any]:
         "category": "public",
         "discontinued": False,
         "source": told["source"],
-        "variableNames": _variable_names(offer, lang),
-        "paths": [[{"id": offer.served.id, "label": told["title"]}]],
+        "variableNames": _variable_names(entry, lang),
+        "paths": [[{"id": entry.served.id, "label": told["title"]}]],
         "links": [
             _link("self", lang, f"/tables/{name}"),
             _link("metadata", lang, f"/tables/{name}/metadata"),
@@ -204,9 +204,9 @@ def _entry(offer: Offer, lang: str) -> dict[str, Any]:
     }
 
 
-def _variable_names(offer: Offer, lang: str) -> list[str]:
-    labels = offer.served.labels[lang]
-    return [labels.variable(column) for column in offer.served.axes(offer.table)]
+def _variable_names(entry: TableEntry, lang: str) -> list[str]:
+    labels = entry.served.labels[lang]
+    return [labels.variable(column) for column in entry.served.axes(entry.table)]
 
 
 def _link(relation: str, lang: str, path: str) -> dict[str, str]:
@@ -217,44 +217,44 @@ def _utc(written: str) -> str:
     return datetime.fromisoformat(written).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _worded(offer: Offer, lang: str) -> WordedTable:
+def _worded(entry: TableEntry, lang: str) -> WordedTable:
     """The words about a table, without its rows."""
-    return WordedTable(offer.release, offer.table, _NO_ROWS, lang, offer.served.labels[lang])
+    return WordedTable(entry.release, entry.table, _NO_ROWS, lang, entry.served.labels[lang])
 
 
-def metadata(catalog: Catalog, offer: Offer, lang: str) -> dict[str, Any]:
+def metadata(catalog: Catalog, entry: TableEntry, lang: str) -> dict[str, Any]:
     """A table without its numbers, as JSON-stat."""
-    loaded = catalog.load(offer)
+    loaded = catalog.load(entry)
     found = json_stat(loaded.worded[lang], whole=False, data=False)
     for dimension in loaded.worded[lang].dimensions:
-        entry = found["dimension"][dimension.name]
-        lists = [_code_list_entry(offer, coarser, lang) for coarser in _coarser(offer, dimension)]
-        entry["extension"] = {
-            "elimination": _without(offer, dimension.name) is not None,
+        described = found["dimension"][dimension.name]
+        lists = [_code_list_entry(entry, coarser, lang) for coarser in _coarser(entry, dimension)]
+        described["extension"] = {
+            "elimination": _without(entry, dimension.name) is not None,
             "show": "value",
             "codelists": lists,
             "codeLists": lists,
-            **({"ilba": _hierarchy(offer, dimension)} if _owner(offer, dimension.name) else {}),
+            **({"ilba": _hierarchy(entry, dimension)} if _owner(entry, dimension.name) else {}),
         }
-    return _described(found, offer, lang)
+    return _described(found, entry, lang)
 
 
-def _described(found: dict[str, Any], offer: Offer, lang: str) -> dict[str, Any]:
+def _described(found: dict[str, Any], entry: TableEntry, lang: str) -> dict[str, Any]:
     """What PxWebApi adds to JSON-stat."""
     found["updated"] = _utc(found["updated"])
     found["extension"]["px"] = {
-        "tableid": offer.id,
+        "tableid": entry.id,
         "language": lang,
         "decimals": 0,
-        "aggregallowed": offer.release.additive,
-        "contents": offer.release.manifest["title"],
+        "aggregallowed": entry.release.additive,
+        "contents": entry.release.manifest["title"],
     }
     return found
 
 
-def _hierarchy(offer: Offer, dimension: Dimension) -> dict[str, Any]:
+def _hierarchy(entry: TableEntry, dimension: Dimension) -> dict[str, Any]:
     """Which level this is, and the code above each code as the table one level coarser spells it."""
-    owner = _owner(offer, dimension.name)
+    owner = _owner(entry, dimension.name)
     above: dict[str, str] = {}
     if len(dimension.columns) > 1:
         paths = [path[:-1] for path in dimension.paths.fill_null("NA").iter_rows()]
@@ -270,24 +270,24 @@ def _hierarchy(offer: Offer, dimension: Dimension) -> dict[str, Any]:
     }
 
 
-def _owner(offer: Offer, column: str) -> Hierarchy | None:
-    return next((h for h in offer.release.design.hierarchies if column in h.columns), None)
+def _owner(entry: TableEntry, column: str) -> Hierarchy | None:
+    return next((h for h in entry.release.design.hierarchies if column in h.columns), None)
 
 
-def _without(offer: Offer, column: str) -> Offer | None:
+def _without(entry: TableEntry, column: str) -> TableEntry | None:
     """The table that was published without a variable."""
-    owner = _owner(offer, column)
-    levels = {**offer.table.levels, **({owner.name: 0} if owner else {})}
-    return offer.served.offer(levels, [key for key in offer.table.keys if key != column])
+    owner = _owner(entry, column)
+    levels = {**entry.table.levels, **({owner.name: 0} if owner else {})}
+    return entry.served.entry(levels, [key for key in entry.table.keys if key != column])
 
 
-def _coarser(offer: Offer, dimension: Dimension) -> list[str]:
+def _coarser(entry: TableEntry, dimension: Dimension) -> list[str]:
     """The coarser columns of a hierarchy at which the same table was published."""
-    owner = _owner(offer, dimension.name)
+    owner = _owner(entry, dimension.name)
     if owner is None:
         return []
     levels = range(1, len(dimension.columns))
-    published = [offer.served.offer({**offer.table.levels, owner.name: n}, offer.table.keys) for n in levels]
+    published = [entry.served.entry({**entry.table.levels, owner.name: n}, entry.table.keys) for n in levels]
     return [owner.columns[n - 1] for n, one in zip(levels, published, strict=True) if one is not None]
 
 
@@ -295,12 +295,12 @@ def _code_list_id(served: ServedRelease, fine: str, coarse: str, alone: bool) ->
     return f"{'' if alone else served.id + ':'}{plain_name(fine)}.{plain_name(coarse)}"
 
 
-def _code_list_entry(offer: Offer, coarse: str, lang: str) -> dict[str, Any]:
-    fine = next(h.columns[offer.table.levels[h.name] - 1] for h in [_owner(offer, coarse)] if h)
-    name = _code_list_id(offer.served, fine, coarse, ":" not in offer.id)
+def _code_list_entry(entry: TableEntry, coarse: str, lang: str) -> dict[str, Any]:
+    fine = next(h.columns[entry.table.levels[h.name] - 1] for h in [_owner(entry, coarse)] if h)
+    name = _code_list_id(entry.served, fine, coarse, ":" not in entry.id)
     return {
         "id": name,
-        "label": offer.served.labels[lang].variable(coarse),
+        "label": entry.served.labels[lang].variable(coarse),
         "type": "Aggregation",
         "links": [_link("metadata", lang, f"/codelists/{quote(name, safe='')}")],
     }
@@ -343,10 +343,10 @@ def _code_list(
 
 def _axis(catalog: Catalog, served: ServedRelease, hierarchy: str, level: int, lang: str) -> Dimension:
     """The areas of a level, from the smallest table that has them."""
-    having = [offer for offer in served.offers.values() if offer.table.levels[hierarchy] == level]
+    having = [entry for entry in served.entries.values() if entry.table.levels[hierarchy] == level]
     if not having:
         raise UnknownError("no table of this level was published.")
-    smallest = min(having, key=lambda offer: served.cells(offer.table))
+    smallest = min(having, key=lambda entry: served.cells(entry.table))
     names = served.axes(smallest.table)
     owner = next(h for h in served.release.design.hierarchies if h.name == hierarchy)
     return catalog.load(smallest).worded[lang].dimensions[names.index(owner.columns[level - 1])]
@@ -356,7 +356,7 @@ def _axis(catalog: Catalog, served: ServedRelease, hierarchy: str, level: int, l
 class Part:
     """The part of a table that is asked for, found but not yet answered."""
 
-    offer: Offer
+    entry: TableEntry
     places: list[list[int]]
     called: list[str]
 
@@ -366,18 +366,18 @@ class Part:
         return math.prod(len(places) for places in self.places)
 
 
-def part(catalog: Catalog, offer: Offer, wishes: Mapping[str, Wish], settings: Settings) -> Part:
+def part(catalog: Catalog, entry: TableEntry, filters: Mapping[str, ValueFilter], settings: Settings) -> Part:
     """Find what is asked for: the table with the variables that are named, and the places of their values."""
-    axes = offer.served.axes(offer.table)
-    named = {variable(name, axes): wish for name, wish in wishes.items()}
-    if len(named) < len(wishes):
+    axes = entry.served.axes(entry.table)
+    named = {variable(name, axes): filter_ for name, filter_ in filters.items()}
+    if len(named) < len(filters):
         raise InputError("a variable is named twice.")
-    if not any(wish.values for wish in named.values()):
-        if any(wish.codelist for wish in named.values()):
+    if not any(filter_.values for filter_ in named.values()):
+        if any(filter_.codelist for filter_ in named.values()):
             raise InputError("a code list was named without values. Add valuecodes, such as *.")
-        found = Part(offer, _default(catalog, offer, settings.max_cells), axes)
+        found = Part(entry, _default(catalog, entry, settings.max_cells), axes)
     else:
-        found = _chosen(catalog, offer, {name: wish for name, wish in named.items() if wish.values})
+        found = _chosen(catalog, entry, {name: filter_ for name, filter_ in named.items() if filter_.values})
     if found.cells > settings.max_cells:
         raise TooManyError(
             f"{found.cells:,} cells are asked for; one answer holds at most {settings.max_cells:,}. "
@@ -386,9 +386,9 @@ def part(catalog: Catalog, offer: Offer, wishes: Mapping[str, Wish], settings: S
     return found
 
 
-def _default(catalog: Catalog, offer: Offer, most: int) -> list[list[int]]:
+def _default(catalog: Catalog, entry: TableEntry, most: int) -> list[list[int]]:
     """Everything, or where that is too much the first codes of the longest variables."""
-    sizes = [len(dimension) for dimension in catalog.load(offer).dimensions]
+    sizes = [len(dimension) for dimension in catalog.load(entry).dimensions]
     while math.prod(sizes) > most:
         longest = max(range(len(sizes)), key=sizes.__getitem__)
         others = math.prod(size for place, size in enumerate(sizes) if place != longest)
@@ -396,60 +396,60 @@ def _default(catalog: Catalog, offer: Offer, most: int) -> list[list[int]]:
     return [list(range(size)) for size in sizes]
 
 
-def default_selection(catalog: Catalog, offer: Offer, lang: str, settings: Settings) -> dict[str, Any]:
+def default_selection(catalog: Catalog, entry: TableEntry, lang: str, settings: Settings) -> dict[str, Any]:
     """What is answered when nothing is chosen."""
-    places = _default(catalog, offer, settings.max_cells)
-    dimensions = catalog.load(offer).dimensions
+    places = _default(catalog, entry, settings.max_cells)
+    dimensions = catalog.load(entry).dimensions
     return {
         "language": lang,
         "selection": [
             {"variableCode": one.name, "valueCodes": [one.codes[place] for place in chosen]}
             for one, chosen in zip(dimensions, places, strict=True)
         ],
-        "links": [_link("self", lang, f"/tables/{quote(offer.id, safe='')}/defaultselection")],
+        "links": [_link("self", lang, f"/tables/{quote(entry.id, safe='')}/defaultselection")],
     }
 
 
-def _chosen(catalog: Catalog, offer: Offer, named: Mapping[str, Wish]) -> Part:
-    levels = dict.fromkeys(offer.table.levels, 0)
+def _chosen(catalog: Catalog, entry: TableEntry, named: Mapping[str, ValueFilter]) -> Part:
+    levels = dict.fromkeys(entry.table.levels, 0)
     keys, called, coarse = [], [], {}
-    for name in offer.served.axes(offer.table):
+    for name in entry.served.axes(entry.table):
         if name not in named:
             continue
-        owner = _owner(offer, name)
-        wish = named[name]
+        owner = _owner(entry, name)
+        filter_ = named[name]
         if owner is None:
             keys.append(name)
-            if wish.codelist:
-                raise InputError(f"{name!r} has no code list {wish.codelist[:60]!r}.")
+            if filter_.codelist:
+                raise InputError(f"{name!r} has no code list {filter_.codelist[:60]!r}.")
         else:
-            levels[owner.name] = offer.table.levels[owner.name]
-            if wish.codelist:
-                coarse[name] = _level_of(offer, owner, name, wish.codelist)
-                if not wish.single:
+            levels[owner.name] = entry.table.levels[owner.name]
+            if filter_.codelist:
+                coarse[name] = _level_of(entry, owner, name, filter_.codelist)
+                if not filter_.single:
                     levels[owner.name] = coarse[name]
         called.append(name)
-    target = offer.served.offer(levels, keys)
+    target = entry.served.entry(levels, keys)
     if target is None:
         raise InputError(
             f"a table by {listing(called)} alone was not published, and masked counts are not summed here. "
-            f"Name values for {listing(name for name in offer.served.axes(offer.table) if name not in named)} too."
+            f"Name values for {listing(name for name in entry.served.axes(entry.table) if name not in named)} too."
         )
     places = []
     loaded = catalog.load(target)
     for name, dimension, codes in zip(called, loaded.dimensions, loaded.codes, strict=True):
-        wish = named[name]
-        if name in coarse and wish.single:
-            places.append(_inside(catalog, offer, name, coarse[name], wish.values, dimension))
+        filter_ = named[name]
+        if name in coarse and filter_.single:
+            places.append(_inside(catalog, entry, name, coarse[name], filter_.values, dimension))
         else:
-            places.append(codes.chosen(wish.values))
+            places.append(codes.chosen(filter_.values))
     return Part(target, places, called)
 
 
-def _level_of(offer: Offer, owner: Hierarchy, name: str, code_list: str) -> int:
-    alone = ":" not in offer.id
-    columns = owner.columns[: offer.table.levels[owner.name] - 1]
-    known = {_code_list_id(offer.served, name, column, alone): level for level, column in enumerate(columns, 1)}
+def _level_of(entry: TableEntry, owner: Hierarchy, name: str, code_list: str) -> int:
+    alone = ":" not in entry.id
+    columns = owner.columns[: entry.table.levels[owner.name] - 1]
+    known = {_code_list_id(entry.served, name, column, alone): level for level, column in enumerate(columns, 1)}
     if code_list not in known:
         raise InputError(
             f"{name!r} has no code list {code_list[:60]!r}.{nearest(code_list[:60], known)} "
@@ -459,11 +459,11 @@ def _level_of(offer: Offer, owner: Hierarchy, name: str, code_list: str) -> int:
 
 
 def _inside(
-    catalog: Catalog, offer: Offer, name: str, level: int, values: list[str] | str, finer: Dimension
+    catalog: Catalog, entry: TableEntry, name: str, level: int, values: list[str] | str, finer: Dimension
 ) -> list[int]:
     """The places of all areas inside the coarser ones that are asked for."""
-    owner = _owner(offer, name)
-    areas = _axis(catalog, offer.served, owner.name if owner else "", level, LANGUAGES[0])
+    owner = _owner(entry, name)
+    areas = _axis(catalog, entry.served, owner.name if owner else "", level, LANGUAGES[0])
     rows = areas.paths.rows()
     wanted = {rows[place] for place in Codes(name, areas.codes).chosen(values)}
     return [place for place, path in enumerate(finer.paths.iter_rows()) if path[:level] in wanted]
@@ -471,7 +471,7 @@ def _inside(
 
 def answered(catalog: Catalog, found: Part, lang: str) -> WordedTable:
     """The part with its numbers and words."""
-    loaded = catalog.load(found.offer)
+    loaded = catalog.load(found.entry)
     still_wanted()
     cut = loaded.worded[lang].cut(found.places, loaded.values(found.places))
     cut.pulse = still_wanted
@@ -479,19 +479,19 @@ def answered(catalog: Catalog, found: Part, lang: str) -> WordedTable:
     return cut
 
 
-def data(table: WordedTable, offer: Offer) -> dict[str, Any]:
+def data(table: WordedTable, entry: TableEntry) -> dict[str, Any]:
     """A part of a table as JSON-stat."""
     found = json_stat(table, whole=False)
     for dimension in found["dimension"].values():
         dimension["extension"] = {"show": "value"}
-    return _described(found, offer, table.lang)
+    return _described(found, entry, table.lang)
 
 
 @dataclass(frozen=True)
 class Question:
     """One cell that is asked for, its table found but nothing read yet."""
 
-    offer: Offer
+    entry: TableEntry
     selection: Selection
     hkey_value: list[str]
     key_value: list[str]
@@ -524,17 +524,17 @@ def question(
     _fits("hkey_value", hkey_value, areas, "level")
     _fits("key_value", key_value, selection.keys, "key")
     names = [hierarchy.name for hierarchy in design.hierarchies]
-    offer = served.offer(dict(zip(names, selection.levels, strict=True)), selection.keys)
-    if offer is None:
+    entry = served.entry(dict(zip(names, selection.levels, strict=True)), selection.keys)
+    if entry is None:
         raise InputError(f"the table {selection.name!r} was not published.")
-    return Question(offer, selection, list(hkey_value), list(key_value))
+    return Question(entry, selection, list(hkey_value), list(key_value))
 
 
 def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
     """One masked count; 0 where the cell does not occur."""
     selection = asked.selection
     given = dict(zip(selection.columns, [*asked.hkey_value, *asked.key_value], strict=True))
-    loaded = catalog.load(asked.offer)
+    loaded = catalog.load(asked.entry)
     places: list[list[int]] = []
     for dimension, index in zip(loaded.dimensions, loaded.index, strict=True):
         path = tuple(given[column] for column in dimension.columns)
@@ -550,8 +550,8 @@ def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
         places.append([] if place is None else [place])
     values = loaded.values(places)
     return {
-        "release": asked.offer.served.id,
-        "table": asked.offer.id,
+        "release": asked.entry.served.id,
+        "table": asked.entry.id,
         "level": list(selection.finest),
         "key": list(selection.keys),
         "hkey_value": asked.hkey_value,

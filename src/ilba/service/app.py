@@ -39,7 +39,7 @@ from ilba.output.wording import LANGUAGES
 from ilba.service import answers
 from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownError
 from ilba.service.asked import from_body, from_query, split
-from ilba.service.catalog import Catalog, DamagedError, Memory, Offer
+from ilba.service.catalog import Catalog, DamagedError, Recent, TableEntry
 from ilba.service.connection import MOST_BODY, MOST_QUERY, Limits
 from ilba.service.openapi import document
 from ilba.service.work import BusyError, GoneError, Lane, Lanes, Room, still_wanted
@@ -136,7 +136,7 @@ class _Service:
         self._limits = limits
         self._lanes = Lanes(limits.timeout)
         self._room = Room(_MOST_BODIES)
-        self._memory: Memory[Answer] = Memory(64 * 2**20)
+        self._memory: Recent[Answer] = Recent(64 * 2**20)
         self._page = _page_files()
         self._document = _plain(document(settings, catalog))
         # Names may hold a slash, which stands decoded in the path.
@@ -216,7 +216,7 @@ class _Service:
         if len(request.scope["query_string"]) <= _SHORT:
             with contextlib.suppress(IlbaError):  # an error takes time to be put into words
                 question = self._question(request)
-                if self.catalog.is_loaded(question.offer):
+                if self.catalog.is_loaded(question.entry):
                     return self._cell(request, question)
         return await self._lanes.run(request.receive, lambda: self._cell(request, self._question(request)))
 
@@ -228,13 +228,13 @@ class _Service:
         return answers.question(self.catalog, asked.get("release"), level, key, *values)
 
     def _cell(self, request: Request, question: answers.Question) -> Response:
-        return self._answer(request, question.offer.served.digest, lambda: _json(answers.cell(self.catalog, question)))
+        return self._answer(request, question.entry.served.digest, lambda: _json(answers.cell(self.catalog, question)))
 
     async def data(self, request: Request) -> Response:
         """The numbers of a table, or of a part of it."""
         is_short = request.method != "POST" and len(request.scope["query_string"]) <= _SHORT
-        offer = self._found(request) if is_short else None
-        kept = self._kept(request, offer.served.digest) if offer else None
+        entry = self._found(request) if is_short else None
+        kept = self._kept(request, entry.served.digest) if entry else None
         if kept is not None:
             return kept
         content = await self._body(request) if request.method == "POST" else b""
@@ -245,7 +245,7 @@ class _Service:
 
     def _part(self, request: Request, content: bytes) -> Response | tuple[Callable[[], Response], Lane]:
         """The answer; or what makes it and where, if that is long work."""
-        wishes, others = from_query(_pairs(request))
+        filters, others = from_query(_pairs(request))
         _known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading"))
         lang, format = _language(others), others.get("outputformat", "json-stat2").lower()
         if format not in FORMATS:
@@ -253,18 +253,18 @@ class _Service:
                 f"outputFormat is {format[:50]!r}.{nearest(format[:50], FORMATS)} It is {listing(FORMATS)}."
             )
         if request.method == "POST":
-            if wishes:
+            if filters:
                 raise InputError("the selection stands in the address and in the body. Leave it in one of them.")
-            wishes = from_body(content)
-        offer = self._offer(request)
+            filters = from_body(content)
+        entry = self._table_entry(request)
         body = hashlib.sha256(content).hexdigest() if content else ""
-        kept = self._kept(request, offer.served.digest, body)
+        kept = self._kept(request, entry.served.digest, body)
         if kept is not None:
             return kept
-        part = answers.part(self.catalog, offer, wishes, self.settings)
+        part = answers.part(self.catalog, entry, filters, self.settings)
 
         def make() -> Response:
-            return self._answer(request, offer.served.digest, lambda: self._data(part, lang, format), body)
+            return self._answer(request, entry.served.digest, lambda: self._data(part, lang, format), body)
 
         if part.cells <= _LONG_WORK:
             return make()
@@ -275,8 +275,8 @@ class _Service:
         still_wanted()
         kind, media, ending = FORMATS[format]
         if format == "json-stat2":
-            return _json(answers.data(table, found.offer), lang)
-        name = quote(f"{found.offer.id}.{ending}".replace(":", "."), safe=".+-_")
+            return _json(answers.data(table, found.entry), lang)
+        name = quote(f"{found.entry.id}.{ending}".replace(":", "."), safe=".+-_")
         shown = f"attachment; filename*=UTF-8''{name}"
         return Answer(rendered(table, kind), media, {"Content-Disposition": shown, "Content-Language": lang})
 
@@ -339,8 +339,8 @@ class _Service:
     def table(self, request: Request) -> Response:
         """One table of the list."""
         lang = _language(_query(request, ("lang",)))
-        offer = self._offer(request)
-        return self._answer(request, offer.served.digest, lambda: _json(answers.table(offer, lang), lang))
+        entry = self._table_entry(request)
+        return self._answer(request, entry.served.digest, lambda: _json(answers.table(entry, lang), lang))
 
     def metadata(self, request: Request) -> Response:
         """A table without its numbers."""
@@ -350,19 +350,19 @@ class _Service:
             raise InputError("metadata are written as json-stat2 only.")
         if asked.get("defaultselection", "false").lower() not in ("true", "false"):
             raise InputError("defaultSelection is 'true' or 'false'.")
-        offer = self._offer(request)
+        entry = self._table_entry(request)
         return self._answer(
-            request, offer.served.digest, lambda: _json(answers.metadata(self.catalog, offer, lang), lang)
+            request, entry.served.digest, lambda: _json(answers.metadata(self.catalog, entry, lang), lang)
         )
 
     def default_selection(self, request: Request) -> Response:
         """What is answered when nothing is chosen."""
         lang = _language(_query(request, ("lang",)))
-        offer = self._offer(request)
+        entry = self._table_entry(request)
         return self._answer(
             request,
-            offer.served.digest,
-            lambda: _json(answers.default_selection(self.catalog, offer, lang, self.settings), lang),
+            entry.served.digest,
+            lambda: _json(answers.default_selection(self.catalog, entry, lang, self.settings), lang),
         )
 
     def code_list(self, request: Request) -> Response:
@@ -385,18 +385,18 @@ class _Service:
         said = {**_OPEN, "Cache-Control": _FRESH}
         return _conditional(request, digest[:32], said, plain, packed, "application/geo+json")
 
-    def _found(self, request: Request) -> Offer | None:
+    def _found(self, request: Request) -> TableEntry | None:
         # Names hold % where a column's own name has a dot or a slash, and the address is decoded once on its way.
         name = request.path_params["table"]
         return self.catalog.find(name) or self.catalog.find(quote(name, safe=":+."))
 
-    def _offer(self, request: Request) -> Offer:
-        offer = self._found(request)
-        if offer is None:
+    def _table_entry(self, request: Request) -> TableEntry:
+        entry = self._found(request)
+        if entry is None:
             name = request.path_params["table"]
-            names = [one.id for served in self.catalog.releases for one in served.offers.values()]
+            names = [one.id for served in self.catalog.releases for one in served.entries.values()]
             raise UnknownError(f"there is no table {name[:60]!r}.{nearest(name[:60], names[:2000])}")
-        return offer
+        return entry
 
     def _answer(self, request: Request, digest: str, make: Make, body: str = "") -> Response:
         """An answer from memory, or made now; nothing is made for a client that has it already."""

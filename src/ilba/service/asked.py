@@ -38,7 +38,7 @@ _PARAMETER = re.compile(r"(valuecodes|codelist|outputvalues)\[(.*)\]", re.IGNORE
 
 
 @dataclass
-class Wish:
+class ValueFilter:
     """What is asked of one variable; no values at all means that it was only named."""
 
     values: list[str] | str = field(default_factory=list)
@@ -105,9 +105,9 @@ def _end_of_quotes(text: str, start: int) -> int:
     return -1
 
 
-def from_query(pairs: Iterable[tuple[str, str]]) -> tuple[dict[str, Wish], dict[str, str]]:
-    """The wishes per variable in a query string, and its other parameters in lower case."""
-    wishes: dict[str, Wish] = {}
+def from_query(pairs: Iterable[tuple[str, str]]) -> tuple[dict[str, ValueFilter], dict[str, str]]:
+    """The filters per variable in a query string, and its other parameters in lower case."""
+    filters: dict[str, ValueFilter] = {}
     others: dict[str, str] = {}
     for name, value in pairs:
         found = _PARAMETER.fullmatch(name)
@@ -116,21 +116,21 @@ def from_query(pairs: Iterable[tuple[str, str]]) -> tuple[dict[str, Wish], dict[
                 raise InputError(f"the parameter {_short(name)} is given twice.")
             others[name.lower()] = value
             continue
-        wish = wishes.setdefault(found[2], Wish())
+        filter_ = filters.setdefault(found[2], ValueFilter())
         match found[1].lower():
             case "valuecodes":
-                if wish.values:
+                if filter_.values:
                     raise InputError(f"valuecodes[{_short(found[2])}] is given twice. Separate the codes by commas.")
-                wish.values = value
+                filter_.values = value
             case "codelist":
-                wish.codelist = value or None
+                filter_.codelist = value or None
             case _:
-                wish.single = _is_single(value)
-    return wishes, others
+                filter_.single = _is_single(value)
+    return filters, others
 
 
-def from_body(content: bytes) -> dict[str, Wish]:
-    """The wishes per variable in the body of a POST."""
+def from_body(content: bytes) -> dict[str, ValueFilter]:
+    """The filters per variable in the body of a POST."""
     if not content.strip():
         return {}
     try:
@@ -149,13 +149,15 @@ def from_body(content: bytes) -> dict[str, Wish]:
         raise InputError("placement is not an object.")
     if len(body.selection) > MOST_VARIABLES:
         raise InputError(f"the selection has {len(body.selection):,} entries; it may have {MOST_VARIABLES}.")
-    wishes: dict[str, Wish] = {}
+    filters: dict[str, ValueFilter] = {}
     for entry in body.selection:
-        if entry.variable_code in wishes:
+        if entry.variable_code in filters:
             raise InputError(f"the selection names {_short(entry.variable_code)!r} twice.")
         single = _is_single(entry.output_values or "aggregated")
-        wishes[entry.variable_code] = Wish(entry.value_codes or [], entry.codelist or entry.code_list or None, single)
-    return wishes
+        filters[entry.variable_code] = ValueFilter(
+            entry.value_codes or [], entry.codelist or entry.code_list or None, single
+        )
+    return filters
 
 
 def _is_single(value: str) -> bool:

@@ -58,7 +58,7 @@ class DamagedError(StoreError):
     """Somebody has to restore a release, or a part of it. Its text is for everybody: it names no path."""
 
 
-class Memory(Generic[Kept]):
+class Recent(Generic[Kept]):
     """What was made last, up to a number of bytes."""
 
     def __init__(self, most: int) -> None:
@@ -124,7 +124,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class Offer:
+class TableEntry:
     """A table that can be asked for: stored in the release, or summed from a stored one where tables add up."""
 
     id: str
@@ -146,11 +146,11 @@ class ServedRelease:
     release: Release
     digest: str
     labels: dict[str, Labels]
-    offers: dict[str, Offer] = field(default_factory=dict)
+    entries: dict[str, TableEntry] = field(default_factory=dict)
 
-    def offer(self, levels: Mapping[str, int], keys: Iterable[str]) -> Offer | None:
+    def entry(self, levels: Mapping[str, int], keys: Iterable[str]) -> TableEntry | None:
         """The table at these levels by these keys, if there is one."""
-        return self.offers.get(_name(self.release, levels, keys))
+        return self.entries.get(_name(self.release, levels, keys))
 
     def size(self, column: str) -> int:
         """How many codes of a variable were published."""
@@ -342,8 +342,8 @@ class Catalog:
             raise InputError("name at least one release folder to serve.")
         self.paths = [Path(path) for path in paths]
         self.alone = len(paths) == 1
-        self._memory: Memory[Loaded] = Memory(table_memory)
-        self._files: Memory[tuple[bytes, bytes]] = Memory(64 * 2**20)
+        self._memory: Recent[Loaded] = Recent(table_memory)
+        self._files: Recent[tuple[bytes, bytes]] = Recent(64 * 2**20)
         names = _identifiers(self.paths)
         self._folders = {
             name: Folder(name, path, self.alone, check) for name, path in zip(names, self.paths, strict=True)
@@ -409,27 +409,27 @@ class Catalog:
             raise _gone(name)
         return served
 
-    def find(self, name: str) -> Offer | None:
+    def find(self, name: str) -> TableEntry | None:
         """The table with this id."""
         release, _, table = (next(iter(self._folders)), "", name) if self.alone else name.partition(":")
         served = self.named(release)
-        return served.offers.get(table) if served else None
+        return served.entries.get(table) if served else None
 
-    def load(self, offer: Offer) -> Loaded:
+    def load(self, entry: TableEntry) -> Loaded:
         """A table, from memory or from its file."""
-        name = (offer.served.digest, offer.table.name)
+        name = (entry.served.digest, entry.table.name)
         kept = self._memory.get(name)
         if kept is None:
-            source = offer.source
-            content = self._content(offer.served, source.file, source.sha256, f"the table {offer.id!r}")
+            source = entry.source
+            content = self._content(entry.served, source.file, source.sha256, f"the table {entry.id!r}")
             try:
-                kept = _loaded(offer, content)
+                kept = _loaded(entry, content)
             except ChangedError:
                 raise
             except Exception as problem:  # it fits its checksum, and is not the table that the manifest describes
-                _log.error("the table %r cannot be read: %s", offer.id, problem)
+                _log.error("the table %r cannot be read: %s", entry.id, problem)
                 raise DamagedError(
-                    f"the table {offer.id!r} is damaged on this server. Its operator has to restore it."
+                    f"the table {entry.id!r} is damaged on this server. Its operator has to restore it."
                 ) from None
             self._memory.put(name, kept, _size(kept))
         return kept
@@ -437,9 +437,9 @@ class Catalog:
     def _content(self, served: ServedRelease, file: str, digest: str, what: str) -> bytes:
         return self._folders[served.id].content(served, file, digest, what)
 
-    def is_loaded(self, offer: Offer) -> bool:
+    def is_loaded(self, entry: TableEntry) -> bool:
         """Whether a table is in memory."""
-        return self._memory.get((offer.served.digest, offer.table.name)) is not None
+        return self._memory.get((entry.served.digest, entry.table.name)) is not None
 
     def geometry(self, served: ServedRelease, column: str) -> tuple[bytes, bytes, str] | None:
         """The map of a column as GeoJSON, plain and compressed, with its checksum."""
@@ -496,8 +496,8 @@ def _read_release(name: str, path: Path, alone: bool) -> ServedRelease:
     served = ServedRelease(name, release, digest, {lang: Labels(release.codes, lang) for lang in LANGUAGES})
     prefix = "" if alone else f"{name}:"
     for table, source in _offered(served):
-        served.offers[table.name] = Offer(prefix + table.name, served, table, source)
-    if not served.offers:
+        served.entries[table.name] = TableEntry(prefix + table.name, served, table, source)
+    if not served.entries:
         raise StoreError(f"{str(path)!r} has no table that could be served.")
     return served
 
@@ -522,18 +522,18 @@ def _is_finer(table: PublicTable, levels: Mapping[str, int], keys: Sequence[str]
     return {*keys} <= {*table.keys} and all(table.levels[name] >= level for name, level in levels.items())
 
 
-def _loaded(offer: Offer, content: bytes) -> Loaded:
-    frame = offer.release.parsed(offer.source, content)
-    if offer.source is not offer.table:
-        columns = list(offer.table.columns)
+def _loaded(entry: TableEntry, content: bytes) -> Loaded:
+    frame = entry.release.parsed(entry.source, content)
+    if entry.source is not entry.table:
+        columns = list(entry.table.columns)
         summed = frame.group_by(columns).agg(pl.col(MASKED).sum()) if columns else frame.select(pl.col(MASKED).sum())
         frame = summed.select([*columns, MASKED])
     first = LANGUAGES[0]
-    worded = WordedTable(offer.release, offer.table, frame, first, offer.served.labels[first])
+    worded = WordedTable(entry.release, entry.table, frame, first, entry.served.labels[first])
     places, counts = worded.places(), frame[MASKED].to_numpy()
     order = np.argsort(places, kind="stable")
     worded.forget_rows()  # they are held as places and counts from here on
-    others = {lang: worded.translated(lang, offer.served.labels[lang]) for lang in LANGUAGES if lang != first}
+    others = {lang: worded.translated(lang, entry.served.labels[lang]) for lang in LANGUAGES if lang != first}
     return Loaded({first: worded, **others}, places[order], counts[order])
 
 

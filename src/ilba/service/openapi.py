@@ -30,11 +30,11 @@ def document(settings: Settings, catalog: Catalog) -> dict[str, Any]:
 
 def _examples(catalog: Catalog) -> dict[str, list[str]]:
     served = catalog.releases[0]
-    offers = sorted(served.offers.values(), key=lambda offer: served.cells(offer.table))
+    entries = sorted(served.entries.values(), key=lambda entry: served.cells(entry.table))
     columns = [column for h in served.release.design.hierarchies for column in h.columns]
     lists = [f"{fine}.{coarse}" for coarse, fine in pairwise(columns)]
     return {
-        "table": [offer.id for offer in offers[len(offers) // 4 : len(offers) // 4 + 3]],
+        "table": [entry.id for entry in entries[len(entries) // 4 : len(entries) // 4 + 3]],
         "name": lists[:1],
         "release": [served.id],
         "column": [entry["column"] for entry in served.release.manifest["geometry"]][:1],

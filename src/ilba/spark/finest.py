@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.cells.codes import CodeLists, Packing
+from ilba.cells.codes import CellIndex, CodeLists
 from ilba.cells.tree import TreeNode, tree
 from ilba.design.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
 from ilba.design.tables import Tables, selections, wanted_tables
@@ -228,7 +228,7 @@ class SparkFinestTable(Publishes):
     def _sums(self, source: Frame, finer: Selection | None, selection: Selection) -> Frame:
         """The summed parts of a table, from the finest cells or from the sums of a finer one."""
         F = pyspark("sql.functions")
-        names = word_names(self.codes.packing(selection))
+        names = word_names(self.codes.cell_index(selection))
         added = mapped(source, whole_numbers([*names, *PARTS]), "sum_up", self._shipped, finer, selection)
         if finer is None and set(selection.columns) == set(self.design.columns):
             return added  # every finest cell is a cell of this table
@@ -249,20 +249,20 @@ class SparkFinestTable(Publishes):
         nodes = nodes_of(self.codes, selection, hkey_value, key_value)
         if any(node is None for node in nodes):
             return 0, False
-        packing = self.codes.packing(selection)
-        wanted = [int(word[0]) for word in packing.pack([np.array([node]) for node in nodes], 1)]
+        cell_index = self.codes.cell_index(selection)
+        wanted = [int(word[0]) for word in cell_index.pack([np.array([node]) for node in nodes], 1)]
         inside = self.cells
-        if packing.places and packing.places[0].dimension == 0:
+        if cell_index.places and cell_index.places[0].dimension == 0:
             # Files with other areas are not read: an area is a run of finest areas, and cells are sorted by them.
-            areas, (_, depth, _), node = self.codes.lists[0], packing.places[0], nodes[0] or 0
+            areas, (_, depth, _), node = self.codes.lists[0], cell_index.places[0], nodes[0] or 0
             first, below = int(areas.starts[depth][node]), int(areas.below(depth)[node])
             stride = self.codes.finest.stride(0)
             last = (first + below) * stride - 1
             inside = inside.where(F.col("cell0").between(first * stride, last))
         sums = self._sums(inside, None, selection)
-        for name, word in zip(word_names(packing), wanted, strict=True):
+        for name, word in zip(word_names(cell_index), wanted, strict=True):
             sums = sums.where(F.col(name) == word)
-        found = _taken(sums, packing)
+        found = _taken(sums, cell_index)
         if not len(found):
             return 0, False
         masked, _ = released(self.codes, found, bool(self.chosen))
@@ -303,11 +303,11 @@ class SparkFinestTable(Publishes):
             yield self._table(here, self._sums(source, None, here) if root else source)
         for child in children.get(node, []):
             below = self.design.at(*child)
-            packing = self.codes.packing(below)
+            cell_index = self.codes.cell_index(below)
             sums = self._sums(source, None if root else here, below).persist()
             try:
-                if packing.grid <= frames.KEPT or sums.count() <= frames.KEPT:
-                    for selection, small in descend(self.codes, asked, children, child, _taken(sums, packing)):
+                if cell_index.grid <= frames.KEPT or sums.count() <= frames.KEPT:
+                    for selection, small in descend(self.codes, asked, children, child, _taken(sums, cell_index)):
                         joint = bool(self.chosen)
                         yield Table(self.design, selection, detail(self.codes, small, joint), joint)
                 else:
@@ -464,10 +464,10 @@ def free_place(path: Path_) -> Path:
     return target
 
 
-def _taken(sums: Frame, packing: Packing) -> Sums:
+def _taken(sums: Frame, cell_index: CellIndex) -> Sums:
     """The sums of a small table on the driver, sorted."""
-    table = as_polars(sums.toArrow()).sort(word_names(packing))
-    return sums_of(packing, {name: table[name].to_numpy() for name in table.columns})
+    table = as_polars(sums.toArrow()).sort(word_names(cell_index))
+    return sums_of(cell_index, {name: table[name].to_numpy() for name in table.columns})
 
 
 def _marked(cells: Frame, about: store.About) -> tuple[int, int]:

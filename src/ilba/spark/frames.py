@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.cells.codes import CodeLists, Packing
+from ilba.cells.codes import CellIndex, CodeLists
 from ilba.spark.sessions import pyspark
 
 Frame: TypeAlias = Any
@@ -42,18 +42,18 @@ def whole_numbers(names: Sequence[str]) -> Any:
     return types.StructType([types.StructField(name, types.LongType()) for name in names])
 
 
-def labelled(codes: CodeLists, packing: Packing, counts: Sequence[str]) -> Any:
+def labelled(codes: CodeLists, cell_index: CellIndex, counts: Sequence[str]) -> Any:
     """A schema of label columns and counts."""
     types = pyspark("sql.types")
-    labels = label_types(codes, packing).items()
+    labels = label_types(codes, cell_index).items()
     fields = [(name, types.StringType() if kind == pl.String else types.LongType()) for name, kind in labels]
     return types.StructType([*itertools.starmap(types.StructField, fields), *whole_numbers(counts).fields])
 
 
-def label_types(codes: CodeLists, packing: Packing) -> dict[str, Any]:
+def label_types(codes: CodeLists, cell_index: CellIndex) -> dict[str, Any]:
     """The label columns of a table, each with its type: text, or whole numbers."""
     found: dict[str, Any] = {}
-    for dimension, level, _ in packing.places:
+    for dimension, level, _ in cell_index.places:
         schema = codes.lists[dimension].labels.schema
         found |= {name: schema[name] for name in codes.lists[dimension].columns[:level]}
     return found

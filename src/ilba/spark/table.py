@@ -41,13 +41,13 @@ class SparkTable:
     @cached_property
     def detail(self) -> Frame:
         """Labels, N, N_masked, type1, type2, loss, sorted: all there is to know (confidential). A Spark DataFrame."""
-        packing = self._codes.packing(self.selection)
-        names = word_names(packing)
-        if packing.grid <= frames.KEPT:
+        cell_index = self._codes.cell_index(self.selection)
+        names = word_names(cell_index)
+        if cell_index.grid <= frames.KEPT:
             ordered = self._sums.repartition(1).sortWithinPartitions(*names)
         else:
             ordered = self._sums.orderBy(*names)
-        schema = labelled(self._codes, packing, _DETAIL)
+        schema = labelled(self._codes, cell_index, _DETAIL)
         return mapped(ordered, schema, "show", self._shipped, self.selection, self._plain)
 
     @property
@@ -80,7 +80,7 @@ class SparkTable:
         return pieces(self.frame, self._empty([MASKED, "type1", "type2"]))
 
     def _empty(self, counts: Sequence[str]) -> pl.DataFrame:
-        labels = label_types(self._codes, self._codes.packing(self.selection))
+        labels = label_types(self._codes, self._codes.cell_index(self.selection))
         return pl.DataFrame(schema={**labels, **dict.fromkeys(counts, pl.Int64)})
 
     def write_parquet(self, path: Path_) -> None:

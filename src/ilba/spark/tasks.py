@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.cells.codes import CodeLists, Packing
+from ilba.cells.codes import CellIndex, CodeLists
 from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import SecretError
 from ilba.methods import masking
@@ -150,8 +150,8 @@ def mask(batches: Batches, shipped: Shipped, key: Key) -> Iterator[pa.RecordBatc
 def sum_up(batches: Batches, shipped: Shipped, source: Selection | None, target: Selection) -> Iterator[pa.RecordBatch]:
     """The cells of a table with what these cells add to them: from finest cells, or from the sums of another table."""
     codes = shipped.codes()
-    K, packing = codes.design.threshold, codes.packing(target)
-    here = codes.finest if source is None else codes.packing(source)
+    K, cell_index = codes.design.threshold, codes.cell_index(target)
+    here = codes.finest if source is None else codes.cell_index(source)
     for cells in gathered(batches):
         words = [cells[name] for name in word_names(here)]
         finer: Sums | Finest
@@ -160,8 +160,8 @@ def sum_up(batches: Batches, shipped: Shipped, source: Selection | None, target:
             finer = Finest(here, words, lambda first, last, parts=parts: _cut(parts, first, last))  # type: ignore[misc]
         else:
             finer = sums_of(here, cells)
-        sums = roll_up(codes, finer, packing)
-        named = dict(zip(word_names(packing), sums.packed, strict=True))
+        sums = roll_up(codes, finer, cell_index)
+        named = dict(zip(word_names(cell_index), sums.packed, strict=True))
         yield _batch({**named, **dict(zip(PARTS, [*sums.parts, sums.observed], strict=True))})
 
 
@@ -169,18 +169,18 @@ def _cut(parts: masking.Parts, first: int, last: int) -> masking.Parts:
     return masking.Parts(*(part[first:last] for part in parts))
 
 
-def sums_of(packing: Packing, columns: Mapping[str, IntArray]) -> Sums:
+def sums_of(cell_index: CellIndex, columns: Mapping[str, IntArray]) -> Sums:
     """Columns of words and summed parts as sums."""
-    words = [columns[name] for name in word_names(packing)]
-    return Sums(packing, words, masking.Parts(*(columns[name] for name in PARTS[:4])), columns["observed"])
+    words = [columns[name] for name in word_names(cell_index)]
+    return Sums(cell_index, words, masking.Parts(*(columns[name] for name in PARTS[:4])), columns["observed"])
 
 
 def show(batches: Batches, shipped: Shipped, target: Selection, plain: bool) -> Iterator[pa.RecordBatch]:
     """The cells of a table from their sums: labels, N, N_masked, type1, type2, loss."""
     codes = shipped.codes()
-    packing = codes.packing(target)
+    cell_index = codes.cell_index(target)
     for cells in gathered(batches):
-        yield from _batches(detail(codes, sums_of(packing, cells), plain))
+        yield from _batches(detail(codes, sums_of(cell_index, cells), plain))
 
 
 def name_cells(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
@@ -285,9 +285,9 @@ def _columns(batches: Sequence[pa.RecordBatch]) -> dict[str, IntArray]:
     return {name: table.column(name).to_numpy().astype(np.int64, copy=False) for name in table.column_names}
 
 
-def word_names(packing: Packing) -> list[str]:
+def word_names(cell_index: CellIndex) -> list[str]:
     """The columns that hold packed cells."""
-    return [f"cell{place}" for place in range(len(packing.words))]
+    return [f"cell{place}" for place in range(len(cell_index.words))]
 
 
 def _batch(columns: Mapping[str, IntArray]) -> pa.RecordBatch:

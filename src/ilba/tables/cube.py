@@ -41,9 +41,9 @@ def descend(
     """The sums of a table, where it was asked for, and of those that hang on it."""
     here = codes.design.at(*node)
     if node in asked:
-        yield here, roll_up(codes, sums, codes.packing(here)) if isinstance(sums, Finest) else sums
+        yield here, roll_up(codes, sums, codes.cell_index(here)) if isinstance(sums, Finest) else sums
     for child in children.get(node, []):
-        below = roll_up(codes, sums, codes.packing(codes.design.at(*child)))
+        below = roll_up(codes, sums, codes.cell_index(codes.design.at(*child)))
         yield from descend(codes, asked, children, child, below)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.cells.codes import CodeLists, Packing
+from ilba.cells.codes import CellIndex, CodeLists
 from ilba.data.codelists import read_labels
 from ilba.data.microdata import Counted, Microdata, Missing, check_missing, labelled
 from ilba.data.rfiles import frame_of, read_r
@@ -226,7 +226,7 @@ class FinestTable(Publishes):
         [13, 0]
         """
         selection = self.design.select(level, key)
-        return self._table(selection, roll_up(self.codes, self._nearest(selection), self.codes.packing(selection)))
+        return self._table(selection, roll_up(self.codes, self._nearest(selection), self.codes.cell_index(selection)))
 
     def _nearest(self, selection: Selection) -> Sums | Finest:
         """What to sum a table from: the table of its level with all keys, kept where it is small, else every cell."""
@@ -234,7 +234,7 @@ class FinestTable(Publishes):
             base = self.design.at(selection.levels, self.design.keys)
             if set(base.columns) == set(self.design.columns):
                 return self._source
-            sums = roll_up(self.codes, self._source, self.codes.packing(base))
+            sums = roll_up(self.codes, self._source, self.codes.cell_index(base))
             self._bases[selection.levels] = sums if len(sums) < _KEPT and 2 * len(sums) < len(self) else None
             if self._bases[selection.levels] is None and selection.keys == base.keys:
                 return sums
@@ -449,7 +449,7 @@ class FinestTable(Publishes):
         nodes = nodes_of(self.codes, selection, hkey_value, key_value)
         if any(node is None for node in nodes):
             return 0, False
-        target = self.codes.packing(selection)
+        target = self.codes.cell_index(selection)
         packed = target.pack([np.array([node]) for node in nodes], 1)
         rows = self._rows(target, [int(node) for node in nodes if node is not None])
         if not len(rows):
@@ -459,7 +459,7 @@ class FinestTable(Publishes):
         masked, _ = released(self.codes, Sums(target, packed, summed, np.array([len(rows)])), bool(self.chosen))
         return int(masked[0]), True
 
-    def _rows(self, target: Packing, nodes: Sequence[int]) -> IntArray:
+    def _rows(self, target: CellIndex, nodes: Sequence[int]) -> IntArray:
         """The finest cells inside one cell of a table."""
         first, last = 0, len(self._count)
         wanted = list(zip(target.places, nodes, strict=True))
@@ -651,7 +651,7 @@ def nodes_of(codes: CodeLists, selection: Selection, hkey_value: Any, key_value:
     if len(values) != len(selection.keys):
         raise InputError(_wrong_number("key_value", values, selection.keys))
     paths = [path for path in areas if path] + [[value] for value in values]
-    places = codes.packing(selection).places
+    places = codes.cell_index(selection).places
     return [codes.lists[place.dimension].node(path) for place, path in zip(places, paths, strict=True)]
 
 

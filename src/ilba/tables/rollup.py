@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.cells.codes import CodeList, CodeLists, Packing, sorted_order
+from ilba.cells.codes import CellIndex, CodeList, CodeLists, sorted_order
 from ilba.methods.masking import Masked, Parts, ilba
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -28,7 +28,7 @@ _EXACT = 2**53
 class Sums:
     """The cells of a table that occur, sorted, with their summed parts and how many finest cells each holds."""
 
-    packing: Packing
+    cell_index: CellIndex
     packed: list[IntArray]
     parts: Parts
     observed: IntArray
@@ -36,9 +36,9 @@ class Sums:
     def __len__(self) -> int:
         return len(self.observed)
 
-    def project(self, first: int, last: int, target: Packing, lists: Sequence[CodeList]) -> list[IntArray]:
+    def project(self, first: int, last: int, target: CellIndex, lists: Sequence[CodeList]) -> list[IntArray]:
         """The cells of a coarser table to which some of the cells belong."""
-        return self.packing.project([word[first:last] for word in self.packed], target, lists)
+        return self.cell_index.project([word[first:last] for word in self.packed], target, lists)
 
     def chunk(self, first: int, last: int) -> tuple[Parts, IntArray]:
         """Some of the parts."""
@@ -49,17 +49,17 @@ class Sums:
 class Finest:
     """The finest cells as a source of sums: their parts are made while they are added up, a chunk at a time."""
 
-    packing: Packing
+    cell_index: CellIndex
     packed: list[IntArray]
     parts: Callable[[int, int], Parts]
 
     def __len__(self) -> int:
         return len(self.packed[0])
 
-    def project(self, first: int, last: int, target: Packing, lists: Sequence[CodeList]) -> list[IntArray]:
+    def project(self, first: int, last: int, target: CellIndex, lists: Sequence[CodeList]) -> list[IntArray]:
         """The cells of a coarser table to which some of the cells belong."""
-        if self.packing.runs(target) <= 2:
-            return self.packing.project([word[first:last] for word in self.packed], target, lists)
+        if self.cell_index.runs(target) <= 2:
+            return self.cell_index.project([word[first:last] for word in self.packed], target, lists)
         digits = []
         for dimension, level, _ in target.places:
             values: npt.NDArray[Any] = self.digit(dimension)[first:last]
@@ -70,8 +70,8 @@ class Finest:
     def digit(self, dimension: int) -> npt.NDArray[Any]:
         """A digit of all cells in as few bytes as it needs: taken out once, it is cheap to use again."""
         if dimension not in self._digits:
-            small = np.min_scalar_type(max(self.packing.places[dimension].size - 1, 0))
-            self._digits[dimension] = self.packing.block(self.packed, dimension, dimension).astype(small)
+            small = np.min_scalar_type(max(self.cell_index.places[dimension].size - 1, 0))
+            self._digits[dimension] = self.cell_index.block(self.packed, dimension, dimension).astype(small)
         return self._digits[dimension]
 
     @cached_property
@@ -83,7 +83,7 @@ class Finest:
         return self.parts(first, last), np.ones(last - first, dtype=np.int64)
 
 
-def roll_up(codes: CodeLists, source: Sums | Finest, target: Packing) -> Sums:
+def roll_up(codes: CodeLists, source: Sums | Finest, target: CellIndex) -> Sums:
     """The sums of a coarser table."""
     pieces = []
     for first in range(0, max(len(source), 1), _CHUNK):
@@ -110,14 +110,14 @@ def released(codes: CodeLists, sums: Sums, plain: bool) -> tuple[IntArray, Maske
     if codes.design.cells == "grid":
         # Cells of the grid that nobody is in are small cells masked to 0. Their exact number only matters
         # while max(D) can be reached, far below the cap that keeps K * |S| inside 64 bits.
-        size = codes.grid(sums.packing, sums.packed, most=2**61 // K)
+        size = codes.grid(sums.cell_index, sums.packed, most=2**61 // K)
         n_small = n_small + np.maximum(size - sums.observed, 0)
     masked = ilba(n_small, sums.parts.n_at_threshold, sums.parts.sum_small, K)
     return sums.parts.sum_large + masked.sum_masked, masked
 
 
 def _summed(
-    target: Packing, packed: Sequence[IntArray], values: Sequence[IntArray]
+    target: CellIndex, packed: Sequence[IntArray], values: Sequence[IntArray]
 ) -> tuple[list[IntArray], list[IntArray]]:
     """Add up the values of equal cells; the cells come out sorted."""
     if len(packed) > 1:

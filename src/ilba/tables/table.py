@@ -148,7 +148,7 @@ def detail(codes: CodeLists, sums: Sums, plain: bool) -> pl.DataFrame:
     masked, flags = released(codes, sums, plain)
     true = sums.parts.sum_large + sums.parts.sum_small
     columns = {COUNT: true, MASKED: masked, "type1": flags.type1, "type2": flags.type2, "loss": masked - true}
-    labels = codes.labels(sums.packing, sums.packed)
+    labels = codes.labels(sums.cell_index, sums.packed)
     return pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
 
 

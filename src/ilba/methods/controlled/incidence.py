@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.cells.codes import CodeLists, Packing, sorted_order
+from ilba.cells.codes import CellIndex, CodeLists, sorted_order
 from ilba.cells.tree import TreeNode, tree
 from ilba.design.design import Selection
 from ilba.errors import InputError, some
@@ -80,7 +80,7 @@ class _Partition(NamedTuple):
 class _Table:
     """The aggregates of one table: where each small cell lies, how many lie in each, and a mark of which ones."""
 
-    packing: Packing
+    cell_index: CellIndex
     packed: list[IntArray]
     place: npt.NDArray[np.int32]
     size: IntArray
@@ -104,14 +104,14 @@ def _tables(
             yield asked[node], table
         for child in children.get(node, []):
             levels, keys = child
-            target = codes.packing(design.select(dict(zip(names, levels, strict=True)), keys))
+            target = codes.cell_index(design.select(dict(zip(names, levels, strict=True)), keys))
             yield from descend(child, _rolled_up(codes, table, target))
 
     return descend(root, finest)
 
 
-def _rolled_up(codes: CodeLists, table: _Table, target: Packing) -> _Table:
-    packed = table.packing.project(table.packed, target, codes.lists)
+def _rolled_up(codes: CodeLists, table: _Table, target: CellIndex) -> _Table:
+    packed = table.cell_index.project(table.packed, target, codes.lists)
     joined, grid = packed[0], target.grid
     for word in packed[1:]:  # cells of several words are numbered first, to be sorted by one
         joined, grid = _numbered(joined) * len(word) + _numbered(word), len(word) ** 2

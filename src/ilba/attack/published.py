@@ -1,8 +1,8 @@
 """What is published, and what each published number says to somebody who knows the method.
 
-`Exposure` is the attacker's view: the released tables, the code lists, K, the reading of S and the policy. It is made
-from a finest table, or from public tables alone. What it remembers of the truth, when it has seen it, is only used to
-count how many small cells there are and to look for witnesses; the attack never reads it.
+`PublishedTables` is the attacker's view: the released tables, the code lists, K, the reading of S and the policy. It is
+made from a finest table, or from public tables alone. Where it has seen the truth, that only serves to count the small
+cells and to look for counterexamples; the attack never reads it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.attack.lattice import Array, Edge, Lattice, Node, collapse, node_of, table_of
-from ilba.cells.codes import CodeLists, Packing
+from ilba.cells.codes import CellIndex, CodeLists
 from ilba.design.design import MASKED, Cells, Design, Selection
 from ilba.design.tables import selections, wanted_tables
 from ilba.errors import InputError, listing, nearest
@@ -108,7 +108,7 @@ class CellBounds(NamedTuple):
     """how many cells would look otherwise if the masked finest table were the truth"""
 
 
-class Exposure:
+class PublishedTables:
     """Released tables as an attacker sees them."""
 
     def __init__(
@@ -143,7 +143,9 @@ class Exposure:
             )
 
     @classmethod
-    def of(cls, finest: FinestTable, method: str = "ilba", wanted: Sequence[Selection] | None = None) -> Exposure:
+    def of(
+        cls, finest: FinestTable, method: str = "ilba", wanted: Sequence[Selection] | None = None
+    ) -> PublishedTables:
         """What a release of these tables of a finest table would show."""
         policy, design, K = policy_of(method), finest.design, finest.design.threshold
         chosen = selections(design) if wanted is None else list(wanted)
@@ -159,7 +161,7 @@ class Exposure:
                 raise InputError(f"the table {selection.name!r} has more than 2^63 possible cells: audit fewer keys.")
             node = node_of(design, selection)
             parts = sums.parts
-            size = finest.codes.grid(sums.packing, sums.packed, most=2**61 // K)
+            size = finest.codes.grid(sums.cell_index, sums.packed, most=2**61 // K)
             n_grid = parts.n_small + np.maximum(size - sums.observed, 0)
             n_small = n_grid if cells == "grid" else parts.n_small
             type1 = type2 = None
@@ -192,7 +194,7 @@ class Exposure:
     @classmethod
     def from_frames(
         cls, codes: CodeLists, frames: Mapping[str | Selection, pl.DataFrame], method: str = "ilba"
-    ) -> Exposure:
+    ) -> PublishedTables:
         """A release from its public tables: frames of labels and N_masked by the name of the table.
 
         A row that is not there counts as 0. The code lists carry the design with K and the reading of S.
@@ -201,12 +203,12 @@ class Exposure:
         tables = {}
         for name, frame in frames.items():
             (selection,) = wanted_tables(design, [name])
-            packing = codes.packing(selection)
+            cell_index = codes.cell_index(selection)
             needed = [*selection.columns, MASKED, *(("type1", "type2") if policy.flags else ())]
             absent = [column for column in needed if column not in frame.columns]
             if absent:
                 raise InputError(f"the table {selection.name!r} has no column {listing(absent)}.")
-            packed = _packed(codes, packing, selection, frame)
+            packed = _packed(codes, cell_index, selection, frame)
             order = np.argsort(packed, kind="stable")
             if (np.diff(packed[order]) == 0).any():
                 raise InputError(f"the table {selection.name!r} has two rows for the same cell.")
@@ -468,10 +470,10 @@ def _small(values: IntArray) -> IntArray:
     return values.astype(np.int32)
 
 
-def _packed(codes: CodeLists, packing: Packing, selection: Selection, frame: pl.DataFrame) -> IntArray:
+def _packed(codes: CodeLists, cell_index: CellIndex, selection: Selection, frame: pl.DataFrame) -> IntArray:
     """The cells of labelled rows as integers."""
     digits = []
-    for dimension, level, size in packing.places:
+    for dimension, level, size in cell_index.places:
         listed = codes.lists[dimension]
         index = pl.DataFrame([*listed.named(level, np.arange(size)), pl.Series("node", np.arange(size))])
         columns = listed.columns[:level]
@@ -480,7 +482,7 @@ def _packed(codes: CodeLists, packing: Packing, selection: Selection, frame: pl.
         if found.null_count():
             raise InputError(f"the table {selection.name!r} has labels in {listing(columns)} that no code list holds.")
         digits.append(found.to_numpy())
-    packed = packing.pack(digits, frame.height)
+    packed = cell_index.pack(digits, frame.height)
     if len(packed) > 1:
         raise InputError(f"the table {selection.name!r} has more than 2^63 possible cells: audit fewer keys.")
     return packed[0]
