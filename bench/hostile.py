@@ -35,7 +35,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 import httpx
 
 from service_load import ask, memory, published
-from serving import Server, serving
+from support.serving import Server, serving
 
 # What is repeated until it fills the place.
 TEXTS = {

@@ -24,7 +24,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from serving import Server, serving
+from support.serving import Server, serving
 
 
 def published(folder: Path) -> Path:

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import ilba
 from ilba import spark as engine
-from test_formats import numbers_of_cube, numbers_of_release, numbers_of_store
+from support.numbers import numbers_of_cube, numbers_of_release, numbers_of_store
 
 HKEY, KEY = ["region", "town"], ["sex", "age"]
 LABELS = pl.DataFrame(

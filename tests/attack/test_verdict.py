@@ -1,0 +1,290 @@
+"""What an audit found, in words, numbers and pictures: the same in each, and marked as confidential."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import itertools
+import json
+import re
+import time
+from xml.etree import ElementTree
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ilba
+from ilba import PublishedTables
+from ilba.attack.lattice import table_of
+from ilba.attack.verdict import _bars, _page
+from ilba.design.tables import selections
+from support.stores import toy
+
+
+def test_the_report_is_one_confidential_page_that_fetches_nothing(finest, tmp_path):
+    report = ilba.audit(finest, "r-file")
+    path = report.to_html(tmp_path / "audit.html")
+    page = path.read_text("utf-8")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert "Confidential" in page
+    assert not re.search(r"(src|href)=|url\(|https?://|@import", page)
+    assert page.count("<svg") == 2
+    assert "the &quot;other&quot;, job" in page
+    for one in report.worst:
+        assert one.cell.partition(",")[0] in page
+
+
+def test_the_report_speaks_json_and_text(finest, audited):
+    report = audited
+    plain = json.loads(report.to_json())
+    assert plain["confidential"] is True
+    assert plain["cells_disclosed"] == report.cells_disclosed
+    assert {row["table"] for row in plain["tables"]} == {one.name for one in selections(finest.design)}
+    assert plain["worst"][0]["why"]
+    assert "Not safe" in str(report)
+    assert "confidential" in str(report)
+    assert "confidential" in repr(report)
+    row = report.tables.filter(pl.col("table") == "block.sex.age.job").to_dicts()[0]
+    assert (row["small"], row["disclosed"], row["exact"]) == (
+        report.cells_small,
+        report.cells_disclosed,
+        report.cells_exact,
+    )
+
+
+def bars_of(svg: str):
+    """The lines of a picture of bars: name, label, the shares that the light and the dark bar take up, and its y."""
+    root = ElementTree.fromstring(svg)
+    texts, rects = root.findall("text"), root.findall("rect")
+    assert len(texts) * 3 == len(rects) * 2
+    lines = []
+    for name, label, *bars in zip(texts[::2], texts[1::2], rects[::3], rects[1::3], rects[2::3], strict=True):
+        x, y, width, height = zip(
+            *([float(bar.get(k)) for k in ("x", "y", "width", "height")] for bar in bars), strict=True
+        )
+        assert len(set(x)) == len(set(y)) == len(set(height)) == 1
+        assert y[0] < float(name.get("y")) == float(label.get("y")) <= y[0] + height[0]
+        assert float(name.get("x")) <= x[0]
+        assert x[0] + width[0] <= float(label.get("x"))
+        assert not lines or lines[-1][-1] + height[0] <= y[0]
+        lines.append(
+            (
+                name.find("title").text,
+                name.find("title").tail,
+                label.text,
+                width[1] / width[0],
+                width[2] / width[0],
+                y[0],
+            )
+        )
+        *_, most = root.get("viewBox").split()
+        assert y[0] + height[0] <= float(most) == float(root.get("height"))
+    return lines
+
+
+def test_bars_show_the_share_of_small_cells_and_numbers_where_it_is_unknown():
+    known = [("a<b", 2000, 1000, 500), ("n" * 33, 8, 8, 0), ("m" * 34, 0, 0, 0)]
+    lines = bars_of(_bars(known).partition("<p>")[0])
+    assert [line[:3] for line in lines] == [
+        ("a<b", "a<b", "50.0% of 2,000"),
+        ("n" * 33, "n" * 33, "100.0% of 8"),
+        ("m" * 34, "m" * 32 + "…", "0.0% of 0"),
+    ]
+    assert np.array([line[3:5] for line in lines]) == pytest.approx(np.array([(0.5, 0.25), (1, 0), (0, 0)]), abs=0.001)
+    unknown = [("a", None, 4000, 1000), ("b", None, 1000, 0)]
+    lines = bars_of(_bars(unknown).partition("<p>")[0])
+    assert [line[2] for line in lines] == ["4,000", "1,000"]
+    assert np.array([line[3:5] for line in lines]) == pytest.approx(np.array([(1, 0.25), (0.25, 0)]), abs=0.001)
+    (one,) = bars_of(_bars([("a", None, 1, 0)]).partition("<p>")[0])
+    assert one[2:5] == ("1", 1, 0)
+    (nothing,) = bars_of(_bars([("a", None, 0, 0)]).partition("<p>")[0])
+    assert nothing[2:5] == ("0", 0, 0)
+    assert bars_of(_bars([]).partition("<p>")[0]) == []
+
+
+def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
+    page = _page(audited)
+    assert not re.search(r"</(tr|details)>[^<\s]", page)
+    by_level, by_table = (bars_of(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    rows = audited.tables.to_dicts()
+    levels = list(dict.fromkeys(row["level"] for row in rows))
+    assert [line[0] for line in by_level] == levels
+    for line in by_level:
+        small, disclosed, exact = (
+            sum(r[c] for r in rows if r["level"] == line[0]) for c in ("small", "disclosed", "exact")
+        )
+        assert line[2:5] == (
+            f"{100 * disclosed / max(small, 1):.1f}% of {small:,}",
+            *(pytest.approx(number / max(small, 1), abs=0.001) for number in (disclosed, exact)),
+        )
+    shown = sorted((row for row in rows if row["small"] or row["disclosed"]), key=lambda row: -row["disclosed"])
+    assert 0 < len(shown) < len(rows)
+    assert [line[0] for line in by_table] == [row["table"] for row in shown]
+    for row in rows:
+        assert f"<tr><th>{row['table']}</th><td>{row['small']:,}</td><td>{row['disclosed']:,}</td>" in page
+    proofs = re.findall(r"<details( open)?><summary>([^<]*): ([^<]*)</summary><ol>(.*?)</ol>", page)
+    assert [bool(one[0]) for one in proofs] == [True] * 3 + [False] * 7
+    for (_, cell, count, why), one in zip(proofs, audited.worst, strict=True):
+        assert html.unescape(cell) == one.cell
+        assert count == (str(one.low) if one.low == one.high else f"{one.low}..{one.high}")
+        assert [html.unescape(w) for w in re.findall(r"<li>(.*?)</li>", why)] == one.why
+        assert why == "".join(f"<li>{html.escape(w)}</li>" for w in one.why)
+    for name, number, share in (
+        ("finest cells truly in 1..4", audited.cells_small, None),
+        ("disclosed", audited.cells_disclosed, audited.cells_disclosed),
+        ("exactly", audited.cells_exact, audited.cells_exact),
+        ("certified safe", audited.cells_certified, audited.cells_certified),
+        ("undecided", audited.cells_undecided, audited.cells_undecided),
+        ("aggregates disclosed", audited.aggregates, None),
+    ):
+        percent = "" if share is None else f"{100 * share / audited.cells_small:.1f}%"
+        assert f"<tr><th>{name}</th><td>{number:,}</td><td>{percent}</td></tr>" in page
+
+
+def test_without_the_store_the_truth_is_called_unknown_and_numbers_are_drawn(finest):
+    tables = {table.selection.name: table.public() for table in finest.tables(selections(finest.design))}
+    report = ilba.audit(PublishedTables.from_frames(finest.codes, tables))
+    assert report.cells_disclosed > 0
+    lines = str(report).splitlines()
+    assert lines[1] == "  finest cells truly in 1..4           unknown"
+    assert lines[2] == f"{'    disclosed':<34}{report.cells_disclosed:>12,}"
+    assert lines[4] == f"{'    certified safe':<34}     unknown"
+    page = _page(report)
+    _, by_table = (bars_of(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    shown = report.tables.filter(pl.col("disclosed") > 0).sort("disclosed", descending=True, maintain_order=True)
+    assert [(line[0], line[2]) for line in by_table] == [
+        (row["table"], f"{row['disclosed']:,}") for row in shown.to_dicts()
+    ]
+
+
+def test_a_page_about_many_tables_draws_forty_and_lists_all(audited):
+    many = pl.DataFrame(
+        {
+            "table": [f"t{n}" for n in range(50)],
+            "level": "l",
+            "small": [9] * 50,
+            "disclosed": [n % 5 for n in range(50)],
+            "exact": [0] * 50,
+        }
+    )
+    page = _page(dataclasses.replace(audited, tables=many, worst=[]))
+    _, by_table = (bars_of(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    order = sorted(range(50), key=lambda n: -(n % 5))
+    assert [line[0] for line in by_table] == [f"t{n}" for n in order[:40]]
+    assert all(f"<th>t{n}</th>" in page for n in range(50))
+    assert "Nothing was proven." in page
+
+
+def told(report, certificate=False, disclosed=0, aggregates=0, undecided=0, small=10):
+    """The same report with other findings."""
+    finest = table_of(report.published.design, report.published.lattice.base).name
+    table = pl.col("table")
+    found = pl.when(table == "all").then(aggregates).when(table == finest).then(disclosed).otherwise(0)
+    return dataclasses.replace(
+        report,
+        tables=report.tables.with_columns(disclosed=found.cast(pl.Int64)),
+        certificate=certificate,
+        cells_small=small,
+        cells_disclosed=disclosed,
+        cells_undecided=undecided,
+    )
+
+
+def test_a_release_is_safe_with_a_certificate_or_where_nothing_is_proven_and_nothing_open():
+    audited = ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
+    for certificate, disclosed, aggregates, undecided in itertools.product(
+        (False, True), (0, 1, 3), (0, 1, 2), (0, 1, None)
+    ):
+        report = told(audited, certificate, disclosed, aggregates, undecided)
+        assert report.aggregates == aggregates
+        assert report.share == disclosed / 10
+        nothing = disclosed == 0 and aggregates == 0
+        assert report.safe is (certificate or (nothing and undecided == 0))
+        if certificate:
+            expected = "Safe: the masked finest table is itself"
+        elif not nothing:
+            expected = "Not safe: everybody"
+        elif undecided == 0:
+            expected = "Safe: for each small cell"
+        else:
+            expected = "Nothing was proven, and not everything is certified"
+        assert report.verdict.startswith(expected)
+        page = _page(report)
+        assert html.escape(report.verdict) in page
+        assert ("#2a7d46" in page) is report.safe
+
+
+def test_without_the_finest_table_every_proven_cell_of_a_table_is_an_aggregate(finest):
+    report = ilba.audit(finest, tables=["town", "region.sex", "all"])
+    assert not report.published.split
+    assert report.cells_certified == 0
+    assert report.cells_undecided == report.cells_small - report.cells_disclosed
+    assert told(report, aggregates=4).aggregates == 4
+    for small in (0, None):
+        assert told(report, small=small).share == told(report, small=small).share_exact == 0
+
+
+def test_what_is_told_as_plain_values_is_what_was_found_and_nothing_is_left_out(finest):
+    start = time.perf_counter()
+    report = ilba.audit(finest, "r-file", tables=["block.sex.age.job", "town", "all"], explanations=2)
+    assert 0 < report.seconds <= time.perf_counter() - start
+    assert len(report.worst) == 2
+    assert report.to_dict() == {
+        "confidential": True,
+        "method": "r-file",
+        "threshold": 5,
+        "cells": "observed",
+        "tables_released": 3,
+        "finest_released": True,
+        "folder": None,
+        "cells_small": report.cells_small,
+        "cells_disclosed": report.cells_disclosed,
+        "cells_exact": report.cells_exact,
+        "cells_certified": report.cells_certified,
+        "cells_undecided": report.cells_undecided,
+        "aggregates_disclosed": report.aggregates,
+        "certificate": False,
+        "misfits": report.misfits,
+        "safe": False,
+        "verdict": report.verdict,
+        "tables": report.tables.to_dicts(),
+        "worst": [{"cell": o.cell, "low": o.low, "high": o.high, "why": o.why} for o in report.worst],
+        "seconds": round(report.seconds, 2),
+    }
+    assert json.loads(report.to_json()) == report.to_dict()
+    assert ilba.audit(finest, explanations=0).worst == []
+
+
+def test_the_text_of_a_report_is_this():
+    report = ilba.audit(toy([2, 3, 9], [0, 0, 9], 5, "observed"), explanations=1)
+    why = "".join(f"\n    {sentence}" for sentence in report.worst[0].why)
+    assert str(report) == (
+        "Audit of 4 tables: method='ilba', K=5, cells='observed' (confidential)\n"
+        "  finest cells truly in 1..4                 2\n"
+        "    disclosed                                2   100.0%\n"
+        "      exactly                                0     0.0%\n"
+        "    certified safe                           0     0.0%\n"
+        "    undecided                                0     0.0%\n"
+        "  aggregates disclosed                       2\n"
+        "\n"
+        f"{report.verdict}\n"
+        "\n"
+        "How it is proven:\n"
+        f"  town 0, x 0{why}"
+    )
+    assert repr(report) == ("AuditReport(method='ilba', 4 tables; 2 of 2 small cells disclosed; confidential)")
+    assert report._repr_html_() == f"<pre>{html.escape(str(report))}</pre>"
+    sums = ilba.audit(toy([2, 3, 9], [0, 0, 9], 5, "observed"), "sca-sums")
+    assert str(sums).startswith("Audit of 4 tables: method='sca-sums', K=5 (confidential)\n")
+    assert "proven:" not in str(sums)
+    assert "0 of 2 small cells" in repr(sums)
+    assert "0 of ? small cells" in repr(told(sums, small=None))
+
+
+def test_the_text_shows_three_proofs_and_says_how_many_more_there_are(finest):
+    audited = ilba.audit(finest, "r-file", ["block.sex.age.job", "region"], explanations=5)
+    for number, more in ((2, False), (3, False), (4, True), (5, True)):
+        report = dataclasses.replace(audited, worst=audited.worst[:number])
+        assert str(report).count("\n    So ") == min(number, 3)
+        assert (f"(and {number - 3} more in report.worst)" in str(report)) is more

@@ -1,0 +1,698 @@
+"""The command line, run as a user runs it: a process of its own, real files, real exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import openpyxl
+import polars as pl
+import pytest
+
+import ilba
+from ilba.cli.judging import _side_by_side
+from support.people import HKEY, KEY
+from support.places import GOLDEN
+from support.serving import serving
+
+BUILD = [
+    "build",
+    "p.csv",
+    "--hkey",
+    "region,town,block",
+    "--key",
+    "sex,age,job",
+    "--secret",
+    "k",
+    "--schema",
+    "age=int",
+]
+
+
+def run(*words: str, cwd, code: int = 0, env=None) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "ilba", *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **(env or {})},
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, people, secret):
+    folder = tmp_path_factory.mktemp("cli")
+    people.write_csv(folder / "p.csv")
+    secret.to_file(folder / "k")
+    run(*BUILD, cwd=folder)
+    secret.to_file(folder / "full_tb.secret")
+    return folder
+
+
+def store_of_its_own(folder, name):
+    """A copy of the store with its key, from which nothing was published yet."""
+    shutil.copy(folder / "full_tb.secret", folder / f"{name}.secret")
+    return shutil.copy(folder / "full_tb.parquet", folder / f"{name}.parquet").name
+
+
+def test_build_says_what_was_written_and_what_to_type_next(folder, finest, tmp_path):
+    done = run(*BUILD, "--out", "again.parquet", cwd=folder)
+    assert "again.parquet: 646 cells, K=5 (confidential)" in done.stdout
+    assert "levels of area: 1 region > 2 town > 3 block" in done.stdout
+    assert done.stderr == ""
+    following = re.search(r"Next: ilba (.*)", done.stdout).group(1).split()
+    run(*following, cwd=folder)
+    assert ilba.open_store(folder / "again.parquet").frame.equals(finest.frame)
+
+
+def test_build_answers_in_json(folder):
+    answer = json.loads(run(*BUILD, "--json", cwd=folder).stdout)
+    assert answer["store"] == "full_tb.parquet"
+    assert answer["n_cells"] == 646
+    assert answer["cells"] == "observed"
+    assert answer["hierarchies"] == [{"name": "area", "columns": HKEY}]
+
+
+@pytest.mark.slow
+def test_build_without_a_secret_makes_one_and_says_so(folder):
+    words = ["build", "p.csv", "--hkey", "region", "--key", "sex", "--out", "new.parquet"]
+    assert "note: no secret was given" in run(*words, cwd=folder).stderr
+    assert stat.S_IMODE((folder / "new.secret").stat().st_mode) == 0o600
+    assert "note: using the key" in run(*words, cwd=folder).stderr
+
+
+def test_build_takes_the_secret_from_the_environment(folder, finest):
+    words = [w for w in BUILD if w not in ("--secret", "k")]
+    run(*words, "--out", "env.parquet", cwd=folder, env={"ILBA_SECRET": str(folder / "k")})
+    assert not (folder / "env.secret").exists()
+    assert ilba.open_store(folder / "env.parquet").frame.equals(finest.frame)
+
+
+def test_a_table_in_a_pipe_is_csv(folder, finest):
+    done = run("table", "full_tb.parquet", "--level", "town", "--key", "sex,age", cwd=folder)
+    assert done.stdout == finest.table("town", ["sex", "age"]).frame.write_csv(quote_style="non_numeric")
+
+
+@pytest.mark.slow
+def test_a_public_table_obeys_the_rules_of_a_release(folder, finest, tmp_path):
+    shutil.copy(folder / "full_tb.parquet", tmp_path / "s.parquet")
+    asked = ["table", "s.parquet", "--level", "2", "--key", "sex,age", "--public"]
+    assert "the audit does not find these tables safe" in run(*asked, cwd=tmp_path, code=1).stderr
+    public = run(*asked, "--accept-risk", cwd=tmp_path)
+    assert not (tmp_path / "s.published.json").exists(), "to look is not to publish"
+    run(*asked, "--accept-risk", "--out", "t.csv", cwd=tmp_path)
+    assert public.stdout == finest.table(2, ["sex", "age"]).public().write_csv(quote_style="non_numeric")
+    assert "does not go with --public" in run(*asked, "--loss", "l.csv", cwd=tmp_path, code=2).stderr
+    release = ["release", "s.parquet", "--secret", str(folder / "k"), "--max-keys", "1"]
+    refused = run(*release, "--out", "r", cwd=tmp_path, code=1).stderr
+    assert "this store was published with method='ilba'" in refused
+    (tmp_path / "s.published.json").unlink()
+    run(*release, "--out", "r", cwd=tmp_path)
+    shown = run(*asked, cwd=tmp_path).stdout
+    chosen = ilba.open_store(tmp_path / "s.masks.parquet").table(2, ["sex", "age"]).public()
+    assert shown == chosen.write_csv(quote_style="non_numeric")
+
+
+def test_a_table_is_written_privately_with_its_loss(folder, finest):
+    done = run("table", "full_tb.parquet", "--level", "2", "--out", "t.csv", "--loss", "l.csv", cwd=folder)
+    assert "wrote t.csv" in done.stderr
+    written = pl.read_csv(folder / "t.csv", schema_overrides=dict.fromkeys(HKEY, pl.String))
+    assert written.equals(finest.table(2).frame)
+    assert pl.read_csv(folder / "l.csv")["Loss"][-1] == "Total"
+    assert stat.S_IMODE((folder / "t.csv").stat().st_mode) == 0o600
+
+
+@pytest.mark.slow
+def test_the_ending_of_the_file_tells_the_format_of_a_table(folder, finest):
+    words = ["table", "full_tb.parquet", "--level", "town", "--key", "sex"]
+    frame = finest.table("town", "sex").frame
+    run(*words, "--out", "t.xlsx", "--loss", "t-loss.csv", cwd=folder)
+    sheet = openpyxl.load_workbook(folder / "t.xlsx").worksheets[0]
+    rows = [row for row in sheet.iter_rows(values_only=True) if isinstance(row[-1], int)]
+    assert rows == frame.rows()
+    assert "CONFIDENTIAL" in "".join(str(row[0]) for row in sheet.iter_rows(values_only=True))
+    assert (folder / "t-loss.csv").exists()
+    run(*words, "--out", "t.parquet", cwd=folder)
+    assert pl.read_parquet(folder / "t.parquet").equals(frame)
+    for name in ("t.xlsx", "t.parquet"):
+        assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
+    assert ".csv, .xlsx, .parquet" in run(*words, "--out", "t.xls", cwd=folder, code=2).stderr
+    assert not (folder / "t.xls").exists()
+    assert "would destroy" in run(*words, "--out", "full_tb.parquet", cwd=folder, code=2).stderr
+
+
+def test_a_table_answers_in_json_and_a_public_one_without_flags_or_loss(folder, finest):
+    answer = json.loads(run("table", "full_tb.parquet", "--level", "1", "--key", "job", "--json", cwd=folder).stdout)
+    assert [tuple(row) for row in answer["rows"]] == finest.table(1, "job").frame.rows()
+    assert answer["loss"][-1]["Loss"] == "Total"
+    public = json.loads(run("table", "full_tb.parquet", "--level", "1", "--public", "--json", cwd=folder).stdout)
+    assert set(public) == {"columns", "rows", "mask_thr"}
+    assert public["columns"] == ["region", "N_masked"]
+
+
+@pytest.mark.slow
+def test_a_cell_is_the_tables_entry(folder, finest):
+    words = ["cell", "full_tb.parquet", "--level", "2", "--hkey-value", "01,0101", "--key", "sex,job"]
+    expected = finest.cell(2, ["sex", "job"], ["01", "0101"], ["f", 'the "other", job'])
+    done = run(*words, "--key-value", 'f,"the ""other"", job"', cwd=folder)
+    assert done.stdout == f"{expected}\n"
+    answer = json.loads(run(*words, "--key-value", 'f,"the ""other"", job"', "--json", cwd=folder).stdout)
+    assert answer == {"N_masked": expected}
+
+
+def test_a_cell_that_does_not_occur_is_0_with_a_note(folder):
+    done = run("cell", "full_tb.parquet", "--level", "2", "--hkey-value", "01,0203", cwd=folder)
+    assert (done.stdout, done.stderr) == ("0\n", "note: this combination does not occur (confidential).\n")
+
+
+@pytest.mark.slow
+def test_several_hierarchies_are_named(folder):
+    run(
+        "build",
+        "p.csv",
+        "--hkey",
+        "area=region,town",
+        "--hkey",
+        "work=job",
+        "--key",
+        "sex",
+        "--secret",
+        "k",
+        "--out",
+        "two.parquet",
+        cwd=folder,
+    )
+    done = run("table", "two.parquet", "--level", "area=1,work=job", cwd=folder)
+    assert done.stdout.startswith('"region","job","N_masked"')
+    cell = run(
+        "cell",
+        "two.parquet",
+        "--level",
+        "area=1,work=1",
+        "--hkey-value",
+        "area=01",
+        "--hkey-value",
+        "work=none",
+        cwd=folder,
+    )
+    assert f'"01","none",{cell.stdout.strip()},' in done.stdout
+
+
+@pytest.mark.slow
+def test_a_missing_label_and_one_with_an_equals_sign_can_be_asked_for(folder):
+    pl.DataFrame({"t": ["x=y", "b", None] * 9, "s": [1, None, 2] * 9}).write_parquet(folder / "odd.parquet")
+    run(
+        "build",
+        "odd.parquet",
+        "--hkey",
+        "t",
+        "--missing",
+        "category",
+        "--out",
+        "o.parquet",
+        "--secret",
+        "k",
+        cwd=folder,
+    )
+    assert run("cell", "o.parquet", "--level", "1", "--hkey-value", "x=y", cwd=folder).stdout == "9\n"
+    words = ["cell", "o.parquet", "--level", "1", "--key", "s", "--hkey-value"]
+    assert run(*words, "(missing)", "--key-value", "2", cwd=folder).stdout == "9\n"
+    assert run(*words, "b", "--key-value", "(missing)", cwd=folder).stdout == "9\n"
+
+
+@pytest.mark.slow
+def test_convert_turns_a_store_into_csv_and_rds_into_a_store(folder, finest):
+    run("convert", "full_tb.parquet", "full.csv", cwd=folder)
+    assert pl.read_csv(folder / "full.csv", schema_overrides=dict.fromkeys(HKEY, pl.String)).equals(finest.frame)
+    assert stat.S_IMODE((folder / "full.csv").stat().st_mode) == 0o600
+    rds = GOLDEN / "us_acs" / "full_tb.rds"
+    run("convert", str(rds), "r.parquet", cwd=folder)
+    assert ilba.open_store(folder / "r.parquet").frame.equals(ilba.read_rds(rds).frame)
+    assert "cannot turn" in run("convert", "full_tb.parquet", "x.docx", cwd=folder, code=2).stderr
+
+
+def test_secret_new_makes_a_private_key_and_never_overwrites(folder):
+    done = run("secret", "new", "fresh", cwd=folder)
+    assert stat.S_IMODE((folder / "fresh").stat().st_mode) == 0o600
+    text = (folder / "fresh").read_text()
+    assert text.removeprefix("ilba-secret-1:")[:64] not in done.stdout
+    assert "is left as it is" in run("secret", "new", "fresh", cwd=folder, code=2).stderr
+    assert (folder / "fresh").read_text() == text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["bild"], "no such command 'bild'. Did you mean 'build'?"),
+        (["secret", "nwe"], "Did you mean 'new'?"),
+        (["build", "p.csv", "--hkye", "region"], "'--hkey'"),
+        (["build", "p.csv"], "missing option '--hkey'"),
+        (["build", "pp.csv", "--hkey", "region"], "there is no file 'pp.csv'. Did you mean 'p.csv'?"),
+        (["build", "p.csv", "--hkey", "regio"], "Did you mean 'region'?"),
+        (["build", "p.csv", "--hkey", "region", "--mask-thr", "2"], "mask_thr=2"),
+        (["build", "p.csv", "--hkey", "region", "--mask-thr", "x"], "'x' is not a valid integer"),
+        (["build", "p.csv", "--hkey", "region", "--hkey-rank", "a"], "not a number"),
+        (["build", "p.csv", "--hkey", "a=region", "--hkey", "town"], "some without"),
+        (["build", "p.csv", "--hkey", "region", "--secret", "nokey"], "cannot be read"),
+        (["build", "p.csv", "--hkey", "region", "--out", "no/x.parquet"], "there is no folder"),
+        (["table", "full_tb.parquet", "--level", "9"], "Its levels are 0 (none), 1 region"),
+        (["table", "full_tb.parquet", "--level", "blok"], "Did you mean 'block'?"),
+        (["table", "full_tb.parquet", "--key", "sxe"], "Did you mean 'sex'?"),
+        (["cell", "full_tb.parquet", "--level", "1", "--hkey-value", "77"], "'77' is not a value of 'region'"),
+    ],
+)
+def test_wrong_use_exits_with_2_and_names_the_fix(folder, words, says):
+    before = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
+    done = run(*words, cwd=folder, code=2)
+    assert says in done.stderr
+    assert {p.name: p.stat().st_mtime_ns for p in folder.iterdir()} == before
+
+
+def test_a_file_that_is_no_store_exits_with_1(folder):
+    assert "not a store" in run("table", "p.csv", cwd=folder, code=1).stderr
+    assert "cannot open" in run("table", "none.parquet", cwd=folder, code=1).stderr
+
+
+@pytest.mark.slow
+def test_every_command_has_an_example_in_its_help(folder):
+    listed = run("--help", cwd=folder).stdout.partition("Commands:")[2]
+    for name in re.findall(r"^  (\w+)", listed, re.M):
+        command = [name, "new"] if name == "secret" else [name]
+        assert f"ilba {' '.join(command)}" in run(*command, "--help", cwd=folder).stdout.partition("Example:")[2]
+    assert ilba.__version__ in run("--version", cwd=folder).stdout
+
+
+def on_a_terminal(*words: str, cwd) -> str:
+    """What a person sees: the output of a command whose streams are a real pseudo-terminal."""
+    main, side = pty.openpty()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ilba", *words], cwd=cwd, stdout=side, stderr=side, stdin=side, env=env
+    )
+    os.close(side)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(main, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    assert process.wait() == 0
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_progress_the_first_rows_and_the_loss(folder):
+    seen = on_a_terminal(*BUILD, "--out", "tty.parquet", cwd=folder)
+    assert "0:00:00" in seen
+    table = on_a_terminal("table", "full_tb.parquet", "--level", "3", "--key", "sex", "--rows", "3", cwd=folder)
+    assert "33 more rows" in table
+    assert "Information loss" in table
+    assert "Total" in table
+    public = on_a_terminal("table", "full_tb.parquet", "--level", "1", "--public", cwd=folder)
+    assert "type1" not in public
+    assert "Information loss" not in public
+    assert KEY[0] not in public
+
+
+@pytest.mark.slow
+def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(folder):
+    first = run("demo", "--out", "tour", "--records", "20000", cwd=folder)
+    assert {p.name for p in (folder / "tour").iterdir()} == {
+        "full_tb.parquet",
+        "full_tb.secret",
+        "agg_tb.csv",
+        "info_loss.csv",
+        "full_tb.masks.parquet",
+        "full_tb.published.json",
+        "release",
+        "risk.svg",
+    }
+    again = run("demo", "--out", "tour", "--records", "20000", cwd=folder)
+    untimed = [re.sub(r"[\d.]+ s\b", "", text) for text in (first.stdout, again.stdout)]
+    assert untimed[0] == untimed[1]
+    assert "Total" in first.stdout
+    *lines, page = re.findall(r"^  ilba (.*)$", first.stdout, re.M)
+    for line in lines:
+        run(*line.split(), cwd=folder)
+    assert page == "serve tour/release"
+    with serving(folder / page.split()[1]) as server:
+        assert "<!doctype html>" in httpx.get(server.address).text.lower()
+    cell = re.search(r"^  ilba (cell .*)$", first.stdout, re.M).group(1)
+    said = re.search(r"in 010407: (\d+)", first.stdout).group(1)
+    assert run(*cell.split(), cwd=folder).stdout.strip() == said
+
+
+@pytest.mark.slow
+def test_the_demo_on_a_terminal_shows_a_bar_with_its_stages(folder):
+    seen = on_a_terminal("demo", "--out", "tour2", "--records", "20000", cwd=folder)
+    assert "generating" in seen
+    assert "--key-value 2,4,21" in seen
+
+
+@pytest.mark.slow
+def test_a_release_is_published_from_the_command_line(folder):
+    (folder / "codes.csv").write_text("variable,code,label_en,label_ko\nsex,f,Female,여자\nsex,m,Male,남자\n")
+    shape = {"type": "FeatureCollection", "features": []}
+    (folder / "towns.geojson").write_text(json.dumps(shape))
+    words = ["release", "full_tb.parquet", "--out", "pub", "--labels", "codes.csv", "--geometry", "town=towns.geojson"]
+    done = run(*words, "--max-keys", "1", "--levels", "town", "--title", "Towns", cwd=folder)
+    assert "pub: 4 tables by controlled, public" in done.stdout
+    assert "confidential" in done.stdout
+    release = ilba.Release(folder / "pub")
+    release.verify()
+    assert release.manifest["title"] == "Towns"
+    assert release.geometry("town") == shape
+    answer = json.loads(run(*words, "--tables", "town.sex,all", "--json", cwd=folder).stdout)
+    assert answer == {"confidential": True, "release": "pub", "method": "controlled", "tables": ["town.sex", "all"]}
+    assert "Did you mean 'sex'" in run(*words, "--tables", "town.sxe", cwd=folder, code=2).stderr
+    assert list(ilba.Release(folder / "pub").tables) == ["town.sex", "all"]
+
+
+def test_a_cube_is_written_from_the_command_line(folder, finest):
+    assert "cube: 8 tables" in run("cube", "full_tb.parquet", "--levels", "town", cwd=folder).stdout
+    assert pl.read_parquet(folder / "cube" / "town.sex.parquet").equals(finest.table("town", "sex").frame)
+
+
+@pytest.mark.slow
+def test_tables_are_exported_and_a_report_is_written_from_the_command_line(folder):
+    run("release", "full_tb.parquet", "--out", "shop", "--max-keys", "1", cwd=folder)
+    for kind, file in {
+        "csv": "town.sex.csv",
+        "xlsx": "town.sex.xlsx",
+        "px": "town.sex.px",
+        "json-stat": "town.sex.json",
+    }.items():
+        done = run("export", "shop", "--table", "town.sex", "--format", kind, cwd=folder)
+        assert f"{file}: public" in done.stdout
+        assert (folder / file).stat().st_size > 100
+    files = json.loads(run("export", "shop", "--table", "all", "--format", "sdmx-csv", "--json", cwd=folder).stdout)
+    assert len(files["files"]) == 2
+    assert (
+        "Did you mean 'xlsx'" in run("export", "shop", "--table", "all", "--format", "xls", cwd=folder, code=2).stderr
+    )
+    assert (
+        "ilba release"
+        in run("export", "full_tb.parquet", "--table", "all", "--format", "px", cwd=folder, code=1).stderr
+    )
+    run("report", "full_tb.parquet", "--max-keys", "1", "--levels", "town", cwd=folder)
+    assert stat.S_IMODE((folder / "report.html").stat().st_mode) == 0o600
+
+
+@pytest.mark.slow
+def test_an_audit_attacks_a_store_and_a_release(folder):
+    report = json.loads(run("audit", "full_tb.parquet", "--json", cwd=folder).stdout)
+    again = ilba.audit(ilba.open_store(folder / "full_tb.parquet"))
+    assert report["cells_disclosed"] == again.cells_disclosed > 0
+    told = run("audit", "full_tb.parquet", "--out", "audit.html", cwd=folder).stdout
+    assert "Not safe" in told
+    assert stat.S_IMODE((folder / "audit.html").stat().st_mode) == 0o600
+    store = store_of_its_own(folder, "audited")
+    run("release", store, "--out", "all", "--method", "ilba", "--accept-risk", cwd=folder)
+    with_store = json.loads(run("audit", "all", "--store", "full_tb.parquet", "--json", cwd=folder).stdout)
+    whole = ilba.audit(ilba.open_store(folder / "full_tb.parquet"))
+    assert with_store["cells_disclosed"] == whole.cells_disclosed
+    assert "leave out" in run("audit", "all", "--method", "ilba", cwd=folder, code=2).stderr
+    run(
+        "build",
+        "p.csv",
+        "--hkey",
+        "region,town,block",
+        "--key",
+        "sex,age,job",
+        "--schema",
+        "age=int",
+        "--out",
+        "x.parquet",
+        cwd=folder,
+    )
+    assert "not made from this store" in run("audit", "all", "--store", "x.parquet", cwd=folder, code=2).stderr
+
+
+@pytest.mark.slow
+def test_a_release_that_is_not_safe_is_refused_where_safety_is_required(folder):
+    words = ["release", store_of_its_own(folder, "unsafe"), "--out", "safe", "--method", "ilba"]
+    done = run(*words, "--audit", "build-audit.html", cwd=folder, code=1)
+    assert "nothing was published" in done.stderr
+    assert "--accept-risk" in done.stderr
+    assert not (folder / "safe").exists()
+    assert (folder / "build-audit.html").exists()
+    assert "contradict" in run(*words, "--require-safe", "--accept-risk", cwd=folder, code=2).stderr
+    run(*words, "--tables", "all", "--require-safe", cwd=folder)
+    assert (folder / "safe" / "release.json").exists()
+    audit = ["audit", "full_tb.parquet", "--require-safe"]
+    assert "does not find these tables safe" in run(*audit, cwd=folder, code=1).stderr
+    run(*audit, "--tables", "all", cwd=folder)
+
+
+@pytest.mark.slow
+def test_what_if_compares_methods_and_thresholds_and_draws_risk_against_loss(folder):
+    words = [
+        "audit",
+        "full_tb.parquet",
+        "--method",
+        "ilba",
+        "--method",
+        "sca-sums",
+        "--mask-thr",
+        "3",
+        "--mask-thr",
+        "5",
+    ]
+    rows = json.loads(
+        run(*words, "--max-keys", "1", "--chart", "risk.svg", "--secret", "k", "--json", cwd=folder).stdout
+    )
+    assert [(row["method"], row["K"]) for row in rows] == [("ilba", 3), ("sca-sums", 3), ("ilba", 5), ("sca-sums", 5)]
+    assert all(row["provable"] == 0 and row["safe"] for row in rows if row["method"] == "sca-sums")
+    assert rows[2]["mean_loss"] < rows[3]["mean_loss"]
+    drawn = (folder / "risk.svg").read_text()
+    assert drawn.startswith("<svg")
+    assert all(f">{row['method']} K={row['K']}<" in drawn for row in rows)
+    printed = run(*words, "--max-keys", "1", "--secret", "k", cwd=folder).stdout
+    assert "provable %" in printed
+
+
+def test_a_comparison_fits_into_80_columns_and_cuts_no_word():
+    methods = ["SCA on each aggregate", "iLBA, as R writes it", "iLBA, all cells of the grid", "controlled", "sums"] * 2
+    measures = {"mean_loss": 1.234, "within_half_K %": 99.5, "adds_up": True, "aggregates": 123_456, "safe": False}
+    rows = pl.DataFrame({"method": methods, **{name: [value] * 10 for name, value in measures.items()}})
+    for width in (80, 60, 200):
+        lines = _side_by_side(rows, width).splitlines()
+        assert max(map(len, lines)) <= width
+        assert any(line.startswith("within half K %") for line in lines)
+        assert sum(line.count("123456") for line in lines) == 10
+        assert sum(line.split().count("controlled") for line in lines) == 2
+
+
+@pytest.mark.slow
+def test_methods_are_compared_and_a_controlled_release_is_safe(folder):
+    words = ["compare", "full_tb.parquet", "--secret", "k", "--out", "compare.html", "--json"]
+    rows = {row["method"]: row for row in json.loads(run(*words, cwd=folder).stdout)}
+    assert len(rows) == 6
+    page = (folder / "compare.html").read_text()
+    assert "<th>provable %</th>" in page
+    assert f"<td>{100 * rows['iLBA, as R writes it']['provable']:.2f}</td>" in page
+    assert rows["controlled"]["safe"]
+    assert rows["controlled"]["provable"] == 0
+    assert rows["controlled"]["mean_loss"] < rows["sums of SCA"]["mean_loss"]
+    assert 1 >= rows["iLBA, as R writes it"]["provable"] > rows["iLBA, observed cells"]["provable"] > 0
+    assert stat.S_IMODE((folder / "compare.html").stat().st_mode) == 0o600
+    assert "CONFIDENTIAL" in (folder / "compare.html").read_text()
+    run(
+        "release",
+        "full_tb.parquet",
+        "--method",
+        "controlled",
+        "--secret",
+        "k",
+        "--require-safe",
+        "--out",
+        "ctl",
+        cwd=folder,
+    )
+    assert ilba.Release(folder / "ctl").additive
+
+
+@pytest.mark.slow
+def test_the_shell_completes_commands_and_options(tmp_path):
+    def completed(*words):
+        env = {**os.environ, "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+        done = subprocess.run(
+            [Path(sys.executable).parent / "ilba"],
+            env={**env, "_ILBA_COMPLETE": "bash_complete"},
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+        return [line.partition(",")[2] for line in done.stdout.splitlines()]
+
+    assert completed("ilba", "re") == ["release", "report"]
+    assert "--mask-thr" in completed("ilba", "build", "--m")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["buld"], "error: no such command 'buld'. Did you mean 'build'?"),
+        (["build"], "error: missing argument 'DATA'. Type: "),
+        (["table", "x", "--levl", "1"], "error: no such option '--levl'. Did you mean '--level'?"),
+        (["cell", "x", "--where", "1"], "error: no such option '--where'. Type: "),
+        (["build", "x", "--hkey", "a", "--mask-thr", "x"], "error: invalid value for '--mask-thr': 'x' is not a valid"),
+        (["release", "x", "out"], "error: 'out' is one argument too many. To write there: --out out. Type: "),
+        (["secret", "new", "a", "b"], "error: 'b' is one argument too many. Type: "),
+        (["serve", "x", "--port", "99999"], "error: invalid value for '--port'"),
+    ],
+)
+def test_wrong_use_is_one_line_that_begins_alike_everywhere(words, said, tmp_path):
+    done = run(*words, cwd=tmp_path, code=2)
+    assert done.stderr.startswith(said)
+    assert done.stderr.rstrip().endswith("--help")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_strict_stops_where_there_would_be_a_note(folder, people, tmp_path):
+    other = tmp_path / "other"
+    run("secret", "new", str(other), cwd=folder)
+    run(*BUILD, "--out", "strict.parquet", cwd=folder)
+    before = (folder / "strict.parquet").read_bytes()
+    words = [word if word != "k" else str(other) for word in BUILD]
+    done = run("--strict", *words, "--out", "strict.parquet", cwd=folder, code=1)
+    assert "was masked with another key" in done.stderr
+    assert done.stderr.endswith("(--strict)\n")
+    assert (folder / "strict.parquet").read_bytes() == before
+    assert "note: the store at" in run(*words, "--out", "strict.parquet", cwd=folder).stderr
+
+
+@pytest.mark.slow
+def test_the_masks_of_the_last_time_are_kept_where_counts_did_not_change(folder, people, secret):
+    nights = [people, pl.concat([people.tail(-30), people.head(30).with_columns(sex=pl.lit("m"))])]
+    tables = []
+    for number, night in enumerate(nights):
+        ilba.build(night, HKEY, ["sex", "age"], secret=secret).save(folder / "night.parquet")
+        words = ("release", "night.parquet", "-o", f"night{number}", "--method", "controlled", "--secret", "k")
+        run(*words, "--masks", "chosen.parquet", cwd=folder)
+        tables.append(ilba.open_store(folder / "chosen.parquet"))
+        assert tables[-1].method == "controlled"
+    both = tables[0].frame.join(tables[1].frame, on=[*HKEY, "sex", "age", "N"], suffix="_new")
+    flipped = both.filter(pl.col("N_masked") != pl.col("N_masked_new")).height
+    afresh = ilba.open_store(folder / "night.parquet").controlled(secret=secret)
+    anew = tables[0].frame.join(afresh.frame, on=[*HKEY, "sex", "age", "N"], suffix="_new")
+    assert flipped < 0.2 * anew.filter(pl.col("N_masked") != pl.col("N_masked_new")).height
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["build", "release", "cube", "table", "report"])
+def test_a_disk_that_is_full_is_told_in_a_line_and_leaves_nothing(folder, finest, command, tmp_path):
+    finest.save(tmp_path / "s.parquet")
+    shutil.copy(folder / "k", tmp_path / "s.secret")
+    words = {
+        "build": [*BUILD[:1], str(folder / "p.csv"), *BUILD[2:], "--out", "new.parquet"],
+        "release": ["release", "s.parquet", "--out", "out"],
+        "cube": ["cube", "s.parquet", "--out", "out"],
+        "table": ["table", "s.parquet", "--level", "block", "--key", "sex,age,job", "--out", "t.csv"],
+        "report": ["report", "s.parquet", "--max-keys", "0"],
+    }[command]
+    words = [str(folder / word) if word == "k" else word for word in words]
+
+    def little() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
+
+    command = [sys.executable, "-B", "-m", "ilba", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, preexec_fn=little, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: could not write ")
+    assert "File too large" in done.stderr
+    left = {path.name for path in tmp_path.iterdir()} - {"out"}
+    assert left == {"s.parquet", "s.secret"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_output_that_cannot_be_written_is_told_in_a_line(folder):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "ilba", "table", "full_tb.parquet"],
+            cwd=folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: cannot read or write: No space left on device.\n"
+
+
+@pytest.mark.slow
+def test_options_without_an_effect_are_refused_and_one_other_threshold_is_audited(folder, finest, secret):
+    finest.save(folder / "asked.parquet")
+    few = ("audit", "asked.parquet", "--levels", "town", "--max-keys", "1", "--secret", "k")
+    rows = json.loads(run(*few, "--mask-thr", "3", "--json", cwd=folder).stdout)
+    assert [(row["K"], row["method"]) for row in rows] == [(3, "ilba")]
+    chosen = json.loads(run(*few, "--mask-thr", "3", "--method", "controlled", "--json", cwd=folder).stdout)[0]
+    sums = json.loads(run(*few, "--mask-thr", "3", "--method", "sca-sums", "--json", cwd=folder).stdout)[0]
+    assert chosen["max_loss"] < sums["max_loss"]
+    assert "--out writes the report of one audit" in run(*few, "--mask-thr", "3", "-o", "x", cwd=folder, code=2).stderr
+    assert "--chart draws several" in run(*few, "--chart", "x.svg", cwd=folder, code=2).stderr
+    assert not (folder / "x").exists()
+    noted = run(*few[:-2], "--mask-thr", "4", "--mask-thr", "4", "--json", cwd=folder)
+    assert "note: drawn with a key that is thrown away" in noted.stderr
+    assert len({json.dumps(row) for row in json.loads(noted.stdout)}) == 1
+
+
+def test_several_hierarchies_without_names_are_refused(folder):
+    done = run("build", "p.csv", "--hkey", "region,town", "--hkey", "job", cwd=folder, code=2)
+    assert done.stderr.startswith("error: several hierarchies need names: --hkey area=A,B --hkey industry=X,Y.")
+
+
+@pytest.mark.slow
+def test_the_ending_of_the_file_tells_the_format_of_an_export(folder, finest):
+    finest.save(folder / "ending.parquet")
+    shutil.copy(folder / "k", folder / "ending.secret")
+    run("release", "ending.parquet", "-o", "ending", "--max-keys", "1", cwd=folder)
+    for name in ("t.csv", "t.json", "t.SDMX.csv", "t.px"):
+        run("export", "ending", "--table", "town.sex", "-o", name, cwd=folder)
+    assert json.loads((folder / "t.json").read_text("utf-8"))["class"] == "dataset"
+    assert (folder / "t.SDMX.csv").read_text("utf-8").startswith("STRUCTURE,")
+    assert (folder / "t.csv").read_text("utf-8").startswith('"region","town","sex","N_masked"')
+    for words in ((), ("-o", "t.doc")):
+        said = run("export", "ending", "--table", "town.sex", *words, cwd=folder, code=2).stderr
+        assert said.startswith("error: which format? Give --format, or --out with its ending: csv, parquet, xlsx, json")
+
+
+@pytest.mark.slow
+def test_a_store_is_not_built_from_a_store_and_a_csv_is_no_store(folder, finest):
+    finest.save(folder / "again.parquet")
+    said = run("build", "again.parquet", "--hkey", "region", "-o", "twice.parquet", cwd=folder, code=2).stderr
+    assert "'again.parquet' is a store already" in said
+    (folder / "records.csv").write_text("region\na\n", "utf-8")
+    assert "`ilba build` makes a store" in run("table", "records.csv", cwd=folder, code=1).stderr
+
+
+@pytest.mark.slow
+def test_a_map_without_a_file_and_a_release_in_place_of_a_store_are_told_apart(folder, finest):
+    finest.save(folder / "told.parquet")
+    assert (
+        "Write region=areas.geojson"
+        in run("release", "told.parquet", "--geometry", "region", "--out", "told", cwd=folder, code=2).stderr
+    )
+    run("release", "told.parquet", "--out", "told", "--max-keys", "1", "--secret", "k", cwd=folder)
+    assert "is a release, which is public" in run("table", "told", cwd=folder, code=1).stderr

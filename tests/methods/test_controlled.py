@@ -1,0 +1,481 @@
+"""Masks chosen jointly: legal, unbiased, near the truth in every table, and no proof of a small count."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+import subprocess
+import sys
+import zlib
+from collections import defaultdict
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ilba
+from ilba import FinestTable, Secret
+from ilba.design.tables import wanted_tables
+from ilba.methods.controlled.search import ControlStep, loss_summary, usual_bound
+from ilba.tables.finest import class_means
+from support.people import HKEY, KEY, population
+
+KEY_0 = Secret(bytes(32))
+
+
+@pytest.fixture(scope="module")
+def chosen(finest, secret):
+    return finest.controlled(secret=secret)
+
+
+@st.composite
+def stores(draw):
+    """Small finest tables of every shape, most of their counts small."""
+    K = draw(st.integers(3, 11))
+    n = draw(st.integers(1, 60))
+    pick = st.lists(st.integers(0, 2), min_size=n, max_size=n)
+    counts = st.lists(st.integers(1, K + 2), min_size=n, max_size=n)
+    frame = pl.DataFrame({name: draw(pick) for name in ("a", "b", "c", "x", "y")} | {"N": draw(counts)})
+    hkey = draw(st.sampled_from([["a"], ["a", "b"], ["b", "a", "c"], {"one": ["a", "b"], "two": ["c"]}]))
+    flat = list(itertools.chain(*hkey.values())) if isinstance(hkey, dict) else hkey
+    key = [name for name in ("x", "y") if draw(st.booleans())]
+    frame = frame.group_by([*flat, *key]).agg(pl.col("N").sum()).sort(pl.all())
+    cells = draw(st.sampled_from(["observed", "grid"]))
+    return FinestTable.from_counts(frame, hkey, key, K, secret=KEY_0, cells=cells), frame, hkey, key
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(stores(), st.data())
+def test_masks_are_legal_sums_are_0_or_at_least_K_and_the_report_is_true(made, data):
+    finest, *_ = made
+    K = finest.design.threshold
+    bound = data.draw(st.sampled_from([None, K - 1, 2 * K]))
+    chosen = finest.controlled(bound=bound, secret=KEY_0)
+    count, masked = chosen.frame["N"].to_numpy(), chosen.frame["N_masked"].to_numpy()
+    assert np.where(count >= K, masked == count, (masked == 0) | (masked == K)).all()
+    assert chosen.frame.drop("N_masked").equals(finest.frame.drop("N_masked"))
+    tables = list(chosen.cube())
+    worst = over = 0
+    for table in tables:
+        detail = table.detail
+        assert ((detail["N_masked"] == 0) | (detail["N_masked"] >= K)).all()
+        assert (detail["type1"] == 0).all()
+        assert (detail["type2"] == 0).all()
+        assert (detail["loss"] == detail["N_masked"] - detail["N"]).all()
+        assert detail["N_masked"].sum() == masked.sum()
+        losses = detail["loss"].abs()
+        worst, over = max(worst, int(losses.max())), over + int((losses > chosen.control.bound).sum())
+    assert (chosen.control.reached, chosen.control.over) == (worst, over)
+    assert chosen.control.bound == (usual_bound(K) if bound is None else bound)
+    assert chosen.control.held == (worst <= chosen.control.bound) == chosen.chosen.held
+    assert chosen.control.tables == len(tables)
+    if bound is None:
+        assert chosen.control.held  # tables this small never need more
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None)
+@given(stores(), st.randoms(use_true_random=False))
+def test_neither_the_order_of_rows_and_columns_nor_the_type_of_labels_changes_a_mask(made, random):
+    finest, frame, hkey, key = made
+    columns = frame.drop("N").columns
+    chosen = finest.controlled(secret=KEY_0)
+    turned = FinestTable.from_counts(
+        frame.sample(fraction=1, shuffle=True, seed=random.randrange(100)).with_columns(
+            pl.col(columns).cast(pl.String) if random.random() < 0.5 else pl.col(columns)
+        ),
+        hkey,
+        key[::-1],
+        finest.design.threshold,
+        secret=KEY_0,
+    ).controlled(secret=KEY_0)
+    as_text = [pl.col(column).cast(pl.String) for column in columns]
+    here, there = (f.frame.select(*as_text, "N_masked").sort(columns) for f in (chosen, turned))
+    assert here.equals(there)
+
+
+def test_the_choice_does_not_care_for_labels_that_sort_differently_as_text(secret):
+    rng = np.random.default_rng(8)
+    counts = pl.DataFrame({"t": rng.integers(0, 30, 900), "x": rng.integers(0, 30, 900), "N": rng.integers(1, 9, 900)})
+    counts = counts.unique(["t", "x"])
+    chosen = [
+        FinestTable.from_counts(frame, ["t"], ["x"], secret=secret).controlled(secret=secret)
+        for frame in (counts, counts.with_columns(pl.col("t", "x").cast(pl.String)))
+    ]
+    frames = [c.frame.with_columns(pl.col("t", "x").cast(pl.String)).sort("t", "x") for c in chosen]
+    assert frames[0].equals(frames[1])
+
+
+def test_on_a_population_the_bound_holds_the_loss_falls_and_the_mean_of_each_count_stays(finest, chosen):
+    assert chosen.control.held
+    assert chosen.control.reached <= 7
+    plain = FinestTable(finest.codes, finest._words, finest._count, finest._masked, chosen=chosen.chosen)
+    before, after = (loss_summary((t.detail["loss"] for t in f.cube()), K=5) for f in (plain, chosen))
+    assert after.max <= 7 < before.max
+    assert after.mean < before.mean
+    assert after.over == 0
+    big = ilba.build(population(60_000, seed=4), HKEY, KEY, 10, secret=KEY_0).controlled(secret=KEY_0)
+    assert big.control.held
+    assert_each_mean_is_near(big)
+
+
+def assert_each_mean_is_near(chosen):
+    """One mask more or less moves the mean of n cells by K/n, so the nearest is at most half of that off.
+
+    In tiny classes a chance rounds, to one of the two nearest; in large ones a hundredth is near enough.
+    """
+    K, count = chosen.design.threshold, chosen.frame["N"].to_numpy()
+    sizes = np.bincount(count[count < K], minlength=K)
+    assert sizes.max() > 3 * K
+    for x, mean in class_means(chosen).items():
+        assert abs(mean - x) <= max(0.01, K / sizes[x] / (2 if sizes[x] > 3 * K else 1)) + 1e-9, x
+
+
+@pytest.mark.parametrize(
+    ("name", "hkey", "key", "K"),
+    [
+        (
+            "kr_estab",
+            ["CP_CD", "CDW_CD", "ZONE_CD"],
+            ["RPRSNTV_SEXDSTN", "AGE_FACTOR", "BR_ACT", "BR_JOJIK", "ORG_FORM_CD"],
+            5,
+        ),
+        ("nl_grid", ["g5km", "g1km", "g500m", "g100m"], ["cons_q", "unemployed"], 3),
+        ("us_acs", ["STATE", "PUMA"], ["SEX", "MSP", "RAC1P", "EDU", "HOUSING_TYPE"], 10),
+    ],
+)
+def test_on_real_data_the_bound_holds_and_the_mean_of_each_count_is_as_near_as_its_cells_allow(
+    name, hkey, key, K, shared, secret
+):
+    finest = ilba.build(shared / "data" / f"{name}.parquet", hkey, key, K, secret=secret)
+    chosen = finest.controlled(secret=secret)
+    assert chosen.control.held
+    assert max(t.detail["loss"].abs().max() for t in chosen.cube()) <= usual_bound(K)
+    assert_each_mean_is_near(chosen)
+
+
+@pytest.mark.slow
+def test_in_a_tiny_class_a_keyed_chance_rounds_the_number_of_masks(secret):
+    """Four cells of 1 at K = 5 get 0.8 masks: 0 or 1, and over many keys 0.8."""
+    counts = pl.DataFrame({"t": list("aabb"), "x": [1, 2, 1, 2], "N": [1] * 4})
+    keys = [Secret(bytes([i]) * 32) for i in range(200)]
+    masks = [FinestTable.from_counts(counts, ["t"], ["x"], secret=k).controlled(secret=k)._masked for k in keys]
+    up = np.array([int((mask == 5).sum()) for mask in masks])
+    assert set(up.tolist()) == {0, 1}
+    assert abs(up.mean() - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 200)
+
+
+@pytest.mark.slow
+def test_over_many_keys_no_cell_of_a_tiny_table_is_fixed_or_far_off_its_mean():
+    counts = pl.DataFrame(
+        {"t": [t for t in "abcd" for _ in range(4)], "x": [1, 2, 3, 4] * 4, "N": [1, 2, 3, 4, 4, 3, 2, 1] * 2}
+    )
+    finest = [FinestTable.from_counts(counts, ["t"], secret=Secret(bytes([i]) * 32)) for i in range(250)]
+    chosen = [f.controlled(secret=Secret(bytes([i]) * 32)) for i, f in enumerate(finest)]
+    masks = np.array([c.frame["N_masked"].to_numpy() for c in chosen])
+    x = counts["N"].to_numpy()
+    off = masks.mean(axis=0) - x
+    for value in range(1, 5):
+        assert abs(off[x == value].mean()) < 0.15, value
+    assert (np.abs(off) < 1).all()
+
+
+def test_margins_add_up(chosen):
+    fine = chosen.table("block", KEY).detail
+    for level, keys in (("block", ["sex"]), ("town", ["age", "job"]), (0, ["sex"]), ("region", [])):
+        table = chosen.table(level, keys)
+        columns = list(table.selection.columns)
+        summed = fine.group_by(columns).agg(pl.col("N_masked").sum()).sort(columns)
+        assert table.detail.select(*columns, "N_masked").sort(columns).equals(summed)
+        for row in table.frame.head(20).iter_rows():
+            labels, at = row[: len(columns)], len(columns) - len(keys)
+            assert chosen.cell(level, keys, labels[:at], labels[at:]) == row[len(columns)]
+
+
+CHAIN = pl.DataFrame({"part": ["A", "B", "B"], "place": ["a", "b", "c"]})
+SQUARE = pl.DataFrame({"row": ["1", "1", "2", "2"], "column": ["1", "2", "1", "2"]})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("K", [3, 5])
+@pytest.mark.parametrize(("cells", "hkey"), [(CHAIN, ["part", "place"]), (SQUARE, ["row"])], ids=["chain", "square"])
+def test_no_view_of_a_toy_lets_anybody_conclude_that_a_count_is_small(cells, hkey, K):
+    """Every truth, the method and the key fully known: what each view leaves possible for every count released."""
+    key = [column for column in cells.columns if column not in hkey]
+
+    def view(truth):
+        if not any(truth):
+            return tuple(truth)
+        finest = FinestTable.from_counts(cells.with_columns(N=pl.Series(truth)), hkey, key, K, secret=KEY_0)
+        chosen = finest.controlled(secret=KEY_0)
+        # All tables are sums of the masked finest table: who sees it sees everything that is published.
+        shown = {row[:-1]: row[-1] for row in chosen.frame.drop("N").iter_rows()}
+        return tuple(shown.get(labels, 0) for labels in cells.iter_rows())
+
+    top = K + 1 if cells is CHAIN or K == 3 else K
+    truths = defaultdict(list)
+    for truth in itertools.product(range(top + 1), repeat=cells.height):
+        truths[view(truth)].append(truth)
+    sums = [s for size in range(1, cells.height + 1) for s in itertools.combinations(range(cells.height), size)]
+    for seen, possible in truths.items():
+        assert seen in possible  # the world in which the masked table is the truth looks the same
+        for places in sums:
+            assert not all(0 < sum(truth[i] for i in places) < K for truth in possible)
+    assert len(truths) < sum(map(len, truths.values()))
+
+
+def test_tables_are_named_listed_or_all():
+    design = ilba.Design.of({"area": ["region", "town"], "trade": ["branch"]}, ["sex", "age"])
+    assert len(wanted_tables(design)) == 3 * 2 * 4
+    names = ["town+branch.age.sex", "all", "branch.sex", "all"]
+    tables = wanted_tables(design, names)
+    assert [table.name for table in tables] == ["town+branch.sex.age", "all", "branch.sex"]
+    assert wanted_tables(design, tables) == tables
+    assert wanted_tables(design, "town.sex") == wanted_tables(design, [design.select("town", "sex")])
+    assert [t.name for t in wanted_tables(design, levels=["town"], keys=["age"])] == ["town", "town.age"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"tables": ["twon.sex"]}, "Did you mean 'town'"),
+        ({"tables": ["town.sxe"]}, "Did you mean 'sex'"),
+        ({"tables": ["town+region"]}, "there is no table 'town\\+region'"),
+        ({"tables": []}, "tables is empty"),
+        ({"tables": [3]}, "neither a table nor the name of one"),
+        ({"tables": ["town"], "max_keys": 1}, "leave out levels"),
+        ({"bound": 3}, "bound=3 is not a whole number from 4 to"),
+        ({"bound": True}, "bound=True"),
+        ({"bound": 7.5}, "bound=7.5"),
+        ({"previous": 3}, "previous is a int"),
+        ({"boud": 7}, "Did you mean 'bound'"),
+    ],
+)
+def test_a_wrong_question_gets_an_answer_that_names_the_fix(finest, secret, asked, says):
+    with pytest.raises(ilba.InputError, match=says):
+        finest.controlled(secret=secret, **asked)
+
+
+def test_only_the_tables_asked_for_are_held_to_the_bound_and_the_choice_depends_on_them(finest, chosen, secret):
+    some = finest.controlled(["town.age", "region"], secret=secret)
+    assert some.control.tables == 2
+    assert some.chosen.tables == ("town.age", "region")
+    for level, keys in (("town", "age"), ("region", ())):
+        assert some.table(level, keys).detail["loss"].abs().max() <= 7
+    assert not some.frame.equals(chosen.frame)
+
+
+def test_the_key_is_the_one_of_the_build(finest, people, monkeypatch, tmp_path):
+    opened = ilba.open_store(finest.save(tmp_path / "finest.parquet"))
+    with pytest.raises(ilba.SecretError, match="needs the key"):
+        opened.controlled()
+    with pytest.raises(ilba.SecretError, match="another key"):
+        opened.controlled(secret=KEY_0)
+    path = Secret(bytes(range(32))).to_file(tmp_path / "key")
+    expected = opened.controlled(secret=path).frame
+    assert finest.controlled().frame.equals(expected), "a table knows the key it was built with"
+    monkeypatch.setenv("ILBA_SECRET", str(path))
+    assert opened.controlled().frame.equals(expected)
+    monkeypatch.delenv("ILBA_SECRET")
+    path.rename(tmp_path / "finest.secret")
+    assert opened.controlled().frame.equals(expected), "and finds the one beside its store"
+    generated = ilba.build(people, HKEY, KEY)
+    chosen = generated.controlled()
+    chosen.save(tmp_path / "s.parquet")
+    assert chosen.fingerprint == generated.fingerprint
+    assert generated.controlled(secret=tmp_path / "s.secret").frame.equals(chosen.frame)
+
+
+def test_the_masks_of_this_version_are_these(chosen):
+    """A published number is forever: a change of the algorithm shows here, and so does a machine that differs."""
+    assert zlib.crc32(chosen.frame["N_masked"].to_numpy().astype("<i8").tobytes()) == 2883330003
+
+
+def test_another_key_gives_other_masks(people, chosen):
+    other = ilba.build(people, HKEY, KEY, secret=KEY_0).controlled(secret=KEY_0)
+    assert not other.frame.equals(chosen.frame)
+
+
+def test_a_store_opens_as_controlled_and_an_sca_store_stays_as_it_was(finest, chosen, secret, tmp_path):
+    asked = finest.controlled(["town.age"], bound=9, secret=secret)
+    opened = ilba.open_store(asked.save(tmp_path / "c.parquet"))
+    assert opened.method == asked.method == "controlled"
+    assert opened.chosen == asked.chosen
+    assert (opened.chosen.tables, opened.chosen.bound, opened.chosen.held) == (("town.age",), 9, True)
+    assert opened.frame.equals(asked.frame)
+    assert opened.table("town", "age").detail.equals(asked.table("town", "age").detail)
+    assert opened.control is None  # what was reached is told, not kept
+    assert chosen.chosen.bound is None
+    assert "controlled" in repr(opened)
+    plain = ilba.open_store(finest.save(tmp_path / "s.parquet"))
+    assert plain.method == "ilba"
+    assert plain.chosen is None
+    about = [pl.read_parquet_metadata(tmp_path / name)["ilba"] for name in ("s.parquet", "c.parquet")]
+    assert '"format":1,' in about[0]
+    assert "controlled" not in about[0]
+    assert '"format":2,' in about[1]  # a program that would apply iLBA to these masks has to refuse them
+    with pytest.raises(ilba.InputError, match="chosen jointly already"):
+        opened.controlled(secret=secret)
+
+
+def test_counts_that_did_not_change_keep_their_mask_in_the_next_wave(people, chosen, secret):
+    later = ilba.build(pl.concat([people.tail(-60), population(90, seed=9)]), HKEY, KEY, secret=secret)
+    wave = later.controlled(secret=secret, previous=chosen)
+    alone = later.controlled(secret=secret)
+    labels = HKEY + KEY
+    small = pl.col("N") < 5
+    both = wave.frame.filter(small).join(chosen.frame, on=[*labels, "N"], suffix="_before")
+    moved = int((both["N_masked"] != both["N_masked_before"]).sum())
+    assert (wave.control.kept, wave.control.moved) == (both.height, moved)
+    assert wave.control.held
+    assert moved < both.height / 50
+    fresh = alone.frame.filter(small).join(chosen.frame, on=[*labels, "N"], suffix="_before")
+    assert int((fresh["N_masked"] != fresh["N_masked_before"]).sum()) >= 10 * moved
+    same = later.controlled(secret=secret, previous=wave)
+    assert same.frame.equals(wave.frame)
+    assert same.control.moved == 0
+    assert f"0 of {same.control.kept:,} unchanged cells moved" in str(same.control)
+    with pytest.raises(ilba.InputError, match="other columns or another threshold"):
+        later.controlled(secret=secret, previous=ilba.build(people, HKEY, KEY, 3, secret=secret))
+
+
+def test_masks_of_a_wave_move_where_the_bound_cannot_be_held_with_them(finest, chosen, secret):
+    """Every count has its old mask, but all of them were 0: the sums are far too low."""
+    none = np.where(finest._count < 5, 0, finest._count)
+    wave = finest.controlled(secret=secret, previous=FinestTable(finest.codes, finest._words, finest._count, none))
+    assert wave.control.held
+    assert 0 < wave.control.moved <= wave.control.kept == wave.control.cells
+
+
+@pytest.mark.parametrize("stage", ["walk", "sweep", "repair", "settle"])
+def test_after_an_interruption_the_best_masks_so_far_are_kept(stage, people, secret):
+    finest = ilba.build(population(20_000, seed=2), HKEY, KEY, 10, secret=secret)
+    seen: list[ControlStep] = []
+
+    def progress(step):
+        seen.append(step)
+        if step.stage == stage:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ilba.Notice, match="best masks so far"):
+        chosen = finest.controlled(secret=secret, progress=progress)
+    assert chosen.control.interrupted
+    assert "interrupted" in str(chosen.control)
+    assert seen[-1].stage == stage
+    count, masked = chosen.frame["N"].to_numpy(), chosen.frame["N_masked"].to_numpy()
+    assert np.where(count >= 10, masked == count, (masked == 0) | (masked == 10)).all()
+    drawn = loss_summary((t.detail["N_masked"] - t.detail["N"] for t in _plain(finest).cube()), K=10)
+    assert loss_summary((t.detail["loss"] for t in chosen.cube()), K=10).mean < drawn.mean
+
+
+def _plain(finest):
+    from ilba.methods.controlled.search import Chosen
+
+    return FinestTable(finest.codes, finest._words, finest._count, finest._masked, chosen=Chosen((), None, False))
+
+
+def test_progress_tells_each_step_and_how_many_aggregates_are_left(finest, secret):
+    steps: list[ControlStep] = []
+    finest.controlled(secret=secret, progress=steps.append)
+    assert [step.stage for step in steps[:11]] == ["walk"] + ["sweep"] * 10
+    assert steps[-1].over == 0
+
+
+def test_nothing_small_nothing_to_do(secret):
+    counts = pl.DataFrame({"t": ["a", "b"], "N": [7, 80]})
+    finest = FinestTable.from_counts(counts, ["t"], [], secret=secret)
+    chosen = finest.controlled(secret=secret)
+    assert chosen.frame.equals(finest.frame)
+    assert (chosen.control.cells, chosen.control.reached, chosen.control.held) == (0, 0, True)
+
+
+@pytest.mark.parametrize("K", [100, 1000])
+def test_large_thresholds(K):
+    rng = np.random.default_rng(5)
+    counts = pl.DataFrame({"t": np.repeat(np.arange(60), 12), "x": list(range(12)) * 60, "N": rng.integers(1, K, 720)})
+    finest = FinestTable.from_counts(counts, ["t"], ["x"], K, secret=KEY_0)
+    chosen = finest.controlled(secret=KEY_0)
+    assert chosen.control.held
+    worse = np.where(finest._count < K, 0, finest._count)
+    wave = finest.controlled(secret=KEY_0, previous=FinestTable(finest.codes, finest._words, finest._count, worse))
+    assert wave.control.reached < 60 * 12 * K / 4
+    huge = FinestTable.from_counts(counts, ["t"], ["x"], 1001, secret=KEY_0)
+    with pytest.raises(ilba.InputError, match="up to 1,000"):
+        huge.controlled(secret=KEY_0)
+
+
+def test_grids_beyond_63_bits(secret):
+    rng = np.random.default_rng(3)
+    names = [f"k{i}" for i in range(14)]
+    data = pl.DataFrame({"t": rng.integers(0, 40, 300)} | {name: rng.integers(0, 60, 300) for name in names})
+    chosen = ilba.build(data, ["t"], names, secret=secret).controlled(max_keys=1, secret=secret)
+    assert len(chosen._words) == 2
+    worst = max(t.detail["loss"].abs().max() for t in chosen.cube(max_keys=1))
+    assert chosen.control.reached == worst <= 7
+
+
+def test_losses_and_means_are_summed_up():
+    assert loss_summary([], K=5) == (0.0, 0, 0, 1.0, 0.0)
+    losses = [np.array([0, -1, 2]), [3, -8], []]
+    assert loss_summary(losses, K=5) == (14 / 5, 8, 8, 3 / 5, 1 / 5)
+    assert loss_summary(losses, K=5, bound=8).over == 0
+    rng = np.random.default_rng(1).integers(-20, 20, 1000)
+    assert loss_summary([rng], K=5).p99 == sorted(abs(rng))[989]
+    assert loss_summary([[0] * 98 + [5, 9]], K=5).p99 == 5
+    for n in (1, 99, 100, 101, 200, 201):
+        assert loss_summary([np.arange(n)], K=5).p99 == (99 * n + 99) // 100 - 1
+
+
+@pytest.mark.slow
+def test_compiled_code_is_kept_in_a_folder_of_ones_own_where_no_other_can_be_written(tmp_path):
+    script = (
+        "import os, tempfile\n"
+        "from numba.core import caching\n"
+        "for one in vars(caching).values():\n"
+        "    if any(name in getattr(one, '__name__', '') for name in ('InTree', 'UserWide')):\n"
+        "        one.from_function = classmethod(lambda *_: None)\n"
+        "from ilba.methods.controlled import kernels\n"
+        "print(kernels.mixed(kernels._GOLD), len(os.listdir(tempfile.gettempdir())))"
+    )
+    command = [sys.executable, "-c", script]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    (own,) = tmp_path.iterdir()
+    assert stat.S_IMODE(own.stat().st_mode) == 0o700
+    assert list(own.rglob("*.nbi"))
+    own.chmod(0o777)  # others could put code there: it is not used
+    for file in own.rglob("*.nbi"):
+        file.write_bytes(b"")
+    again = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    assert again.stdout == done.stdout
+    assert not any(file.stat().st_size for file in own.rglob("*.nbi"))
+
+
+def test_no_message_of_the_report_holds_a_key(chosen, secret):
+    assert secret._key.hex() not in str(chosen.control) + repr(chosen.control) + repr(chosen.chosen)
+    assert "confidential" in str(chosen.control)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("levels", "keys", "mean"), [(3, 3, 1.05), (4, 3, 2.0), (3, 4, 1.9)], ids=["A", "B", "C"])
+def test_on_the_census_no_count_of_any_table_is_more_than_7_off(levels, keys, mean, secret):
+    census = ilba.datasets.census()
+    names = ["gender", "edu", "age", "mar", "htype"][:keys]
+    finest = ilba.build(census, ["LA1", "LA2", "LA3", "OA"][:levels], names, secret=secret)
+    chosen = finest.controlled(secret=secret)
+    assert chosen.control.held
+    losses = loss_summary((table.detail["loss"] for table in chosen.cube()), K=5)
+    assert losses.max <= 7
+    assert losses.mean <= mean
+    assert_each_mean_is_near(chosen)
+
+
+def test_a_usual_bound_that_is_not_held_is_told_without_saying_how_far(people, secret, monkeypatch):
+    monkeypatch.setattr("ilba.tables.finest.usual_bound", lambda K: 1)
+    finest = ilba.build(people, HKEY, KEY, secret=secret)
+    with pytest.warns(ilba.Notice, match=r"the usual bound could not be held everywhere.*\(confidential\)\.$"):
+        finest.controlled(secret=secret, max_keys=1)

@@ -1,0 +1,261 @@
+"""The order of the house: each room imports only from those below it, and the public names are these."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import importlib.metadata
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import ilba
+from support.places import ROOT
+
+# The rooms from the bottom up. A name beside a folder is a door to it: a module that gives it a shorter name.
+LAYERS = [
+    ["errors"],
+    ["files"],
+    ["design"],
+    ["cells"],
+    ["data"],
+    ["secret"],
+    ["methods", "masking"],
+    ["tables"],
+    ["spark"],
+    ["release"],
+    ["attack"],
+    ["output", "charts", "compare", "export", "report"],
+    ["r"],
+    ["datasets"],
+    ["demo"],
+    ["service"],
+    ["cli"],
+]
+# What hands over to a higher room, when it is called. "types" are imports that only the type checker makes.
+BACKWARDS = {
+    ("release.writing", "_audited"): {"attack"},
+    ("tables.building", "_spark"): {"spark"},
+    ("tables.building", "types"): {"spark"},
+    ("tables.finest", "open_store"): {"spark"},
+    ("tables.finest", "types"): {"spark"},
+    ("tables.publishing", "Publishes._remembered"): {"release"},
+    ("tables.publishing", "Publishes.publishable"): {"release"},
+    ("tables.publishing", "Publishes.release"): {"release"},
+    ("tables.publishing", "types"): {"release", "spark"},
+    ("tables.table", "Table.chart"): {"output"},
+    ("tables.table", "Table.map"): {"output"},
+}
+SOURCE = ROOT / "src" / "ilba"
+FLOOR = {room: floor for floor, rooms in enumerate(LAYERS) for room in rooms}
+FILES = {
+    ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): file
+    for file in sorted(SOURCE.rglob("*.py"))
+    if file.parent != SOURCE or not file.stem.startswith("__")
+}
+
+PUBLIC = [
+    "AuditReport",
+    "Chosen",
+    "Control",
+    "ControlStep",
+    "Cube",
+    "Design",
+    "PublishedTables",
+    "FinestTable",
+    "Hierarchy",
+    "IlbaError",
+    "InputError",
+    "MissingExtra",
+    "Notice",
+    "PublicTable",
+    "Release",
+    "Secret",
+    "SecretError",
+    "SparkFinestTable",
+    "SparkTable",
+    "StoreError",
+    "Table",
+    "UnknownArgument",
+    "UnsafeRelease",
+    "WriteError",
+    "apply_SCA",
+    "apply_iLBA",
+    "audit",
+    "build",
+    "charts",
+    "class_means",
+    "compare",
+    "datasets",
+    "export",
+    "get_agg_freq",
+    "loss_summary",
+    "losses",
+    "masking",
+    "open_store",
+    "read_rds",
+    "report",
+    "save_agg_tb",
+    "save_full_tb",
+    "spark",
+    "what_if",
+]
+
+
+class Import(NamedTuple):
+    """A module of ilba that is imported, without `ilba.` before it, and the function that imports it."""
+
+    module: str
+    by: str
+
+
+def imports(path: Path) -> Iterator[Import]:
+    """Every import of our own modules: at the top, inside functions, for types, and by `import_module`."""
+    yield from _imports(ast.parse(path.read_text(encoding="utf-8")), "")
+
+
+def _imports(node: ast.AST, by: str) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        inside = by
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            inside = f"{by}.{child.name}".lstrip(".")
+        elif isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            inside = "types"
+        for name in _named(child):
+            if name.startswith("ilba."):
+                yield Import(name.removeprefix("ilba."), inside)
+        yield from _imports(child, inside)
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "imports are absolute"
+        for alias in node.names:
+            whole = f"{node.module}.{alias.name}"
+            yield whole if whole.removeprefix("ilba.") in FILES else str(node.module)
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        yield from (str(given.value) for given in node.args if isinstance(given, ast.Constant))
+
+
+def room(module: str) -> str:
+    return module.split(".")[0]
+
+
+def test_every_module_has_its_place_in_a_layer():
+    assert {room(module) for module in FILES} == set(FLOOR)
+
+
+def test_a_room_imports_only_from_those_below_it():
+    upwards: dict[tuple[str, str], set[str]] = {}
+    for module, file in FILES.items():
+        for imported, by in imports(file):
+            if FLOOR[room(imported)] > FLOOR[room(module)]:
+                upwards.setdefault((module, by), set()).add(room(imported))
+    assert upwards == BACKWARDS
+
+
+def test_late_imports_are_seen(tmp_path):
+    file = tmp_path / "late.py"
+    file.write_text(
+        "import importlib\n"
+        "if TYPE_CHECKING:\n    from ilba.release import Release\n"
+        "class Table:\n    def chart(self):\n        from ilba.output import charts\n"
+        "def engine():\n    return importlib.import_module('ilba.spark')\n"
+    )
+    assert list(imports(file)) == [("release", "types"), ("output.charts", "Table.chart"), ("spark", "engine")]
+
+
+def test_no_two_modules_import_each_other():
+    graph = {
+        module: {imported for imported, by in imports(file) if by == "" and imported in FILES} - {module}
+        for module, file in FILES.items()
+    }
+    assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(FILES)
+
+
+def test_a_folder_says_what_it_hides_and_loads_nothing_for_it():
+    for name in ("design", "cells", "data", "secret", "methods", "methods.controlled", "tables", "attack", "output"):
+        body = ast.parse(FILES[name].read_text(encoding="utf-8")).body
+        assert len(body) == 1, name
+        assert isinstance(body[0], ast.Expr), name
+
+
+def test_the_method_knows_no_file_no_engine_and_no_randomness_of_its_own():
+    tree = ast.parse(FILES["methods.masking"].read_text(encoding="utf-8"))
+    outside = {name.split(".")[0] for node in ast.walk(tree) for name in _named(node)} - {"ilba", "__future__"}
+    assert outside == {"typing", "numpy"}
+
+
+def test_the_public_names_are_these_and_documented():
+    for name in ilba.__all__:
+        assert getattr(ilba, name).__doc__, name
+    assert sorted(ilba.__all__) == sorted(PUBLIC)
+
+
+def test_only_public_names_are_listed():
+    script = "import ilba, ilba.cli; ilba.build; ilba.audit; print(*dir(ilba))"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert sorted(run.stdout.split()) == sorted([*PUBLIC, "__version__"])
+
+
+def test_every_name_on_the_page_of_python_names_is_there_after_import_ilba():
+    """And every public name is on the page."""
+    page = (ROOT / "docs/look-up/python.md").read_text(encoding="utf-8")
+    listed = re.findall(r"auto\w+:: (ilba\.[\w.]+)", page)
+    script = "import ilba, sys\nfor name in sys.argv[1:]: eval(name)"
+    subprocess.run([sys.executable, "-c", script, *listed], check=True)
+    assert {name.split(".")[1] for name in listed} == set(ilba.__all__)
+
+
+@pytest.mark.parametrize("name", ["audit", "build", "losses", "what_if"])
+def test_no_module_stands_behind_the_name_of_a_function(name):
+    assert callable(getattr(ilba, name))
+    assert f"ilba.{name}" not in sys.modules
+    assert name not in FILES
+
+
+@pytest.mark.parametrize("door", ["masking", "charts", "compare", "export", "report"])
+def test_a_door_gives_what_the_room_behind_it_has(door):
+    module = importlib.import_module(f"ilba.{door}")
+    assert module is getattr(ilba, door)
+    behind = importlib.import_module(f"ilba.{'methods' if door == 'masking' else 'output'}.{door}")
+    assert all(getattr(module, name) is getattr(behind, name) for name in module.__all__)
+
+
+def test_the_architecture_page_shows_the_rooms_in_their_order_and_names_the_doors():
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)/?` \|", page, re.MULTILINE) == [rooms[0] for rooms in LAYERS]
+    assert {door for rooms in LAYERS for door in rooms[1:]} <= set(re.findall(r"`(\w+)`", page))
+
+
+def test_the_base_install_needs_no_optional_package():
+    """Importing and using ilba must not import pandas, pyarrow or other extras, nor what few of its users need."""
+    script = (
+        "import sys, polars as pl, ilba, ilba.cli\n"
+        "f = ilba.build(pl.DataFrame({'t': ['a'] * 9}), ['t'], secret=ilba.Secret(bytes(32)))\n"
+        "f.table(1).public()\n"
+        "extras = ('pandas', 'pyarrow', 'rdata', 'pyreadstat', 'duckdb', 'scipy', 'numba', 'pyspark')\n"
+        "extras += ('narwhals', 'ilba.spark', 'ilba.datasets', 'ilba.service')\n"
+        "print([m for m in extras if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_importing_ilba_loads_nothing_heavy():
+    script = (
+        "import sys, ilba; print([m for m in ('polars', 'numpy', 'ilba.tables', 'ilba.errors') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_the_version_is_the_distributions():
+    assert importlib.metadata.version("ilba") == ilba.__version__

