@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis
 import polars as pl
 import pytest
 
 from ilba import Secret
 from support.people import HKEY, KEY, population
 from support.places import SHARED
+
+# No test depends on how fast the machine is.
+hypothesis.settings.register_profile("untimed", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)

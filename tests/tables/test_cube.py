@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import signal
@@ -17,9 +16,8 @@ from hypothesis import given, settings
 
 import ilba
 from ilba.design.tables import selections
-from ilba.tables import rollup, store
+from ilba.tables import store
 from ilba.tables.cube import Cube
-from ilba.tables.rollup import Sums, roll_up
 from support.people import HKEY, KEY, population
 from support.stores import stores
 
@@ -152,42 +150,6 @@ def test_a_folder_with_something_else_is_refused(finest, people, tmp_path):
         finest.cube().write(tmp_path / "mine")
     with pytest.raises(ilba.InputError, match="is a file"):
         finest.cube().write(tmp_path / "mine" / "notes.txt")
-
-
-def test_sums_are_the_same_whichever_way_they_are_added(finest, monkeypatch):
-    """Runs, places, sorting and hashing are four ways to one result; small chunks add a second round."""
-    wanted = [finest.codes.cell_index(s) for s in selections(finest.design)]
-    reference = [roll_up(finest.codes, finest._source, cell_index) for cell_index in wanted]
-
-    def same(a: Sums, b: Sums) -> bool:
-        arrays = zip((*a.packed, *a.parts, a.observed), (*b.packed, *b.parts, b.observed), strict=True)
-        return all((x == y).all() and len(x) == len(y) for x, y in arrays)
-
-    by_hash = [rollup._by_hash(r.packed, [*r.parts, r.observed]) for r in reference]
-    for r, (packed, sums) in zip(reference, by_hash, strict=True):
-        assert same(r, Sums(r.cell_index, packed, type(r.parts)(*sums[:4]), sums[4]))
-    with monkeypatch.context() as patch:
-        patch.setattr(rollup, "_by_place", lambda grid, cells, values: rollup._by_hash([cells], list(values)))
-        assert all(same(r, roll_up(finest.codes, finest._source, r.cell_index)) for r in reference)
-    with monkeypatch.context() as patch:
-        patch.setattr(rollup, "_EXACT", 0)  # never by place, always by sorting
-        assert all(same(r, roll_up(finest.codes, finest._source, r.cell_index)) for r in reference)
-    with monkeypatch.context() as patch:
-        patch.setattr(rollup, "_CHUNK", 50)
-        assert all(same(r, roll_up(finest.codes, finest._source, r.cell_index)) for r in reference)
-
-
-def test_any_finer_table_is_a_source(finest):
-    packings = {s: finest.codes.cell_index(s) for s in selections(finest.design)}
-    sums = {s: roll_up(finest.codes, finest._source, p) for s, p in packings.items()}
-    tried = 0
-    for fine, coarse in itertools.permutations(packings, 2):
-        if set(coarse.columns) <= set(fine.columns):
-            again = roll_up(finest.codes, sums[fine], packings[coarse])
-            assert (again.parts.sum_small == sums[coarse].parts.sum_small).all()
-            assert (again.observed == sums[coarse].observed).all()
-            tried += 1
-    assert tried > 200
 
 
 @pytest.mark.slow
