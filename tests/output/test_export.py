@@ -24,7 +24,7 @@ from pysdmx.io import get_datasets, read_sdmx
 
 import ilba
 from ilba.output.export import FORMATS, _sdmx_code, export
-from ilba.output.wording import Labels, WordedTable
+from ilba.output.wording import WordedTable
 from support.people import HKEY, ILBA
 
 CODES = pl.DataFrame(
@@ -382,24 +382,6 @@ def test_a_missing_label_has_a_code_of_its_own(secret, tmp_path):
     assert labels == {"NA": "NA", "x": "x", "_NA": "not stated"}
     known = {row[0]: row[1] for row in release.table("all.job").iter_rows()}
     assert dict(zip(labels, data["value"], strict=True)) == {"NA": known["NA"], "x": known["x"], "_NA": known[None]}
-
-
-def test_labels_fall_back_to_the_other_language_and_to_the_code():
-    codes = pl.DataFrame(
-        {
-            "variable": ["sex", "sex", "sex", "town", "town"],
-            "code": [None, "1", "2", "1", "1"],
-            "label_en": ["Sex", "Male", None, "Up", "Down"],
-            "label_ko": [None, "남자", None, None, None],
-            "parent": [None, None, None, "A", "B"],
-        }
-    )
-    korean = Labels(codes, "ko")
-    assert [korean.variable("sex"), korean.variable("age")] == ["Sex", "age"]
-    assert [korean.code("sex", code) for code in ("1", "2", "3")] == ["남자", "2", "3"]
-    assert [korean.code("town", "1", parent) for parent in "AB"] == ["Up", "Down"]
-    assert korean.code("sex", None) == "미상"
-    assert (korean.has("sex"), korean.has("age")) == (True, False)
 
 
 def test_equal_labels_are_told_apart_by_their_codes(secret, tmp_path):
