@@ -1,0 +1,121 @@
+"""What other methods and thresholds would give away and cost, on the same counts."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ilba
+from ilba import FinestTable, Secret
+from ilba.attack.audit import losses, what_if
+from ilba.design.tables import wanted_tables
+from ilba.output.compare import compare
+from ilba.output.report import Loss
+from support.attacks import true_table
+from support.people import HKEY
+
+
+@pytest.mark.slow
+def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_do(people, secret):
+    finest = ilba.build(people.head(500), HKEY, ["sex", "job"], secret=secret)
+
+    steps = []
+    rows = what_if(
+        finest,
+        ["ilba", "sca-sums", "r-file"],
+        [5, 3],
+        secret=secret,
+        levels=[1, 3],
+        keys=["sex", "job"],
+        progress=lambda done, of: steps.append((done, of)),
+    )
+    assert steps == [(done, 6) for done in range(1, 7)]
+    assert rows.select("K", "method").rows() == list(itertools.product([5, 3], ["ilba", "sca-sums", "r-file"]))
+    assert what_if(finest, ["ilba"], [5], levels=[1, 3], keys=["sex", "job"]).row(0) == rows.row(0)
+    wanted = wanted_tables(finest.design, "all", [1, 3], ["sex", "job"])
+    for row in rows.to_dicts():
+        masked = finest if row["K"] == 5 else finest.with_threshold(3, secret)
+        report = ilba.audit(masked, row["method"], wanted)
+        assert row["provable"] == pytest.approx(report.cells_disclosed / report.cells_small)
+        assert row["exact"] == pytest.approx(report.cells_exact / report.cells_small)
+        assert row["safe"] is report.safe
+        if row["method"] == "ilba":
+            frames = [true_table(masked, one).fill_null(0) for one in wanted]
+            loss = np.concatenate([(frame["N_masked"] - frame["N"]).abs().to_numpy() for frame in frames])
+            assert row["mean_loss"] == pytest.approx(loss.mean())
+            assert row["max_loss"] == loss.max()
+            assert row["p99_loss"] == np.quantile(loss, 0.99, method="inverted_cdf")
+    assert rows.filter(method="ilba")["provable"].min() > 0
+    assert rows.filter(method="sca-sums")["safe"].all()
+    assert rows.filter(method="r-file")["exact"].max() > 0
+    large = FinestTable.from_counts(pl.DataFrame({"t": ["a", "b"], "N": [9, 8], "N_masked": [9, 8]}), ["t"], [], 5)
+    nobody = what_if(large, ["ilba"], [5]).row(0, named=True)
+    assert (nobody["provable"], nobody["exact"], nobody["safe"]) == (0, 0, True)
+
+
+def test_what_if_chooses_masks_where_it_says_controlled(people, secret, recwarn):
+    finest = ilba.build(people.head(800), HKEY, ["sex", "age"], secret=secret)
+    wanted = {"levels": [1, 2], "keys": ["sex", "age"]}
+    rows = what_if(finest, ["controlled", "sca-sums"], [5, 3], secret=secret, **wanted)
+    chosen = finest.controlled(secret=secret, **wanted)
+    assert rows["max_loss"][0] == losses(ilba.audit(chosen, **wanted).published).max()
+    assert what_if(chosen, ["controlled"], [5], secret=secret, **wanted).row(0) == rows.row(0)
+    by_method = rows.partition_by("method", as_dict=True)
+    assert (by_method["controlled",]["max_loss"] < by_method["sca-sums",]["max_loss"]).all()
+    assert rows["safe"].all()
+    # What is there needs no key, and a key that was made with the table is at hand.
+    assert what_if(chosen, ["controlled"], [5], **wanted).row(0) == rows.row(0)
+    assert what_if(finest, ["sca-sums"], [5], **wanted).row(0) == rows.row(1)
+    fresh = ilba.build(people.head(800), HKEY, ["sex", "age"])
+    assert what_if(fresh, ["ilba"], [3], **wanted).equals(what_if(fresh, ["ilba"], [3], **wanted))
+    assert not [one for one in recwarn if issubclass(one.category, ilba.Notice)]
+    # Without a key another one chooses, the same for all rows, and that is told once.
+    with pytest.warns(ilba.Notice) as told:
+        twice = what_if(finest, ["controlled", "ilba"], [5, 4, 4, 3], **wanted)
+    assert [str(one.message).partition(":")[0] for one in told] == ["drawn with a key that is thrown away"]
+    assert twice.slice(2, 2).equals(twice.slice(4, 2))
+    assert twice.row(1) == what_if(finest, ["ilba"], [5], **wanted).row(0)
+
+
+@pytest.mark.slow
+def test_what_if_compare_and_the_report_sum_up_the_same_losses_alike(people, secret):
+    finest = ilba.build(people.head(500), HKEY, ["sex", "job"], secret=secret)
+    wanted = {"levels": [1, 3], "keys": ["sex", "job"]}
+    tried = what_if(finest, ["ilba"], [5], **wanted).row(0, named=True)
+    compared = compare(finest, secret=secret, **wanted).rows.filter(method="iLBA, observed cells").row(0, named=True)
+    tables = list(finest.cube(**wanted))
+    told = Loss.together([Loss.of(table) for table in tables]).summary
+    assert (tried["mean_loss"], tried["p99_loss"], tried["max_loss"]) == told[:3]
+    assert (
+        tuple(compared[name] for name in ("mean_loss", "p99_loss", "max_loss", "within_half_K", "over_bound")) == told
+    )
+    size = np.concatenate([table.detail["loss"].abs().to_numpy() for table in tables])
+    assert told.p99 == np.quantile(size, 0.99, method="inverted_cdf")
+    for share in ("provable", "exact", "safe"):
+        assert tried[share] == compared[share]
+    assert 0 < tried["provable"] < 1
+    assert 0 < compared["within_half_K"] < 1
+
+
+@pytest.mark.slow
+def test_on_the_census_every_policy_but_sums_gives_cells_away_in_this_order():
+    shares = {}
+    for cells in ("observed", "grid"):
+        finest = ilba.build(
+            ilba.datasets.census(),
+            ["LA1", "LA2", "LA3"],
+            ["gender", "edu", "age"],
+            cells=cells,
+            secret=Secret(bytes(32)),
+        )
+        for method in ("ilba", "r-rows", "r-file", "sca-sums"):
+            shares[method, cells] = ilba.audit(finest, method, explanations=0).share
+    assert shares["r-file", "observed"] > 0.8 > shares["r-rows", "observed"] > 0.6
+    assert 0.15 < shares["ilba", "grid"] < 0.30
+    assert 0.15 < shares["ilba", "observed"] < 0.35
+    assert shares["sca-sums", "observed"] == shares["sca-sums", "grid"] == 0
+    # What the R package would write does not depend on the reading of the store.
+    assert shares["r-file", "observed"] == shares["r-file", "grid"]
