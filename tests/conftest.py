@@ -1,4 +1,4 @@
-"""What many tests share: a fixed key, a small population, and the team's reference data where it is at hand."""
+"""What many tests share: a fixed secret, a small population, and the team's reference data where it is at hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GOLDEN = ROOT / "tests" / "data" / "golden"
 
 
 @pytest.fixture(autouse=True)
-def _no_key_from_outside(monkeypatch):
+def _no_secret_from_outside(monkeypatch):
     monkeypatch.delenv("ILBA_SECRET", raising=False)
 
 

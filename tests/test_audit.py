@@ -750,16 +750,16 @@ def test_what_if_chooses_masks_where_it_says_controlled(people, secret, recwarn)
     by_method = rows.partition_by("method", as_dict=True)
     assert (by_method["controlled",]["max_loss"] < by_method["sca-sums",]["max_loss"]).all()
     assert rows["safe"].all()
-    # What is there needs no key, and a key that was made with the table is at hand.
+    # What is there needs no secret, and a secret that was made with the table is at hand.
     assert what_if(chosen, ["controlled"], [5], **wanted).row(0) == rows.row(0)
     assert what_if(finest, ["sca-sums"], [5], **wanted).row(0) == rows.row(1)
     fresh = ilba.build(people.head(800), HKEY, ["sex", "age"])
     assert what_if(fresh, ["ilba"], [3], **wanted).equals(what_if(fresh, ["ilba"], [3], **wanted))
     assert not [one for one in recwarn if issubclass(one.category, ilba.Notice)]
-    # Without a key another one chooses, the same for all rows, and that is told once.
+    # Without a secret another one chooses, the same for all rows, and that is told once.
     with pytest.warns(ilba.Notice) as told:
         twice = what_if(finest, ["controlled", "ilba"], [5, 4, 4, 3], **wanted)
-    assert [str(one.message).partition(":")[0] for one in told] == ["drawn with a key that is thrown away"]
+    assert [str(one.message).partition(":")[0] for one in told] == ["drawn with a secret that is thrown away"]
     assert twice.slice(2, 2).equals(twice.slice(4, 2))
     assert twice.row(1) == what_if(finest, ["ilba"], [5], **wanted).row(0)
 

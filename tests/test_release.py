@@ -23,7 +23,7 @@ from conftest import HKEY, ILBA, KEY, population
 from ilba import FinestTable, PublishedTables, Release, Secret
 from ilba.release import MANIFEST
 
-KEYBYTES = bytes(range(32))
+RAW_SECRET = bytes(range(32))
 FORBIDDEN = {"N", "n", "type1", "type2", "loss", "Loss", "true", "count"}
 
 
@@ -34,8 +34,8 @@ def walk_for_leaks(release: Release) -> None:
     assert {file.suffix for file in files} <= {".parquet", ".json", ".csv", ".geojson"}
     for file in files:
         content = file.read_bytes()
-        assert KEYBYTES not in content, file
-        assert KEYBYTES.hex().encode() not in content, file
+        assert RAW_SECRET not in content, file
+        assert RAW_SECRET.hex().encode() not in content, file
         assert stat.S_IMODE(file.stat().st_mode) == 0o644
     for folder in (release.path, *(one for one in release.path.rglob("*") if one.is_dir())):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o755
@@ -80,7 +80,7 @@ def grouped(release, columns):
     ("K", "cells", "rows"), list(itertools.product((3, 5, 10), ("observed", "grid"), ("nonzero", "grid")))
 )
 def test_no_file_of_a_release_leaks(people, tmp_path, K, cells, rows):
-    finest = ilba.build(people, HKEY, KEY, K, secret=Secret(KEYBYTES), cells=cells, labels=every_code(people))
+    finest = ilba.build(people, HKEY, KEY, K, secret=Secret(RAW_SECRET), cells=cells, labels=every_code(people))
     release = finest.release(tmp_path / "out", rows=rows, **ILBA)
     assert len(release.tables) == 32
     walk_for_leaks(release)
@@ -106,9 +106,9 @@ def test_no_file_of_a_real_release_leaks(request, tmp_path, name, K):
         else (request.getfixturevalue("shared") / "data" / f"{name}.parquet")
     )
     labels = ilba.datasets.census_codes() if name == "census" else None
-    finest = ilba.build(data, hkey, key, K, secret=Secret(KEYBYTES))
+    finest = ilba.build(data, hkey, key, K, secret=Secret(RAW_SECRET))
     walk_for_leaks(finest.release(tmp_path / "ilba", max_keys=max_keys, labels=labels, **ILBA))
-    again = ilba.build(data, hkey, key, K, secret=Secret(KEYBYTES))
+    again = ilba.build(data, hkey, key, K, secret=Secret(RAW_SECRET))
     walk_for_leaks(again.release(tmp_path / "controlled", max_keys=max_keys, labels=labels, bound=3 * K))
 
 
@@ -125,7 +125,7 @@ def test_the_leak_test_itself_finds_leaks(finest, tmp_path):
         with pytest.raises(AssertionError):
             walk_for_leaks(release)
         file.write_bytes(good)
-    (release.path / "note.csv").write_bytes(KEYBYTES.hex().encode())
+    (release.path / "note.csv").write_bytes(RAW_SECRET.hex().encode())
     with pytest.raises(AssertionError):
         walk_for_leaks(release)
 
@@ -197,7 +197,7 @@ def test_the_code_list_names_what_the_agency_gave_then_what_stands_in_a_table_wi
 
 def test_in_the_grid_reading_all_codes_are_public_unless_masks_were_chosen_jointly(tmp_path):
     counts = pl.DataFrame({"t": ["a", "a", "b", "b"], "x": ["p", "rare", "p", "never"], "N": [9, 1, 2, 0]})
-    finest = FinestTable.from_counts(counts, ["t"], cells="grid", secret=Secret(KEYBYTES))
+    finest = FinestTable.from_counts(counts, ["t"], cells="grid", secret=Secret(RAW_SECRET))
     everything = {"a", "b", "p", "rare", "never"}
     for labels in (None, every_code(counts.head(3), ["t"], ["x"])):
         with pytest.raises(
@@ -208,7 +208,7 @@ def test_in_the_grid_reading_all_codes_are_public_unless_masks_were_chosen_joint
     assert set(release.codes["code"]) == everything
     assert release.table("t.x").select("t", "x").rows() == list(itertools.product("ab", ["never", "p", "rare"]))
     # With masks chosen jointly the cells that nobody is in play no part, so the code lists need not be public.
-    finest = FinestTable.from_counts(counts, ["t"], cells="grid", secret=Secret(KEYBYTES))
+    finest = FinestTable.from_counts(counts, ["t"], cells="grid", secret=Secret(RAW_SECRET))
     chosen = finest.release(tmp_path / "chosen")
     shown = {code for table in chosen.tables for row in chosen.table(table).drop("N_masked").rows() for code in row}
     assert set(chosen.codes["code"]) == shown
@@ -527,7 +527,7 @@ def test_labels_and_maps_travel_with_a_release(tmp_path, secret):
 
 def test_a_grid_holds_the_given_codes_of_areas_and_keys_too(tmp_path):
     counts = pl.DataFrame({"r": ["A", "A"], "t": ["a1", "a2"], "x": [1, 2], "N": [9, 8]})
-    finest = FinestTable.from_counts(counts, ["r", "t"], secret=Secret(KEYBYTES))
+    finest = FinestTable.from_counts(counts, ["r", "t"], secret=Secret(RAW_SECRET))
     given = pl.DataFrame(
         {
             "variable": ["r", "r", "t", "t", "t", "x", "x", "x"],
@@ -585,7 +585,7 @@ def test_a_complete_grid_does_not_name_what_is_masked_everywhere(tmp_path):
 def test_the_files_of_a_release_have_groups_of_a_fixed_number_of_rows(tmp_path):
     number = pl.int_range(0, 300_000, eager=True)
     counts = pl.DataFrame({"place": number // 2, "x": number % 2, "N": 7 + number % 3})
-    release = FinestTable.from_counts(counts, ["place"], ["x"], secret=Secret(KEYBYTES)).release(tmp_path / "out")
+    release = FinestTable.from_counts(counts, ["place"], ["x"], secret=Secret(RAW_SECRET)).release(tmp_path / "out")
     file = pq.ParquetFile(release.path / "tables" / "place.x.parquet")
     groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
     assert [group.num_rows for group in groups] == [131_072, 131_072, 37_856]
@@ -601,7 +601,7 @@ def test_the_given_code_list_keeps_its_order(tmp_path):
     towns = [f"{place * 7919 % 1000:03}" for place in range(1000)]
     counts = pl.DataFrame({"town": towns, "x": ["y"] * 1000, "N": [9] * 1000})
     given = pl.DataFrame({"variable": ["x"] + ["town"] * 1000, "code": ["y", *towns]})
-    finest = FinestTable.from_counts(counts, ["town"], ["x"], secret=Secret(KEYBYTES))
+    finest = FinestTable.from_counts(counts, ["town"], ["x"], secret=Secret(RAW_SECRET))
     release = finest.release(tmp_path / "out", labels=given)
     assert release.codes["code"].to_list() == [*towns, "y"]
 
@@ -658,8 +658,8 @@ def test_killing_a_release_at_any_moment_leaves_the_old_one_or_the_new_one_whole
 
 
 def test_a_controlled_release_adds_up_leaks_nothing_and_the_audit_certifies_it(people, tmp_path):
-    finest = ilba.build(people, HKEY, KEY, secret=Secret(KEYBYTES))
-    release = finest.release(tmp_path / "out", method="controlled", secret=Secret(KEYBYTES))
+    finest = ilba.build(people, HKEY, KEY, secret=Secret(RAW_SECRET))
+    release = finest.release(tmp_path / "out", method="controlled", secret=Secret(RAW_SECRET))
     walk_for_leaks(release)
     assert release.additive
     assert "bound" not in release.manifest
@@ -670,7 +670,7 @@ def test_a_controlled_release_adds_up_leaks_nothing_and_the_audit_certifies_it(p
             whole.group_by(columns).agg(pl.col("N_masked").sum()) if columns else whole.select(pl.col("N_masked").sum())
         )
         assert summed.sort(columns or "N_masked").equals(release.table(name)), name
-    store = finest.controlled(secret=Secret(KEYBYTES))
+    store = finest.controlled(secret=Secret(RAW_SECRET))
     report = ilba.audit(release, store=store)
     assert report.certificate
     assert report.safe
@@ -705,9 +705,9 @@ def test_what_does_not_belong_to_a_release_is_not_destroyed_with_it(finest, tmp_
     finest.release(tmp_path / "out", max_keys=0)
 
 
-def test_a_release_with_a_key_that_nobody_keeps_is_told(people, tmp_path, recwarn):
+def test_a_release_with_a_secret_that_nobody_keeps_is_told(people, tmp_path, recwarn):
     finest = ilba.build(people, HKEY, KEY)
-    with pytest.warns(ilba.Notice, match="the key of these masks is not kept"):
+    with pytest.warns(ilba.Notice, match="the secret of these masks is not kept"):
         finest.release(tmp_path / "out", max_keys=0)
     finest.save(tmp_path / "s.parquet")
     recwarn.clear()
