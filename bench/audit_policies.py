@@ -36,7 +36,7 @@ POLICIES = {
 def one(design: str, K: int, policy: str) -> None:
     levels, keys = DESIGNS[design]
     method, cells = POLICIES[policy]
-    # A fixed key, so that the table prints the same on every run.
+    # A fixed secret, so that the table prints the same on every run.
     secret = ilba.Secret.from_text("ilba-secret-1:" + "5e" * 32)
     finest = ilba.build(census(), AREAS[:levels], KEYS[:keys], K, secret=secret, cells=cells)
     start = time.perf_counter()

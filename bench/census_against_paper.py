@@ -58,7 +58,7 @@ def rows_line(what: str, ours: int, paper: int, limit: float) -> Line:
 
 def compare(seed: int) -> list[Line]:
     rows_limit, loss_limit = (3.0, 1.5) if seed == SEED else (5.0, 2.0)
-    # A fixed key, so that the comparison prints the same on every run.
+    # A fixed secret, so that the comparison prints the same on every run.
     secret = ilba.Secret.from_text("ilba-secret-1:" + "5e" * 32)
     finest = ilba.build(census(seed=seed), hkey=HKEY, key=KEY, mask_thr=5, secret=secret)
     lines = []

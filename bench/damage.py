@@ -68,7 +68,7 @@ def make(home: Path) -> dict[str, Kind]:
     )
     people.write_csv(home / "people.csv")
     secret = ilba.Secret(bytes(range(32)))
-    key = secret.to_file(home / "agency.key")
+    kept = secret.to_file(home / "agency.secret")
     drawn = ilba.build(home / "people.csv", HKEY, KEY, secret=secret)
     full = drawn.save(home / "full_tb.parquet")
     chosen = drawn.controlled(["town.sex.age", "town.sex"], secret=secret)
@@ -78,7 +78,7 @@ def make(home: Path) -> dict[str, Kind]:
     return {
         "store": Kind([full], _of_store(home, full)),
         "masks": Kind([masks], _of_masks(drawn, masks, secret)),
-        "secret": Kind([key], _of_secret(home, key)),
+        "secret": Kind([kept], _of_secret(home, kept)),
         "cube": Kind(sorted(cube.glob("*.*")), _of_cube(home, full, cube)),
         "folder of Spark": _of_spark(home, drawn),
         "release": Kind(sorted(f for f in release.rglob("*.*") if f.name != MANIFEST), _of_release(home, release)),
@@ -118,14 +118,14 @@ def _of_masks(drawn: Any, masks: Path, secret: ilba.Secret) -> dict[str, Callabl
     return {"open": lambda: ilba.open_store(masks).frame.rows(), "next wave": again}
 
 
-def _of_secret(home: Path, key: Path) -> dict[str, Callable[[], object]]:
+def _of_secret(home: Path, kept: Path) -> dict[str, Callable[[], object]]:
     def built() -> object:
         out = home / "again.parquet"
         out.unlink(missing_ok=True)
-        run("build", home / "people.csv", "--hkey", "region,town", "--key", "sex,age", "--secret", key, "--out", out)
+        run("build", home / "people.csv", "--hkey", "region,town", "--key", "sex,age", "--secret", kept, "--out", out)
         return ilba.open_store(out).frame.rows()
 
-    return {"open": lambda: ilba.Secret.from_file(key).fingerprint, "build": built}
+    return {"open": lambda: ilba.Secret.from_file(kept).fingerprint, "build": built}
 
 
 def _of_cube(home: Path, full: Path, cube: Path) -> dict[str, Callable[[], object]]:

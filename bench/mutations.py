@@ -164,7 +164,7 @@ def changes(node: ast.AST) -> Iterator[ast.AST | None]:
         case ast.Raise():
             yield None
             if node.cause and ast.unparse(node).startswith("raise SecretError"):
-                yield other(cause=None)  # what stands behind this error may hold a key
+                yield other(cause=None)  # what stands behind this error may hold a secret
         case ast.Return() if node.value and not (isinstance(node.value, ast.Constant) and node.value.value is None):
             yield other(value=ast.Constant(None))
         case ast.Expr() if not isinstance(node.value, ast.Constant):

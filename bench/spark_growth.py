@@ -30,7 +30,7 @@ PAGE = ROOT / "docs" / "do" / "spark.md"
 HKEY = ["LA1", "LA2", "LA3", "OA"]
 KEY = ["gender", "age", "edu", "mar", "htype"]
 MASTER = "local-cluster[2,1,3072]"
-KEY_HEX = bytes(range(32)).hex()
+SECRET_HEX = bytes(range(32)).hex()
 
 JOB = """
 import json, os, resource, sys, time
@@ -69,7 +69,7 @@ def measured(millions: int, folder: Path) -> dict[str, Any]:
     parts = ilba.datasets.census_parts(folder / f"cities{millions}", scale=millions)
     secret, log = folder / "agency.secret", folder / f"log{millions}"
     if not secret.exists():
-        ilba.Secret.from_text(f"ilba-secret-1:{KEY_HEX}").to_file(secret)
+        ilba.Secret.from_text(f"ilba-secret-1:{SECRET_HEX}").to_file(secret)
     log.mkdir()
     script = JOB.format(hkey=HKEY, key=KEY)
     words = [str(parts), str(folder / f"store{millions}"), str(secret), str(log), MASTER]
@@ -83,9 +83,9 @@ def measured(millions: int, folder: Path) -> dict[str, Any]:
     row: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     files = [file for file in log.rglob("*") if file.is_file()]
     row["log"] = sum(file.stat().st_size for file in files)
-    key = bytes.fromhex(KEY_HEX)
-    forms = [key, KEY_HEX.encode(), base64.b64encode(key)]
-    row["key in log"] = any(form in file.read_bytes() for file in files for form in forms)
+    raw = bytes.fromhex(SECRET_HEX)
+    forms = [raw, SECRET_HEX.encode(), base64.b64encode(raw)]
+    row["secret in log"] = any(form in file.read_bytes() for file in files for form in forms)
     row["store"] = sum(f.stat().st_size for f in (folder / f"store{millions}").rglob("*.parquet"))
     row["millions"] = millions
     for path in (*parts.rglob("*.parquet"), *(folder / f"store{millions}").rglob("*.parquet")):
@@ -106,14 +106,15 @@ def as_table(result: dict[str, Any]) -> str:
         "driver: Python",
         "driver: JVM (heap used)",
         "event log",
-        "key in the log",
+        "secret in the log",
     ]
     lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
     for row in result["rows"]:
         lines.append(
             f"| {row['millions']}M | {row['partitions']} | {row['cells']:,} | {row['build']:.0f} s | "
             f"{row['table']:.0f} s | {row['python'] / 2**20:.0f} MB | {row['jvm'] / 2**20:.0f} MB "
-            f"({row['heap'] / 2**20:.0f} MB) | {row['log'] / 2**20:.1f} MB | {'YES' if row['key in log'] else 'no'} |"
+            f"({row['heap'] / 2**20:.0f} MB) | {row['log'] / 2**20:.1f} MB | "
+            f"{'YES' if row['secret in log'] else 'no'} |"
         )
     return f"\n{head}\n\n" + "\n".join(lines) + "\n\n" + extrapolated(result["rows"])
 

@@ -18,7 +18,7 @@ hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(autouse=True)
-def _no_key_from_outside(monkeypatch):
+def _no_secret_from_outside(monkeypatch):
     monkeypatch.delenv("ILBA_SECRET", raising=False)
 
 

@@ -30,7 +30,7 @@ def main() -> None:
     parts = [
         f'<rect x="10" y="36" width="676" height="352" rx="12" fill="{PRIVATE}"/>',
         f'<rect x="716" y="36" width="274" height="352" rx="12" fill="{PUBLIC}"/>',
-        '<text x="26" y="26" font-weight="600">confidential: true counts, flags, losses, the key</text>',
+        '<text x="26" y="26" font-weight="600">confidential: true counts, flags, losses, the secret</text>',
         '<text x="732" y="26" font-weight="600">public: labels and masked counts</text>',
         box(30, 60, 180, "microdata", "files and frames", "DuckDB; Spark"),
         box(30, 180, 180, "codes, design", "labels become digits,", "cells whole numbers"),
@@ -43,7 +43,7 @@ def main() -> None:
         box(490, 290, 176, "report, compare", "what masking costs,", "method by method"),
         box(736, 60, 236, "release", "the only door: tables, code lists,", "map, manifest with checksums"),
         box(736, 170, 236, "export, charts", "csv, xlsx, JSON-stat, SDMX, PX;", "pictures"),
-        box(736, 280, 236, "service", "PxWebApi 2 and the page; knows", "no store and no key"),
+        box(736, 280, 236, "service", "PxWebApi 2 and the page; knows", "no store and no secret"),
         arrow((120, 128), (120, 178)),
         arrow((210, 214), (258, 200)),
         arrow((210, 330), (235, 330), (235, 225), (258, 225)),

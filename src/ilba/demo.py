@@ -48,11 +48,11 @@ def run(
 
     clock = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # the tour says itself where the key is
+        warnings.simplefilter("ignore", Notice)  # the tour says itself where the secret is
         finest = build(people, HKEY, KEY, mask_thr=5, output_path=store, stage=stage)
     say(f"The finest table: {len(finest):,} cells counted, masked with SCA (K=5) and saved in {_since(clock)}")
     say(f"  {store}  the store, confidential")
-    say(f"  {secret_path(store)}  its key, for you alone\n")
+    say(f"  {secret_path(store)}  its secret, for you alone\n")
 
     stage("masking")
     clock = time.perf_counter()

@@ -6,14 +6,14 @@
     ├── InputError (ValueError)   an argument or the data is not what was expected: wrong use
     │   └── UnknownArgument (TypeError)   an argument that the function does not have
     ├── StoreError                a file is not a store, is damaged, or is of a newer format
-    ├── SecretError               a key is missing, malformed or not the one that is needed
+    ├── SecretError               a secret is missing, malformed or not the one that is needed
     ├── WriteError (OSError)      a file could not be written (a full disk, say); what was there is still there
     ├── UnsafeRelease             the audit does not find a release safe, and that was required
     └── MissingExtra (ImportError) an optional package has to be installed for this
 
     Notice (UserWarning)          said aloud while the work goes on
 
-A message says what was given, what was expected and what to type next. It never holds a true count or a key.
+A message says what was given, what was expected and what to type next. It never holds a true count or a secret.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class StoreError(IlbaError):
 
 
 class SecretError(IlbaError):
-    """A key is missing, malformed, or not the one that is needed."""
+    """A secret is missing, malformed, or not the one that is needed."""
 
 
 class UnsafeRelease(IlbaError):  # noqa: N818 - it names what was refused

@@ -46,7 +46,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
 def replacing(path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: bytes = b"") -> Iterator[Path]:
     """Give a temporary path beside `path`; on success it takes the place of `path` in one step.
 
-    A file that stands there is only replaced when it begins with `instead_of`, and never when it is a key; a text
+    A file that stands there is only replaced when it begins with `instead_of`, and never when it is a secret; a text
     file (`instead_of` empty) does not take the place of Parquet. A slip of the pen must not cost somebody a store.
 
     When the block fails, or the process is killed, `path` is as it was before. The temporary file carries
@@ -221,7 +221,7 @@ def _spare(target: Path, said: str, instead_of: bytes) -> None:
         raise InputError(f"{said!r} exists and is {kind}, which this would destroy. Choose another name.")
 
 
-_KINDS = {b"PAR1": "a Parquet file", b"ilba-secret": "a key"}
+_KINDS = {b"PAR1": "a Parquet file", b"ilba-secret": "a secret"}
 
 
 def _sync(file: Path) -> None:

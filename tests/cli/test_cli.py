@@ -63,7 +63,7 @@ def folder(tmp_path_factory, people, secret):
 
 
 def store_of_its_own(folder, name):
-    """A copy of the store with its key, from which nothing was published yet."""
+    """A copy of the store with its secret, from which nothing was published yet."""
     shutil.copy(folder / "full_tb.secret", folder / f"{name}.secret")
     return shutil.copy(folder / "full_tb.parquet", folder / f"{name}.parquet").name
 
@@ -91,7 +91,7 @@ def test_build_without_a_secret_makes_one_and_says_so(folder):
     words = ["build", "p.csv", "--hkey", "region", "--key", "sex", "--out", "new.parquet"]
     assert "note: no secret was given" in run(*words, cwd=folder).stderr
     assert stat.S_IMODE((folder / "new.secret").stat().st_mode) == 0o600
-    assert "note: using the key" in run(*words, cwd=folder).stderr
+    assert "note: using the secret" in run(*words, cwd=folder).stderr
 
 
 def test_build_takes_the_secret_from_the_environment(folder, finest):
@@ -244,7 +244,7 @@ def test_convert_turns_a_store_into_csv_and_rds_into_a_store(folder, finest):
     assert "cannot turn" in run("convert", "full_tb.parquet", "x.docx", cwd=folder, code=2).stderr
 
 
-def test_secret_new_makes_a_private_key_and_never_overwrites(folder):
+def test_secret_new_makes_a_private_file_and_never_overwrites(folder):
     done = run("secret", "new", "fresh", cwd=folder)
     assert stat.S_IMODE((folder / "fresh").stat().st_mode) == 0o600
     text = (folder / "fresh").read_text()
@@ -575,7 +575,7 @@ def test_strict_stops_where_there_would_be_a_note(folder, people, tmp_path):
     before = (folder / "strict.parquet").read_bytes()
     words = [word if word != "k" else str(other) for word in BUILD]
     done = run("--strict", *words, "--out", "strict.parquet", cwd=folder, code=1)
-    assert "was masked with another key" in done.stderr
+    assert "was masked with another secret" in done.stderr
     assert done.stderr.endswith("(--strict)\n")
     assert (folder / "strict.parquet").read_bytes() == before
     assert "note: the store at" in run(*words, "--out", "strict.parquet", cwd=folder).stderr
@@ -654,7 +654,7 @@ def test_options_without_an_effect_are_refused_and_one_other_threshold_is_audite
     assert "--chart draws several" in run(*few, "--chart", "x.svg", cwd=folder, code=2).stderr
     assert not (folder / "x").exists()
     noted = run(*few[:-2], "--mask-thr", "4", "--mask-thr", "4", "--json", cwd=folder)
-    assert "note: drawn with a key that is thrown away" in noted.stderr
+    assert "note: drawn with a secret that is thrown away" in noted.stderr
     assert len({json.dumps(row) for row in json.loads(noted.stdout)}) == 1
 
 

@@ -23,7 +23,7 @@ from ilba.methods.controlled.search import ControlStep, loss_summary, usual_boun
 from ilba.tables.finest import class_means
 from support.people import HKEY, KEY, population
 
-KEY_0 = Secret(bytes(32))
+ZERO = Secret(bytes(32))
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def stores(draw):
     key = [name for name in ("x", "y") if draw(st.booleans())]
     frame = frame.group_by([*flat, *key]).agg(pl.col("N").sum()).sort(pl.all())
     cells = draw(st.sampled_from(["observed", "grid"]))
-    return FinestTable.from_counts(frame, hkey, key, K, secret=KEY_0, cells=cells), frame, hkey, key
+    return FinestTable.from_counts(frame, hkey, key, K, secret=ZERO, cells=cells), frame, hkey, key
 
 
 @pytest.mark.slow
@@ -54,7 +54,7 @@ def test_masks_are_legal_sums_are_0_or_at_least_K_and_the_report_is_true(made, d
     finest, *_ = made
     K = finest.design.threshold
     bound = data.draw(st.sampled_from([None, K - 1, 2 * K]))
-    chosen = finest.controlled(bound=bound, secret=KEY_0)
+    chosen = finest.controlled(bound=bound, secret=ZERO)
     count, masked = chosen.frame["N"].to_numpy(), chosen.frame["N_masked"].to_numpy()
     assert np.where(count >= K, masked == count, (masked == 0) | (masked == K)).all()
     assert chosen.frame.drop("N_masked").equals(finest.frame.drop("N_masked"))
@@ -83,7 +83,7 @@ def test_masks_are_legal_sums_are_0_or_at_least_K_and_the_report_is_true(made, d
 def test_neither_the_order_of_rows_and_columns_nor_the_type_of_labels_changes_a_mask(made, random):
     finest, frame, hkey, key = made
     columns = frame.drop("N").columns
-    chosen = finest.controlled(secret=KEY_0)
+    chosen = finest.controlled(secret=ZERO)
     turned = FinestTable.from_counts(
         frame.sample(fraction=1, shuffle=True, seed=random.randrange(100)).with_columns(
             pl.col(columns).cast(pl.String) if random.random() < 0.5 else pl.col(columns)
@@ -91,8 +91,8 @@ def test_neither_the_order_of_rows_and_columns_nor_the_type_of_labels_changes_a_
         hkey,
         key[::-1],
         finest.design.threshold,
-        secret=KEY_0,
-    ).controlled(secret=KEY_0)
+        secret=ZERO,
+    ).controlled(secret=ZERO)
     as_text = [pl.col(column).cast(pl.String) for column in columns]
     here, there = (f.frame.select(*as_text, "N_masked").sort(columns) for f in (chosen, turned))
     assert here.equals(there)
@@ -118,7 +118,7 @@ def test_on_a_population_the_bound_holds_the_loss_falls_and_the_mean_of_each_cou
     assert after.max <= 7 < before.max
     assert after.mean < before.mean
     assert after.over == 0
-    big = ilba.build(population(60_000, seed=4), HKEY, KEY, 10, secret=KEY_0).controlled(secret=KEY_0)
+    big = ilba.build(population(60_000, seed=4), HKEY, KEY, 10, secret=ZERO).controlled(secret=ZERO)
     assert big.control.held
     assert_each_mean_is_near(big)
 
@@ -160,17 +160,17 @@ def test_on_real_data_the_bound_holds_and_the_mean_of_each_count_is_as_near_as_i
 
 @pytest.mark.slow
 def test_in_a_tiny_class_a_keyed_chance_rounds_the_number_of_masks(secret):
-    """Four cells of 1 at K = 5 get 0.8 masks: 0 or 1, and over many keys 0.8."""
+    """Four cells of 1 at K = 5 get 0.8 masks: 0 or 1, and over many secrets 0.8."""
     counts = pl.DataFrame({"t": list("aabb"), "x": [1, 2, 1, 2], "N": [1] * 4})
-    keys = [Secret(bytes([i]) * 32) for i in range(200)]
-    masks = [FinestTable.from_counts(counts, ["t"], ["x"], secret=k).controlled(secret=k)._masked for k in keys]
+    secrets = [Secret(bytes([i]) * 32) for i in range(200)]
+    masks = [FinestTable.from_counts(counts, ["t"], ["x"], secret=s).controlled(secret=s)._masked for s in secrets]
     up = np.array([int((mask == 5).sum()) for mask in masks])
     assert set(up.tolist()) == {0, 1}
     assert abs(up.mean() - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 200)
 
 
 @pytest.mark.slow
-def test_over_many_keys_no_cell_of_a_tiny_table_is_fixed_or_far_off_its_mean():
+def test_over_many_secrets_no_cell_of_a_tiny_table_is_fixed_or_far_off_its_mean():
     counts = pl.DataFrame(
         {"t": [t for t in "abcd" for _ in range(4)], "x": [1, 2, 3, 4] * 4, "N": [1, 2, 3, 4, 4, 3, 2, 1] * 2}
     )
@@ -204,14 +204,14 @@ SQUARE = pl.DataFrame({"row": ["1", "1", "2", "2"], "column": ["1", "2", "1", "2
 @pytest.mark.parametrize("K", [3, 5])
 @pytest.mark.parametrize(("cells", "hkey"), [(CHAIN, ["part", "place"]), (SQUARE, ["row"])], ids=["chain", "square"])
 def test_no_view_of_a_toy_lets_anybody_conclude_that_a_count_is_small(cells, hkey, K):
-    """Every truth, the method and the key fully known: what each view leaves possible for every count released."""
+    """Every truth, the method and the secret fully known: what each view leaves possible for every count released."""
     key = [column for column in cells.columns if column not in hkey]
 
     def view(truth):
         if not any(truth):
             return tuple(truth)
-        finest = FinestTable.from_counts(cells.with_columns(N=pl.Series(truth)), hkey, key, K, secret=KEY_0)
-        chosen = finest.controlled(secret=KEY_0)
+        finest = FinestTable.from_counts(cells.with_columns(N=pl.Series(truth)), hkey, key, K, secret=ZERO)
+        chosen = finest.controlled(secret=ZERO)
         # All tables are sums of the masked finest table: who sees it sees everything that is published.
         shown = {row[:-1]: row[-1] for row in chosen.frame.drop("N").iter_rows()}
         return tuple(shown.get(labels, 0) for labels in cells.iter_rows())
@@ -271,13 +271,13 @@ def test_only_the_tables_asked_for_are_held_to_the_bound_and_the_choice_depends_
 
 def test_the_key_is_the_one_of_the_build(finest, people, monkeypatch, tmp_path):
     opened = ilba.open_store(finest.save(tmp_path / "finest.parquet"))
-    with pytest.raises(ilba.SecretError, match="needs the key"):
+    with pytest.raises(ilba.SecretError, match="needs the secret"):
         opened.controlled()
-    with pytest.raises(ilba.SecretError, match="another key"):
-        opened.controlled(secret=KEY_0)
-    path = Secret(bytes(range(32))).to_file(tmp_path / "key")
+    with pytest.raises(ilba.SecretError, match="another secret"):
+        opened.controlled(secret=ZERO)
+    path = Secret(bytes(range(32))).to_file(tmp_path / "secret")
     expected = opened.controlled(secret=path).frame
-    assert finest.controlled().frame.equals(expected), "a table knows the key it was built with"
+    assert finest.controlled().frame.equals(expected), "a table knows the secret it was built with"
     monkeypatch.setenv("ILBA_SECRET", str(path))
     assert opened.controlled().frame.equals(expected)
     monkeypatch.delenv("ILBA_SECRET")
@@ -295,8 +295,8 @@ def test_the_masks_of_this_version_are_these(chosen):
     assert zlib.crc32(chosen.frame["N_masked"].to_numpy().astype("<i8").tobytes()) == 2883330003
 
 
-def test_another_key_gives_other_masks(people, chosen):
-    other = ilba.build(people, HKEY, KEY, secret=KEY_0).controlled(secret=KEY_0)
+def test_another_secret_gives_other_masks(people, chosen):
+    other = ilba.build(people, HKEY, KEY, secret=ZERO).controlled(secret=ZERO)
     assert not other.frame.equals(chosen.frame)
 
 
@@ -397,15 +397,15 @@ def test_nothing_small_nothing_to_do(secret):
 def test_large_thresholds(K):
     rng = np.random.default_rng(5)
     counts = pl.DataFrame({"t": np.repeat(np.arange(60), 12), "x": list(range(12)) * 60, "N": rng.integers(1, K, 720)})
-    finest = FinestTable.from_counts(counts, ["t"], ["x"], K, secret=KEY_0)
-    chosen = finest.controlled(secret=KEY_0)
+    finest = FinestTable.from_counts(counts, ["t"], ["x"], K, secret=ZERO)
+    chosen = finest.controlled(secret=ZERO)
     assert chosen.control.held
     worse = np.where(finest._count < K, 0, finest._count)
-    wave = finest.controlled(secret=KEY_0, previous=FinestTable(finest.codes, finest._words, finest._count, worse))
+    wave = finest.controlled(secret=ZERO, previous=FinestTable(finest.codes, finest._words, finest._count, worse))
     assert wave.control.reached < 60 * 12 * K / 4
-    huge = FinestTable.from_counts(counts, ["t"], ["x"], 1001, secret=KEY_0)
+    huge = FinestTable.from_counts(counts, ["t"], ["x"], 1001, secret=ZERO)
     with pytest.raises(ilba.InputError, match="up to 1,000"):
-        huge.controlled(secret=KEY_0)
+        huge.controlled(secret=ZERO)
 
 
 def test_grids_beyond_63_bits(secret):
@@ -456,7 +456,7 @@ def test_compiled_code_is_kept_in_a_folder_of_ones_own_where_no_other_can_be_wri
 
 
 def test_no_message_of_the_report_holds_a_key(chosen, secret):
-    assert secret._key.hex() not in str(chosen.control) + repr(chosen.control) + repr(chosen.chosen)
+    assert secret.to_bytes().hex() not in str(chosen.control) + repr(chosen.control) + repr(chosen.chosen)
     assert "confidential" in str(chosen.control)
 
 

@@ -409,18 +409,18 @@ def test_a_wrong_export_is_refused(release, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_export_never_takes_the_place_of_a_store_or_a_key(finest, release, secret, tmp_path):
+def test_an_export_never_takes_the_place_of_a_store_or_a_secret(finest, release, secret, tmp_path):
     store = finest.save(tmp_path / "store.parquet")
     before = store.read_bytes()
     for format in FORMATS:
         with pytest.raises(ilba.InputError, match="would destroy"):
             export(release, "town", format, store)
     assert store.read_bytes() == before
-    key = tmp_path / "my.secret"
-    secret.to_file(key)
+    kept = tmp_path / "my.secret"
+    secret.to_file(kept)
     for format in FORMATS:
         with pytest.raises(ilba.InputError, match="would destroy"):
-            export(release, "town", format, key)
+            export(release, "town", format, kept)
 
 
 def test_a_grid_or_a_sheet_that_is_too_large_is_refused(release, tmp_path, monkeypatch):

@@ -257,7 +257,7 @@ def test_the_independent_implementation_on_the_page_gives_the_test_vectors(elsew
     assert "ilba" not in re.sub(r"ilba-(prf|secret)-1", "", block.text)
     run_python(block, namespace, "draws.md")
     for secret, labels, count, draw, _ in vectors():
-        assert namespace["draw"](secret._key, labels, count) == draw, labels
+        assert namespace["draw"](secret.to_bytes(), labels, count) == draw, labels
 
 
 def anchors_of(page: Path) -> set[str]:

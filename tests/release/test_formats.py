@@ -57,7 +57,7 @@ def test_the_audit_names_what_the_folders_of_format_1_tell():
         assert ilba.audit(Release(FORMATS / "v2" / name)).folder == (), name
 
 
-def test_the_key_of_every_version_draws_the_same_masks(kept):
+def test_the_secret_of_every_version_draws_the_same_masks(kept):
     secret = ilba.Secret.from_file(kept / "agency.key")
     assert secret == ilba.Secret(bytes(32))
     finest = ilba.open_store(kept / "ilba-observed.parquet")

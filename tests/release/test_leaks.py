@@ -9,7 +9,7 @@ import pytest
 
 import ilba
 from ilba import Secret
-from support.leaks import KEYBYTES, every_code, walk_for_leaks
+from support.leaks import RAW_SECRET, every_code, walk_for_leaks
 from support.people import HKEY, ILBA, KEY
 
 
@@ -18,7 +18,7 @@ from support.people import HKEY, ILBA, KEY
     ("K", "cells", "rows"), list(itertools.product((3, 5, 10), ("observed", "grid"), ("nonzero", "grid")))
 )
 def test_no_file_of_a_release_leaks(people, tmp_path, K, cells, rows):
-    finest = ilba.build(people, HKEY, KEY, K, secret=Secret(KEYBYTES), cells=cells, labels=every_code(people))
+    finest = ilba.build(people, HKEY, KEY, K, secret=Secret(RAW_SECRET), cells=cells, labels=every_code(people))
     release = finest.release(tmp_path / "out", rows=rows, **ILBA)
     assert len(release.tables) == 32
     walk_for_leaks(release)
@@ -44,9 +44,9 @@ def test_no_file_of_a_real_release_leaks(request, tmp_path, name, K):
         else (request.getfixturevalue("shared") / "data" / f"{name}.parquet")
     )
     labels = ilba.datasets.census_codes() if name == "census" else None
-    finest = ilba.build(data, hkey, key, K, secret=Secret(KEYBYTES))
+    finest = ilba.build(data, hkey, key, K, secret=Secret(RAW_SECRET))
     walk_for_leaks(finest.release(tmp_path / "ilba", max_keys=max_keys, labels=labels, **ILBA))
-    again = ilba.build(data, hkey, key, K, secret=Secret(KEYBYTES))
+    again = ilba.build(data, hkey, key, K, secret=Secret(RAW_SECRET))
     walk_for_leaks(again.release(tmp_path / "controlled", max_keys=max_keys, labels=labels, bound=3 * K))
 
 
@@ -63,14 +63,14 @@ def test_the_leak_test_itself_finds_leaks(finest, tmp_path):
         with pytest.raises(AssertionError):
             walk_for_leaks(release)
         file.write_bytes(good)
-    (release.path / "note.csv").write_bytes(KEYBYTES.hex().encode())
+    (release.path / "note.csv").write_bytes(RAW_SECRET.hex().encode())
     with pytest.raises(AssertionError):
         walk_for_leaks(release)
 
 
 def test_a_controlled_release_adds_up_leaks_nothing_and_the_audit_certifies_it(people, tmp_path):
-    finest = ilba.build(people, HKEY, KEY, secret=Secret(KEYBYTES))
-    release = finest.release(tmp_path / "out", method="controlled", secret=Secret(KEYBYTES))
+    finest = ilba.build(people, HKEY, KEY, secret=Secret(RAW_SECRET))
+    release = finest.release(tmp_path / "out", method="controlled", secret=Secret(RAW_SECRET))
     walk_for_leaks(release)
     assert release.additive
     assert "bound" not in release.manifest
@@ -81,7 +81,7 @@ def test_a_controlled_release_adds_up_leaks_nothing_and_the_audit_certifies_it(p
             whole.group_by(columns).agg(pl.col("N_masked").sum()) if columns else whole.select(pl.col("N_masked").sum())
         )
         assert summed.sort(columns or "N_masked").equals(release.table(name)), name
-    store = finest.controlled(secret=Secret(KEYBYTES))
+    store = finest.controlled(secret=Secret(RAW_SECRET))
     report = ilba.audit(release, store=store)
     assert report.certificate
     assert report.safe

@@ -12,7 +12,7 @@ import pytest
 
 import ilba
 from ilba import FinestTable, PublishedTables, Secret
-from support.leaks import KEYBYTES, every_code, walk_for_leaks
+from support.leaks import RAW_SECRET, every_code, walk_for_leaks
 from support.people import HKEY, ILBA, KEY
 
 
@@ -83,7 +83,7 @@ def test_the_code_list_names_what_the_agency_gave_then_what_stands_in_a_table_wi
 
 def test_in_the_grid_reading_all_codes_are_public_unless_masks_were_chosen_jointly(tmp_path):
     counts = pl.DataFrame({"t": ["a", "a", "b", "b"], "x": ["p", "rare", "p", "never"], "N": [9, 1, 2, 0]})
-    finest = FinestTable.from_counts(counts, ["t"], cells="grid", secret=Secret(KEYBYTES))
+    finest = FinestTable.from_counts(counts, ["t"], cells="grid", secret=Secret(RAW_SECRET))
     everything = {"a", "b", "p", "rare", "never"}
     for labels in (None, every_code(counts.head(3), ["t"], ["x"])):
         with pytest.raises(
@@ -94,7 +94,7 @@ def test_in_the_grid_reading_all_codes_are_public_unless_masks_were_chosen_joint
     assert set(release.codes["code"]) == everything
     assert release.table("t.x").select("t", "x").rows() == list(itertools.product("ab", ["never", "p", "rare"]))
     # With masks chosen jointly the cells that nobody is in play no part, so the code lists need not be public.
-    finest = FinestTable.from_counts(counts, ["t"], cells="grid", secret=Secret(KEYBYTES))
+    finest = FinestTable.from_counts(counts, ["t"], cells="grid", secret=Secret(RAW_SECRET))
     chosen = finest.release(tmp_path / "chosen")
     shown = {code for table in chosen.tables for row in chosen.table(table).drop("N_masked").rows() for code in row}
     assert set(chosen.codes["code"]) == shown
@@ -176,7 +176,7 @@ def test_labels_and_maps_travel_with_a_release(tmp_path, secret):
 
 def test_a_grid_holds_the_given_codes_of_areas_and_keys_too(tmp_path):
     counts = pl.DataFrame({"r": ["A", "A"], "t": ["a1", "a2"], "x": [1, 2], "N": [9, 8]})
-    finest = FinestTable.from_counts(counts, ["r", "t"], secret=Secret(KEYBYTES))
+    finest = FinestTable.from_counts(counts, ["r", "t"], secret=Secret(RAW_SECRET))
     given = pl.DataFrame(
         {
             "variable": ["r", "r", "t", "t", "t", "x", "x", "x"],
@@ -239,7 +239,7 @@ def test_the_given_code_list_keeps_its_order(tmp_path):
     towns = [f"{place * 7919 % 1000:03}" for place in range(1000)]
     counts = pl.DataFrame({"town": towns, "x": ["y"] * 1000, "N": [9] * 1000})
     given = pl.DataFrame({"variable": ["x"] + ["town"] * 1000, "code": ["y", *towns]})
-    finest = FinestTable.from_counts(counts, ["town"], ["x"], secret=Secret(KEYBYTES))
+    finest = FinestTable.from_counts(counts, ["town"], ["x"], secret=Secret(RAW_SECRET))
     release = finest.release(tmp_path / "out", labels=given)
     assert release.codes["code"].to_list() == [*towns, "y"]
 

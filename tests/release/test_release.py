@@ -18,7 +18,7 @@ import pytest
 import ilba
 from ilba import FinestTable, Release, Secret
 from ilba.release import MANIFEST
-from support.leaks import KEYBYTES, walk_for_leaks
+from support.leaks import RAW_SECRET, walk_for_leaks
 from support.people import HKEY, ILBA, KEY, population
 
 
@@ -263,7 +263,7 @@ def test_a_release_that_is_changed_or_damaged_is_told(finest, tmp_path):
 def test_the_files_of_a_release_have_groups_of_a_fixed_number_of_rows(tmp_path):
     number = pl.int_range(0, 300_000, eager=True)
     counts = pl.DataFrame({"place": number // 2, "x": number % 2, "N": 7 + number % 3})
-    release = FinestTable.from_counts(counts, ["place"], ["x"], secret=Secret(KEYBYTES)).release(tmp_path / "out")
+    release = FinestTable.from_counts(counts, ["place"], ["x"], secret=Secret(RAW_SECRET)).release(tmp_path / "out")
     file = pq.ParquetFile(release.path / "tables" / "place.x.parquet")
     groups = [file.metadata.row_group(place) for place in range(file.metadata.num_row_groups)]
     assert [group.num_rows for group in groups] == [131_072, 131_072, 37_856]
@@ -314,9 +314,9 @@ def test_what_does_not_belong_to_a_release_is_not_destroyed_with_it(finest, tmp_
     finest.release(tmp_path / "out", max_keys=0)
 
 
-def test_a_release_with_a_key_that_nobody_keeps_is_told(people, tmp_path, recwarn):
+def test_a_release_with_a_secret_that_nobody_keeps_is_told(people, tmp_path, recwarn):
     finest = ilba.build(people, HKEY, KEY)
-    with pytest.warns(ilba.Notice, match="the key of these masks is not kept"):
+    with pytest.warns(ilba.Notice, match="the secret of these masks is not kept"):
         finest.release(tmp_path / "out", max_keys=0)
     finest.save(tmp_path / "s.parquet")
     recwarn.clear()

@@ -1,4 +1,4 @@
-"""The key keeps to itself; draws belong to cells, whatever way they come in."""
+"""The secret keeps to itself; draws belong to cells, whatever way they come in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import ilba
 from ilba.secret.secret import Secret, draws, given_secret
 from support.people import HKEY, KEY, population
 
-KEYBYTES = bytes(range(32))
+RAW = bytes(range(32))
 
 
 def said(error: BaseException) -> str:
@@ -33,11 +33,11 @@ def said(error: BaseException) -> str:
     return str(error)
 
 
-def one_draw(key: bytes, cell: dict[str, str | None], count: int) -> int:
+def one_draw(raw: bytes, cell: dict[str, str | None], count: int) -> int:
     """The construction of the docs, written a second time for one cell."""
 
     def derive(purpose):
-        return hmac.digest(key, b"ilba-prf-1 " + purpose, "sha256")
+        return hmac.digest(raw, b"ilba-prf-1 " + purpose, "sha256")
 
     block = 0
     for column, label in cell.items():
@@ -55,61 +55,61 @@ def one_draw(key: bytes, cell: dict[str, str | None], count: int) -> int:
     st.dictionaries(st.text(min_size=1), st.none() | st.text(), min_size=1, max_size=5),
     st.integers(0, 2**62),
 )
-def test_a_draw_follows_its_published_construction(key, cell, count):
+def test_a_draw_follows_its_published_construction(raw, cell, count):
     labels = {column: ([label], np.array([0])) for column, label in cell.items()}
-    assert draws(Secret(key), labels, [count])[0] == one_draw(key, cell, count)
+    assert draws(Secret(raw), labels, [count])[0] == one_draw(raw, cell, count)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.uint64, np.float64])
 def test_a_draw_does_not_depend_on_how_the_count_is_stored(secret, dtype):
     labels = {"edu": (["1", "2", None], np.array([0, 1, 2]))}
     assert draws(secret, labels, np.array([3, 0, 200], dtype=dtype)).tolist() == [
-        one_draw(KEYBYTES, {"edu": label}, count) for label, count in (("1", 3), ("2", 0), (None, 200))
+        one_draw(RAW, {"edu": label}, count) for label, count in (("1", 3), ("2", 0), (None, 200))
     ]
 
 
 def test_every_mask_of_a_store_follows_the_published_construction(finest):
     for row in finest.frame.filter(pl.col("N") < 5).iter_rows(named=True):
         cell = {column: str(row[column]) for column in HKEY + KEY}
-        hit = one_draw(KEYBYTES, cell, row["N"]) * 5 < row["N"] * 2**53
+        hit = one_draw(RAW, cell, row["N"]) * 5 < row["N"] * 2**53
         assert row["N_masked"] == (5 if hit else 0)
 
 
-def test_a_secret_never_shows_its_key(secret):
+def test_a_secret_never_shows_itself(secret):
     shown = [repr(secret), str(secret), f"{secret}", repr([secret]), repr({"a": secret})]
-    assert all(KEYBYTES.hex()[:8] not in text and "\\x00\\x01" not in text for text in shown)
+    assert all(RAW.hex()[:8] not in text and "\\x00\\x01" not in text for text in shown)
     assert not hasattr(secret, "__dict__")
     for way in (pickle.dumps, copy.deepcopy, copy.copy):
         with pytest.raises(TypeError, match="not pickled"):
             way(secret)
     with pytest.raises(AttributeError):
-        secret._key = b""
+        secret._raw = b""
 
 
-def test_keys_are_told_apart_and_only_equal_to_themselves(secret):
-    same, other = Secret(KEYBYTES), Secret(bytes(32))
+def test_secrets_are_told_apart_and_only_equal_to_themselves(secret):
+    same, other = Secret(RAW), Secret(bytes(32))
     assert secret == same
     assert secret != other
-    assert secret != KEYBYTES
+    assert secret != RAW
     assert secret != secret.fingerprint
     assert {secret, same, other} == {same, other}
     assert len({secret, same, other}) == 2
 
 
 @given(st.binary(min_size=32, max_size=32))
-def test_the_fingerprint_and_derived_keys_follow_the_published_construction(key):
-    secret = Secret(key)
-    assert secret.fingerprint == hmac.digest(key, b"ilba-prf-1 fingerprint", "sha256")[:8].hex()
-    assert secret.derived("chosen") == Secret(hmac.digest(key, b"ilba-prf-1 chosen", "sha256"))
+def test_the_fingerprint_and_derived_secrets_follow_the_published_construction(raw):
+    secret = Secret(raw)
+    assert secret.fingerprint == hmac.digest(raw, b"ilba-prf-1 fingerprint", "sha256")[:8].hex()
+    assert secret.derived("chosen") == Secret(hmac.digest(raw, b"ilba-prf-1 chosen", "sha256"))
 
 
-@pytest.mark.parametrize("key", [KEYBYTES[:31], KEYBYTES + b"0", b"", "a" * 32, bytearray(32), list(range(32)), None])
-def test_a_key_is_32_bytes_and_nothing_else(key):
+@pytest.mark.parametrize("raw", [RAW[:31], RAW + b"0", b"", "a" * 32, bytearray(32), list(range(32)), None])
+def test_a_secret_is_32_bytes_and_nothing_else(raw):
     with pytest.raises(ilba.SecretError, match="32 random bytes"):
-        Secret(key)
+        Secret(raw)
 
 
-def test_a_malformed_key_is_refused_without_being_shown(tmp_path):
+def test_a_malformed_secret_is_refused_without_being_shown(tmp_path):
     wrong = "ilba-secret-1:" + "ab" * 31
     for text in (wrong, wrong + "zz", "ab" * 32, ""):
         with pytest.raises(ilba.SecretError, match="64 hexadecimal digits") as caught:
@@ -124,12 +124,12 @@ def test_a_malformed_key_is_refused_without_being_shown(tmp_path):
         assert str(tmp_path / "k") in said(caught.value)
 
 
-def test_a_key_given_where_a_path_belongs_is_not_repeated(people, monkeypatch):
+def test_a_secret_given_where_a_path_belongs_is_not_repeated(people, monkeypatch):
     texts = ["ilba-secret-1:" + "ab" * 32, "ILBA-SECRET-1:" + "ab" * 32, "ab" * 32]
     texts += ["ab" * 12, "ilba-secret-1:abab", "ILBA-SECRET-1:abab"]  # a part of one
     for text in texts:
         for ask in (lambda t=text: ilba.build(people, HKEY, KEY, secret=t), lambda t=text: ilba.Secret.from_file(t)):
-            with pytest.raises(ilba.SecretError, match="looks like a key itself") as caught:
+            with pytest.raises(ilba.SecretError, match="looks like a secret itself") as caught:
                 ask()
             assert "abab" not in said(caught.value)
     monkeypatch.setenv("ILBA_SECRET", "ilba-secret1:" + "ab" * 32)
@@ -138,12 +138,12 @@ def test_a_key_given_where_a_path_belongs_is_not_repeated(people, monkeypatch):
     assert "abab" not in said(caught.value)
 
 
-def test_a_key_file_may_have_any_other_name(tmp_path, secret):
+def test_a_secret_file_may_have_any_other_name(tmp_path, secret):
     for name in ("my.ilba-secret", "ab" * 11 + ".key"):
         assert Secret.from_file(secret.to_file(tmp_path / name)) == secret
 
 
-def test_a_key_file_is_private_reads_back_and_is_never_overwritten(tmp_path):
+def test_a_secret_file_is_private_reads_back_and_is_never_overwritten(tmp_path):
     secret = Secret.new()
     path = secret.to_file(tmp_path / "agency.secret")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -154,7 +154,7 @@ def test_a_key_file_is_private_reads_back_and_is_never_overwritten(tmp_path):
     assert Secret.from_file(path) == secret
 
 
-def test_a_key_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, secret):
+def test_a_secret_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, secret):
     synced, real = [], os.fsync
 
     def watched(handle):
@@ -163,7 +163,7 @@ def test_a_key_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, secr
 
     monkeypatch.setattr(os, "fsync", watched)
     path = secret.to_file(tmp_path / "k")
-    text = f"ilba-secret-1:{KEYBYTES.hex()}-91267e8a\n"
+    text = f"ilba-secret-1:{RAW.hex()}-91267e8a\n"
     assert path.read_text() == text
     ((name, content),) = synced[0]
     assert (name != "k", content) == (True, text)
@@ -172,7 +172,7 @@ def test_a_key_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, secr
 
 
 @pytest.mark.parametrize("call", ["fsync", "link"])
-def test_a_killed_secret_new_leaves_no_key_and_does_not_block_the_next_one(tmp_path, call):
+def test_a_killed_secret_new_leaves_no_secret_and_does_not_block_the_next_one(tmp_path, call):
     path = tmp_path / "agency.secret"
     script = (
         f"import os, signal, ilba\nos.{call} = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -188,17 +188,17 @@ def test_a_killed_secret_new_leaves_no_key_and_does_not_block_the_next_one(tmp_p
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_empty_file_in_the_place_of_a_key_is_told(tmp_path, secret):
+def test_an_empty_file_in_the_place_of_a_secret_is_told(tmp_path, secret):
     (tmp_path / "k").touch()
-    with pytest.raises(ilba.SecretError, match=r"is an empty file, not a key\. Remove it") as caught:
+    with pytest.raises(ilba.SecretError, match=r"is an empty file, not a secret\. Remove it") as caught:
         secret.to_file(tmp_path / "k")
     assert said(caught.value)
 
 
 @settings(max_examples=10)
 @given(st.binary(min_size=32, max_size=32))
-def test_a_key_with_a_changed_bit_never_passes_as_another(key):
-    text = Secret(key)._text.encode()
+def test_a_secret_with_a_changed_bit_never_passes_as_another(raw):
+    text = Secret(raw)._text.encode()
     for bit in range(8 * len(text)):
         damaged = bytearray(text)
         damaged[bit // 8] ^= 1 << bit % 8
@@ -206,10 +206,10 @@ def test_a_key_with_a_changed_bit_never_passes_as_another(key):
             found = Secret.from_text(damaged.decode("ascii", errors="replace"))
         except ilba.SecretError:
             continue
-        assert found == Secret(key)
+        assert found == Secret(raw)
 
 
-def test_a_key_whose_check_digits_do_not_fit_is_refused_without_being_shown(tmp_path):
+def test_a_secret_whose_check_digits_do_not_fit_is_refused_without_being_shown(tmp_path):
     wrong = "ilba-secret-1:" + "ab" * 32 + "-00000000"
     (tmp_path / "k").write_text(wrong)
     (tmp_path / "k").chmod(0o600)
@@ -219,12 +219,12 @@ def test_a_key_whose_check_digits_do_not_fit_is_refused_without_being_shown(tmp_
         assert "abab" not in said(caught.value)
 
 
-def test_a_key_without_check_digits_still_opens(secret):
-    assert Secret.from_text(f"ilba-secret-1:{KEYBYTES.hex()}") == secret
-    assert Secret.from_text(f"ilba-secret-1:{KEYBYTES.hex().upper()}\n") == secret
+def test_a_secret_without_check_digits_still_opens(secret):
+    assert Secret.from_text(f"ilba-secret-1:{RAW.hex()}") == secret
+    assert Secret.from_text(f"ilba-secret-1:{RAW.hex().upper()}\n") == secret
 
 
-def test_a_key_that_does_not_fit_on_the_disk_leaves_no_half_of_it(tmp_path, secret):
+def test_a_secret_that_does_not_fit_on_the_disk_leaves_no_half_of_it(tmp_path, secret):
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))  # the operating system refuses longer files
@@ -233,12 +233,12 @@ def test_a_key_that_does_not_fit_on_the_disk_leaves_no_half_of_it(tmp_path, secr
             secret.to_file(tmp_path / "k")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert KEYBYTES.hex()[:8] not in said(caught.value)
+    assert RAW.hex()[:8] not in said(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o620, 0o610, 0o604, 0o602, 0o601])
-def test_a_key_file_that_is_open_to_others_is_told(tmp_path, mode):
+def test_a_secret_file_that_is_open_to_others_is_told(tmp_path, mode):
     path = Secret.new().to_file(tmp_path / "k")
     path.chmod(mode)
     with pytest.warns(ilba.Notice, match="chmod 600"):
@@ -246,7 +246,7 @@ def test_a_key_file_that_is_open_to_others_is_told(tmp_path, mode):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o400])
-def test_a_key_file_that_is_private_is_read_in_silence(tmp_path, secret, mode):
+def test_a_secret_file_that_is_private_is_read_in_silence(tmp_path, secret, mode):
     path = secret.to_file(tmp_path / "k")
     path.chmod(mode)
     with warnings.catch_warnings():
@@ -254,7 +254,7 @@ def test_a_key_file_that_is_private_is_read_in_silence(tmp_path, secret, mode):
         assert Secret.from_file(path) == secret
 
 
-def test_the_environment_gives_the_key_or_the_path_of_its_file(tmp_path, monkeypatch, secret):
+def test_the_environment_gives_the_secret_or_the_path_of_its_file(tmp_path, monkeypatch, secret):
     path = secret.to_file(tmp_path / "k")
     for value in (str(path), path.read_text()):
         monkeypatch.setenv("ILBA_SECRET", value)

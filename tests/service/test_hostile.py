@@ -513,14 +513,14 @@ def test_the_list_of_tables_is_searched_without_accents(hasty):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_the_service_forgets_a_key_in_its_environment(folder, workers):
-    key = "ilba-secret-1:" + "5a" * 32
+def test_the_service_forgets_a_secret_in_its_environment(folder, workers):
+    secret = "ilba-secret-1:" + "5a" * 32
     options = ("--workers", workers, "--no-access-log")
-    with serving(folder, options=options, environment={"ILBA_SECRET": key}) as server:
+    with serving(folder, options=options, environment={"ILBA_SECRET": secret}) as server:
         family = [server.process.pid, *children(server.process.pid)]
         assert len(family) >= int(workers)
         for process in family:
-            assert key.encode() not in Path(f"/proc/{process}/environ").read_bytes()
+            assert secret.encode() not in Path(f"/proc/{process}/environ").read_bytes()
         for process in family[1:]:
             assert b"ILBA_SECRET" not in Path(f"/proc/{process}/environ").read_bytes()
 

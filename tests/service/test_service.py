@@ -795,8 +795,8 @@ def test_memory_keeps_what_was_asked_for_last_within_its_size():
     assert memory.get("large") is None
 
 
-def test_the_key_and_the_truth_are_in_no_answer(server, finest):
-    key = Secret(bytes(range(32)))
+def test_the_secret_and_the_truth_are_in_no_answer(server, finest):
+    secret = Secret(bytes(range(32)))
     with server.client() as client:
         names = [entry["id"] for entry in client.get("/tables", params={"pageSize": 100}).json()["tables"]]
         K = finest.design.threshold
@@ -804,4 +804,4 @@ def test_the_key_and_the_truth_are_in_no_answer(server, finest):
             text = client.get(f"/tables/{name}/data")
             assert all(count == 0 or count >= K for count in text.json()["value"])
             assert bytes(range(32)).hex() not in text.text
-            assert str(key) not in text.text
+            assert str(secret) not in text.text

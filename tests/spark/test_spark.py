@@ -1,4 +1,4 @@
-"""Spark gives the numbers of the embedded engine, to the last cell, and keeps the key to itself."""
+"""Spark gives the numbers of the embedded engine, to the last cell, and keeps the secret to itself."""
 
 from __future__ import annotations
 
@@ -344,7 +344,7 @@ def test_a_store_at_a_url_is_whole_or_none_and_never_replaced(spark, built, refe
         new.save((tmp_path / "other").as_uri())
 
 
-def test_without_a_key_one_is_made_and_kept_beside_the_store(spark, tmp_path):
+def test_without_a_secret_one_is_made_and_kept_beside_the_store(spark, tmp_path):
     frame = on_spark(spark, population().select(*HKEY, "sex"))
     with pytest.warns(ilba.Notice, match="a new one was made and saved"):
         first = ilba.build(frame, HKEY, ["sex"], output_path=tmp_path / "mine").collect()
@@ -435,7 +435,7 @@ def test_masks_chosen_on_spark_are_those_of_each_area_by_itself(built):
     assert chosen.frame["N_masked"].is_in(range(1, 5)).sum() == 0
     with pytest.raises(ilba.InputError, match=r"all, all\.sex"):
         finest.controlled(max_keys=1, secret=SECRET)
-    with pytest.raises(ilba.SecretError, match="another key"):
+    with pytest.raises(ilba.SecretError, match="another secret"):
         finest.controlled(levels=[1], secret=ilba.Secret(bytes(32)))
 
 
@@ -445,7 +445,7 @@ def test_masks_chosen_on_spark_are_those_of_each_area_by_itself(built):
 def test_the_command_line_builds_asks_and_publishes_on_spark(spark, tmp_path, reference, monkeypatch):
     monkeypatch.chdir(tmp_path)
     population().write_csv("people.csv")
-    SECRET.to_file(tmp_path / "agency.key")
+    SECRET.to_file(tmp_path / "agency.secret")
     where = ["--engine", "spark", "--master", "local[2,4]"]
 
     def run(*words):
@@ -453,7 +453,7 @@ def test_the_command_line_builds_asks_and_publishes_on_spark(spark, tmp_path, re
         assert done.exit_code == 0, done.output
         return done.stdout
 
-    given = ["--hkey", ",".join(HKEY), "--key", ",".join(KEY), "--schema", "age=int", "--secret", "agency.key"]
+    given = ["--hkey", ",".join(HKEY), "--key", ",".join(KEY), "--schema", "age=int", "--secret", "agency.secret"]
     told = json.loads(run("build", "people.csv", *given, "--out", "store", "--json"))
     assert told["n_cells"] == len(reference)
     run("table", "store", "--level", "2", "--key", "sex", "--out", "t.csv")
@@ -461,7 +461,7 @@ def test_the_command_line_builds_asks_and_publishes_on_spark(spark, tmp_path, re
     assert Path("t.csv").read_bytes() == Path("u.csv").read_bytes()
     cell = ["--level", "1", "--hkey-value", "01", "--key", "sex", "--key-value", "f"]
     assert int(run("cell", "store", *cell)) == reference.cell(1, ["sex"], ["01"], ["f"])
-    run("release", "store", "--out", "release", "--max-keys", "1", "--secret", "agency.key")
+    run("release", "store", "--out", "release", "--max-keys", "1", "--secret", "agency.secret")
     assert ilba.Release("release").tables == reference.release("same", max_keys=1).tables
     with pytest.raises(ilba.UnsafeRelease, match="this store was published with method='controlled'"):
         run("release", "store", "--out", "release", "--method", "ilba")
@@ -469,13 +469,13 @@ def test_the_command_line_builds_asks_and_publishes_on_spark(spark, tmp_path, re
         CliRunner().invoke(commands, ["cell", "store", "--master", "yarn"], catch_exceptions=False)
 
 
-# --- the key
+# --- the secret
 
 
-def forms(key: bytes) -> list[bytes]:
-    """The key as it could stand in a text or a file."""
-    octal = "".join(f"\\{byte:03o}" for byte in key).encode()
-    return [key, key.hex().encode(), base64.b64encode(key)[:40], repr(key)[2:-1].encode(), octal]
+def forms(raw: bytes) -> list[bytes]:
+    """The secret as it could stand in a text or a file."""
+    octal = "".join(f"\\{byte:03o}" for byte in raw).encode()
+    return [raw, raw.hex().encode(), base64.b64encode(raw)[:40], repr(raw)[2:-1].encode(), octal]
 
 
 JOB = """
@@ -486,7 +486,7 @@ from ilba.spark import session
 from pyspark.sql import SparkSession
 
 kind, folder, given = sys.argv[1:]
-key = bytes.fromhex(open(folder + "/agency.key").read().partition(":")[2][:64])
+raw = bytes.fromhex(open(folder + "/agency.secret").read().partition(":")[2][:64])
 conf = {
     "spark.eventLog.enabled": "true", "spark.eventLog.dir": "file://" + folder + "/log",
     "spark.eventLog.compress": "false", "spark.sql.shuffle.partitions": "3", "spark.log.level": "INFO",
@@ -500,7 +500,7 @@ if kind == "connect":
 else:
     spark = session("local-cluster[2,1,1024]", conf={**conf, "spark.executor.memory": "512m"})
 people = spark.read.parquet("file://" + folder + "/people.parquet").repartition(4)
-secret = folder + "/agency.key" if given == "path" else ilba.Secret(key)
+secret = folder + "/agency.secret" if given == "path" else ilba.Secret(raw)
 finest = ilba.build(people, ["region", "town", "block"], ["sex", "age", "job"], secret=secret)
 table = finest.table("town", ["sex"])
 table.collect().detail.write_parquet(folder + "/table.parquet")
@@ -508,7 +508,7 @@ for frame in (finest.cells, finest.frame, table.detail):
     frame.explain("extended")
     frame.explain("cost")
 print(spark.conf.getAll if kind == "connect" else spark.sparkContext.getConf().getAll())
-print(repr(finest), repr(table), repr(finest._key))
+print(repr(finest), repr(table), repr(finest._source))
 finest.save(folder + "/store")
 finest.release(folder + "/release", tables=["town.sex", "all"])
 spark.stop()
@@ -530,10 +530,10 @@ appender.console.layout.pattern = %d %p %c: %m%n%ex
 @pytest.mark.parametrize(
     ("kind", "given"), [("local-cluster", "path"), ("local-cluster", "secret"), ("connect", "path")]
 )
-def test_two_workers_and_connect_give_the_same_and_the_key_is_nowhere(tmp_path, reference, spark, kind, given):
-    key = bytes(range(200, 232))
-    secret = ilba.Secret(key)
-    secret.to_file(tmp_path / "agency.key")
+def test_two_workers_and_connect_give_the_same_and_the_secret_is_nowhere(tmp_path, reference, spark, kind, given):
+    raw = bytes(range(200, 232))
+    secret = ilba.Secret(raw)
+    secret.to_file(tmp_path / "agency.secret")
     population().write_parquet(tmp_path / "people.parquet")
     (tmp_path / "log").mkdir()
     # Workers write their logs below the home of Spark: a home of its own, made of links.
@@ -578,45 +578,45 @@ def test_two_workers_and_connect_give_the_same_and_the_key_is_nowhere(tmp_path, 
         assert sum(file.read_bytes().count(b" INFO ") for file in executors) > 100
     searched = 0
     for file in tmp_path.rglob("*"):
-        if file.is_file() and not file.is_symlink() and file.name != "agency.key":
+        if file.is_file() and not file.is_symlink() and file.name != "agency.secret":
             content = file.read_bytes()
             searched += len(content)
-            assert not [form for form in forms(key) if form in content], file
+            assert not [form for form in forms(raw) if form in content], file
     assert searched > 100_000
 
 
-def test_the_search_for_the_key_would_find_it(tmp_path):
-    key = bytes(range(200, 232))
-    for form in forms(key):
-        assert [one for one in forms(key) if one in b"a log " + form + b" of a job"]
+def test_the_search_for_the_secret_would_find_it(tmp_path):
+    raw = bytes(range(200, 232))
+    for form in forms(raw):
+        assert [one for one in forms(raw) if one in b"a log " + form + b" of a job"]
 
 
-def test_a_key_file_stays_a_path_and_workers_check_that_it_is_the_same_key(spark, tmp_path):
+def test_a_secret_file_stays_a_path_and_workers_check_that_it_is_the_same_secret(spark, tmp_path):
     import pickle
 
-    from ilba.spark.tasks import Key
+    from ilba.spark.tasks import SecretSource
 
-    key = bytes(range(200, 232))
-    path = tmp_path / "agency.key"
-    ilba.Secret(key).to_file(path)
-    travelling = pickle.dumps(Key.of(ilba.Secret(key), path))
-    assert not [form for form in forms(key) if form in travelling]
-    assert key in pickle.dumps(Key.of(ilba.Secret(key), ilba.Secret(key)))  # a Secret has no other way
+    raw = bytes(range(200, 232))
+    path = tmp_path / "agency.secret"
+    ilba.Secret(raw).to_file(path)
+    travelling = pickle.dumps(SecretSource.of(ilba.Secret(raw), path))
+    assert not [form for form in forms(raw) if form in travelling]
+    assert raw in pickle.dumps(SecretSource.of(ilba.Secret(raw), ilba.Secret(raw)))  # a Secret has no other way
     finest = ilba.build(on_spark(spark, population()), HKEY, KEY, secret=path)
     path.unlink()
     SECRET.to_file(path)
-    with pytest.raises(Exception, match="holds another key on a worker"):
+    with pytest.raises(Exception, match="holds another secret on a worker"):
         len(finest)
 
 
-def test_a_key_in_the_environment_is_found_there_by_the_workers(monkeypatch, tmp_path):
-    from ilba.spark.tasks import Key
+def test_a_secret_in_the_environment_is_found_there_by_the_workers(monkeypatch, tmp_path):
+    from ilba.spark.tasks import SecretSource
 
-    SECRET.to_file(tmp_path / "agency.key")
-    monkeypatch.setenv("ILBA_SECRET", str(tmp_path / "agency.key"))
-    assert Key.of(SECRET, None).open() == SECRET
+    SECRET.to_file(tmp_path / "agency.secret")
+    monkeypatch.setenv("ILBA_SECRET", str(tmp_path / "agency.secret"))
+    assert SecretSource.of(SECRET, None).open() == SECRET
     monkeypatch.setenv("ILBA_SECRET", f"ilba-secret-1:{bytes(range(32)).hex()}")
-    named = Key.of(SECRET, None)
+    named = SecretSource.of(SECRET, None)
     assert named.open() == SECRET
     monkeypatch.delenv("ILBA_SECRET")
     with pytest.raises(ilba.SecretError, match="a worker has no ILBA_SECRET"):

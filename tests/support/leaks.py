@@ -10,7 +10,7 @@ import polars as pl
 from ilba import Release
 from support.people import HKEY, KEY
 
-KEYBYTES = bytes(range(32))
+RAW_SECRET = bytes(range(32))
 
 
 FORBIDDEN = {"N", "n", "type1", "type2", "loss", "Loss", "true", "count"}
@@ -23,8 +23,8 @@ def walk_for_leaks(release: Release) -> None:
     assert {file.suffix for file in files} <= {".parquet", ".json", ".csv", ".geojson"}
     for file in files:
         content = file.read_bytes()
-        assert KEYBYTES not in content, file
-        assert KEYBYTES.hex().encode() not in content, file
+        assert RAW_SECRET not in content, file
+        assert RAW_SECRET.hex().encode() not in content, file
         assert stat.S_IMODE(file.stat().st_mode) == 0o644
     for folder in (release.path, *(one for one in release.path.rglob("*") if one.is_dir())):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o755

@@ -41,13 +41,13 @@ def test_a_store_is_for_its_owner_alone_and_holds_its_metadata_but_not_the_key(f
     assert meta["design"]["threshold"] == 5
     assert [d["columns"] for d in meta["codes"]] == [HKEY, ["sex"], ["age"], ["job"]]
     content = path.read_bytes()
-    key = bytes(range(32))
-    assert key not in content
-    assert key.hex().encode() not in content
+    raw = bytes(range(32))
+    assert raw not in content
+    assert raw.hex().encode() not in content
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_same_data_and_key_give_the_same_bytes(people, finest, secret, tmp_path):
+def test_the_same_data_and_secret_give_the_same_bytes(people, finest, secret, tmp_path):
     again = ilba.build(people.sample(fraction=1, shuffle=True, seed=5), HKEY, KEY, secret=secret)
     one, two = finest.save(tmp_path / "one.parquet"), again.save(tmp_path / "two.parquet")
     assert one.read_bytes() == two.read_bytes()
@@ -57,12 +57,12 @@ def test_without_a_secret_one_is_made_beside_the_store_told_and_used_again(peopl
     store = tmp_path / "full_tb.parquet"
     with pytest.warns(ilba.Notice, match=r"a new one was made and saved as .*full_tb.secret"):
         first = ilba.build(people, HKEY, KEY, output_path=store)
-    key = tmp_path / "full_tb.secret"
-    assert mode(key) == 0o600
-    with pytest.warns(ilba.Notice, match="using the key"):
+    secret = tmp_path / "full_tb.secret"
+    assert mode(secret) == 0o600
+    with pytest.warns(ilba.Notice, match="using the secret"):
         second = ilba.build(people, HKEY, KEY, output_path=store)
     assert second.frame.equals(first.frame)
-    assert ilba.build(people, HKEY, KEY, secret=key).frame.equals(first.frame)
+    assert ilba.build(people, HKEY, KEY, secret=secret).frame.equals(first.frame)
 
 
 def test_a_table_built_in_memory_brings_its_new_secret_along_when_saved(people, tmp_path):
@@ -71,14 +71,14 @@ def test_a_table_built_in_memory_brings_its_new_secret_along_when_saved(people, 
         finest.save(tmp_path / "a.parquet")
     again = ilba.build(people, HKEY, KEY, secret=tmp_path / "a.secret")
     assert again.frame.equals(finest.frame)
-    with pytest.raises(ilba.SecretError, match="holds another key"):
+    with pytest.raises(ilba.SecretError, match="holds another secret"):
         ilba.build(people, HKEY, KEY).save(tmp_path / "a.parquet")
     assert ilba.open_store(tmp_path / "a.parquet").frame.equals(finest.frame)
 
 
-def test_replacing_a_store_that_another_key_masked_is_told(people, finest, tmp_path):
+def test_replacing_a_store_that_another_secret_masked_is_told(people, finest, tmp_path):
     path = finest.save(tmp_path / "s.parquet")
-    with pytest.warns(ilba.Notice, match="masked with another key"):
+    with pytest.warns(ilba.Notice, match="masked with another secret"):
         ilba.build(people, HKEY, KEY, secret=Secret(bytes(32))).save(path)
 
 
@@ -172,15 +172,15 @@ def test_a_device_is_not_replaced_by_a_file(finest, tmp_path):
 
 def test_nothing_takes_the_place_of_a_file_of_another_kind(people, finest, tmp_path, secret):
     store = finest.save(tmp_path / "s.parquet")
-    key = secret.to_file(tmp_path / "k")
+    kept = secret.to_file(tmp_path / "k")
     people.write_parquet(tmp_path / "p.parquet")
     people.write_csv(tmp_path / "p.csv")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     table = finest.table(1)
     for write, path in (
         (table.write_csv, store),
-        (table.write_loss, key),
-        (finest.save, key),
+        (table.write_loss, kept),
+        (finest.save, kept),
         (finest.save, tmp_path / "p.parquet"),
     ):
         with pytest.raises(ilba.InputError, match="would destroy"):
@@ -256,10 +256,10 @@ def test_a_link_is_followed_and_stays_a_link(finest, tmp_path):
 
 @pytest.mark.slow
 def test_killing_a_build_at_any_moment_leaves_the_old_store_or_the_new_one(tmp_path, secret):
-    key = secret.to_file(tmp_path / "k")
+    kept = secret.to_file(tmp_path / "k")
     data = tmp_path / "p.parquet"
     store = tmp_path / "full_tb.parquet"
-    command = [*ILBA, "build", str(data), "--hkey", ",".join(HKEY), "--secret", str(key), "--out", str(store)]
+    command = [*ILBA, "build", str(data), "--hkey", ",".join(HKEY), "--secret", str(kept), "--out", str(store)]
     frames = {}
     for seed in (1, 2):
         people = population(200_000, seed)
@@ -339,12 +339,12 @@ def test_readers_made_by_others_read_a_sealed_store(finest, tmp_path):
 
 
 def test_saving_over_a_store_reads_only_what_the_old_one_says(people, finest, tmp_path):
-    """So a store whose cells cannot be read still tells which key masked it."""
+    """So a store whose cells cannot be read still tells which secret masked it."""
     path = ilba.build(people, HKEY, KEY, secret=Secret(bytes(32))).save(tmp_path / "s.parquet")
     content = bytearray(path.read_bytes())
     content[100] ^= 1
     path.write_bytes(content)
     with pytest.raises(ilba.StoreError, match="damaged"):
         ilba.open_store(path)
-    with pytest.warns(ilba.Notice, match="masked with another key"):
+    with pytest.warns(ilba.Notice, match="masked with another secret"):
         finest.save(path)

@@ -162,7 +162,7 @@ def what_if(
     `provable` and `exact` are shares of the small cells, from 0 to 1. `charts.risk` draws the rows.
 
     Another threshold than the store's needs masks of its own, and "controlled" masks that are chosen, with `secret` or
-    with a throw-away key: good for choosing K, not for publishing.
+    with a throw-away secret: good for choosing K, not for publishing.
     """
     rows = []
     steps = [(K, method) for K in thresholds for method in methods]
@@ -198,22 +198,22 @@ def in_percent(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 class _Masked:
-    """The same counts with the masks of other thresholds and methods, by one key."""
+    """The same counts with the masks of other thresholds and methods, by one secret."""
 
-    def __init__(self, finest: FinestTable, key: Secret | None) -> None:
-        self._finest, self._key = finest, key or finest._unsaved_secret
+    def __init__(self, finest: FinestTable, secret: Secret | None) -> None:
+        self._finest, self._secret = finest, secret or finest._unsaved_secret
         self._anew: dict[int, FinestTable] = {}
 
     def by(self, K: int, method: str, wanted: Sequence[Selection]) -> FinestTable:
         joint = method == "controlled"
         if self._finest.design.threshold == K and (not joint or self._finest.method == method):
             return self._finest
-        if self._key is None:
-            notice("drawn with a key that is thrown away: the figures differ a little from run to run.")
-            self._key = Secret.new()
+        if self._secret is None:
+            notice("drawn with a secret that is thrown away: the figures differ a little from run to run.")
+            self._secret = Secret.new()
         if K not in self._anew:
-            self._anew[K] = self._finest.with_threshold(K, self._key)
-        return self._anew[K].controlled(wanted, secret=self._key) if joint else self._anew[K]
+            self._anew[K] = self._finest.with_threshold(K, self._secret)
+        return self._anew[K].controlled(wanted, secret=self._secret) if joint else self._anew[K]
 
 
 def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:

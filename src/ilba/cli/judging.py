@@ -15,11 +15,11 @@ from ilba.cli.words import (
     commands,
     example,
     json_option,
-    key_of,
     named_tables,
     opened,
     print_frame,
     print_json,
+    secret_of,
     shown,
     some_tables,
     typed_level,
@@ -65,7 +65,7 @@ def report_command(
 @click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")
 @click.option("--chart", type=click.Path(), help="With several methods or K: risk against loss as html, svg or png.")
 @click.option(
-    "--secret", type=click.Path(), help="The key for --mask-thr; without one a throw-away key draws the masks."
+    "--secret", type=click.Path(), help="The secret for --mask-thr; without one a throw-away secret draws the masks."
 )
 @click.option("--within", metavar="AREA", help="Only this area of the top level: for a store too large for memory.")
 @click.option("--require-safe", is_flag=True, help="Exit with 1 unless the audit finds everything safe.")
@@ -114,9 +114,9 @@ def audit_command(
             raise InputError("--require-safe judges one audit. Leave out --mask-thr and all but one --method.")
         if out:
             raise InputError("--out writes the report of one audit. Several methods or another K are drawn by --chart.")
-        key = key_of(source, secret)
+        own = secret_of(source, secret)
         methods, thresholds = method or (finest.method,), mask_thr or (finest.design.threshold,)
-        _what_if(finest, methods, thresholds, wanted, key, chart, as_json)
+        _what_if(finest, methods, thresholds, wanted, own, chart, as_json)
         return
     if chart:
         raise InputError("--chart draws several methods or K. Give --method or --mask-thr, each once or more.")
@@ -166,7 +166,9 @@ def _what_if(
 @click.argument("store")
 @named_tables
 @some_tables
-@click.option("--secret", type=click.Path(), help="The key of the store [ILBA_SECRET, else the key beside the store].")
+@click.option(
+    "--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else the secret beside the store]."
+)
 @click.option("-o", "--out", type=click.Path(), help="Write the comparison with its chart as HTML (confidential).")
 @json_option
 def compare_command(
@@ -191,7 +193,7 @@ def compare_command(
             levels=[typed_level(level) for level in levels] or None,
             keys=keys,
             max_keys=max_keys,
-            secret=key_of(store, secret),
+            secret=secret_of(store, secret),
             progress=stage.share,
         )
     if out:

@@ -1,4 +1,4 @@
-"""Commands on stores: make one, ask it, convert it; and the key."""
+"""Commands on stores: make one, ask it, convert it; and the secret."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def demo_command(out: str, records: int) -> None:
 @click.option(
     "--secret",
     type=click.Path(),
-    help="Key file made by `ilba secret new`. Else ILBA_SECRET, else the key beside the store.",
+    help="Secret file made by `ilba secret new`. Else ILBA_SECRET, else the secret beside the store.",
 )
 @click.option(
     "--cells",
@@ -390,20 +390,20 @@ def convert_command(source: str, out: str, as_json: bool) -> None:
         )
 
 
-@commands.group("secret", cls=Verbs, short_help="The key with which masks are drawn")
+@commands.group("secret", cls=Verbs, short_help="The secret with which masks are drawn")
 def secret_commands() -> None:
-    """The key with which masks are drawn."""
+    """The secret with which masks are drawn."""
 
 
 @example("ilba secret new agency.secret")
-@secret_commands.command("new", short_help="Make a new key")
+@secret_commands.command("new", short_help="Make a new secret")
 @click.argument("path", type=click.Path())
 @json_option
 def secret_new_command(path: str, as_json: bool) -> None:
-    """Make a new key and save it in a file that only you can read."""
+    """Make a new secret and save it in a file that only you can read."""
     secret = Secret.new()
     secret.to_file(path)
     if as_json:
         print_json({"secret": path, "fingerprint": secret.fingerprint})
     else:
-        click.echo(f"{path}: a new key (fingerprint {secret.fingerprint}). Keep it safe: it cannot be made again.")
+        click.echo(f"{path}: a new secret (fingerprint {secret.fingerprint}). Keep it safe: it cannot be made again.")

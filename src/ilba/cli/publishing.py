@@ -67,7 +67,7 @@ from ilba.errors import InputError, MissingExtra, listing, some
     metavar="N",
     help="State this bound in the release, if it holds in every table.",
 )
-@click.option("--secret", type=click.Path(), help="The key of the store [ILBA_SECRET, else beside it].")
+@click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else beside it].")
 @click.option("--masks", type=click.Path(), help="Where the chosen masks are kept [beside the store].")
 @click.option("--audit", "audit_path", type=click.Path(), help="Write the report of the audit here (confidential).")
 @click.option(

@@ -264,8 +264,8 @@ key_option = click.option(
 )
 
 
-def key_of(store: str, secret: str | None) -> Any:
-    """The key that was given, or the one beside the store where none is."""
+def secret_of(store: str, secret: str | None) -> Any:
+    """The secret that was given, or the one beside the store where none is."""
     beside = secret_path(Path(store))
     return secret or (beside if not os.environ.get("ILBA_SECRET") and beside.exists() else None)
 

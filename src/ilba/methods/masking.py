@@ -194,7 +194,7 @@ def apply_SCA(freq: npt.ArrayLike, mask_thr: int, *, draws: npt.ArrayLike | None
 
     `draws` are numbers in [0, 1), one for each count. Without them each call draws anew from the operating
     system's randomness: good for trying things out, never for publication, where two runs over the same data
-    would give counts away. `ilba.build` draws with a key.
+    would give counts away. `ilba.build` draws with a secret.
 
     >>> apply_SCA([0, 2, 2, 5, 438], mask_thr=5, draws=[0.0, 0.39, 0.4, 0.9, 0.0])
     array([  0,   5,   0,   5, 438])

@@ -73,7 +73,7 @@ def compare(
 ) -> Comparison:
     """Compare the methods on the same counts and tables. Nothing is released.
 
-    The store is one whose masks were drawn by SCA; `secret` is its key, which choosing masks jointly needs.
+    The store is one whose masks were drawn by SCA; `secret` is its secret, which choosing masks jointly needs.
     """
     if finest.method != "ilba":
         raise InputError("the masks of this store were chosen jointly already. Compare from the store that was built.")

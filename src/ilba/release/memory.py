@@ -48,7 +48,7 @@ class Publication:
 
 
 def way(method: str, design: Design) -> tuple[str, int, str]:
-    """What decides a masked count besides the key and the data."""
+    """What decides a masked count besides the secret and the data."""
     return _way(method, design.threshold, design.cells)
 
 

@@ -100,8 +100,8 @@ def release(
         _check_bound(finest, wanted, stated_bound, memory)
     if finest.unsaved:
         notice(
-            "the key of these masks is not kept. A release of the same data with another key gives counts away: save "
-            "the store, which keeps its key, or give secret= when you build."
+            "the secret of these masks is not kept. A release of the same data with another secret gives counts away: "
+            "save the store, which keeps its secret, or give secret= when you build."
         )
     declared = Declared(
         design, tuple(wanted), finest.method, rows, title, description, source, given, maps, finest.origins,

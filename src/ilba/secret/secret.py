@@ -1,4 +1,4 @@
-"""The secret key, and the draws that follow from it.
+"""The secret, and the draws that follow from it.
 
 A draw belongs to a cell and its count, never to a row number, a run or a machine::
 
@@ -6,7 +6,7 @@ A draw belongs to a cell and its count, never to a row number, a run or a machin
     word(n)    = HMAC-SHA256(k1, ff ff ff ff | n as 8 bytes)[:16]
     draw       = first 53 bits of AES-256(k2, XOR of the words of the cell's labels and of its count)
 
-with k1 = HMAC-SHA256(key, "ilba-prf-1 word") and k2 = HMAC-SHA256(key, "ilba-prf-1 aes"). Names and labels are
+with k1 = HMAC-SHA256(secret, "ilba-prf-1 word") and k2 = HMAC-SHA256(secret, "ilba-prf-1 aes"). Names and labels are
 UTF-8, whole numbers are written in decimal, all integers are big-endian. The XOR does not care for the order of
 the columns; two different cells meet in it with probability 2^-128. One word is needed per label, not per cell,
 and AES runs over all cells in one call: a million draws take a fraction of a second.
@@ -43,59 +43,59 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 
 
 class Secret:
-    """The key of an agency. It never prints itself, is never pickled and never part of a store.
+    """The secret of an agency. It never prints itself, is never pickled and never part of a store.
 
     >>> secret = Secret.from_text("ilba-secret-1:" + "00" * 32)
     >>> secret
     Secret(fingerprint='f62aa6d18509bcfb')
     """
 
-    __slots__ = ("_key",)
-    _key: bytes
+    __slots__ = ("_raw",)
+    _raw: bytes
 
-    def __init__(self, key: bytes) -> None:
-        if not isinstance(key, bytes) or len(key) != _LENGTH:
+    def __init__(self, raw: bytes) -> None:
+        if not isinstance(raw, bytes) or len(raw) != _LENGTH:
             raise SecretError(f"a secret is {_LENGTH} random bytes. Make one with `ilba secret new PATH`.")
-        object.__setattr__(self, "_key", key)
+        object.__setattr__(self, "_raw", raw)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("a Secret cannot be changed")
 
     @classmethod
     def new(cls) -> Secret:
-        """A fresh key from the operating system's randomness."""
+        """A fresh secret from the operating system's randomness."""
         return cls(secrets.token_bytes(_LENGTH))
 
     @classmethod
     def from_text(cls, text: str) -> Secret:
-        """The key as a key file holds it: `ilba-secret-1:`, 64 hexadecimal digits, a dash and 8 check digits.
+        """The secret as a secret file holds it: `ilba-secret-1:`, 64 hexadecimal digits, a dash and 8 check digits.
 
-        Older key files end after the 64 digits.
+        Older secret files end after the 64 digits.
         """
-        # The text itself may be a key with a typing error in it: do not show it, not even in the traceback.
+        # The text itself may be a secret with a typing error in it: do not show it, not even in the traceback.
         found = _TEXT.fullmatch(text.strip())
         if found is None:
             raise SecretError(
                 f"this is not a secret of ilba: expected {_PREFIX!r} and {2 * _LENGTH} hexadecimal digits, with a dash "
                 f"and 8 check digits in newer ones. Make one with `ilba secret new PATH`."
             )
-        key, check = bytes.fromhex(found[1]), found[2]
-        if check is not None and check.lower() != _check_digits(key):
+        raw, check = bytes.fromhex(found[1]), found[2]
+        if check is not None and check.lower() != _check_digits(raw):
             raise SecretError(
-                "this secret is damaged: its check digits do not fit its key. Restore it from a copy; another key "
-                "would draw other masks for the same people."
+                "this secret is damaged: its check digits do not fit its digits. Restore it from a copy; another "
+                "secret would draw other masks for the same people."
             )
-        return cls(key)
+        return cls(raw)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Secret:
-        """The key in a file made by `ilba secret new`."""
+        """The secret in a file made by `ilba secret new`."""
         file = Path(path)
         if re.search(r"[0-9a-fA-F]{24}", file.name) or file.name.lower().startswith("ilba-secret"):
-            # Somebody gave the key itself, or part of it, where a path belongs: do not repeat it.
+            # Somebody gave the secret itself, or part of it, where a path belongs: do not repeat it.
             raise SecretError(
-                "secret looks like a key itself. Give the path of a key file, or Secret.from_text(...) in Python, "
-                "or put the key into ILBA_SECRET as its file holds it."
+                "this looks like a secret itself. Give the path of a secret file, or Secret.from_text(...) in Python, "
+                "or put the secret into ILBA_SECRET as its file holds it."
             )
         try:
             with file.open("rb") as handle:
@@ -103,11 +103,11 @@ class Secret:
                 content = handle.read(4096)
         except OSError as problem:
             raise SecretError(
-                f"the key file {str(file)!r} cannot be read ({problem.strerror}). "
+                f"the secret file {str(file)!r} cannot be read ({problem.strerror}). "
                 f"Make one with `ilba secret new {file}`, or give the path of yours."
             ) from None
         if os.name == "posix" and mode & 0o077:
-            notice(f"the key file {str(file)!r} can be read by others. Type: chmod 600 {file}")
+            notice(f"the secret file {str(file)!r} can be read by others. Type: chmod 600 {file}")
         try:
             return cls.from_text(content.decode("ascii", errors="replace"))
         except SecretError as problem:
@@ -115,50 +115,54 @@ class Secret:
 
     @classmethod
     def from_environment(cls) -> Secret | None:
-        """The key in ILBA_SECRET, which holds the key itself or the path of a key file; None when it is not set."""
+        """The secret in ILBA_SECRET, which holds its text or the path of its file; None when it is not set."""
         given = os.environ.get(ENVIRONMENT, "").strip()
         if not given:
             return None
         return cls.from_text(given) if given.startswith(_PREFIX) else cls.from_file(given)
 
     def to_file(self, path: str | os.PathLike[str]) -> Path:
-        """Write the key to a new file that only you can read. A file that exists is never overwritten."""
+        """Write the secret to a new file that only you can read. A file that exists is never overwritten."""
         try:
             with creating(path) as temporary:
                 temporary.write_text(self._text, encoding="ascii")
         except FileExistsError:
             target = Path(path)
             if target.is_file() and not target.stat().st_size:
-                raise SecretError(f"{os.fspath(path)!r} is an empty file, not a key. Remove it first.") from None
+                raise SecretError(f"{os.fspath(path)!r} is an empty file, not a secret. Remove it first.") from None
             raise SecretError(
-                f"{os.fspath(path)!r} exists and is left as it is: masks drawn with a lost key cannot be drawn again. "
-                f"Choose another name, or move it away yourself."
+                f"{os.fspath(path)!r} exists and is left as it is: masks drawn with a lost secret cannot be drawn "
+                f"again. Choose another name, or move it away yourself."
             ) from None
-        except WriteError as problem:  # without what led to it, which may show the key
+        except WriteError as problem:  # without what led to it, which may show the secret
             raise WriteError(str(problem)) from None
         return writable(path)
 
+    def to_bytes(self) -> bytes:
+        """The 32 bytes of the secret itself, for a place that is as safe as its file. `Secret(...)` takes them back."""
+        return self._raw
+
     @property
     def _text(self) -> str:
-        return f"{_PREFIX}{self._key.hex()}-{_check_digits(self._key)}\n"
+        return f"{_PREFIX}{self._raw.hex()}-{_check_digits(self._raw)}\n"
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen digits that tell keys apart and give nothing of them away."""
+        """Sixteen digits that tell secrets apart and give nothing of them away."""
         return self._derive("fingerprint")[:8].hex()
 
     def derived(self, purpose: str) -> Secret:
-        """A key for another purpose, that tells nothing of this one."""
+        """A secret for another purpose, that tells nothing of this one."""
         return Secret(self._derive(purpose))
 
     def _derive(self, purpose: str) -> bytes:
-        return _hmac(self._key, f"{PRF} {purpose}".encode())
+        return _hmac(self._raw, f"{PRF} {purpose}".encode())
 
     def __repr__(self) -> str:
         return f"Secret(fingerprint={self.fingerprint!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and hmac.compare_digest(self._key, other._key)
+        return isinstance(other, Secret) and hmac.compare_digest(self._raw, other._raw)
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)
@@ -168,20 +172,20 @@ class Secret:
 
 
 def given_secret(secret: Secret | str | os.PathLike[str] | None) -> Secret | None:
-    """The user's key: a Secret, the path of a key file, or what ILBA_SECRET holds; None when there is none."""
+    """The user's secret: a Secret, the path of a secret file, or what ILBA_SECRET holds; None when there is none."""
     if secret is None:
         return Secret.from_environment()
     if isinstance(secret, Secret):
         return secret
     if isinstance(secret, str | os.PathLike):
         return Secret.from_file(secret)
-    raise SecretError(f"secret is a {type(secret).__name__}; give a Secret or the path of a key file.")
+    raise SecretError(f"secret is a {type(secret).__name__}; give a Secret or the path of a secret file.")
 
 
 def draws(
     secret: Secret, labels: Mapping[str, tuple[Sequence[Label], npt.NDArray[Any]]], counts: npt.ArrayLike
 ) -> IntArray:
-    """For each cell an integer, uniform on 0 .. 2^53 - 1, that only its labels, its count and the key decide.
+    """For each cell an integer, uniform on 0 .. 2^53 - 1, that only its labels, its count and the secret decide.
 
     `labels` gives for each column its distinct labels and, for each cell, which of them it has.
 
@@ -221,15 +225,15 @@ def _label_message(column: str, label: Label) -> bytes:
 
 
 def _words(secret: Secret, messages: Sequence[bytes]) -> Words:
-    key = secret._derive("word")
-    joined = b"".join(_hmac(key, message)[:16] for message in messages)
+    word = secret._derive("word")
+    joined = b"".join(_hmac(word, message)[:16] for message in messages)
     return np.frombuffer(joined, dtype=np.uint64).reshape(-1, 2)
 
 
-def _check_digits(key: bytes) -> str:
-    """The CRC-32 of a key: of two keys that differ in up to 32 neighbouring bits no two have the same."""
-    return f"{zlib.crc32(key):08x}"
+def _check_digits(raw: bytes) -> str:
+    """The CRC-32 of a secret: of two secrets that differ in up to 32 neighbouring bits no two have the same."""
+    return f"{zlib.crc32(raw):08x}"
 
 
-def _hmac(key: bytes, message: bytes) -> bytes:
-    return hmac.digest(key, message, "sha256")
+def _hmac(secret: bytes, message: bytes) -> bytes:
+    return hmac.digest(secret, message, "sha256")

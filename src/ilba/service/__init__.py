@@ -1,1 +1,1 @@
-"""The service: release folders behind an open API and a page. It reads releases, never a store, and needs no key."""
+"""The service: release folders behind an open API and a page. It reads releases, never a store, and needs no secret."""

@@ -72,7 +72,7 @@ def run(
 
 
 def forget_secret() -> None:
-    """Take the key out of the environment, of this process and of all that it starts. The service needs none.
+    """Take the secret out of the environment, of this process and of all that it starts. The service needs none.
 
     What the system shows of a process is the text that it was started with, so that is written over as well.
     """

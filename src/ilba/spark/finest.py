@@ -27,7 +27,7 @@ from ilba.spark.frames import Frame, as_polars, labelled, mapped, pieces, quiet,
 from ilba.spark.records import SparkCounted
 from ilba.spark.sessions import place, pyspark
 from ilba.spark.table import SparkTable
-from ilba.spark.tasks import PARTS, Key, Shipped, sums_of, word_names
+from ilba.spark.tasks import PARTS, SecretSource, Shipped, sums_of, word_names
 from ilba.tables import store
 from ilba.tables.cube import Cube, descend
 from ilba.tables.finest import (
@@ -37,7 +37,7 @@ from ilba.tables.finest import (
     save_beside,
     secret_path,
     tell_recurring,
-    warn_of_another_key,
+    warn_of_another_secret,
 )
 from ilba.tables.publishing import Publishes
 from ilba.tables.rollup import Sums, released
@@ -64,7 +64,7 @@ class SparkFinestTable(Publishes):
         """a Spark DataFrame of packed cells, N and N_masked, as a store holds them (confidential)"""
         self._rows = rows
         self._unsaved_secret: Secret | None = None
-        self._key: Key | None = None
+        self._source: SecretSource | None = None
 
     @classmethod
     def drawn(
@@ -75,17 +75,17 @@ class SparkFinestTable(Publishes):
         labels: pl.DataFrame,
         origins: Origins = Origins(),  # noqa: B008 - it never changes
     ) -> SparkFinestTable:
-        """Mask counted cells with the key, or with a new one; `given` is how the user gave it."""
+        """Mask counted cells with the secret, or with a new one; `given` is how the user gave it."""
         codes, chosen = counted.codes, secret or Secret.new()
-        key = Key.of(chosen, given if secret else chosen)
+        source = SecretSource.of(chosen, given if secret else chosen)
         names = word_names(codes.finest)
         # Sorted by area, so that a table, an area or a cell finds what it needs side by side.
         ordered = counted.cells.repartitionByRange(*names).sortWithinPartitions(*names)
         shipped = Shipped.of(codes)
-        cells = mapped(ordered, whole_numbers([*names, COUNT, MASKED]), "mask", shipped, key)
+        cells = mapped(ordered, whole_numbers([*names, COUNT, MASKED]), "mask", shipped, source)
         finest = cls(store.About(codes, labels, chosen.fingerprint, None, origins), cells)
         finest._unsaved_secret = None if secret else chosen
-        finest._key = key
+        finest._source = source
         tell_recurring(codes)
         return finest
 
@@ -140,7 +140,7 @@ class SparkFinestTable(Publishes):
 
     @property
     def fingerprint(self) -> str | None:
-        """Tells which key drew the masks; None when they came with the counts."""
+        """Tells which secret drew the masks; None when they came with the counts."""
         return self._about.fingerprint
 
     @property
@@ -167,7 +167,7 @@ class SparkFinestTable(Publishes):
         finest = FinestTable(self.codes, columns[:-2], *columns[-2:], fingerprint=self.fingerprint, chosen=self.chosen)
         finest.labels, finest.origins, finest.place = self.labels, self.origins, self.place
         finest._unsaved_secret = self._unsaved_secret
-        finest._secret = self._key.at_hand() if self._key else None
+        finest._secret = self._source.at_hand() if self._source else None
         return finest
 
     @property
@@ -190,7 +190,7 @@ class SparkFinestTable(Publishes):
 
     @property
     def unsaved(self) -> bool:
-        """Whether the key that drew the masks is kept nowhere yet."""
+        """Whether the secret that drew the masks is kept nowhere yet."""
         return self._unsaved_secret is not None
 
     def occurring(self) -> list[IntArray]:
@@ -343,14 +343,14 @@ class SparkFinestTable(Publishes):
                 f"on Spark masks are chosen for one {top} at a time, and {listing(above, 4)} cross them. Leave these "
                 f"tables out, with levels= from {top!r} on; they can be summed from the others."
             )
-        key = self._key_of(secret)
+        source = self._secret_of(secret)
         shipped, names = self._shipped, self._about.columns
         area = mapped(self.cells, whole_numbers([*names, "area"]), "with_area", shipped)
 
         def choose(area: Any) -> Any:
             from ilba.spark import tasks
 
-            return tasks.choose_area(area, shipped, key, wanted, bound)
+            return tasks.choose_area(area, shipped, source, wanted, bound)
 
         with quiet():
             cells = area.groupBy("area").applyInArrow(choose, whole_numbers([*names, "over"]))
@@ -358,28 +358,28 @@ class SparkFinestTable(Publishes):
         F = pyspark("sql.functions")
         held = not cells.agg(F.max("over")).collect()[0][0]
         told = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), held)
-        about = store.About(self.codes, self.labels, key.fingerprint, told, self.origins)
+        about = store.About(self.codes, self.labels, source.fingerprint, told, self.origins)
         result = SparkFinestTable(about, cells.select(*names), rows=self._rows)
-        result._unsaved_secret, result._key, result.place = self._unsaved_secret, self._key, self.place
+        result._unsaved_secret, result._source, result.place = self._unsaved_secret, self._source, self.place
         return result
 
-    def _key_of(self, secret: Secret | Path_ | None) -> Key:
-        """The key that drew the masks, however a worker comes by it."""
-        if secret is None and self._key is not None:
-            return self._key
+    def _secret_of(self, secret: Secret | Path_ | None) -> SecretSource:
+        """The secret that drew the masks, however a worker comes by it."""
+        if secret is None and self._source is not None:
+            return self._source
         if secret is None and not os.environ.get(ENVIRONMENT) and self.place and secret_path(self.place).exists():
             secret = secret_path(self.place)
         chosen = given_secret(secret)
         if chosen is None:
             raise SecretError(
-                "choosing masks jointly needs the key that drew them. Give secret=, the path of the key file, "
+                "choosing masks jointly needs the secret that drew them. Give secret=, the path of the secret file, "
                 "or set ILBA_SECRET."
             )
         if self.fingerprint and chosen.fingerprint != self.fingerprint:
             raise SecretError(
-                f"this table was masked with another key (fingerprint {self.fingerprint}). Give that one."
+                f"this table was masked with another secret (fingerprint {self.fingerprint}). Give that one."
             )
-        return Key.of(chosen, secret)
+        return SecretSource.of(chosen, secret)
 
     def save(self, path: Path_) -> Path_:
         """Write the store: a folder of Parquet files, by the workers. Then this table is read from there.
@@ -400,7 +400,7 @@ class SparkFinestTable(Publishes):
     def _save_local(self, target: Path, spark: Any) -> Path:
         if (target / store.ABOUT).exists():
             with contextlib.suppress(StoreError):  # a damaged store may be replaced
-                warn_of_another_key(target, store.dataset_of(target).about.fingerprint, self.fingerprint)
+                warn_of_another_secret(target, store.dataset_of(target).about.fingerprint, self.fingerprint)
         if self._unsaved_secret is not None:
             save_beside(self._unsaved_secret, target)
             self._unsaved_secret = None
@@ -424,7 +424,7 @@ class SparkFinestTable(Publishes):
         if self._unsaved_secret is not None:
             raise SecretError(
                 "no secret was given, and beside a URL none is kept. Make one with `ilba secret new PATH` and build "
-                "with secret=PATH: the same key gives the same masks tomorrow."
+                "with secret=PATH: the same secret gives the same masks tomorrow."
             )
         try:
             self.cells.write.mode("errorifexists").parquet(f"{url}/{store.CELLS}")

@@ -1,7 +1,7 @@
 """What Spark's workers run: Arrow batches in, Arrow batches out, with the same code that the embedded engine runs.
 
 Each function is a function of its batch alone. A task that is lost and run again, on another machine or over other
-batches, gives the same cells. Little travels to the workers: the code lists, packed, and where to find the key.
+batches, gives the same cells. Little travels to the workers: the code lists, packed, and where to find the secret.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ PARTS = [*masking.Parts._fields, "observed"]
 _ROWS = 2**18  # so many cells at a time: Spark's own batches are small
 
 
-class Key:
-    """How a worker comes by the key. It prints only the fingerprint.
+class SecretSource:
+    """How a worker comes by the secret. It prints only the fingerprint.
 
-    A key that was given as a file is read by each worker, at the same path, and never travels. So is one in the
+    A secret that was given as a file is read by each worker, at the same path, and never travels. So is one in the
     environment. A `Secret` that exists only in the driver's memory goes along inside the tasks.
     """
 
@@ -58,43 +58,43 @@ class Key:
         self._carried = carried
 
     @classmethod
-    def of(cls, secret: Secret, given: object) -> Key:
-        """A key and how the user gave it: a path, a `Secret`, or nothing, which is the environment or a new key."""
+    def of(cls, secret: Secret, given: object) -> SecretSource:
+        """Take a secret as the user gave it: a path, a `Secret`, or nothing, which is the environment or a new one."""
         if isinstance(given, str | os.PathLike):
             return cls(secret.fingerprint, path=str(Path(given).absolute()))
         set_to = os.environ.get(ENVIRONMENT, "").strip() if given is None else ""
         if set_to and secret == Secret.from_environment():
             named = None if set_to.startswith("ilba-secret") else str(Path(set_to).absolute())
             return cls(secret.fingerprint, path=named)
-        return cls(secret.fingerprint, carried=secret._key)
+        return cls(secret.fingerprint, carried=secret.to_bytes())
 
     def open(self) -> Secret:
-        """The key, on a worker."""
+        """The secret, on a worker."""
         if self._carried is not None:
             return Secret(self._carried)
         secret = Secret.from_file(self._path) if self._path else Secret.from_environment()
         where = f"the file {self._path!r}" if self._path else ENVIRONMENT
         if secret is None:
             raise SecretError(
-                f"a worker has no {ENVIRONMENT}. Put the key file on every worker and give its path as secret, or set "
-                f"{ENVIRONMENT} there to such a path."
+                f"a worker has no {ENVIRONMENT}. Put the secret file on every worker and give its path as secret, or "
+                f"set {ENVIRONMENT} there to such a path."
             )
         if secret.fingerprint != self.fingerprint:
             raise SecretError(
-                f"{where} holds another key on a worker (fingerprint {secret.fingerprint}) than on the driver "
+                f"{where} holds another secret on a worker (fingerprint {secret.fingerprint}) than on the driver "
                 f"({self.fingerprint}). Give every worker the same one."
             )
         return secret
 
     def at_hand(self) -> Secret | None:
-        """The key on the driver, where it can be opened there."""
+        """The secret on the driver, where it can be opened there."""
         try:
             return self.open()
         except SecretError:
             return None
 
     def __repr__(self) -> str:
-        return f"Key(fingerprint={self.fingerprint!r})"
+        return f"SecretSource(fingerprint={self.fingerprint!r})"
 
 
 @dataclass(frozen=True)
@@ -127,19 +127,19 @@ def _unpacked(shipped: Shipped) -> CodeLists:
 _draws: dict[tuple[str, str], CellDraws] = {}
 
 
-def draws_of(shipped: Shipped, key: Key) -> CellDraws:
-    """The draws of a key for these code lists, made once in a process: there is a word to compute for every label."""
-    name = shipped.digest, key.fingerprint
+def draws_of(shipped: Shipped, source: SecretSource) -> CellDraws:
+    """The draws of a secret for these code lists, made once in a process: every label needs a word."""
+    name = shipped.digest, source.fingerprint
     if name not in _draws:
         _draws.clear()
-        _draws[name] = CellDraws(key.open(), shipped.codes())
+        _draws[name] = CellDraws(source.open(), shipped.codes())
     return _draws[name]
 
 
-def mask(batches: Batches, shipped: Shipped, key: Key) -> Iterator[pa.RecordBatch]:
+def mask(batches: Batches, shipped: Shipped, source: SecretSource) -> Iterator[pa.RecordBatch]:
     """Counted cells (words, N) with their masked counts."""
     codes = shipped.codes()
-    draw = draws_of(shipped, key)
+    draw = draws_of(shipped, source)
     names = word_names(codes.finest)
     for cells in gathered(batches):
         words, count = [cells[name] for name in names], cells[COUNT]
@@ -218,7 +218,9 @@ def with_area(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
         yield _batch({**cells, "area": codes.lists[0].nodes[1][digit]})
 
 
-def choose_area(area: pa.Table, shipped: Shipped, key: Key, wanted: Sequence[Selection], bound: int | None) -> pa.Table:
+def choose_area(
+    area: pa.Table, shipped: Shipped, source: SecretSource, wanted: Sequence[Selection], bound: int | None
+) -> pa.Table:
     """The cells of one top-level area with masks chosen jointly over the wanted tables, and how many are over."""
     import pyarrow as pa
 
@@ -226,7 +228,7 @@ def choose_area(area: pa.Table, shipped: Shipped, key: Key, wanted: Sequence[Sel
     words, count = [cells[name] for name in word_names(codes.finest)], cells[COUNT]
     order = np.lexsort(words[::-1])
     words, count, masked = [word[order] for word in words], count[order], cells[MASKED][order]
-    draw = _chosen_draws(shipped, key)
+    draw = _chosen_draws(shipped, source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # how far the bound had to be raised is no matter for a worker's log
         chosen, control = choose(codes, words, count, masked, draw, wanted, bound, None, None)
@@ -235,11 +237,11 @@ def choose_area(area: pa.Table, shipped: Shipped, key: Key, wanted: Sequence[Sel
     return pa.Table.from_batches([_batch({**named, COUNT: count, MASKED: chosen, "over": over})])
 
 
-def _chosen_draws(shipped: Shipped, key: Key) -> CellDraws:
-    name = shipped.digest, f"{key.fingerprint} controlled"
+def _chosen_draws(shipped: Shipped, source: SecretSource) -> CellDraws:
+    name = shipped.digest, f"{source.fingerprint} controlled"
     if name not in _draws:
         _draws.clear()
-        _draws[name] = CellDraws(key.open().derived("controlled"), shipped.codes())
+        _draws[name] = CellDraws(source.open().derived("controlled"), shipped.codes())
     return _draws[name]
 
 

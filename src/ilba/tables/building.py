@@ -100,7 +100,7 @@ def build(
     mask_thr
         The threshold K, at least 3.
     secret
-        A `Secret` or the path of a key file; else ILBA_SECRET; else the key beside `output_path`; else a new one.
+        A `Secret` or the path of a secret file; else ILBA_SECRET; else the secret beside `output_path`; else a new one.
     cells
         "observed" counts observed cells in S, as the R package does; "grid" all cells, as the paper defines.
     hkey_rank
@@ -134,7 +134,7 @@ def build(
     if chosen is None and isinstance(target, Path) and secret_path(target).exists():
         secret = secret_path(target)
         chosen = Secret.from_file(secret)
-        notice(f"using the key {str(secret)!r} that stands beside the store.")
+        notice(f"using the secret {str(secret)!r} that stands beside the store.")
 
     tell("reading")
     if on_spark and schema is not None:

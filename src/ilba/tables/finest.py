@@ -87,7 +87,7 @@ class FinestTable(Publishes):
     ) -> None:
         self.codes = codes
         self.fingerprint = fingerprint
-        """tells which key drew the masks; None when they came with the counts"""
+        """tells which secret drew the masks; None when they came with the counts"""
         # One copy of the cells, in the frame that is written to disk; the arrays are views of it.
         named = {f"cell{place}": word for place, word in enumerate(words)}
         self._cells = pl.DataFrame({**named, COUNT: count, MASKED: masked})
@@ -98,7 +98,7 @@ class FinestTable(Publishes):
         """for which tables the masks were chosen jointly by `controlled`; None when each was drawn by itself"""
         self.control: Control | None = None
         """what `controlled` reached (confidential); None when the table was not made by it or comes from a store"""
-        self._secret: Secret | None = None  # the key that drew the masks, where it is at hand
+        self._secret: Secret | None = None  # the secret that drew the masks, where it is at hand
         self._unsaved_secret: Secret | None = None
         self.labels = read_labels(None, codes.design)
         """the agency's code list with its labels; empty when none was given"""
@@ -121,8 +121,8 @@ class FinestTable(Publishes):
         """A finest table from combinations that are counted already, in a column N.
 
         N is a number of people, never a sum of survey weights: masking has to know how many people stand behind a
-        cell. A column N_masked is kept as the masked counts; without one they are drawn with the key, and rows of the
-        same cell are added up with a notice. Rows with N = 0 only add their labels to the code lists.
+        cell. A column N_masked is kept as the masked counts; without one they are drawn with the secret, and rows of
+        the same cell are added up with a notice. Rows with N = 0 only add their labels to the code lists.
 
         >>> import polars as pl
         >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
@@ -173,7 +173,7 @@ class FinestTable(Publishes):
 
     @classmethod
     def drawn(cls, counted: Counted, secret: Secret | None) -> FinestTable:
-        """Mask counted cells with the key, or with a new one."""
+        """Mask counted cells with the secret, or with a new one."""
         chosen = secret or Secret.new()
         K = counted.codes.design.threshold
         masked = counted.count.copy()
@@ -308,8 +308,8 @@ class FinestTable(Publishes):
             How far a count of these tables may lie from the truth; left out, floor(K/2) + K. It is raised step by
             step where it cannot be reached; `control` says so.
         secret
-            The key with which this table was built: a `Secret` or the path of a key file; else the new one that is
-            not saved yet; else ILBA_SECRET.
+            The secret with which this table was built: a `Secret` or the path of a secret file; else the new one that
+            is not saved yet; else ILBA_SECRET.
         previous
             The table of an earlier wave: a cell whose count is the same keeps its mask, unless the bound cannot be
             held with it.
@@ -324,12 +324,12 @@ class FinestTable(Publishes):
                 "new wave give this one as previous=."
             )
         wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
-        key = self._key_of(secret)
-        if self.fingerprint and key.fingerprint != self.fingerprint:
+        given = self._secret_of(secret)
+        if self.fingerprint and given.fingerprint != self.fingerprint:
             raise SecretError(
-                f"this table was masked with another key (fingerprint {self.fingerprint}). Give that one."
+                f"this table was masked with another secret (fingerprint {self.fingerprint}). Give that one."
             )
-        own = key.derived("controlled")
+        own = given.derived("controlled")
         masked, control = choose(
             self.codes,
             self._words,
@@ -346,7 +346,7 @@ class FinestTable(Publishes):
                 "the usual bound could not be held everywhere in these tables. `control` says how far (confidential)."
             )
         chosen = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), control.held)
-        result = FinestTable(self.codes, self._words, self._count, masked, fingerprint=key.fingerprint, chosen=chosen)
+        result = FinestTable(self.codes, self._words, self._count, masked, fingerprint=given.fingerprint, chosen=chosen)
         result.control = control
         return result._like(self)
 
@@ -357,17 +357,17 @@ class FinestTable(Publishes):
         self._memory = None if other.place else other._remembered()
         return self
 
-    def _key_of(self, secret: Secret | Path_ | None) -> Secret:
-        """The key that drew the masks: as given, as it was built with, of the environment, or beside the store."""
-        key = given_secret(secret) if secret is not None else self._secret or given_secret(None)
-        if key is None and self.place is not None and secret_path(self.place).exists():
-            key = Secret.from_file(secret_path(self.place))
-        if key is None:
+    def _secret_of(self, secret: Secret | Path_ | None) -> Secret:
+        """The secret that drew the masks: as given, as it was built with, of the environment, or beside the store."""
+        found = given_secret(secret) if secret is not None else self._secret or given_secret(None)
+        if found is None and self.place is not None and secret_path(self.place).exists():
+            found = Secret.from_file(secret_path(self.place))
+        if found is None:
             raise SecretError(
-                "choosing masks jointly needs the key that drew them. Give secret=, the path of the key file, "
+                "choosing masks jointly needs the secret that drew them. Give secret=, the path of the secret file, "
                 "or set ILBA_SECRET."
             )
-        return key
+        return found
 
     def with_masks_of(self, previous: FinestTable) -> FinestTable | None:
         """The same counts with the masks of another table; None where the counts are not the same."""
@@ -381,7 +381,7 @@ class FinestTable(Publishes):
 
     @property
     def unsaved(self) -> bool:
-        """Whether the key that drew the masks is kept nowhere yet."""
+        """Whether the secret that drew the masks is kept nowhere yet."""
         return self._unsaved_secret is not None
 
     def occurring(self) -> list[IntArray]:
@@ -482,11 +482,11 @@ class FinestTable(Publishes):
     def save(self, path: Path_) -> Path:
         """Write the store: one Parquet file for you alone, in one step.
 
-        When the key was generated, it is written beside it.
+        When the secret was generated, it is written beside it.
         """
         target = writable(path)
         store.check_name(target)
-        self._warn_of_another_key(target)
+        self._warn_of_another_secret(target)
         self._save_secret(target)
         self.write(target)
         self._remembered().follow(target)
@@ -510,7 +510,7 @@ class FinestTable(Publishes):
             save_beside(self._unsaved_secret, target)
             self._unsaved_secret = None
 
-    def _warn_of_another_key(self, target: Path) -> None:
+    def _warn_of_another_secret(self, target: Path) -> None:
         if not target.exists():
             return
         try:
@@ -522,7 +522,7 @@ class FinestTable(Publishes):
             ) from None
         except StoreError:  # a damaged store may be replaced
             return
-        warn_of_another_key(target, before.fingerprint, self.fingerprint)
+        warn_of_another_secret(target, before.fingerprint, self.fingerprint)
 
     def __len__(self) -> int:
         return len(self._count)
@@ -537,33 +537,33 @@ class FinestTable(Publishes):
 
 
 def secret_path(store: Path) -> Path:
-    """Where the key of a store is kept when none was given."""
+    """Where the secret of a store is kept when none was given."""
     return store.with_suffix(".secret")
 
 
 def save_beside(secret: Secret, target: Path) -> None:
-    """Keep the new key that drew the masks of a store beside it."""
+    """Keep the new secret that drew the masks of a store beside it."""
     place = secret_path(target)
     if place.exists():
         if Secret.from_file(place) != secret:
             raise SecretError(
-                f"{str(place)!r} holds another key than the new one that drew these masks. Two releases of "
-                f"the same cells under two keys give counts away. Build again with secret={str(place)!r}, "
+                f"{str(place)!r} holds another secret than the new one that drew these masks. Two releases of "
+                f"the same cells under two secrets give counts away. Build again with secret={str(place)!r}, "
                 f"or save elsewhere."
             )
         return
     secret.to_file(place)
     notice(
         f"no secret was given, so a new one was made and saved as {str(place)!r} (only you can read it). "
-        f"Keep it: the same key gives the same masks tomorrow, and another key would give counts away."
+        f"Keep it: the same secret gives the same masks tomorrow, and another secret would give counts away."
     )
 
 
-def warn_of_another_key(target: Path, before: str | None, now: str | None) -> None:
-    """Say aloud when a store takes the place of one whose masks another key drew."""
+def warn_of_another_secret(target: Path, before: str | None, now: str | None) -> None:
+    """Say aloud when a store takes the place of one whose masks another secret drew."""
     if before and now and before != now:
         notice(
-            f"the store at {str(target)!r} was masked with another key (fingerprint {before}). "
+            f"the store at {str(target)!r} was masked with another secret (fingerprint {before}). "
             f"Publishing from both gives counts away."
         )
 
@@ -620,7 +620,7 @@ def tell_recurring(codes: CodeLists) -> None:
 
 
 def masked_counts(draw: CellDraws, words: Sequence[IntArray], count: IntArray, K: int) -> IntArray:
-    """The counts of cells masked by SCA with the draws of a key."""
+    """The counts of cells masked by SCA with the draws of a secret."""
     masked = count.copy()
     small = np.flatnonzero(count < K)
     masked[small] = masking.sca(count[small], draw([word[small] for word in words], count[small]), K)

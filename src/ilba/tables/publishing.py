@@ -80,7 +80,7 @@ class Publishes:
             A bound to be stated in the release, fixed before the data was seen. It is checked for every published
             table; where it does not hold nothing is published, and no bound can be stated later.
         secret
-            The key of the store, where it is neither in memory, in ILBA_SECRET nor beside the store.
+            The secret of the store, where it is neither in memory, in ILBA_SECRET nor beside the store.
         masks
             Where the chosen masks are kept; left out, beside the store.
         require_safe

@@ -87,7 +87,7 @@ def _within(cost: Any) -> Any:
 
 @compiled
 def self_balancing_walk(
-    ptr: Any, sets: Any, error: Any, z: Any, x: Any, kind: Any, free: Any, key: Any, K: int, heat: int,
+    ptr: Any, sets: Any, error: Any, z: Any, x: Any, kind: Any, free: Any, number: Any, K: int, heat: int,
     threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any,
 ) -> None:  # fmt: skip
     """Choose the masks of the free cells one after the other, each against the errors that those before it left.
@@ -104,7 +104,7 @@ def self_balancing_walk(
             total += error[sets[i]]
         v = kind[j]
         pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
-        drawn = np.int64(mixed(key[j]) >> np.uint64(52))
+        drawn = np.int64(mixed(number[j]) >> np.uint64(52))
         odds = threshold[CHANCES - 1 - drawn] - threshold[drawn]  # the logistic of a uniform number
         up = _within(2 * np.int64(K) * total) << (BITS + 8) < (pull + odds) * heat
         z[j] = up
@@ -129,7 +129,7 @@ def errors_of(ptr: Any, sets: Any, z: Any, x: Any, counted: Any, K: int, n_sets:
 
 @compiled
 def sweep(
-    ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, key: Any, step: int, K: int, heat: int,
+    ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, number: Any, step: int, K: int, heat: int,
     threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any,
 ) -> int:  # fmt: skip
     """Offer every free cell one flip. The cost is the sum of squared errors, `heat` is K^2 T in 256ths."""
@@ -145,7 +145,7 @@ def sweep(
         cost = 2 * d * total + np.int64(K) * K * (ptr[j + 1] - ptr[j])
         v = kind[j]
         pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
-        chance = threshold[np.int64(mixed(key[j] + salt) >> np.uint64(52))]
+        chance = threshold[np.int64(mixed(number[j] + salt) >> np.uint64(52))]
         if _within(cost) << (BITS + 8) > (chance + (pull if d > 0 else -pull)) * heat:
             continue
         z[j] = 1 - z[j]
@@ -353,7 +353,7 @@ def _flip(j: int, d: Any, ptr: Any, sets: Any, error: Any, z: Any, kind: Any, ki
 
 @compiled
 def match_class_mean(
-    ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, key: Any, K_: int, heat: int, bound_: int,
+    ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, number: Any, K_: int, heat: int, bound_: int,
     threshold: Any, kind_error: Any, wanted: int, short: int, forced: bool,
 ) -> int:  # fmt: skip
     """Flip cells of one class, the cheapest first, until it is no longer `short` of (or, below 0, beyond) its masks.
@@ -373,7 +373,7 @@ def match_class_mean(
         total = np.int64(0)
         for i in range(ptr[j], ptr[j + 1]):
             total += error[sets[i]]
-        chance = threshold[np.int64(mixed(key[j] ^ _GOLD) >> np.uint64(52))]
+        chance = threshold[np.int64(mixed(number[j] ^ _GOLD) >> np.uint64(52))]
         cost[n] = _within(2 * d * total + K * K * (ptr[j + 1] - ptr[j])) - (chance * heat >> (BITS + 8))
         place[n] = j
         n += 1

@@ -36,7 +36,7 @@ _FEW = 200  # few: fewer than one for so many cells
 _PASSES = 1000
 _STAYING = 32, 8, 0  # the price for which masks of the wave before move, first and last
 _NEAR_ENOUGH = 100  # a mean within a hundredth of the count is not worth breaking bounds that have to be repaired
-_TINY = 3  # a class of up to so many times K cells is too small for the same number of masks under every key
+_TINY = 3  # a class of up to so many times K cells is too small for the same number of masks under every secret
 _LARGEST = 1_000  # a larger K would leave the range of the fixed-point numbers
 
 
