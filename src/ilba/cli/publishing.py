@@ -230,7 +230,7 @@ def serve_command(
         raise MissingExtra(f"serving needs {problem.name}. Type: pip install 'ilba[serve]'") from None
 
     def ready(address: str, catalog: Any) -> None:
-        offered = sum(len(served.offers) for served in catalog.releases)
+        offered = sum(len(served.entries) for served in catalog.releases)
         click.echo(f"{some(offered, 'table')} at {address} (the API at {address}api/v2); Ctrl-C stops", err=True)
 
     run(
