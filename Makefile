@@ -37,8 +37,8 @@ cover: .venv/dev ## The fast tests, and which lines they do not reach
 	$(BIN)/coverage report
 
 lint: .venv/dev
-	$(BIN)/ruff check src tests bench docs
-	$(BIN)/ruff format --check src tests bench docs
+	$(BIN)/ruff check src tests bench tools docs
+	$(BIN)/ruff format --check src tests bench tools docs
 	$(BIN)/mypy
 
 docs: .venv/dev ## Build the documentation in docs/_build/html

@@ -103,9 +103,11 @@ def operations(address: str) -> Iterator[tuple[str, str, dict[str, str], list[st
     """Each operation of the API from its own description: method, path, the parts of the path, its parameters."""
     told = httpx.get(f"{address}api/v2/openapi.json", timeout=60).json()
     for path, methods in told["paths"].items():
-        for method, operation in methods.items():
+        for method in sorted(methods.keys() & {"get", "post"}):
             parts, names = {}, []
-            for parameter in operation["parameters"]:
+            for given in methods[method]["parameters"]:
+                shared = given.get("$ref", "").rpartition("/")[2]
+                parameter = told["components"]["parameters"][shared] if shared else given
                 if parameter["in"] == "path":
                     parts[parameter["name"]] = next(iter(parameter.get("examples", {"x": None})), "x")
                 elif parameter.get("style") == "deepObject":

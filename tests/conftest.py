@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import hypothesis
@@ -60,3 +62,18 @@ def audited(finest):
     import ilba
 
     return ilba.audit(finest)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, as the distribution has it."""
+    from playwright.sync_api import sync_playwright
+
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        say = "pages are tested in Chromium, which is not here: apt-get install chromium"
+        pytest.fail(say) if os.environ.get("CI") else pytest.skip(say)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()

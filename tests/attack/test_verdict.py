@@ -8,17 +8,17 @@ import itertools
 import json
 import re
 import time
-from xml.etree import ElementTree
 
-import numpy as np
 import polars as pl
 import pytest
+from markupsafe import escape
 
 import ilba
 from ilba import PublishedTables
 from ilba.attack.lattice import table_of
-from ilba.attack.verdict import _bars, _page
+from ilba.attack.verdict import _facts, _shares
 from ilba.design.tables import selections
+from ilba.output.pages import filled
 from support.stores import toy
 
 
@@ -27,10 +27,12 @@ def test_the_report_is_one_confidential_page_that_fetches_nothing(finest, tmp_pa
     path = report.to_html(tmp_path / "audit.html")
     page = path.read_text("utf-8")
     assert path.stat().st_mode & 0o777 == 0o600
-    assert "Confidential" in page
+    assert "<title>CONFIDENTIAL" in page
+    assert page.partition("<body>")[2].lstrip().startswith('<div class="mark">CONFIDENTIAL')
+    assert re.search(r"@page\s*\{[^}]*@top-center\s*\{\s*content:\s*\"CONFIDENTIAL\"", page)
     assert not re.search(r"(src|href)=|url\(|https?://|@import", page)
-    assert page.count("<svg") == 2
-    assert "the &quot;other&quot;, job" in page
+    assert page.count('<table class="shares">') == 2
+    assert "the &#34;other&#34;, job" in page
     for one in report.worst:
         assert one.cell.partition(",")[0] in page
 
@@ -53,60 +55,48 @@ def test_the_report_speaks_json_and_text(finest, audited):
     )
 
 
-def bars_of(svg: str):
-    """The lines of a picture of bars: name, label, the shares that the light and the dark bar take up, and its y."""
-    root = ElementTree.fromstring(svg)
-    texts, rects = root.findall("text"), root.findall("rect")
-    assert len(texts) * 3 == len(rects) * 2
-    lines = []
-    for name, label, *bars in zip(texts[::2], texts[1::2], rects[::3], rects[1::3], rects[2::3], strict=True):
-        x, y, width, height = zip(
-            *([float(bar.get(k)) for k in ("x", "y", "width", "height")] for bar in bars), strict=True
-        )
-        assert len(set(x)) == len(set(y)) == len(set(height)) == 1
-        assert y[0] < float(name.get("y")) == float(label.get("y")) <= y[0] + height[0]
-        assert float(name.get("x")) <= x[0]
-        assert x[0] + width[0] <= float(label.get("x"))
-        assert not lines or lines[-1][-1] + height[0] <= y[0]
-        lines.append(
-            (
-                name.find("title").text,
-                name.find("title").tail,
-                label.text,
-                width[1] / width[0],
-                width[2] / width[0],
-                y[0],
-            )
-        )
-        *_, most = root.get("viewBox").split()
-        assert y[0] + height[0] <= float(most) == float(root.get("height"))
-    return lines
+def page_of(report):
+    return filled("audit.html", **_facts(report))
+
+
+def bars_of(page: str):
+    """The lines of each picture of bars: name, label, and the percent that the light and the dark bar take up."""
+    line = (
+        r'<tr><th scope="row">(.*?)</th><td><span class="bar red" style="--share:(.*?)%;--part:(.*?)%"></span></td>'
+        r"<td>(.*?)</td></tr>"
+    )
+    pictures = re.findall(r'<table class="shares">(.*?)</table>', page, re.DOTALL)
+    assert len(pictures) == 2
+    assert [picture.count("<tr>") for picture in pictures] == [len(re.findall(line, picture)) for picture in pictures]
+    return [
+        [
+            (html.unescape(name), text, float(light), float(dark))
+            for name, light, dark, text in re.findall(line, picture)
+        ]
+        for picture in pictures
+    ]
 
 
 def test_bars_show_the_share_of_small_cells_and_numbers_where_it_is_unknown():
-    known = [("a<b", 2000, 1000, 500), ("n" * 33, 8, 8, 0), ("m" * 34, 0, 0, 0)]
-    lines = bars_of(_bars(known).partition("<p>")[0])
-    assert [line[:3] for line in lines] == [
-        ("a<b", "a<b", "50.0% of 2,000"),
-        ("n" * 33, "n" * 33, "100.0% of 8"),
-        ("m" * 34, "m" * 32 + "…", "0.0% of 0"),
+    def shares(*rows):
+        lines = _shares([dict(zip(("name", "small", "disclosed", "exact"), row, strict=True)) for row in rows])
+        return [(line["name"], line["text"], line["share"], line["exact"]) for line in lines]
+
+    assert shares(("a<b", 2000, 1000, 500), ("n" * 33, 8, 8, 0), ("m", 0, 0, 0)) == [
+        ("a<b", "50.0% of 2,000", 0.5, 0.25),
+        ("n" * 33, "100.0% of 8", 1, 0),
+        ("m", "0.0% of 0", 0, 0),
     ]
-    assert np.array([line[3:5] for line in lines]) == pytest.approx(np.array([(0.5, 0.25), (1, 0), (0, 0)]), abs=0.001)
-    unknown = [("a", None, 4000, 1000), ("b", None, 1000, 0)]
-    lines = bars_of(_bars(unknown).partition("<p>")[0])
-    assert [line[2] for line in lines] == ["4,000", "1,000"]
-    assert np.array([line[3:5] for line in lines]) == pytest.approx(np.array([(1, 0.25), (0.25, 0)]), abs=0.001)
-    (one,) = bars_of(_bars([("a", None, 1, 0)]).partition("<p>")[0])
-    assert one[2:5] == ("1", 1, 0)
-    (nothing,) = bars_of(_bars([("a", None, 0, 0)]).partition("<p>")[0])
-    assert nothing[2:5] == ("0", 0, 0)
-    assert bars_of(_bars([]).partition("<p>")[0]) == []
+    assert shares(("a", None, 4000, 1000), ("b", None, 1000, 0)) == [("a", "4,000", 1, 0.25), ("b", "1,000", 0.25, 0)]
+    assert shares(("a", None, 1, 0)) == [("a", "1", 1, 0)]
+    assert shares(("a", None, 0, 0)) == [("a", "0", 0, 0)]
+    assert shares() == []
 
 
 def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
-    page = _page(audited)
+    page = page_of(audited)
     assert not re.search(r"</(tr|details)>[^<\s]", page)
-    by_level, by_table = (bars_of(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    by_level, by_table = bars_of(page)
     rows = audited.tables.to_dicts()
     levels = list(dict.fromkeys(row["level"] for row in rows))
     assert [line[0] for line in by_level] == levels
@@ -114,22 +104,23 @@ def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
         small, disclosed, exact = (
             sum(r[c] for r in rows if r["level"] == line[0]) for c in ("small", "disclosed", "exact")
         )
-        assert line[2:5] == (
+        assert line[1:] == (
             f"{100 * disclosed / max(small, 1):.1f}% of {small:,}",
-            *(pytest.approx(number / max(small, 1), abs=0.001) for number in (disclosed, exact)),
+            *(pytest.approx(100 * number / max(small, 1), abs=0.01) for number in (disclosed, exact)),
         )
     shown = sorted((row for row in rows if row["small"] or row["disclosed"]), key=lambda row: -row["disclosed"])
     assert 0 < len(shown) < len(rows)
     assert [line[0] for line in by_table] == [row["table"] for row in shown]
     for row in rows:
-        assert f"<tr><th>{row['table']}</th><td>{row['small']:,}</td><td>{row['disclosed']:,}</td>" in page
-    proofs = re.findall(r"<details( open)?><summary>([^<]*): ([^<]*)</summary><ol>(.*?)</ol>", page)
+        name = f'<th scope="row">{row["table"]}</th>'
+        assert f"<tr>{name}<td>{row['small']:,}</td><td>{row['disclosed']:,}</td><td>{row['exact']:,}</td></tr>" in page
+    proofs = re.findall(r"<details( open)?><summary>([^<]*): ([^<]*)</summary>\n<ol>\n(.*?)</ol>", page, re.DOTALL)
     assert [bool(one[0]) for one in proofs] == [True] * 3 + [False] * 7
     for (_, cell, count, why), one in zip(proofs, audited.worst, strict=True):
         assert html.unescape(cell) == one.cell
         assert count == (str(one.low) if one.low == one.high else f"{one.low}..{one.high}")
         assert [html.unescape(w) for w in re.findall(r"<li>(.*?)</li>", why)] == one.why
-        assert why == "".join(f"<li>{html.escape(w)}</li>" for w in one.why)
+        assert why == "".join(f"<li>{escape(w)}</li>\n" for w in one.why)
     for name, number, share in (
         ("finest cells truly in 1..4", audited.cells_small, None),
         ("disclosed", audited.cells_disclosed, audited.cells_disclosed),
@@ -139,7 +130,7 @@ def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
         ("aggregates disclosed", audited.aggregates, None),
     ):
         percent = "" if share is None else f"{100 * share / audited.cells_small:.1f}%"
-        assert f"<tr><th>{name}</th><td>{number:,}</td><td>{percent}</td></tr>" in page
+        assert f'<tr><th scope="row">{name}</th><td>{number:,}</td><td>{percent}</td></tr>' in page
 
 
 def test_without_the_store_the_truth_is_called_unknown_and_numbers_are_drawn(finest):
@@ -150,10 +141,10 @@ def test_without_the_store_the_truth_is_called_unknown_and_numbers_are_drawn(fin
     assert lines[1] == "  finest cells truly in 1..4           unknown"
     assert lines[2] == f"{'    disclosed':<34}{report.cells_disclosed:>12,}"
     assert lines[4] == f"{'    certified safe':<34}     unknown"
-    page = _page(report)
-    _, by_table = (bars_of(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    page = page_of(report)
+    _, by_table = bars_of(page)
     shown = report.tables.filter(pl.col("disclosed") > 0).sort("disclosed", descending=True, maintain_order=True)
-    assert [(line[0], line[2]) for line in by_table] == [
+    assert [(line[0], line[1]) for line in by_table] == [
         (row["table"], f"{row['disclosed']:,}") for row in shown.to_dicts()
     ]
 
@@ -168,11 +159,11 @@ def test_a_page_about_many_tables_draws_forty_and_lists_all(audited):
             "exact": [0] * 50,
         }
     )
-    page = _page(dataclasses.replace(audited, tables=many, worst=[]))
-    _, by_table = (bars_of(svg) for svg in re.findall(r"<svg.*?</svg>", page, re.DOTALL))
+    page = page_of(dataclasses.replace(audited, tables=many, worst=[]))
+    _, by_table = bars_of(page)
     order = sorted(range(50), key=lambda n: -(n % 5))
     assert [line[0] for line in by_table] == [f"t{n}" for n in order[:40]]
-    assert all(f"<th>t{n}</th>" in page for n in range(50))
+    assert all(f'<th scope="row">t{n}</th><td>' in page for n in range(50))
     assert "Nothing was proven." in page
 
 
@@ -210,9 +201,8 @@ def test_a_release_is_safe_with_a_certificate_or_where_nothing_is_proven_and_not
         else:
             expected = "Nothing was proven, and not everything is certified"
         assert report.verdict.startswith(expected)
-        page = _page(report)
-        assert html.escape(report.verdict) in page
-        assert ("#2a7d46" in page) is report.safe
+        page = page_of(report)
+        assert f'<p class="verdict {"safe" if report.safe else "unsafe"}">{escape(report.verdict)}</p>' in page
 
 
 def test_without_the_finest_table_every_proven_cell_of_a_table_is_an_aggregate(finest):

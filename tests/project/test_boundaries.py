@@ -39,6 +39,7 @@ LAYERS = [
 ]
 # What hands over to a higher room, when it is called. "types" are imports that only the type checker makes.
 BACKWARDS = {
+    ("attack.verdict", "AuditReport.to_html"): {"output"},
     ("release.writing", "_audited"): {"attack"},
     ("tables.building", "_spark"): {"spark"},
     ("tables.building", "types"): {"spark"},
@@ -241,7 +242,7 @@ def test_the_base_install_needs_no_optional_package():
         "import sys, polars as pl, ilba, ilba.cli\n"
         "f = ilba.build(pl.DataFrame({'t': ['a'] * 9}), ['t'], secret=ilba.Secret(bytes(32)))\n"
         "f.table(1).public()\n"
-        "extras = ('pandas', 'pyarrow', 'rdata', 'pyreadstat', 'duckdb', 'scipy', 'numba', 'pyspark')\n"
+        "extras = ('pandas', 'pyarrow', 'rdata', 'pyreadstat', 'duckdb', 'scipy', 'numba', 'pyspark', 'jinja2')\n"
         "extras += ('narwhals', 'ilba.spark', 'ilba.datasets', 'ilba.service')\n"
         "print([m for m in extras if m in sys.modules])"
     )

@@ -30,7 +30,8 @@ def test_the_wheel_carries_every_file_of_the_package_and_nothing_else(wheel):
     source = ROOT / "src"
     ours = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
     assert held == {name for name in ours if "__pycache__" not in name}
-    assert {"ilba/py.typed", "ilba/service/page/index.html", "ilba/datasets/census_codes.csv"} <= held
+    pages = {"ilba/service/page/index.html", "ilba/service/openapi.yaml", "ilba/output/templates/base.html"}
+    assert {"ilba/py.typed", "ilba/datasets/census_codes.csv", *pages} <= held
 
 
 def test_the_installed_package_works_from_any_folder(wheel, tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import shutil
 import threading
@@ -67,20 +66,6 @@ def others(tmp_path_factory):
 def server(census, others):
     with serving(*(release.path for release in (census, *others)), options=("--no-access-log",)) as running:
         yield running.address.rstrip("/")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    from playwright.sync_api import sync_playwright
-
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if found is None:
-        say = "the page is tested in Chromium, which is not here: apt-get install chromium"
-        pytest.fail(say) if os.environ.get("CI") else pytest.skip(say)
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @dataclass

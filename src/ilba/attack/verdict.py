@@ -18,7 +18,8 @@ import polars as pl
 from ilba.attack.explanations import Explanation
 from ilba.attack.published import POLICIES, PublishedTables
 from ilba.errors import some
-from ilba.files import replacing
+
+_MOST_DRAWN = 40  # tables of the page that get a bar
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,9 @@ class AuditReport:
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the report as one self-contained page, for its owner alone."""
-        with replacing(path) as temporary:
-            temporary.write_text(_page(self), encoding="utf-8")
-        return Path(path)
+        from ilba.output.pages import write
+
+        return write(path, "audit.html", **_facts(self))
 
     def __str__(self) -> str:
         lines = [_title(self.published), *(f"  {name:<32}{text:>12}{rest}" for name, text, rest in _figures(self))]
@@ -182,87 +183,33 @@ def _figures(report: AuditReport) -> list[tuple[str, str, str]]:
     return lines
 
 
-def _page(report: AuditReport) -> str:
-    """The report as a page that fetches nothing."""
-    published, K = report.published, report.published.K
-    figures = "".join(
-        f"<tr><th>{html.escape(name.strip())}</th><td>{number}</td><td>{share.strip()}</td></tr>"
-        for name, number, share in _figures(report)
-    )
-    by_level = report.tables.group_by("level", maintain_order=True).agg(pl.col("small", "disclosed", "exact").sum())
-    worst = "".join(
-        f"<details{' open' if place < 3 else ''}><summary>{html.escape(one.cell)}: "
-        f"{one.low if one.low == one.high else f'{one.low}..{one.high}'}</summary><ol>"
-        + "".join(f"<li>{html.escape(sentence)}</li>" for sentence in one.why)
-        + "</ol></details>"
-        for place, one in enumerate(report.worst)
-    )
-    rows = "".join(
-        "<tr><th>{}</th>{}</tr>".format(
-            html.escape(unquote(row["table"])),
-            "".join(
-                f"<td>{'' if row[c] is None else format(row[c], ',')}</td>" for c in ("small", "disclosed", "exact")
-            ),
-        )
-        for row in report.tables.to_dicts()
-    )
-    shown = [row for row in report.tables.to_dicts() if row["small"] or row["disclosed"]]
-    tables = sorted(shown, key=lambda row: -row["disclosed"])[:40]
-    return f"""<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>Audit (confidential)</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b; }}
-.confidential {{ background: #8a1c1c; color: #fff; padding: .3rem .8rem; font-weight: 600; }}
-.verdict {{ border-left: .3rem solid {"#2a7d46" if report.safe else "#8a1c1c"}; padding-left: .8rem; }}
-table {{ border-collapse: collapse; }} th {{ text-align: left; font-weight: 400; }}
-td {{ text-align: right; padding-left: 1.5rem; font-variant-numeric: tabular-nums; }}
-tr + tr > * {{ border-top: 1px solid #ddd; }} summary {{ cursor: pointer; }} svg {{ max-width: 100%; height: auto; }}
-</style>
-<p class="confidential">Confidential: this page says which counts are small.</p>
-<h1>What the released tables prove together</h1>
-<p>{html.escape(_title(published))}. {html.escape(POLICIES[published.policy.name].about)}.</p>
-<p class="verdict">{html.escape(report.verdict)}</p>
-{"".join(f"<p>{html.escape(sentence)}</p>" for sentence in report.folder or ())}
-<table>{figures}</table>
-<p>Disclosed means: somebody who knows the method, K, the code lists and all these tables can prove that the count lies
-in 1..{K - 1}. The audit adds and subtracts; a cleverer attacker may prove more, never less. Certified means that
-another truth, in which the cell is not small, leads to the same tables. Undecided means that neither was found.</p>
-<h2>By level</h2>
-{_bars([(str(r["level"]), r["small"], r["disclosed"], r["exact"]) for r in by_level.to_dicts()])}
-<h2>By table</h2>
-{_bars([(unquote(r["table"]), r["small"], r["disclosed"], r["exact"]) for r in tables])}
-<details><summary>All tables as numbers</summary>
-<table><tr><th>table</th><td>small</td><td>disclosed</td><td>exactly</td></tr>{rows}</table></details>
-<h2>How it is proven</h2>
-{worst or "<p>Nothing was proven.</p>"}
-</html>
-"""
+def _facts(report: AuditReport) -> dict[str, Any]:
+    """What the page tells."""
+    measures = pl.col("small", "disclosed", "exact")
+    by_level = report.tables.group_by(name="level", maintain_order=True).agg(measures.sum())
+    rows = report.tables.with_columns(name=pl.col("table").map_elements(unquote, pl.String)).to_dicts()
+    shown = sorted((row for row in rows if row["small"] or row["disclosed"]), key=lambda row: -row["disclosed"])
+    return {
+        "title": "What the released tables prove together",
+        "report": report,
+        "K": report.published.K,
+        "audited": _title(report.published),
+        "policy": POLICIES[report.published.policy.name].about,
+        "figures": [[text.strip() for text in line] for line in _figures(report)],
+        "levels": _shares(by_level.to_dicts()),
+        "tables": _shares(shown[:_MOST_DRAWN]),
+        "rows": rows,
+    }
 
 
-def _bars(lines: list[tuple[str, int | None, int, int]]) -> str:
-    """Bars of the share of small cells that is disclosed, and exactly so; of numbers where the truth is unknown."""
-    known = all(small is not None for _, small, _, _ in lines)
-    most = max([1, *(disclosed for _, _, disclosed, _ in lines)])
-    left, right, step = 260, 340, 22
-    parts = []
-    for number, (name, small, disclosed, exact) in enumerate(lines):
-        of = (small or 1) if known else most
-        y = number * step
-        share = f"{100 * disclosed / of:.1f}% of {small:,}" if known else f"{disclosed:,}"
-        short = name if len(name) < 34 else name[:32] + "…"
-        parts.append(
-            f'<text x="{left - 8}" y="{y + 15}" text-anchor="end"><title>{html.escape(name)}</title>'
-            f'{html.escape(short)}</text><rect x="{left}" y="{y + 3}" width="{right}" height="15" fill="#eee"/>'
-            f'<rect x="{left}" y="{y + 3}" width="{right * disclosed / of:.1f}" height="15" fill="#d98880"/>'
-            f'<rect x="{left}" y="{y + 3}" width="{right * exact / of:.1f}" height="15" fill="#8a1c1c"/>'
-            f'<text x="{left + right + 8}" y="{y + 15}">{share}</text>'
-        )
-    height = len(lines) * step + 4
-    return (
-        f'<svg role="img" aria-label="share of small cells disclosed" viewBox="0 0 760 {height}" width="760" '
-        f'height="{height}" font-size="12">{"".join(parts)}</svg>'
-        f"<p>Light: proven to lie in 1..K-1. Dark: proven exactly.</p>"
-    )
+def _shares(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For bars: the share of small cells that is disclosed, and exactly so; of numbers where the truth is unknown."""
+    known = all(row["small"] is not None for row in rows)
+    most = max([1, *(row["disclosed"] for row in rows)])
+    lines = []
+    for row in rows:
+        of = (row["small"] or 1) if known else most
+        share, exact = row["disclosed"] / of, row["exact"] / of
+        text = f"{share:.1%} of {row['small']:,}" if known else f"{row['disclosed']:,}"
+        lines.append({"name": row["name"], "share": share, "exact": exact, "text": text})
+    return lines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,18 +14,14 @@ from ilba.attack.audit import audit, in_percent, losses
 from ilba.design.design import Level, Names
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, suggesting
-from ilba.files import replacing, writable
+from ilba.files import writable
 from ilba.methods.controlled.search import loss_summary
 from ilba.output import charts
+from ilba.output.pages import inline, write
 from ilba.secret.secret import Secret
 from ilba.tables.finest import FinestTable, class_means
 
 Path_: TypeAlias = str | os.PathLike[str]
-
-_STYLE = """body{font:15px/1.5 system-ui,sans-serif;max-width:64rem;margin:0 auto;padding:1rem;color:#222}
-.mark{background:#b00020;color:#fff;text-align:center;font-weight:700;padding:.3rem;position:sticky;top:0}
-table{border-collapse:collapse;width:100%}th,td{padding:.35rem .6rem;text-align:right;border-bottom:1px solid #ddd}
-th:first-child,td:first-child{text-align:left}@media print{.mark{position:fixed;left:0;right:0}}"""
 
 
 @dataclass(frozen=True)
@@ -39,24 +34,15 @@ class Comparison:
 
     def to_html(self, path: Path_) -> Path:
         """Write the comparison with its chart of risk against loss: one file, for its owner alone."""
-        target = writable(path)
         rows = in_percent(self.rows)
-        head = "".join(f"<th>{html.escape(name.replace('_', ' '))}</th>" for name in rows.columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_shown(value))}</td>" for value in row) + "</tr>"
-            for row in rows.iter_rows()
+        return write(
+            writable(path),
+            "comparison.html",
+            title=self.title,
+            picture=inline(charts.svg(charts.risk(self.rows))),
+            heads=[name.replace("_", " ") for name in rows.columns],
+            rows=[[_shown(value) for value in row] for row in rows.iter_rows()],
         )
-        page = (
-            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(self.title)}</title>'
-            f"<style>{_STYLE}</style><div class=mark>CONFIDENTIAL</div><h1>{html.escape(self.title)}</h1>"
-            f"<p>Loss is the absolute difference between masked and true counts. Provable is the share of "
-            f"the finest cells with a true count in 1..K-1 of which everybody who has all tables can prove that; it "
-            f"is a lower bound. Bias is the largest of the mean masked counts minus their true count 1..K-1.</p>"
-            f"{charts.svg(charts.risk(self.rows))}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></html>"
-        )
-        with replacing(target) as temporary:
-            temporary.write_text(page, encoding="utf-8")
-        return target
 
 
 @suggesting

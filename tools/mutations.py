@@ -1,14 +1,14 @@
 """Which small mistakes in the method or on the leak path would the tests let pass?
 
-    python bench/mutations.py                               the method, the secret, the release, the audit: every mutant
-    python bench/mutations.py methods/masking secret/secret these modules
-    python bench/mutations.py attack/audit --sample 100     a random part of a module's mutants (--seed for another one)
-    python bench/mutations.py methods/masking --list        what would be tried, without trying it
+    python tools/mutations.py                               the method, the secret, the release, the audit: every mutant
+    python tools/mutations.py methods/masking secret/secret these modules
+    python tools/mutations.py attack/audit --sample 100     a random part of a module's mutants (--seed for another one)
+    python tools/mutations.py methods/masking --list        what would be tried, without trying it
 
 Each mutant is the module with one small change (a boundary moved, a sum turned into a difference, a check left out...),
 made in a scratch copy of the package. The fast tests that run the changed lines run against it, the quickest first,
 until one fails: then the mutant is killed. One that survives is a missing test, unless no test can tell it from the
-original; those are listed in bench/equivalent.toml with the reason (an entry that ends in * stands for all that begin
+original; those are listed in tools/equivalent.toml with the reason (an entry that ends in * stands for all that begin
 so). Annotations, docstrings, and the texts of errors,
 notices and pages are not changed.
 

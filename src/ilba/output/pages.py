@@ -1,0 +1,70 @@
+"""The confidential pages: templates that are filled in, on one base and with one look.
+
+A page is one file that carries its charts and styles and loads nothing. Whatever is put into a template is escaped,
+so labels cannot write markup; a name that a template misses is an error. Only what `inline` gives goes in as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ilba.errors import some
+from ilba.files import replacing
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+
+def write(path: str | os.PathLike[str], template: str, **facts: Any) -> Path:
+    """Fill in a template and write the page, for its owner alone."""
+    page = filled(template, **facts)
+    with replacing(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return Path(path)
+
+
+def filled(template: str, **facts: Any) -> str:
+    """The text of a page."""
+    return _templates().get_template(template).render(facts)
+
+
+def inline(svg: str, place: int = 0) -> Markup:
+    """A chart inside a page; names inside are made unique, because a page may hold several."""
+    from markupsafe import Markup
+
+    drawn = re.sub(r"<\?xml[^>]*>|<!DOCTYPE[^>]*>", "", svg)
+    return Markup(re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>f{place}-", drawn))  # noqa: S704  # drawn by us
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    templates = Environment(
+        loader=PackageLoader("ilba.output"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {"number": _number, "percent": percent, "some": some, "width": _width}
+    return templates
+
+
+def percent(share: float, digits: int = 1) -> str:
+    """A share from 0 to 1 as it stands on paper."""
+    return f"{share:.{digits}%}"
+
+
+def _number(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+def _width(share: float) -> str:
+    return f"{100 * min(max(share, 0), 1):.2f}%"

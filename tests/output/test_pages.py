@@ -1,0 +1,117 @@
+"""The confidential pages: one look, nothing fetched, and no label that writes into them."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import jinja2
+import polars as pl
+import pytest
+
+import ilba
+from ilba.output.compare import compare
+from ilba.output.pages import filled, inline
+from ilba.output.report import report
+from support.places import ROOT
+
+pytestmark = pytest.mark.slow
+
+TEMPLATES = ROOT / "src" / "ilba" / "output" / "templates"
+HOSTILE = [
+    "<script>document.title='gone'</script>",
+    '"><img src=x onerror="document.title=\'gone\'">',
+    "{{ 7 * 7 }}{% endblock %}",
+    "</style></title><b>&amp;",
+]
+
+
+class Read(HTMLParser):
+    """The tags, attributes and words of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data):
+        self.words += data
+
+
+@pytest.fixture(scope="module")
+def pages(secret, tmp_path_factory):
+    """A page of each kind, of data whose every name and label is hostile."""
+    town, key = HOSTILE[0], HOSTILE[1]
+    people = pl.DataFrame({town: HOSTILE * 10, key: [*HOSTILE[:2], *HOSTILE[:2]] * 9 + HOSTILE})
+    finest = ilba.build(people, [town], [key], secret=secret)
+    audited = ilba.audit(finest, "r-file")
+    assert audited.worst
+    folder = tmp_path_factory.mktemp("pages")
+    return {
+        "report.html": report(finest, folder / "report.html"),
+        "audit.html": audited.to_html(folder / "audit.html"),
+        "comparison.html": compare(finest, secret=secret).to_html(folder / "comparison.html"),
+    }
+
+
+def test_every_template_is_a_page_or_a_part_of_one(pages):
+    assert {path.name for path in TEMPLATES.iterdir()} == {*pages, "base.html", "parts.html", "style.css"}
+
+
+def test_hostile_labels_stay_words(pages):
+    ours = {"report.html": HOSTILE[:2], "audit.html": HOSTILE, "comparison.html": []}
+    for name, path in pages.items():
+        text = path.read_text("utf-8")
+        read = Read(text)
+        assert not read.tags & {"script", "img", "iframe", "object", "embed", "link", "base"}, name
+        assert not {one for one in read.attributes if one.startswith("on")}, name
+        assert "</title><b>" not in text, name
+        for label in ours[name]:
+            assert label in read.words, name
+
+
+def test_every_page_has_the_same_look_says_confidential_and_loads_nothing(pages):
+    style = (TEMPLATES / "style.css").read_text("utf-8")
+    for name, path in pages.items():
+        text = path.read_text("utf-8")
+        assert path.stat().st_mode & 0o777 == 0o600, name
+        assert text.startswith('<!doctype html>\n<html lang="en">'), name
+        assert style.strip() in text, name
+        assert "<title>CONFIDENTIAL: " in text, name
+        assert text.partition("<body>")[2].lstrip().startswith('<div class="mark">CONFIDENTIAL · '), name
+        assert all("CONFIDENTIAL" in heading for heading in re.findall(r"<h2>(.*?)</h2>", text)), name
+        assert not Read(text).attributes & {"src", "srcset", "data", "xlink:href"}, name
+        assert not re.search(r"url\(\s*['\"]?(https?:|//)|@import", text), name
+
+
+def test_a_name_that_a_template_misses_is_an_error():
+    with pytest.raises(jinja2.UndefinedError, match="title"):
+        filled("comparison.html", picture="", heads=[], rows=[])
+
+
+def test_charts_of_one_page_do_not_share_names():
+    drawn = '<?xml version="1.0"?><svg><g id="a"/><use href="#a"/><rect fill="url(#a)"/></svg>'
+    assert inline(drawn, 3) == '<svg><g id="f3-a"/><use href="#f3-a"/><rect fill="url(#f3-a)"/></svg>'
+
+
+def test_in_a_browser_the_pages_fit_a_phone_and_fetch_and_run_nothing(pages, browser):
+    for scheme in ("light", "dark"):
+        context = browser.new_context(color_scheme=scheme, viewport={"width": 375, "height": 800})
+        page = context.new_page()
+        asked, grounds = [], set()
+        page.on("request", lambda request, asked=asked: asked.append(request.url))
+        for path in pages.values():
+            page.goto(path.as_uri())
+            page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+            assert page.title().startswith("CONFIDENTIAL: ")
+            assert page.evaluate("document.documentElement.scrollWidth") == 375, (path.name, scheme)
+            grounds.add(page.evaluate("getComputedStyle(document.documentElement).backgroundColor"))
+        assert asked == [path.as_uri() for path in pages.values()]
+        assert grounds == {"rgb(247, 246, 242)" if scheme == "light" else "rgb(17, 23, 27)"}
+        context.close()
