@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -24,6 +24,7 @@ from ilba.errors import some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods.controlled.search import LossSummary
 from ilba.output import charts
+from ilba.progress import Progress, ProgressStep, silent
 from ilba.tables.finest import FinestTable
 from ilba.tables.table import Table
 
@@ -90,7 +91,7 @@ def report(
     keys: Names | None = None,
     max_keys: int | None = None,
     *,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """Write the confidential report on the tables of a store: one HTML file that only its owner can read.
 
@@ -100,10 +101,10 @@ def report(
     charts.require()
     wanted = selections(finest.design, levels, keys, max_keys)
     measured: dict[Selection, Loss] = {}
+    tell = progress or silent
     for done, table in enumerate(finest.tables(wanted), 1):
         measured[table.selection] = Loss.of(table)
-        if progress:
-            progress(done, len(wanted))
+        tell(ProgressStep("tables", done, len(wanted)))
     page = _page(finest, {selection: measured[selection] for selection in wanted})
     with replacing(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
