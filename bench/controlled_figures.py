@@ -20,8 +20,10 @@ from pathlib import Path
 import polars as pl
 
 import ilba
-from ilba.methods.controlled.search import Progress, loss_summary
+from ilba.methods.controlled.search import loss_summary
+from ilba.progress import Progress
 from ilba.tables.finest import class_means
+from ilba.tables.store import About
 
 AREAS = ["LA1", "LA2", "LA3", "OA"]
 KEYS = ["gender", "edu", "age", "mar", "htype"]
@@ -62,7 +64,8 @@ def line(asked: str, progress: Progress | None = None) -> str:
     K, control = finest.design.threshold, chosen.control
     assert control is not None
     losses = loss_summary((table.detail["loss"] for table in chosen.cube()), K, control.bound)
-    drawn = ilba.FinestTable(finest.codes, finest._words, finest._count, finest._masked, chosen=chosen.chosen)
+    about = About(finest.codes, chosen=chosen.chosen)
+    drawn = ilba.FinestTable(about, finest._words, finest._count, finest._masked)
     plain = loss_summary((table.detail["loss"] for table in drawn.cube()), K)
     bias = max((abs(mean - x) for x, mean in class_means(chosen).items()), default=0.0)
     return (

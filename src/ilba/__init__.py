@@ -25,7 +25,8 @@ if TYPE_CHECKING:
         UnsafeRelease,
         WriteError,
     )
-    from ilba.methods.controlled.search import Chosen, Control, ControlStep, loss_summary
+    from ilba.methods.controlled.search import Chosen, Control, loss_summary
+    from ilba.progress import ProgressStep
     from ilba.r import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
     from ilba.release import PublicTable, Release
     from ilba.secret.secret import Secret
@@ -41,7 +42,6 @@ __all__ = [
     "AuditReport",
     "Chosen",
     "Control",
-    "ControlStep",
     "Cube",
     "Design",
     "FinestTable",
@@ -50,6 +50,7 @@ __all__ = [
     "InputError",
     "MissingExtra",
     "Notice",
+    "ProgressStep",
     "PublicTable",
     "PublishedTables",
     "Release",
@@ -101,7 +102,8 @@ _HOMES = {
         "UnsafeRelease",
         "WriteError",
     ),
-    "methods.controlled.search": ("Chosen", "Control", "ControlStep", "loss_summary"),
+    "methods.controlled.search": ("Chosen", "Control", "loss_summary"),
+    "progress": ("ProgressStep",),
     "r": ("apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"),
     "release": ("PublicTable", "Release"),
     "secret.secret": ("Secret",),

@@ -17,6 +17,7 @@ from ilba.attack.audit import audit, losses
 from ilba.errors import InputError, MissingExtra, Notice
 from ilba.methods.controlled.search import usual_bound
 from ilba.output import charts
+from ilba.progress import Progress, ProgressStep
 from ilba.tables.building import build
 from ilba.tables.finest import FinestTable, open_store, secret_path
 from ilba.tables.table import Table
@@ -31,7 +32,7 @@ Show = Callable[[pl.DataFrame], object]
 
 
 def run(
-    folder: str | os.PathLike[str], say: Say, show: Show, stage: Say, n: int = 1_000_000, command: str = "ilba"
+    folder: str | os.PathLike[str], say: Say, show: Show, progress: Progress, n: int = 1_000_000, command: str = "ilba"
 ) -> tuple[FinestTable, Table]:
     """Walk through the product on `n` synthetic people; everything is written to `folder` and can be run again."""
     home = Path(folder)
@@ -40,7 +41,7 @@ def run(
     home.mkdir(parents=True, exist_ok=True)
     store = home / "full_tb.parquet"
 
-    stage("generating")
+    progress(ProgressStep("generating"))
     clock = time.perf_counter()
     people = datasets.census(n)
     say(f"A census of {people.height:,} synthetic people, made in {time.perf_counter() - clock:.1f} s")
@@ -49,12 +50,12 @@ def run(
     clock = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)  # the tour says itself where the secret is
-        finest = build(people, HKEY, KEY, mask_thr=5, output_path=store, stage=stage)
+        finest = build(people, HKEY, KEY, mask_thr=5, output_path=store, progress=progress)
     say(f"The finest table: {len(finest):,} cells counted, masked with SCA (K=5) and saved in {_since(clock)}")
     say(f"  {store}  the store, confidential")
     say(f"  {secret_path(store)}  its secret, for you alone\n")
 
-    stage("masking")
+    progress(ProgressStep("masking"))
     clock = time.perf_counter()
     table = finest.table("LA3", ASKED)
     table.write_csv(home / "agg_tb.csv", home / "info_loss.csv")
@@ -64,7 +65,7 @@ def run(
     show(table.loss)
     say(f"  {home / 'agg_tb.csv'}, {home / 'info_loss.csv'}  both confidential\n")
 
-    stage("publishing")
+    progress(ProgressStep("publishing"))
     clock = time.perf_counter()
     release = finest.release(
         home / "release",
@@ -72,6 +73,7 @@ def run(
         source="ilba.datasets.census: nobody in it is real",
         labels=datasets.census_codes(),
         geometry={column: datasets.census_geometry(column) for column in HKEY},
+        progress=progress,
     )
     say(f"Published: all {len(release.tables)} tables with labels in two languages and a map, in {_since(clock)}")
     chosen = open_store(home / "full_tb.masks.parquet").chosen
@@ -81,7 +83,7 @@ def run(
     say(f"  {home / 'release'}  public: masked counts only")
     say(f"  {home / 'full_tb.masks.parquet'}  the masks that were published, confidential\n")
 
-    stage("attacking")
+    progress(ProgressStep("attacking"))
     clock = time.perf_counter()
     small = build(people, HKEY[:3], ["gender", "edu", "age"], mask_thr=5, secret=secret_path(store))
     shown = [_risk("as the R package writes its files", small, "r-file"), _risk("masked by iLBA", small, "ilba")]

@@ -224,6 +224,6 @@ def test_a_release_is_compared_with_its_store_while_the_tables_are_rolled_up_onc
 
 def test_progress_is_told_to_its_end(finest):
     told = []
-    ilba.audit(finest, explanations=0, max_keys=1, progress=lambda done, of: told.append((done, of)))
+    ilba.audit(finest, explanations=0, max_keys=1, progress=lambda step: told.append((step.done, step.total)))
     assert told
     assert told[-1][0] == told[-1][1]

@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 import ilba
 from ilba import FinestTable, Secret
 from ilba.design.tables import wanted_tables
-from ilba.methods.controlled.search import ControlStep, loss_summary, usual_bound
+from ilba.methods.controlled.search import loss_summary, usual_bound
+from ilba.progress import ProgressStep
 from ilba.tables.finest import class_means
+from ilba.tables.store import About
 from support.people import HKEY, KEY, population
 
 ZERO = Secret(bytes(32))
@@ -113,7 +115,7 @@ def test_the_choice_does_not_care_for_labels_that_sort_differently_as_text(secre
 def test_on_a_population_the_bound_holds_the_loss_falls_and_the_mean_of_each_count_stays(finest, chosen):
     assert chosen.control.held
     assert chosen.control.reached <= 7
-    plain = FinestTable(finest.codes, finest._words, finest._count, finest._masked, chosen=chosen.chosen)
+    plain = FinestTable(About(finest.codes, chosen=chosen.chosen), finest._words, finest._count, finest._masked)
     before, after = (loss_summary((t.detail["loss"] for t in f.cube()), K=5) for f in (plain, chosen))
     assert after.max <= 7 < before.max
     assert after.mean < before.mean
@@ -346,7 +348,9 @@ def test_counts_that_did_not_change_keep_their_mask_in_the_next_wave(people, cho
 def test_masks_of_a_wave_move_where_the_bound_cannot_be_held_with_them(finest, chosen, secret):
     """Every count has its old mask, but all of them were 0: the sums are far too low."""
     none = np.where(finest._count < 5, 0, finest._count)
-    wave = finest.controlled(secret=secret, previous=FinestTable(finest.codes, finest._words, finest._count, none))
+    wave = finest.controlled(
+        secret=secret, previous=FinestTable(About(finest.codes), finest._words, finest._count, none)
+    )
     assert wave.control.held
     assert 0 < wave.control.moved <= wave.control.kept == wave.control.cells
 
@@ -354,18 +358,18 @@ def test_masks_of_a_wave_move_where_the_bound_cannot_be_held_with_them(finest, c
 @pytest.mark.parametrize("stage", ["walk", "sweep", "repair", "settle"])
 def test_after_an_interruption_the_best_masks_so_far_are_kept(stage, people, secret):
     finest = ilba.build(population(20_000, seed=2), HKEY, KEY, 10, secret=secret)
-    seen: list[ControlStep] = []
+    seen: list[ProgressStep] = []
 
     def progress(step):
         seen.append(step)
-        if step.stage == stage:
+        if step.detail.startswith(stage):
             raise KeyboardInterrupt
 
     with pytest.warns(ilba.Notice, match="best masks so far"):
         chosen = finest.controlled(secret=secret, progress=progress)
     assert chosen.control.interrupted
     assert "interrupted" in str(chosen.control)
-    assert seen[-1].stage == stage
+    assert seen[-1].detail.startswith(stage)
     count, masked = chosen.frame["N"].to_numpy(), chosen.frame["N_masked"].to_numpy()
     assert np.where(count >= 10, masked == count, (masked == 0) | (masked == 10)).all()
     drawn = loss_summary((t.detail["N_masked"] - t.detail["N"] for t in _plain(finest).cube()), K=10)
@@ -375,14 +379,17 @@ def test_after_an_interruption_the_best_masks_so_far_are_kept(stage, people, sec
 def _plain(finest):
     from ilba.methods.controlled.search import Chosen
 
-    return FinestTable(finest.codes, finest._words, finest._count, finest._masked, chosen=Chosen((), None, False))
+    about = About(finest.codes, chosen=Chosen((), None, False))
+    return FinestTable(about, finest._words, finest._count, finest._masked)
 
 
 def test_progress_tells_each_step_and_how_many_aggregates_are_left(finest, secret):
-    steps: list[ControlStep] = []
+    steps: list[ProgressStep] = []
     finest.controlled(secret=secret, progress=steps.append)
-    assert [step.stage for step in steps[:11]] == ["walk"] + ["sweep"] * 10
-    assert steps[-1].over == 0
+    assert {step.stage for step in steps} == {"choosing masks"}
+    assert [step.detail.partition(":")[0] for step in steps[:11]] == ["walk"] + ["sweep"] * 10
+    assert [(step.done, step.total) for step in steps[:11]] == [(done, 11) for done in range(1, 12)]
+    assert steps[-1].detail.endswith(": 0 over the bound")
 
 
 def test_nothing_small_nothing_to_do(secret):
@@ -401,7 +408,9 @@ def test_large_thresholds(K):
     chosen = finest.controlled(secret=ZERO)
     assert chosen.control.held
     worse = np.where(finest._count < K, 0, finest._count)
-    wave = finest.controlled(secret=ZERO, previous=FinestTable(finest.codes, finest._words, finest._count, worse))
+    wave = finest.controlled(
+        secret=ZERO, previous=FinestTable(About(finest.codes), finest._words, finest._count, worse)
+    )
     assert wave.control.reached < 60 * 12 * K / 4
     huge = FinestTable.from_counts(counts, ["t"], ["x"], 1001, secret=ZERO)
     with pytest.raises(ilba.InputError, match="up to 1,000"):

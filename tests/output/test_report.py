@@ -146,7 +146,12 @@ def test_tables_together_are_the_sum_of_the_tables(finest):
 def test_a_report_is_cut_to_levels_and_keys(finest, tmp_path):
     steps = []
     path = report(
-        finest, tmp_path / "r.html", ["town"], ["sex", "age"], 1, progress=lambda done, of: steps.append((done, of))
+        finest,
+        tmp_path / "r.html",
+        ["town"],
+        ["sex", "age"],
+        1,
+        progress=lambda step: steps.append((step.done, step.total)),
     )
     page = Page(path.read_text("utf-8"))
     assert list(page.sections) == ["table-town", "table-town.sex", "table-town.age"]

@@ -20,6 +20,7 @@ from support.places import ROOT
 # The rooms from the bottom up. A name beside a folder is a door to it: a module that gives it a shorter name.
 LAYERS = [
     ["errors"],
+    ["progress"],
     ["files"],
     ["design"],
     ["cells"],
@@ -45,10 +46,10 @@ BACKWARDS = {
     ("tables.building", "types"): {"spark"},
     ("tables.finest", "open_store"): {"spark"},
     ("tables.finest", "types"): {"spark"},
-    ("tables.publishing", "Publishes._remembered"): {"release"},
-    ("tables.publishing", "Publishes.publishable"): {"release"},
-    ("tables.publishing", "Publishes.release"): {"release"},
-    ("tables.publishing", "types"): {"release", "spark"},
+    ("tables.engine", "AnyFinestTable._remembered"): {"release"},
+    ("tables.engine", "AnyFinestTable.publishable"): {"release"},
+    ("tables.engine", "AnyFinestTable.release"): {"release"},
+    ("tables.engine", "types"): {"release"},
     ("tables.table", "Table.chart"): {"output"},
     ("tables.table", "Table.map"): {"output"},
 }
@@ -64,7 +65,6 @@ PUBLIC = [
     "AuditReport",
     "Chosen",
     "Control",
-    "ControlStep",
     "Cube",
     "Design",
     "PublishedTables",
@@ -74,6 +74,7 @@ PUBLIC = [
     "InputError",
     "MissingExtra",
     "Notice",
+    "ProgressStep",
     "PublicTable",
     "Release",
     "Secret",

@@ -27,6 +27,7 @@ from ilba.output.export import FORMATS, export
 from ilba.release import folder as folder_module
 from ilba.release import writing
 from ilba.service.app import application
+from ilba.tables.store import About
 from support.people import HKEY, ILBA, KEY, population
 
 pytestmark = pytest.mark.slow
@@ -198,8 +199,8 @@ def same_masks(real: FinestTable, random) -> FinestTable:
         cells=real.design.cells,
         missing="category",
     )
-    other.chosen = Chosen(chosen.chosen.tables, None, True)
-    return other
+    about = About(other.codes, chosen=Chosen(chosen.chosen.tables, None, True))
+    return FinestTable.of_cells(about, other.cells)
 
 
 def exported(release: Release) -> dict[str, bytes]:
@@ -231,8 +232,7 @@ def hidden():
         }
     )
     finest = FinestTable.from_counts(counts, ["town"], ["age"])
-    finest.chosen = Chosen(("town.age",), None, True)
-    return finest
+    return FinestTable.of_cells(About(finest.codes, chosen=Chosen(("town.age",), None, True)), finest.cells)
 
 
 def test_types_order_and_codes_follow_from_what_is_published(hidden, tmp_path):

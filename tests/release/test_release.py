@@ -182,8 +182,9 @@ def test_only_a_release_is_replaced(finest, tmp_path):
 def test_a_release_that_fails_halfway_leaves_the_old_one_and_nothing_else(finest, tmp_path):
     finest.release(tmp_path / "out", title="old", max_keys=0)
 
-    def stop(done, of):
-        raise KeyboardInterrupt
+    def stop(step):
+        if step.stage == "writing tables":
+            raise KeyboardInterrupt
 
     for name in ("out", "new"):
         with pytest.raises(KeyboardInterrupt):
@@ -193,10 +194,19 @@ def test_a_release_that_fails_halfway_leaves_the_old_one_and_nothing_else(finest
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
-def test_progress_counts_every_table(finest, tmp_path):
+def test_progress_tells_of_the_choice_of_masks_and_then_counts_every_table(finest, tmp_path):
     told = []
-    finest.release(tmp_path / "out", max_keys=1, progress=lambda done, of: told.append((done, of)))
-    assert told == [(n, 32) for n in range(1, 33)]  # in both worlds
+    finest.release(tmp_path / "out", max_keys=1, progress=told.append)
+    stages = list(dict.fromkeys(step.stage for step in told))
+    assert stages == ["choosing masks", "writing tables"]
+    tables = [step[1:3] for step in told if step.stage == "writing tables"]
+    assert tables == [(n, 32) for n in range(33)]  # in both worlds
+
+
+def test_progress_tells_of_the_audit_before_a_release_by_ilba(finest, tmp_path):
+    told = []
+    finest.release(tmp_path / "out", "ilba", max_keys=0, accept_risk=True, progress=told.append)
+    assert list(dict.fromkeys(step.stage for step in told)) == ["attacking", "writing tables"]
 
 
 def test_a_release_can_be_read_by_all_whatever_the_umask(finest, tmp_path):

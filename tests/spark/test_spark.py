@@ -374,7 +374,7 @@ def test_a_release_has_the_bytes_of_the_embedded_engines(built, reference, tmp_p
     finest, _ = built
     monkeypatch.setattr(engine.frames, "KEPT", 30)  # even small tables go the way of large ones
     tables = ["block.sex.age.job", "town.sex.age", "town.age", "region.sex", "all.job", "all"]
-    with pytest.raises(ilba.UnsafeRelease, match="are not audited: the audit works in memory, not on Spark"):
+    with pytest.raises(ilba.UnsafeRelease, match="the audit does not find these tables safe"):
         finest.release(tmp_path / "ours", "ilba", tables=tables)
     ours = finest.release(tmp_path / "ours", tables=tables, rows=rows, **ILBA)
     theirs = reference.release(tmp_path / "theirs", tables=tables, rows=rows, **ILBA)
@@ -437,6 +437,82 @@ def test_masks_chosen_on_spark_are_those_of_each_area_by_itself(built):
         finest.controlled(max_keys=1, secret=SECRET)
     with pytest.raises(ilba.SecretError, match="another secret"):
         finest.controlled(levels=[1], secret=ilba.Secret(bytes(32)))
+
+
+def wave() -> pl.DataFrame:
+    """The population a year later: some people moved away, some came, one area is new."""
+    people = population()
+    gone, new = people.gather_every(40), people.head(300).with_columns(block=pl.lit("999"))
+    return pl.concat([people.join(gone, on=people.columns, how="anti"), new])
+
+
+@pytest.fixture(scope="module")
+def next_wave(spark, tmp_path_factory):
+    """The next wave, built on Spark and saved, and the same in memory."""
+    path = tmp_path_factory.mktemp("wave") / "store"
+    return ilba.build(on_spark(spark, wave()), HKEY, KEY, secret=SECRET, output_path=path), path
+
+
+@pytest.mark.parametrize("before", ["in memory", "on Spark", "with text for numbers"])
+def test_masks_of_an_earlier_wave_stay_on_spark_as_they_stay_in_memory(spark, reference, built, next_wave, before):
+    wanted = {"levels": ["region", "town"], "max_keys": 2, "secret": SECRET}
+    earlier = reference.controlled(**wanted)
+    if before == "on Spark":
+        earlier = built[0].controlled(**wanted)
+    elif before == "with text for numbers":
+        text = ilba.build(population().cast({"age": pl.String}), HKEY, KEY[::-1], secret=SECRET)
+        earlier = text.controlled(**wanted)
+    finest, path = next_wave
+    steps = []
+    chosen = finest.controlled(**wanted, previous=earlier, progress=steps.append)
+    found = chosen.collect().frame
+    controls = []
+    for area in found["region"].unique():
+        alone = ilba.open_store(path, within=area).controlled(**wanted, previous=earlier)
+        assert found.filter(pl.col("region") == area).equals(alone.frame)
+        controls.append(alone.control)
+    assert chosen.control.kept == sum(one.kept for one in controls) > 100
+    assert chosen.control.moved == sum(one.moved for one in controls)
+    assert chosen.control.reached == max(one.reached for one in controls)
+    assert chosen.control.cells == sum(one.cells for one in controls)
+    assert {step.stage for step in steps} == {"choosing masks"}
+    assert steps[-1].done == steps[-1].total > 0
+    assert ilba.class_means(chosen) == pytest.approx(ilba.class_means(chosen.collect()))
+
+
+def test_the_masks_of_a_table_with_the_same_counts_are_taken_over_on_spark(reference, built, next_wave):
+    chosen = reference.controlled(max_keys=1, secret=SECRET)
+    taken = built[0].with_masks_of(chosen)
+    assert taken.chosen == chosen.chosen
+    assert taken.collect().frame.equals(chosen.frame)
+    assert next_wave[0].with_masks_of(chosen) is None
+    other = ilba.build(population(), HKEY, KEY[:-1], secret=SECRET)
+    for finest in (built[0], reference):
+        with pytest.raises(ilba.InputError, match="belong to other cells"):
+            finest.with_masks_of(other)
+        with pytest.raises(ilba.InputError, match="previous is a str"):
+            finest.controlled(levels=[1], secret=SECRET, previous="last year")
+
+
+def test_the_same_data_are_known_as_the_same_on_both_engines(spark, built, reference):
+    text = ilba.build(on_spark(spark, population().cast({"age": pl.String})), HKEY, KEY, secret=SECRET)
+    assert built[0].marks() == text.marks() == reference.marks()
+
+
+def test_an_audit_on_spark_finds_what_it_finds_in_memory(built, reference, monkeypatch):
+    monkeypatch.setattr(engine.frames, "KEPT", 30)
+    wanted = {"levels": [1, 2], "max_keys": 2}
+    ours, theirs = ilba.audit(built[0], **wanted), ilba.audit(reference, **wanted)
+    assert ours.ranges.equals(theirs.ranges)
+    assert (ours.cells_small, ours.cells_disclosed) == (theirs.cells_small, theirs.cells_disclosed)
+    assert ours.cells_disclosed
+
+
+def test_building_and_saving_on_spark_tell_how_far_they_are(spark, tmp_path):
+    steps = []
+    ilba.build(on_spark(spark, population()), HKEY, secret=SECRET, output_path=tmp_path / "s", progress=steps.append)
+    assert list(dict.fromkeys(step.stage for step in steps)) == ["reading", "counting", "writing"]
+    assert steps[-1].done == steps[-1].total > 0
 
 
 # --- the command line

@@ -85,7 +85,7 @@ def test_table_names_never_collide():
 def test_a_written_cube_is_private_labelled_and_can_go_on(finest, tmp_path):
     folder = tmp_path / "cube"
     steps = []
-    finest.cube().write(folder, progress=lambda done, total: steps.append((done, total)))
+    finest.cube().write(folder, progress=lambda step: steps.append((step.done, step.total)))
     files = sorted(folder.glob("*.parquet"))
     assert len(files) == 32
     assert steps[-1] == (32, 32)

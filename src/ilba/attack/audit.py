@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.attack.bounds import Attack, Progress
+from ilba.attack.bounds import Attack
 from ilba.attack.counterexamples import witnessed
 from ilba.attack.explanations import explain
 from ilba.attack.lattice import Node, table_of
@@ -28,9 +28,11 @@ from ilba.design.design import MASKED, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, notice, suggesting
 from ilba.methods.controlled.search import loss_summary
+from ilba.progress import Progress, ProgressStep, silent, within
 from ilba.release import Release
 from ilba.release.telling import leaks
 from ilba.secret.secret import Secret, given_secret
+from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -53,7 +55,7 @@ def cells_to_attack(codes: CodeLists, wanted: Sequence[Selection]) -> int:
 
 @suggesting
 def audit(
-    finest: FinestTable | Release | PublishedTables,
+    finest: AnyFinestTable | Release | PublishedTables,
     method: str | None = None,
     tables: Tables = "all",
     levels: Iterable[Level] | None = None,
@@ -61,12 +63,12 @@ def audit(
     max_keys: int | None = None,
     explanations: int = 10,
     progress: Progress | None = None,
-    store: FinestTable | None = None,
+    store: AnyFinestTable | None = None,
 ) -> AuditReport:
     """What everybody could prove from these tables, if they were released together.
 
     finest
-        A finest table; or `PublishedTables`, made from public tables alone.
+        A finest table, in memory or on Spark; or `PublishedTables`, made from public tables alone.
     method
         How the tables are made; left out, as this finest table makes them. "ilba" is iLBA as this package publishes
         it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are "r-file"
@@ -79,7 +81,7 @@ def audit(
     explanations
         For how many of the disclosed cells to say how they are proven.
     progress
-        Called with how many parts of the release were attacked, and of how many.
+        Called with each `ProgressStep`: how many parts of the release were attacked, and of how many.
     store
         With a release: the store it was made from, to know how many cells are truly small. Without it the published
         code lists are taken for complete.
@@ -97,7 +99,7 @@ def audit(
         folder = tuple(leaks(finest))
     elif isinstance(finest, PublishedTables):
         published = finest
-    elif isinstance(finest, FinestTable):
+    elif isinstance(finest, AnyFinestTable):
         published = PublishedTables.of(
             finest, method or finest.method, wanted_tables(finest.design, tables, levels, keys, max_keys)
         )
@@ -165,11 +167,13 @@ def what_if(
     with a throw-away secret: good for choosing K, not for publishing.
     """
     rows = []
-    steps = [(K, method) for K in thresholds for method in methods]
+    tell, steps = progress or silent, [(K, method) for K in thresholds for method in methods]
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
     masked = _Masked(finest, given_secret(secret))
+    names = [table.name for table in wanted]
     for done, (K, method) in enumerate(steps, 1):
-        report = audit(masked.by(K, method, wanted), method, [table.name for table in wanted], explanations=0)
+        part = within(progress, f"{method}, K = {K}")
+        report = audit(masked.by(K, method, wanted, part), method, names, explanations=0, progress=part)
         loss = loss_summary([losses(report.published)], K)
         rows.append(
             {
@@ -183,8 +187,7 @@ def what_if(
                 "safe": report.safe,
             }
         )
-        if progress:
-            progress(done, len(steps))
+        tell(ProgressStep("comparing", done, len(steps)))
     return pl.DataFrame(rows)
 
 
@@ -201,10 +204,10 @@ class _Masked:
     """The same counts with the masks of other thresholds and methods, by one secret."""
 
     def __init__(self, finest: FinestTable, secret: Secret | None) -> None:
-        self._finest, self._secret = finest, secret or finest._unsaved_secret
+        self._finest, self._secret = finest, secret or (finest.secret_at_hand() if finest.unsaved else None)
         self._anew: dict[int, FinestTable] = {}
 
-    def by(self, K: int, method: str, wanted: Sequence[Selection]) -> FinestTable:
+    def by(self, K: int, method: str, wanted: Sequence[Selection], progress: Progress | None) -> FinestTable:
         joint = method == "controlled"
         if self._finest.design.threshold == K and (not joint or self._finest.method == method):
             return self._finest
@@ -213,7 +216,8 @@ class _Masked:
             self._secret = Secret.new()
         if K not in self._anew:
             self._anew[K] = self._finest.with_threshold(K, self._secret)
-        return self._anew[K].controlled(wanted, secret=self._secret) if joint else self._anew[K]
+        anew = self._anew[K]
+        return anew.controlled(wanted, secret=self._secret, progress=progress) if joint else anew
 
 
 def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
@@ -226,7 +230,7 @@ def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
     return np.concatenate(found)
 
 
-def _released(release: Release, store: FinestTable | None) -> PublishedTables:
+def _released(release: Release, store: AnyFinestTable | None) -> PublishedTables:
     """What a release shows; with its store, after checking that it is the one it was made from."""
     if store is None:
         frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}

@@ -11,7 +11,7 @@ kept of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,9 +21,9 @@ import numpy.typing as npt
 from ilba.attack.lattice import Array, Edge, Lattice, Node, Region, Step, collapse, spread
 from ilba.attack.published import Positive, PublishedTables
 from ilba.errors import InputError
+from ilba.progress import Progress, ProgressStep, silent
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
-Progress: TypeAlias = Callable[[int, int], object]
 
 _BUDGET = 3_000_000
 """cells of all tables that are worked on together: small enough for the processor's caches"""
@@ -325,6 +325,7 @@ class Attack:
 
     def run(self, progress: Progress | None = None) -> Attack:
         """Attack until nothing moves any more."""
+        tell = progress or silent
         touched: set[Node] | None = None  # None stands for every table
         done = 0
         while True:
@@ -336,16 +337,14 @@ class Attack:
                 touched = None if touched is None else touched | up
                 visited += 1
                 done += 1
-                if progress:
-                    progress(done, max(len(self.chunks), done + 1))
+                tell(ProgressStep("attacking", done, max(len(self.chunks), done + 1)))
             self._complete = True
             if not visited and touched is not None and not touched:
                 break
             self.whole.close(self.published.K, touched)
             touched = set()
         self._check(self.whole)
-        if progress:
-            progress(max(done, 1), max(done, 1))
+        tell(ProgressStep("attacking", max(done, 1), max(done, 1)))
         return self
 
     def _guests(self, number: int) -> Iterator[tuple[int, Node, tuple[Any, ...]]]:

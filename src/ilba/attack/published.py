@@ -22,7 +22,7 @@ from ilba.design.design import MASKED, Cells, Design, Selection
 from ilba.design.tables import selections, wanted_tables
 from ilba.errors import InputError, listing, nearest
 from ilba.methods import masking
-from ilba.tables.finest import FinestTable
+from ilba.tables.engine import AnyFinestTable
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -144,7 +144,7 @@ class PublishedTables:
 
     @classmethod
     def of(
-        cls, finest: FinestTable, method: str = "ilba", wanted: Sequence[Selection] | None = None
+        cls, finest: AnyFinestTable, method: str = "ilba", wanted: Sequence[Selection] | None = None
     ) -> PublishedTables:
         """What a release of these tables of a finest table would show."""
         policy, design, K = policy_of(method), finest.design, finest.design.threshold

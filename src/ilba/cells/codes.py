@@ -154,6 +154,17 @@ class CodeList:
     def _indices(self) -> dict[int, dict[tuple[str | None, ...], int]]:
         return {}
 
+    def numbers(self, labels: pl.DataFrame) -> IntArray:
+        """The number of each row of labels in this list, -1 where it is not there. Labels are equal if their texts are.
+
+        >>> CodeList(pl.DataFrame({"age": [1, 2, 10]})).numbers(pl.DataFrame({"age": ["10", "3", "1"]})).tolist()
+        [2, -1, 0]
+        """
+        here = self.labels.cast(pl.String).with_row_index("\0")
+        given = labels.select(self.columns).cast(pl.String)
+        found = given.join(here, on=self.columns, how="left", nulls_equal=True, maintain_order="left")["\0"]
+        return found.cast(pl.Int64).fill_null(-1).to_numpy()
+
     def recurring(self) -> dict[str, int]:
         """Columns in which a code stands under different parents, with the number of such codes."""
         found = {}
@@ -325,6 +336,23 @@ class CodeLists:
             exact = np.where(size > most, most, exact * factor)
             size = np.minimum(size, float(most) + 1)
         return exact
+
+    def cells_of(self, other: CodeLists, packed: Sequence[IntArray]) -> tuple[list[IntArray], IntArray]:
+        """Finest cells of another design with the same columns, packed as they are here, and which of them they are.
+
+        Those with a label that is not listed here are left out.
+        """
+        digits: list[IntArray] = []
+        places = {tuple(listed.columns): place for place, listed in enumerate(other.lists)}
+        for listed in self.lists:
+            place = places.get(tuple(listed.columns))
+            if place is not None:
+                numbers = listed.numbers(other.lists[place].labels)
+                digits.append(numbers[other.finest.block(packed, place, place)])
+            else:  # the same columns in other hierarchies: row by row
+                digits.append(listed.numbers(pl.DataFrame(other.labels(other.finest, packed))))
+        found = np.flatnonzero(np.logical_and.reduce([digit >= 0 for digit in digits]))
+        return self.finest.pack([digit[found] for digit in digits], len(found)), found
 
     def only(self, used: Sequence[npt.NDArray[np.bool_]]) -> CodeLists:
         """The lists without the labels that are not used."""

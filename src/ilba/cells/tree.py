@@ -1,4 +1,4 @@
-"""The tree of tables: from which finer table each one is best rolled up.
+"""The tree of tables: from which finer table each one is best rolled up, and the walk through it.
 
 A table with all keys comes from the one a level finer, any other from the table with one key more, the key with the
 fewest labels.
@@ -6,12 +6,13 @@ fewest labels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias, TypeVar
 
 from ilba.cells.codes import CodeLists
 from ilba.design.design import Selection
 
+T = TypeVar("T")
 TreeNode: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
 """a table by the levels of its hierarchies and by its keys"""
 
@@ -33,6 +34,37 @@ def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[TreeNode, dict[
             children.setdefault(parent, []).append(node)
             node = parent
     return root, {node: sorted(below) for node, below in children.items()}
+
+
+def walk(
+    codes: CodeLists,
+    wanted: Sequence[Selection],
+    finest: T,
+    roll_up: Callable[[T, Selection | None, Selection], T],
+    release: Callable[[T], object] = lambda _: None,
+) -> Iterator[tuple[Selection, T]]:
+    """Each wanted table, keys in the order of the design, with what `roll_up` makes of a finer one for it.
+
+    `roll_up` is called with what it made before, the table that this was made for (None for `finest`, the finest
+    cells), and the table to make. The walk goes depth first: one branch of the tree is alive at a time, and `release`
+    is called with what is needed no more.
+    """
+    asked = {(selection.levels, selection.keys) for selection in wanted}
+    root, children = tree(codes, wanted)
+
+    def descend(node: TreeNode, source: T, of: Selection | None) -> Iterator[tuple[Selection, T]]:
+        here = codes.design.at(*node)
+        if node in asked:
+            yield here, roll_up(source, None, here) if of is None else source
+        for child in children.get(node, []):
+            target = codes.design.at(*child)
+            made = roll_up(source, of, target)
+            try:
+                yield from descend(child, made, target)
+            finally:
+                release(made)
+
+    return descend(root, finest, None)
 
 
 def _parent(codes: CodeLists, node: TreeNode) -> TreeNode:

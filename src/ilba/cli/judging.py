@@ -11,7 +11,7 @@ import click
 import polars as pl
 
 from ilba.cli.words import (
-    Progress,
+    ProgressBar,
     commands,
     example,
     json_option,
@@ -41,11 +41,11 @@ def report_command(
     """The methodologist's report on the loss in every table, with charts (confidential)."""
     from ilba.output.report import report
 
-    with Progress(as_json) as stage:
-        stage("opening")
+    with ProgressBar(as_json) as bar:
+        bar.stage("opening")
         finest = opened(store)
-        stage("tables")
-        report(finest, out, [typed_level(level) for level in levels] or None, keys, max_keys, progress=stage.share)
+        bar.stage("tables")
+        report(finest, out, [typed_level(level) for level in levels] or None, keys, max_keys, progress=bar)
     if as_json:
         print_json({"report": out})
     else:
@@ -101,9 +101,9 @@ def audit_command(
             raise InputError(
                 "a release is audited as it is: leave out --method, --mask-thr, --within and the choice of tables."
             )
-        with Progress(as_json) as stage:
-            stage("attacking")
-            report = audit(Release(source), store=opened(store) if store else None, progress=stage.share)
+        with ProgressBar(as_json) as bar:
+            bar.stage("attacking")
+            report = audit(Release(source), store=opened(store) if store else None, progress=bar)
         _told_of_audit(report, out, as_json, require_safe)
         return
     if store:
@@ -120,9 +120,9 @@ def audit_command(
         return
     if chart:
         raise InputError("--chart draws several methods or K. Give --method or --mask-thr, each once or more.")
-    with Progress(as_json) as stage:
-        stage("attacking")
-        report = audit(finest, method[0] if method else finest.method, **wanted, progress=stage.share)
+    with ProgressBar(as_json) as bar:
+        bar.stage("attacking")
+        report = audit(finest, method[0] if method else finest.method, **wanted, progress=bar)
     _told_of_audit(report, out, as_json, require_safe)
 
 
@@ -148,9 +148,9 @@ def _what_if(
     """Risk against loss for several methods and thresholds, nothing written but the chart."""
     from ilba.attack.audit import in_percent, what_if
 
-    with Progress(as_json) as stage:
-        stage("attacking")
-        rows = what_if(finest, methods, thresholds, secret=secret, **wanted, progress=stage.share)
+    with ProgressBar(as_json) as bar:
+        bar.stage("attacking")
+        rows = what_if(finest, methods, thresholds, secret=secret, **wanted, progress=bar)
     if chart:
         from ilba.output import charts
 
@@ -185,8 +185,8 @@ def compare_command(
     from ilba.attack.audit import in_percent
     from ilba.output.compare import compare
 
-    with Progress(as_json) as stage:
-        stage("comparing")
+    with ProgressBar(as_json) as bar:
+        bar.stage("comparing")
         comparison = compare(
             opened(store),
             tables or "all",
@@ -194,7 +194,7 @@ def compare_command(
             keys=keys,
             max_keys=max_keys,
             secret=secret_of(store, secret),
-            progress=stage.share,
+            progress=bar,
         )
     if out:
         comparison.to_html(out)

@@ -12,7 +12,7 @@ import click
 import polars as pl
 
 from ilba.cli.words import (
-    Progress,
+    ProgressBar,
     Verbs,
     called,
     commands,
@@ -49,12 +49,12 @@ def demo_command(out: str, records: int) -> None:
     """A guided tour on a synthetic census of a million people; takes some seconds."""
     from ilba import demo
 
-    with Progress() as stage:
+    with ProgressBar() as bar:
         demo.run(
             out,
-            say=lambda text: stage.aside(lambda: click.echo(text)),
-            show=lambda frame: stage.aside(lambda: print_frame(frame, frame.height)),
-            stage=stage,
+            say=lambda text: bar.aside(lambda: click.echo(text)),
+            show=lambda frame: bar.aside(lambda: print_frame(frame, frame.height)),
+            progress=bar,
             n=records,
             command=called(),
         )
@@ -144,12 +144,12 @@ def build_command(
     if len(hkey) > 1 and not any("=" in one for one in hkey):
         raise InputError("several hierarchies need names: --hkey area=A,B --hkey industry=X,Y. One: --hkey A,B.")
     types = dict(pair.partition("=")[::2] for pair in schema)
-    with Progress(as_json) as stage:
+    with ProgressBar(as_json) as bar:
         source: Any = data
         if engine["engine"] == "spark":
             from ilba.spark import read
 
-            stage("starting")
+            bar.stage("starting")
             source, types = read(session_of(engine), data, types), {}
         finest = build(
             source,
@@ -165,7 +165,7 @@ def build_command(
             schema=types or None,
             labels=labels,
             output_path=out,
-            stage=stage,
+            progress=bar,
         )
     _told_of_store(finest, out, as_json)
 
@@ -231,13 +231,14 @@ def table_command(
         raise InputError(f"cannot tell what to write as {out!r}. Endings that are known: {listing(_TABLE_ENDINGS)}.")
     if loss and Path(loss).suffix.lower() != ".csv":
         raise InputError(f"--loss is written as csv, and {loss!r} does not end so. Write --loss loss.csv.")
-    with Progress(as_json) as stage:
-        stage("opening")
+    with ProgressBar(as_json) as bar:
+        bar.stage("opening")
         finest = opened_on(engine, store)
         if public:
-            stage("attacking")
-            finest = finest.publishable(typed_level(level), key, accept_risk=accept_risk, remember=bool(out))
-        stage("masking")
+            finest = finest.publishable(
+                typed_level(level), key, accept_risk=accept_risk, remember=bool(out), progress=bar
+            )
+        bar.stage("masking")
         table = finest.table(typed_level(level), key)
         if engine["engine"] == "spark":
             if out and ending == ".csv" and not as_json and not sys.stdout.isatty():
@@ -247,7 +248,7 @@ def table_command(
                 return
             table = table.collect()
         frame = table.public() if public else table.frame
-        stage("writing")
+        bar.stage("writing")
         if out and ending == ".csv":
             write_csv(frame, out) if public else table.write_csv(out, loss)
         elif out:
@@ -353,11 +354,10 @@ def cube_command(
     as_json: bool,
 ) -> None:
     """Every table of a store, masked by iLBA (confidential). Goes on where an interrupted run stopped."""
-    with Progress(as_json) as stage:
-        stage("opening")
+    with ProgressBar(as_json) as bar:
+        bar.stage("opening")
         cube = opened_on(engine, store).cube([typed_level(level) for level in levels] or None, keys, max_keys)
-        stage("tables")
-        cube.write(out, progress=stage.share)
+        cube.write(out, progress=bar)
     if as_json:
         print_json({"cube": out, "tables": [selection.name for selection in cube.selections]})
     else:

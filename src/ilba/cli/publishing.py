@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ilba.cli.words import (
-    Progress,
+    ProgressBar,
     called,
     commands,
     engines,
@@ -95,10 +95,9 @@ def release_command(
 
     What this command prints is confidential. The folder is public.
     """
-    with Progress(as_json) as stage:
-        stage("opening")
+    with ProgressBar(as_json) as bar:
+        bar.stage("opening")
         finest = opened_on(engine, store)
-        stage("tables")
         release = finest.release(
             out,
             tables=tables or "all",
@@ -107,7 +106,7 @@ def release_command(
             max_keys=max_keys,
             geometry=_maps(geometry),
             audit=audit_path,
-            progress=stage.share,
+            progress=bar,
             **options,
         )
     if as_json:

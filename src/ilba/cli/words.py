@@ -18,6 +18,7 @@ import polars as pl
 
 from ilba import __version__
 from ilba.errors import InputError, Notice, nearest
+from ilba.progress import ProgressStep
 from ilba.tables.finest import FinestTable, open_store, read_rds, secret_path
 
 MISSING = "(missing)"
@@ -102,7 +103,7 @@ def typed_level(text: str) -> Any:
     return {name.strip(): typed_level(level.strip()) for name, _, level in pairs}
 
 
-class Progress:
+class ProgressBar:
     """A moving bar with the present stage and the time on a terminal; nothing in a pipe."""
 
     def __init__(self, quiet: bool = False) -> None:
@@ -112,11 +113,11 @@ class Progress:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        columns = (TextColumn("{task.description:<10}"), BarColumn(pulse_style="cyan"), TimeElapsedColumn())
+        columns = (TextColumn("{task.description:<14}"), BarColumn(pulse_style="cyan"), TimeElapsedColumn())
         self._bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
         self._task = self._bar.add_task("starting", total=None)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         if self._bar:
             self._bar.start()
         return self
@@ -125,15 +126,14 @@ class Progress:
         if self._bar:
             self._bar.stop()
 
-    def __call__(self, stage: str) -> None:
-        """Name the stage that begins."""
+    def __call__(self, step: ProgressStep) -> None:
+        """Show a step: its stage, and how much of it is done."""
         if self._bar:
-            self._bar.update(self._task, description=stage)
+            self._bar.update(self._task, description=step.stage, completed=step.done, total=step.total)
 
-    def share(self, done: int, total: int) -> None:
-        """Show how much is done."""
-        if self._bar:
-            self._bar.update(self._task, completed=done, total=total)
+    def stage(self, name: str) -> None:
+        """Name the stage that begins."""
+        self(ProgressStep(name))
 
     def aside(self, show: Callable[[], object]) -> None:
         """Print something while the bar is out of the way."""

@@ -26,7 +26,7 @@ CODE_COLUMNS = ("variable", "code", "label_en", "label_ko", "parent")
 def read_labels(labels: Any, design: Design) -> pl.DataFrame:
     """A code list in its five columns, cut to the variables of a design; empty when there is none."""
     if labels is None:
-        return pl.DataFrame(schema=dict.fromkeys(CODE_COLUMNS, pl.String))
+        return no_code_list()
     frame = _read(Path(labels)) if isinstance(labels, str | os.PathLike) else _given(labels)
     for column in ("variable", "code"):
         if column not in frame.columns:
@@ -42,6 +42,11 @@ def read_labels(labels: Any, design: Design) -> pl.DataFrame:
     names = [hierarchy.name for hierarchy in design.hierarchies if hierarchy.name not in design.columns]
     wanted = pl.col("variable").is_in(design.columns) | (pl.col("variable").is_in(names) & pl.col("code").is_null())
     return frame.filter(wanted).unique(maintain_order=True)
+
+
+def no_code_list() -> pl.DataFrame:
+    """The five columns of a code list, without a code."""
+    return pl.DataFrame(schema=dict.fromkeys(CODE_COLUMNS, pl.String))
 
 
 def _read(file: Path) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,6 +18,7 @@ from ilba.files import writable
 from ilba.methods.controlled.search import loss_summary
 from ilba.output import charts
 from ilba.output.pages import inline, write
+from ilba.progress import Progress, ProgressStep, silent, within
 from ilba.secret.secret import Secret
 from ilba.tables.finest import FinestTable, class_means
 
@@ -55,7 +56,7 @@ def compare(
     max_keys: int | None = None,
     secret: Secret | Path_ | None = None,
     bound: int | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> Comparison:
     """Compare the methods on the same counts and tables. Nothing is released.
 
@@ -65,7 +66,7 @@ def compare(
         raise InputError("the masks of this store were chosen jointly already. Compare from the store that was built.")
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
     names = [table.name for table in wanted]
-    K = finest.design.threshold
+    K, tell = finest.design.threshold, progress or silent
 
     def candidates() -> Iterator[tuple[str, FinestTable, str]]:
         yield "sums of SCA", finest, "sca-sums"
@@ -73,11 +74,12 @@ def compare(
         yield "iLBA, as R writes it", finest.with_cells("observed"), "r-file"
         yield "iLBA, observed cells", finest.with_cells("observed"), "ilba"
         yield "iLBA, all cells of the grid", finest.with_cells("grid"), "ilba"
-        yield "controlled", finest.controlled(wanted, bound, secret=secret), "controlled"
+        chosen = finest.controlled(wanted, bound, secret=secret, progress=within(progress, "controlled"))
+        yield "controlled", chosen, "controlled"
 
     rows: list[dict[str, Any]] = []
     for done, (name, masked, method) in enumerate(candidates(), 1):
-        report = audit(masked, method, names, explanations=0)
+        report = audit(masked, method, names, explanations=0, progress=within(progress, name))
         loss = loss_summary([losses(report.published)], K, bound)
         means = class_means(masked)
         rows.append(
@@ -96,8 +98,7 @@ def compare(
                 "safe": report.safe,
             }
         )
-        if progress:
-            progress(done, 6)
+        tell(ProgressStep("comparing", done, 6))
     return Comparison(pl.DataFrame(rows), f"Methods compared on {len(wanted)} tables, K={K}")
 
 

@@ -7,7 +7,7 @@ CONFIDENTIAL on the screen and on every printed page.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +23,7 @@ from ilba.files import writable
 from ilba.methods.controlled.search import LossSummary
 from ilba.output import charts
 from ilba.output.pages import inline, percent, write
+from ilba.progress import Progress, ProgressStep, silent
 from ilba.tables.finest import FinestTable
 from ilba.tables.table import Table
 
@@ -99,7 +100,7 @@ def report(
     keys: Names | None = None,
     max_keys: int | None = None,
     *,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """Write the confidential report on the tables of a store: one HTML file that only its owner can read.
 
@@ -109,10 +110,10 @@ def report(
     charts.require()
     wanted = selections(finest.design, levels, keys, max_keys)
     measured: dict[Selection, Loss] = {}
+    tell = progress or silent
     for done, table in enumerate(finest.tables(wanted), 1):
         measured[table.selection] = Loss.of(table)
-        if progress:
-            progress(done, len(wanted))
+        tell(ProgressStep("tables", done, len(wanted)))
     return write(target, "report.html", **_facts(finest, {selection: measured[selection] for selection in wanted}))
 
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ilba.design.design import Design
 from ilba.errors import StoreError, UnsafeRelease
 from ilba.files import replacing
+from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable, open_store
-
-if TYPE_CHECKING:
-    from ilba.spark import SparkFinestTable
 
 FORMAT = 1
 
@@ -144,7 +142,7 @@ class Memory:
         self.bounds_not_held.append(bound)
         self._save()
 
-    def keep(self, now: Publication, masks: FinestTable | SparkFinestTable, given: Path | None) -> None:
+    def keep(self, now: Publication, masks: AnyFinestTable, given: Path | None) -> None:
         """Remember a publication, before it takes its place: what everybody has must not be forgotten."""
         if now.method == "controlled" and isinstance(masks, FinestTable):
             file = self.masks_file(given)

@@ -15,7 +15,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import polars as pl
 
@@ -26,14 +26,12 @@ from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, StoreError, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable
 from ilba.methods.controlled.search import bound_of
+from ilba.progress import Progress, ProgressStep, silent
 from ilba.release.folder import Declared, Rows, declared_type, fill, tell_of_unnamed
 from ilba.release.memory import Memory, Publication, way
 from ilba.release.reading import CODES, MANIFEST, Path_, Release
 from ilba.secret.secret import Secret
-from ilba.tables.finest import FinestTable
-
-if TYPE_CHECKING:
-    from ilba.spark import SparkFinestTable
+from ilba.tables.engine import AnyFinestTable
 
 _QUICK = 20_000_000
 """up to so many cells times tables the masks are chosen for floor(K/2) + K, above it for 2K, which is found sooner"""
@@ -41,7 +39,7 @@ _METHODS = ("controlled", "ilba")
 
 
 def release(
-    finest: FinestTable | SparkFinestTable,
+    finest: AnyFinestTable,
     path: Path_,
     *,
     method: str | None,
@@ -63,7 +61,7 @@ def release(
     accept_risk: bool,
     audit: Path_ | None,
     memory: Memory,
-    progress: Callable[[int, int], object] | None,
+    progress: Progress | None,
 ) -> Release:
     """Publish tables of a store: see `FinestTable.release`."""
     if rows not in get_args(Rows):
@@ -90,12 +88,12 @@ def release(
         _check_declared_grid(finest, given)
     else:
         finest = _jointly_masked(
-            _here(finest), wanted, bound if stated_bound is None else stated_bound, secret, memory, kept_at
+            finest.at_hand(), wanted, bound if stated_bound is None else stated_bound, secret, memory, kept_at, progress
         )
         _refuse_interrupted(finest)
     now = _now(finest, wanted, accept_risk, stated_bound)
     memory.check_masks(now)
-    now = replace(now, audit=_audited(finest, wanted, memory.of_same_data(now.data), accept_risk, audit))
+    now = replace(now, audit=_audited(finest, wanted, memory.of_same_data(now.data), accept_risk, audit, progress))
     if stated_bound is not None:
         _check_bound(finest, wanted, stated_bound, memory)
     if finest.unsaved:
@@ -122,33 +120,34 @@ def release(
 
 
 def publishable(
-    finest: FinestTable | SparkFinestTable,
+    finest: AnyFinestTable,
     level: Level,
     key: Names | None,
     *,
     accept_risk: bool,
     remember: bool,
     memory: Memory,
-) -> FinestTable | SparkFinestTable:
+    progress: Progress | None,
+) -> AnyFinestTable:
     """See `FinestTable.publishable`."""
     wanted = [finest.design.select(level, key)]
     _refuse_dropped(finest)
     before = memory.masks(None)
-    if before is not None and isinstance(finest, FinestTable) and not finest.chosen:
-        finest = finest.with_masks_of(before) or finest
+    same = None if before is None or finest.chosen else finest.with_masks_of(before)
+    finest = finest if same is None else same
     if finest.method == "ilba":
         _check_declared_grid(finest, finest.labels)
     now = _now(finest, wanted_tables(finest.design, wanted), accept_risk, None)
     memory.check_way(now.way)
     memory.check_masks(now)
-    found = _audited(finest, wanted, memory.of_same_data(now.data), accept_risk, None)
+    found = _audited(finest, wanted, memory.of_same_data(now.data), accept_risk, None, progress)
     if remember:
         memory.keep(replace(now, audit=found), finest, None)
     return finest
 
 
 def _now(
-    finest: FinestTable | SparkFinestTable, wanted: Sequence[Selection], accept_risk: bool, stated_bound: int | None
+    finest: AnyFinestTable, wanted: Sequence[Selection], accept_risk: bool, stated_bound: int | None
 ) -> Publication:
     """The publication that is about to be made, before it is audited."""
     data, masks = finest.marks()
@@ -167,19 +166,19 @@ def _time() -> str:
 class _Steps:
     """Progress over both worlds."""
 
-    def __init__(self, progress: Callable[[int, int], object] | None, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, 0
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._tell, self._total, self._done = progress or silent, total, 0
+        self._tell(ProgressStep("writing tables", 0, total))
 
     def __call__(self) -> None:
         self._done += 1
-        if self._progress:
-            self._progress(self._done, self._total)
+        self._tell(ProgressStep("writing tables", self._done, self._total))
 
 
 # --- may it be published?
 
 
-def _method(finest: FinestTable | SparkFinestTable, method: str | None, stated_bound: int | None) -> str:
+def _method(finest: AnyFinestTable, method: str | None, stated_bound: int | None) -> str:
     if method is not None and method not in _METHODS:
         raise InputError(f"method={method!r} is not known.{nearest(method, _METHODS)}")
     if finest.chosen:
@@ -201,7 +200,7 @@ def _method(finest: FinestTable | SparkFinestTable, method: str | None, stated_b
     return method or "controlled"
 
 
-def _refuse_dropped(finest: FinestTable | SparkFinestTable) -> None:
+def _refuse_dropped(finest: AnyFinestTable) -> None:
     """A key that is absent because of one person's value would tell of that person."""
     if finest.origins.dropped:
         raise UnsafeRelease(
@@ -211,7 +210,7 @@ def _refuse_dropped(finest: FinestTable | SparkFinestTable) -> None:
         )
 
 
-def _check_declared_grid(finest: FinestTable | SparkFinestTable, given: pl.DataFrame) -> None:
+def _check_declared_grid(finest: AnyFinestTable, given: pl.DataFrame) -> None:
     """In the grid reading iLBA counts every cell of the code lists: they must be declared, not found in the data."""
     if finest.design.cells != "grid":
         return
@@ -233,33 +232,23 @@ def _check_declared_grid(finest: FinestTable | SparkFinestTable, given: pl.DataF
             )
 
 
-def _here(finest: FinestTable | SparkFinestTable) -> FinestTable | SparkFinestTable:
-    """A table on Spark that is small enough to be worked on in memory is."""
-    if isinstance(finest, FinestTable):
-        return finest
-    from ilba.spark.frames import KEPT
-
-    return finest.collect() if len(finest) <= KEPT else finest
-
-
 def _jointly_masked(
-    finest: FinestTable | SparkFinestTable,
+    finest: AnyFinestTable,
     wanted: Sequence[Selection],
     bound: int | None,
     secret: Secret | Path_ | None,
     memory: Memory,
     kept_at: Path | None,
-) -> FinestTable | SparkFinestTable:
+    progress: Progress | None,
+) -> AnyFinestTable:
     """The table with masks chosen jointly: those that were published where there are, else new ones."""
     if finest.chosen:
         return finest
     if bound is None and len(finest) * len(wanted) > _QUICK:
         bound = 2 * finest.design.threshold
-    if not isinstance(finest, FinestTable):
-        return finest.controlled(wanted, bound, secret=secret)
     before = memory.masks(kept_at)
     if before is None:
-        return _told_of_bound(finest.controlled(wanted, bound, secret=secret))
+        return _told_of_bound(finest.controlled(wanted, bound, secret=secret, progress=progress))
     try:
         same = finest.with_masks_of(before)
     except InputError:
@@ -269,26 +258,26 @@ def _jointly_masked(
             f"away, so nothing was published. Where they were never published, move that file away."
         ) from None
     if same is None:
-        return _told_of_bound(finest.controlled(wanted, bound, secret=secret, previous=before))
+        return _told_of_bound(finest.controlled(wanted, bound, secret=secret, previous=before, progress=progress))
     _tell_of_other_tables(same, wanted)
     return same
 
 
-def _refuse_interrupted(finest: FinestTable | SparkFinestTable) -> None:
+def _refuse_interrupted(finest: AnyFinestTable) -> None:
     """Ctrl-C ends the choice of masks with the best so far. Who stops a release does not want those published."""
-    if isinstance(finest, FinestTable) and finest.control and finest.control.interrupted:
+    if finest.control and finest.control.interrupted:
         raise UnsafeRelease(
             "the choice of masks was interrupted, so nothing was published. The whole work would choose other masks."
         )
 
 
-def _told_of_bound(finest: FinestTable) -> FinestTable:
+def _told_of_bound(finest: AnyFinestTable) -> AnyFinestTable:
     if finest.chosen and finest.chosen.bound is not None and finest.control and not finest.control.held:
         notice(f"the bound {finest.chosen.bound} was not held by {some(finest.control.over, 'count')} (confidential).")
     return finest
 
 
-def _tell_of_other_tables(finest: FinestTable, wanted: Sequence[Selection]) -> None:
+def _tell_of_other_tables(finest: AnyFinestTable, wanted: Sequence[Selection]) -> None:
     """Say how far counts may be off in tables for which the masks were not chosen (confidential)."""
     chosen = set(finest.chosen.tables) if finest.chosen else set()
     others = [table for table in wanted if table.name not in chosen]
@@ -300,7 +289,7 @@ def _tell_of_other_tables(finest: FinestTable, wanted: Sequence[Selection]) -> N
         )
 
 
-def _largest_loss(finest: FinestTable | SparkFinestTable, wanted: Sequence[Selection]) -> int:
+def _largest_loss(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
     """How far a count of these tables is off at most (confidential)."""
     largest = 0
     for table in finest.tables(wanted):
@@ -310,11 +299,12 @@ def _largest_loss(finest: FinestTable | SparkFinestTable, wanted: Sequence[Selec
 
 
 def _audited(
-    finest: FinestTable | SparkFinestTable,
+    finest: AnyFinestTable,
     wanted: Sequence[Selection],
     before: Sequence[Publication],
     accept_risk: bool,
     report_path: Path_ | None,
+    progress: Progress | None,
 ) -> str:
     """What is known of the safety of these tables, with those of the same data that were published before.
 
@@ -328,11 +318,8 @@ def _audited(
     together = (
         [*wanted, *(t for t in wanted_tables(finest.design, sorted(earlier)) if t not in wanted)] if earlier else wanted
     )
-    if not isinstance(finest, FinestTable):
-        over = "the audit works in memory, not on Spark"
-    else:
-        size = cells_to_attack(finest.codes, together)
-        over = f"they have {size:,} cells, and the audit takes up to {BUDGET:,}" if size > BUDGET else ""
+    size = cells_to_attack(finest.codes, together)
+    over = f"they have {size:,} cells, and the audit takes up to {BUDGET:,}" if size > BUDGET else ""
     if over and finest.method == "controlled":
         raise InputError(f"no report of the audit can be written: {over}.")
     if over:
@@ -342,8 +329,7 @@ def _audited(
             f"these iLBA tables are not audited: {over}. Nothing was published. Publish with method='controlled', "
             f"fewer tables, or accept_risk=True (--accept-risk)."
         )
-    assert isinstance(finest, FinestTable)  # noqa: S101 - told to the type checker
-    report = audit(finest, finest.method, together)
+    report = audit(finest, finest.method, together, progress=progress)
     if report_path is not None:
         report.to_html(report_path)
     if finest.method == "controlled":
@@ -360,9 +346,7 @@ def _audited(
     )
 
 
-def _check_bound(
-    finest: FinestTable | SparkFinestTable, wanted: Sequence[Selection], bound: int, memory: Memory
-) -> None:
+def _check_bound(finest: AnyFinestTable, wanted: Sequence[Selection], bound: int, memory: Memory) -> None:
     """A bound is stated only when it holds in every published table."""
     if _largest_loss(finest, wanted) > bound:
         memory.bar_bound(bound)
@@ -474,7 +458,7 @@ def _refuse_other_masks(target: Path, made: Path, now: Publication, memory: Memo
 
 
 def _published(
-    finest: FinestTable | SparkFinestTable, declared: Declared, step: Callable[[], object]
+    finest: AnyFinestTable, declared: Declared, step: Callable[[], object]
 ) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
     """The published rows of each table, labels in the types of the published codes where these are known already."""
     if finest.method == "controlled":
@@ -495,7 +479,7 @@ def _published_again(
         step()
 
 
-def _prove(first: Path, finest: FinestTable | SparkFinestTable, declared: Declared, step: Callable[[], object]) -> None:
+def _prove(first: Path, finest: AnyFinestTable, declared: Declared, step: Callable[[], object]) -> None:
     """Make the folder again without the truth, and compare it byte by byte.
 
     Sums of masks are made again in the world in which the masked counts are the truth. The tables of other methods
@@ -522,7 +506,7 @@ def _prove(first: Path, finest: FinestTable | SparkFinestTable, declared: Declar
     shutil.rmtree(second)
 
 
-def _as_truth(finest: FinestTable | SparkFinestTable) -> FinestTable | SparkFinestTable:
+def _as_truth(finest: AnyFinestTable) -> AnyFinestTable:
     """The world in which the masked counts are the truth, with labels of other types wherever that is possible."""
     types = {name: kind for listed in finest.codes.lists for name, kind in listed.labels.schema.items()}
     return finest.as_truth(lambda column, codes: label_type(codes) if types[column] == pl.String else pl.String)
@@ -543,9 +527,7 @@ def _equal(one: Path, other: Path) -> bool:
 # --- does a declared list look as if it was made from the data?
 
 
-def _tell_of_lists_from_the_data(
-    finest: FinestTable | SparkFinestTable, declared: Declared, shown: Mapping[str, pl.Series]
-) -> None:
+def _tell_of_lists_from_the_data(finest: AnyFinestTable, declared: Declared, shown: Mapping[str, pl.Series]) -> None:
     """Say so where a declared list or map names an area that tables are silent about, and no empty one (confidential).
 
     Then it tells that somebody is there.

@@ -4,53 +4,47 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from ilba.cells.codes import CellIndex, CodeLists
-from ilba.cells.tree import TreeNode, tree
-from ilba.design.design import COUNT, MASKED, Design, Level, Names, Origins, Selection
-from ilba.design.tables import Tables, selections, wanted_tables
+from ilba.cells.codes import CellIndex
+from ilba.cells.tree import walk
+from ilba.design.design import COUNT, MASKED, Level, Names, Origins, Selection
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
-from ilba.methods.controlled.search import Chosen
+from ilba.methods.controlled.search import Chosen, Control, usual_bound
+from ilba.progress import Progress
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames
 from ilba.spark.frames import Frame, as_polars, labelled, mapped, pieces, quiet, whole_numbers
 from ilba.spark.records import SparkCounted
-from ilba.spark.sessions import place, pyspark
+from ilba.spark.sessions import place, pyspark, watched
 from ilba.spark.table import SparkTable
-from ilba.spark.tasks import PARTS, SecretSource, Shipped, sums_of, word_names
+from ilba.spark.tasks import PARTS, REACHED, SecretSource, Shipped, sums_of, word_names
 from ilba.tables import store
-from ilba.tables.cube import Cube, descend
+from ilba.tables.engine import AnyFinestTable, IntArray, Path_, Values
 from ilba.tables.finest import (
     FinestTable,
-    Values,
     nodes_of,
     save_beside,
     secret_path,
     tell_recurring,
     warn_of_another_secret,
 )
-from ilba.tables.publishing import Publishes
-from ilba.tables.rollup import Sums, released
+from ilba.tables.rollup import Sums, released, roll_up
 from ilba.tables.table import Table, detail
-
-Path_: TypeAlias = str | os.PathLike[str]
-IntArray: TypeAlias = npt.NDArray[np.int64]
 
 # What stands in the errors with which Spark tells of a file that it cannot read as Parquet.
 _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "UNABLE_TO_INFER_SCHEMA", "not a Parquet file")
 
 
-class SparkFinestTable(Publishes):
+class SparkFinestTable(AnyFinestTable):
     """The finest table on Spark: every observed cell with N and N_masked, where the data is. Confidential.
 
     Made by `ilba.build` from a Spark DataFrame, or by `ilba.open_store(path, spark=session)`. It has the verbs of
@@ -58,13 +52,13 @@ class SparkFinestTable(Publishes):
     `FinestTable` publishes: public tables come there piece after piece, and none has to fit into memory.
     """
 
+    _source: SecretSource | None = None
+
     def __init__(self, about: store.About, cells: Frame, *, rows: int | None = None) -> None:
-        self._about = about
+        super().__init__(about)
         self.cells = cells
         """a Spark DataFrame of packed cells, N and N_masked, as a store holds them (confidential)"""
         self._rows = rows
-        self._unsaved_secret: Secret | None = None
-        self._source: SecretSource | None = None
 
     @classmethod
     def drawn(
@@ -124,56 +118,30 @@ class SparkFinestTable(Publishes):
         return opened
 
     @property
-    def codes(self) -> CodeLists:
-        """The code lists, on the driver."""
-        return self._about.codes
-
-    @property
-    def design(self) -> Design:
-        """The hierarchies, the keys, the threshold and the reading of S."""
-        return self.codes.design
-
-    @property
-    def labels(self) -> pl.DataFrame:
-        """The agency's code list with its labels; empty when none was given."""
-        return self._about.labels
-
-    @property
-    def fingerprint(self) -> str | None:
-        """Tells which secret drew the masks; None when they came with the counts."""
-        return self._about.fingerprint
-
-    @property
-    def chosen(self) -> Chosen | None:
-        """For which tables the masks were chosen jointly; None when each was drawn by itself."""
-        return self._about.chosen
-
-    @property
-    def method(self) -> Literal["ilba", "controlled"]:
-        """How its tables are masked: by iLBA, or as sums of masks that were chosen jointly."""
-        return "controlled" if self.chosen else "ilba"
-
-    @property
     def frame(self) -> Frame:
         """Labels, N, N_masked as a Spark DataFrame (confidential)."""
         schema = labelled(self.codes, self.codes.finest, [COUNT, MASKED])
         return mapped(self.cells, schema, "name_cells", self._shipped)
 
     def collect(self) -> FinestTable:
-        """The same table in the memory of the driver, for what Spark cannot do, such as an audit (confidential)."""
+        """The same table in the memory of the driver, for what Spark cannot do (confidential)."""
         cells = pl.concat(pieces(self.cells, pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
-        cells = cells.sort(self._about.words)
-        columns = [cells[name].to_numpy() for name in self._about.columns]
-        finest = FinestTable(self.codes, columns[:-2], *columns[-2:], fingerprint=self.fingerprint, chosen=self.chosen)
-        finest.labels, finest.origins, finest.place = self.labels, self.origins, self.place
-        finest._unsaved_secret = self._unsaved_secret
-        finest._secret = self._source.at_hand() if self._source else None
+        finest = FinestTable.of_cells(self._about, cells.sort(self._about.words))
+        finest.place, finest.control = self.place, self.control
+        finest.remember_secret(self.secret_at_hand(), unsaved=self.unsaved)
         return finest
 
-    @property
-    def origins(self) -> Origins:
-        """Which parts of the design a person declared, and which were proposed from the data."""
-        return self._about.origins
+    def at_hand(self) -> AnyFinestTable:
+        """The same table in the memory of the driver where it is small enough, else this one (confidential)."""
+        return self.collect() if len(self) <= frames.KEPT else self
+
+    def secret_at_hand(self) -> Secret | None:
+        """The secret that drew the masks, where this table was built with it and the driver can open it."""
+        return self._source.at_hand() if self._source else None
+
+    def keep(self) -> None:
+        """Keep what was counted, so that it is not counted again with each question."""
+        self.cells = self.cells.persist()
 
     def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> SparkFinestTable:
         """The world in which the masked counts are the truth: see `FinestTable.as_truth`."""
@@ -188,11 +156,6 @@ class SparkFinestTable(Publishes):
             return SparkFinestTable(about, cells)
         return SparkFinestTable(about, cells.repartitionByRange(*new).sortWithinPartitions(*new))
 
-    @property
-    def unsaved(self) -> bool:
-        """Whether the secret that drew the masks is kept nowhere yet."""
-        return self._unsaved_secret is not None
-
     def occurring(self) -> list[IntArray]:
         """For each dimension the numbers of the labels that occur, in the order of its list (confidential)."""
         return self._used(self.cells)
@@ -203,14 +166,21 @@ class SparkFinestTable(Publishes):
         return [found.filter(pl.col("place") == place)["digit"].to_numpy() for place in range(len(self.codes.lists))]
 
     def marks(self) -> tuple[str, str]:
-        """Two checksums: of the counted cells, and of the masks; both of the packed cells (confidential)."""
+        """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
         F = pyspark("sql.functions")
-        words = self._about.words
-        count = F.bit_xor(F.xxhash64(*words, COUNT))
-        masks = F.bit_xor(F.when(F.col(MASKED) > 0, F.xxhash64(*words, MASKED)).otherwise(F.lit(0).cast("long")))
-        row = self.cells.agg(count, masks).collect()[0]
+        names = [f"path{place}" for place in range(len(self.codes.lists))]
+        paths = mapped(self.cells, whole_numbers([*names, COUNT, MASKED]), "mark_paths", self._shipped)
+        count = F.bit_xor(F.xxhash64(*names, COUNT))
+        masks = F.bit_xor(F.when(F.col(MASKED) > 0, F.xxhash64(*names, MASKED)).otherwise(F.lit(0).cast("long")))
+        row = paths.agg(count, masks).collect()[0]
         one, other = (f"{int(mark or 0) & (2**64 - 1):016x}" for mark in row)
         return one, other
+
+    def class_means(self) -> dict[int, float]:
+        """The mean masked count of the cells with each true count of 1..K-1 (confidential): see `ilba.class_means`."""
+        F = pyspark("sql.functions")
+        small = self.cells.where(F.col(COUNT).between(1, self.design.threshold - 1))
+        return {int(x): float(mean) for x, mean in sorted(small.groupBy(COUNT).agg(F.avg(MASKED)).collect())}
 
     @cached_property
     def _shipped(self) -> Shipped:
@@ -233,12 +203,6 @@ class SparkFinestTable(Publishes):
         if finer is None and set(selection.columns) == set(self.design.columns):
             return added  # every finest cell is a cell of this table
         return added.groupBy(*names).agg(*(F.sum(part).alias(part) for part in PARTS))
-
-    @suggesting
-    def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
-        """The masked count of one cell: the entry of the table for it, or 0 where it does not occur."""
-        masked, _ = self.lookup(level, key, hkey_value, key_value)
-        return masked
 
     def lookup(
         self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
@@ -268,19 +232,8 @@ class SparkFinestTable(Publishes):
         masked, _ = released(self.codes, found, bool(self.chosen))
         return int(masked[0]), True
 
-    @suggesting
-    def cube(
-        self, levels: Iterable[Level] | None = None, keys: Names | None = None, max_keys: int | None = None
-    ) -> Cube:
-        """All tables of these levels (left out: all, 0 included) by all subsets of these keys, at most `max_keys` each.
-
-        Large tables are Spark jobs, each from a finer one; from a million cells down they are made on the driver.
-        """
-        wanted = selections(self.design, levels, keys, max_keys)
-        return Cube(wanted, self.tables, about=lambda: {"store": self._mark})
-
-    @cached_property
-    def _mark(self) -> str:
+    def content_mark(self) -> object:
+        """A checksum of everything in the store, as plain values (confidential)."""
         rows, mark = _marked(self.cells, self._about)
         return f"{rows} {mark:016x}"
 
@@ -289,53 +242,50 @@ class SparkFinestTable(Publishes):
         if len(self) <= frames.KEPT:
             yield from self.collect().tables(wanted)
             return
-        asked = {(selection.levels, selection.keys) for selection in wanted}
-        root, children = tree(self.codes, wanted)
-        yield from self._descend(asked, children, root, self.cells)
+        joint = bool(self.chosen)
+        for selection, sums in self._walk(wanted):
+            if isinstance(sums, Sums):
+                yield Table(self.design, selection, detail(self.codes, sums, joint), joint)
+            else:
+                yield self._table(selection, sums)
 
-    def _descend(
-        self, asked: set[TreeNode], children: Mapping[TreeNode, Sequence[TreeNode]], node: TreeNode, source: Frame
-    ) -> Iterator[SparkTable | Table]:
-        """A table and those that hang on it; `source` holds its sums, or at the root the finest cells."""
-        root = source is self.cells
-        here = self.design.at(*node)
-        if node in asked:
-            yield self._table(here, self._sums(source, None, here) if root else source)
-        for child in children.get(node, []):
-            below = self.design.at(*child)
-            cell_index = self.codes.cell_index(below)
-            sums = self._sums(source, None if root else here, below).persist()
+    def sums(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
+        """The summed parts of several tables, on the driver, where each of them has to fit (confidential)."""
+        for selection, sums in self._walk(wanted):
+            yield selection, sums if isinstance(sums, Sums) else _taken(sums, self.codes.cell_index(selection))
+
+    def _walk(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Frame | Sums]]:
+        """The sums of the wanted tables: on Spark while they are large, on the driver from a small one down."""
+
+        def rolled(source: Frame | Sums, finer: Selection | None, target: Selection) -> Frame | Sums:
+            cell_index = self.codes.cell_index(target)
+            if isinstance(source, Sums):
+                return roll_up(self.codes, source, cell_index)
+            sums = self._sums(source, finer, target)
+            if target == self.design.finest:
+                return sums
+            sums = sums.persist()
+            if cell_index.grid > frames.KEPT and sums.count() > frames.KEPT:
+                return sums
             try:
-                if cell_index.grid <= frames.KEPT or sums.count() <= frames.KEPT:
-                    for selection, small in descend(self.codes, asked, children, child, _taken(sums, cell_index)):
-                        joint = bool(self.chosen)
-                        yield Table(self.design, selection, detail(self.codes, small, joint), joint)
-                else:
-                    yield from self._descend(asked, children, child, sums)
+                return _taken(sums, cell_index)
             finally:
                 sums.unpersist()
 
-    @suggesting
-    def controlled(
-        self,
-        tables: Tables = "all",
-        bound: int | None = None,
-        *,
-        levels: Iterable[Level] | None = None,
-        keys: Names | None = None,
-        max_keys: int | None = None,
-        secret: Secret | Path_ | None = None,
-    ) -> SparkFinestTable:
-        """The same counts with masks chosen jointly, top-level area by top-level area, each in one task.
+        def release(sums: Frame | Sums) -> None:
+            if not isinstance(sums, Sums):
+                sums.unpersist()
 
-        The tables must all stand below the top level of the first hierarchy: then no count of theirs holds cells of
-        two areas, and choosing area by area leaves nothing out. Tables above are sums of them, without a bound.
-        """
-        if self.chosen:
-            raise InputError(
-                "the masks of this table were chosen jointly already. Start from the table that was built."
-            )
-        wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
+        return walk(self.codes, wanted, self.cells, rolled, release)
+
+    def _controlled(
+        self,
+        wanted: Sequence[Selection],
+        bound: int | None,
+        secret: Secret | Path_ | None,
+        previous: AnyFinestTable | None,
+        progress: Progress | None,
+    ) -> SparkFinestTable:
         above = [table.name for table in wanted if not table.levels[0]]
         if above:
             top = self.design.hierarchies[0].columns[0]
@@ -345,7 +295,8 @@ class SparkFinestTable(Publishes):
             )
         source = self._secret_of(secret)
         shipped, names = self._shipped, self._about.columns
-        area = mapped(self.cells, whole_numbers([*names, "area"]), "with_area", shipped)
+        cells = self.cells if previous is None else self._beside(previous)
+        area = mapped(cells, whole_numbers([*cells.columns, "area"]), "with_area", shipped)
 
         def choose(area: Any) -> Any:
             from ilba.spark import tasks
@@ -353,15 +304,53 @@ class SparkFinestTable(Publishes):
             return tasks.choose_area(area, shipped, source, wanted, bound)
 
         with quiet():
-            cells = area.groupBy("area").applyInArrow(choose, whole_numbers([*names, "over"]))
+            cells = area.groupBy("area").applyInArrow(choose, whole_numbers([*names, *REACHED]))
         cells = cells.persist()
         F = pyspark("sql.functions")
-        held = not cells.agg(F.max("over")).collect()[0][0]
-        told = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), held)
-        about = store.About(self.codes, self.labels, source.fingerprint, told, self.origins)
-        result = SparkFinestTable(about, cells.select(*names), rows=self._rows)
-        result._unsaved_secret, result._source, result.place = self._unsaved_secret, self._source, self.place
+        with watched(self.cells.sparkSession, "choosing masks", progress):
+            reached = cells.agg(*((F.max if name == "reached" else F.sum)(name) for name in REACHED)).collect()[0]
+        numbers: dict[str, Any] = {name: int(number or 0) for name, number in zip(REACHED, reached, strict=True)}
+        K = self.design.threshold
+        control = Control(tables=len(wanted), bound=usual_bound(K) if bound is None else int(bound), **numbers)
+        told = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), control.held)
+        result = self._masked_by(cells.select(*names), source.fingerprint, told)
+        result.control = control
         return result
+
+    def _masked_by(self, cells: Frame, fingerprint: str | None, chosen: Chosen | None) -> SparkFinestTable:
+        """The same counts with other masks, and with all that is known of this table besides its masks."""
+        about = replace(self._about, fingerprint=fingerprint, chosen=chosen)
+        result = SparkFinestTable(about, cells, rows=self._rows)
+        result._unsaved_secret, result._source, result.place = self._unsaved_secret, self._source, self.place
+        result._memory = None if self.place else self._remembered()
+        return result
+
+    def with_masks_of(self, previous: AnyFinestTable) -> SparkFinestTable | None:
+        """The same counts with the masks of another table; None where the counts are not the same."""
+        F = pyspark("sql.functions")
+        self._check_wave(previous)
+        if len(previous) != len(self):
+            return None
+        beside = self._beside(previous).persist()
+        if not beside.where(F.col("previous") < 0).isEmpty():
+            beside.unpersist()
+            return None
+        cells = beside.select(*self._about.words, COUNT, F.col("previous").alias(MASKED))
+        return self._masked_by(cells, previous.fingerprint, previous.chosen)
+
+    def _beside(self, previous: AnyFinestTable) -> Frame:
+        """The cells with the masked count `previous` of another table where they have the same count there, else -1."""
+        self._check_wave(previous)
+        spark, names = self.cells.sparkSession, [*self._about.words, COUNT]
+        cells = previous.cells
+        if not isinstance(previous, SparkFinestTable):
+            with quiet():
+                cells = spark.createDataFrame(cells.to_arrow())
+        schema = whole_numbers([*names, "previous"])
+        there = mapped(cells, schema, "masks_before", Shipped.of(previous.codes), self._shipped)
+        joined = self.cells.join(there, names, "left").fillna(-1, ["previous"])
+        words = self._about.words
+        return joined.select(*self._about.columns, "previous").repartitionByRange(*words).sortWithinPartitions(*words)
 
     def _secret_of(self, secret: Secret | Path_ | None) -> SecretSource:
         """The secret that drew the masks, however a worker comes by it."""
@@ -375,13 +364,10 @@ class SparkFinestTable(Publishes):
                 "choosing masks jointly needs the secret that drew them. Give secret=, the path of the secret file, "
                 "or set ILBA_SECRET."
             )
-        if self.fingerprint and chosen.fingerprint != self.fingerprint:
-            raise SecretError(
-                f"this table was masked with another secret (fingerprint {self.fingerprint}). Give that one."
-            )
+        self._check_secret(chosen.fingerprint)
         return SecretSource.of(chosen, secret)
 
-    def save(self, path: Path_) -> Path_:
+    def save(self, path: Path_, progress: Progress | None = None) -> Path_:
         """Write the store: a folder of Parquet files, by the workers. Then this table is read from there.
 
         A path has to be one that driver and workers share. A URL, such as s3a://bucket/store, is written by the
@@ -389,11 +375,12 @@ class SparkFinestTable(Publishes):
         """
         text = os.fspath(path)
         spark = self.cells.sparkSession
-        if "://" in text:
-            self._save_remote(text, spark)
-            saved: Path_ = text
-        else:
-            saved = self.place = self._save_local(free_place(text), spark)
+        with watched(spark, "writing", progress):
+            if "://" in text:
+                self._save_remote(text, spark)
+                saved: Path_ = text
+            else:
+                saved = self.place = self._save_local(free_place(text), spark)
         self.cells = _read(spark, f"{place(os.fspath(saved))}/{store.CELLS}").select(*self._about.columns)
         return saved
 
@@ -442,13 +429,8 @@ class SparkFinestTable(Publishes):
             self._rows = int(self.cells.count())
         return self._rows
 
-    def __repr__(self) -> str:
-        design = self.design
-        areas = "; ".join(" > ".join(hierarchy.columns) for hierarchy in design.hierarchies)
-        return (
-            f"SparkFinestTable({areas}; keys {listing(design.keys) or '(none)'}; K={design.threshold}; "
-            f"cells={design.cells!r}; {'controlled; ' if self.chosen else ''}confidential)"
-        )
+    def _size(self) -> int | None:
+        return self._rows
 
 
 def free_place(path: Path_) -> Path:

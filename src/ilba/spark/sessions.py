@@ -6,6 +6,7 @@ Whoever has a session of their own needs nothing of this.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import os
@@ -14,11 +15,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ilba.errors import InputError, MissingExtra
+from ilba.progress import Progress, ProgressStep
 
 _JAVA = 17
 _WRAPPER = """#!/bin/sh
@@ -29,6 +32,7 @@ for word; do
 done
 exec '{java}' "$@"
 """
+_OFTEN = 0.2  # seconds between two looks at how far Spark is
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 
 
@@ -142,6 +146,70 @@ def read(spark: Any, path: str, schema: Mapping[str, Any] | None = None) -> Any:
     if text.lower().rstrip("/").endswith(".orc"):
         return spark.read.orc(place(text))
     return spark.read.parquet(place(text))
+
+
+@contextlib.contextmanager
+def watched(spark: Any, stage: str, progress: Progress | None) -> Iterator[None]:
+    """Tell `progress` how many tasks of Spark are done while something is worked on, as far as they are known yet.
+
+    It is called from a thread of its own.
+    """
+    if progress is None:
+        yield
+        return
+    tell = progress
+    tell(ProgressStep(stage))
+    seen: dict[int, tuple[int, int]] = {}
+
+    def saw(number: int, done: int, total: int) -> None:
+        if seen.get(number) != (done, total):
+            seen[number] = done, total
+            tell(ProgressStep(stage, sum(done for done, _ in seen.values()), sum(of for _, of in seen.values())))
+
+    with _on_connect(spark, saw) if "connect" in type(spark).__module__ else _on_driver(spark, saw):
+        yield
+    total = sum(total for _, total in seen.values())
+    tell(ProgressStep(stage, total, total))
+
+
+@contextlib.contextmanager
+def _on_connect(spark: Any, saw: Callable[[int, int, int], None]) -> Iterator[None]:
+    """Spark Connect tells by itself."""
+
+    def handle(stages: Any, **_: Any) -> None:
+        for one in stages or ():
+            saw(one.stage_id, one.num_completed_tasks, one.num_tasks)
+
+    spark.registerProgressHandler(handle)
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(handle)
+
+
+@contextlib.contextmanager
+def _on_driver(spark: Any, saw: Callable[[int, int, int], None]) -> Iterator[None]:
+    """A Spark whose driver is here is asked now and then."""
+    tracker, ended = spark.sparkContext.statusTracker(), threading.Event()
+    running: dict[int, int] = {}
+
+    def ask() -> None:
+        while not ended.wait(_OFTEN):
+            found = {number: tracker.getStageInfo(number) for number in tracker.getActiveStageIds()}
+            for number in [number for number in running if number not in found]:
+                saw(number, running[number], running.pop(number))
+            for number, told in found.items():
+                if told is not None:
+                    running[number] = told.numTasks
+                    saw(number, told.numCompletedTasks, told.numTasks)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        asking.join()
 
 
 def place(path: str) -> str:

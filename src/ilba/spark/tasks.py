@@ -28,7 +28,7 @@ from ilba.methods import masking
 from ilba.methods.controlled.search import choose
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import ENVIRONMENT, Secret
-from ilba.tables.finest import masked_counts
+from ilba.tables.finest import masked_counts, path_marks
 from ilba.tables.rollup import Finest, Sums, roll_up
 from ilba.tables.table import detail
 
@@ -40,6 +40,8 @@ Batches: TypeAlias = "Iterable[pa.RecordBatch]"
 
 PARTS = [*masking.Parts._fields, "observed"]
 """the columns that are summed"""
+REACHED = ["over", "reached", "cells", "kept", "moved"]
+"""what is told of each area whose masks were chosen: fields of `Control`"""
 _ROWS = 2**18  # so many cells at a time: Spark's own batches are small
 
 
@@ -210,6 +212,25 @@ def move(batches: Batches, shipped: Shipped, other: Shipped, moved: Sequence[Int
         yield _batch({**dict(zip(word_names(after), words, strict=True)), COUNT: masked, MASKED: masked})
 
 
+def masks_before(batches: Batches, before: Shipped, shipped: Shipped) -> Iterator[pa.RecordBatch]:
+    """Cells of an earlier wave, numbered as they are now, with their masked count as `previous`."""
+    theirs, ours = before.codes(), shipped.codes()
+    for cells in gathered(batches):
+        words, found = ours.cells_of(theirs, [cells[name] for name in word_names(theirs.finest)])
+        named = dict(zip(word_names(ours.finest), words, strict=True))
+        yield _batch({**named, COUNT: cells[COUNT][found], "previous": cells[MASKED][found]})
+
+
+def mark_paths(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
+    """Finest cells with a mark for the path of labels in each dimension instead of words."""
+    codes = shipped.codes()
+    marks = path_marks(codes)
+    for cells in gathered(batches):
+        digits = codes.finest.digits([cells[name] for name in word_names(codes.finest)])
+        paths = {f"path{place}": mark[digit] for place, (mark, digit) in enumerate(zip(marks, digits, strict=True))}
+        yield _batch({**paths, COUNT: cells[COUNT], MASKED: cells[MASKED]})
+
+
 def with_area(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
     """Finest cells with the number of their top-level area."""
     codes = shipped.codes()
@@ -221,7 +242,11 @@ def with_area(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
 def choose_area(
     area: pa.Table, shipped: Shipped, source: SecretSource, wanted: Sequence[Selection], bound: int | None
 ) -> pa.Table:
-    """The cells of one top-level area with masks chosen jointly over the wanted tables, and how many are over."""
+    """The cells of one top-level area with masks chosen jointly over the wanted tables.
+
+    Where there is a column `previous`, it holds the masked counts of an earlier wave. The first row tells what was
+    reached.
+    """
     import pyarrow as pa
 
     codes, cells = shipped.codes(), _columns(area.to_batches())
@@ -231,10 +256,12 @@ def choose_area(
     draw = _chosen_draws(shipped, source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # how far the bound had to be raised is no matter for a worker's log
-        chosen, control = choose(codes, words, count, masked, draw, wanted, bound, None, None)
+        previous = cells["previous"][order] if "previous" in cells else None
+        chosen, control = choose(codes, words, count, masked, draw, wanted, bound, previous)
     named = dict(zip(word_names(codes.finest), words, strict=True))
-    over = np.full(len(count), control.over, dtype=np.int64)
-    return pa.Table.from_batches([_batch({**named, COUNT: count, MASKED: chosen, "over": over})])
+    first = np.arange(len(count)) == 0
+    reached = {name: np.where(first, getattr(control, name), 0) for name in REACHED}
+    return pa.Table.from_batches([_batch({**named, COUNT: count, MASKED: chosen, **reached})])
 
 
 def _chosen_draws(shipped: Shipped, source: SecretSource) -> CellDraws:

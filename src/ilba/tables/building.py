@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, overload
 
 from ilba.cells.codes import CodeLists
 from ilba.data.codelists import listed_paths, read_labels
@@ -15,15 +15,16 @@ from ilba.data.microdata import Microdata, Missing, Schema, is_spark
 from ilba.design.design import Cells, Design, HKey, Names, Origins, hierarchies_of, names_of
 from ilba.errors import InputError, listing, notice, suggesting
 from ilba.files import writable
+from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables import store
+from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable, secret_path
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable, SparkMicrodata
 
 Path_: TypeAlias = str | os.PathLike[str]
-Stage: TypeAlias = Callable[[str], object]
 
 
 class _SparkFrame(Protocol):
@@ -33,42 +34,26 @@ class _SparkFrame(Protocol):
     def sparkSession(self) -> Any: ...
 
 
-@overload
-def build(
-    data: _SparkFrame,
-    hkey: HKey,
-    key: Names | None = None,
-    mask_thr: int = 5,
-    *,
-    secret: Secret | Path_ | None = None,
-    cells: Cells = "observed",
-    hkey_rank: Sequence[float] | None = None,
-    key_thr: int | None = None,
-    missing: Missing = "drop",
-    missing_values: Sequence[object] = (),
-    schema: Schema | None = None,
-    output_path: Path_ | None = None,
-    labels: Any = None,
-    stage: Stage | None = None,
-) -> SparkFinestTable: ...
-@overload
-def build(
-    data: Any,
-    hkey: HKey,
-    key: Names | None = None,
-    mask_thr: int = 5,
-    *,
-    secret: Secret | Path_ | None = None,
-    cells: Cells = "observed",
-    hkey_rank: Sequence[float] | None = None,
-    key_thr: int | None = None,
-    missing: Missing = "drop",
-    missing_values: Sequence[object] = (),
-    schema: Schema | None = None,
-    output_path: Path_ | None = None,
-    labels: Any = None,
-    stage: Stage | None = None,
-) -> FinestTable: ...
+P = ParamSpec("P")
+
+
+class _Build(Protocol[P]):
+    """The type of `build`: whose finest table it is follows from the data alone."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, data: _SparkFrame, *args: P.args, **kwargs: P.kwargs) -> SparkFinestTable: ...
+    @overload
+    def __call__(self, data: Any, *args: P.args, **kwargs: P.kwargs) -> FinestTable: ...
+
+
+def _on_either_engine(function: Callable[Concatenate[Any, P], AnyFinestTable]) -> _Build[P]:
+    """Tell the type checker which engine's table comes out, without a second copy of the arguments."""
+    return function  # type: ignore[return-value]
+
+
+@_on_either_engine
 @suggesting
 def build(
     data: Any,
@@ -85,8 +70,8 @@ def build(
     schema: Schema | None = None,
     output_path: Path_ | None = None,
     labels: Any = None,
-    stage: Stage | None = None,
-) -> Any:
+    progress: Progress | None = None,
+) -> AnyFinestTable:
     """Count microdata into the finest table and mask it with SCA.
 
     data
@@ -118,8 +103,8 @@ def build(
         belong to the grid whether they occur or not, and releases carry its labels.
     output_path
         Where to save the store.
-    stage
-        Called with the name of each stage as it begins, for showing progress.
+    progress
+        Called with each `ProgressStep` of the work.
 
     >>> import polars as pl
     >>> people = pl.DataFrame({"town": ["a"] * 9 + ["b"], "sex": ["f", "m", "f", "f", "f", "m", "f", "f", "f", "m"]})
@@ -129,14 +114,14 @@ def build(
     """
     on_spark = is_spark(data)
     target = _target(data, output_path, on_spark)
-    tell = stage or (lambda _: None)
+    tell = progress or silent
     chosen = given_secret(secret)
     if chosen is None and isinstance(target, Path) and secret_path(target).exists():
         secret = secret_path(target)
         chosen = Secret.from_file(secret)
         notice(f"using the secret {str(secret)!r} that stands beside the store.")
 
-    tell("reading")
+    tell(ProgressStep("reading"))
     if on_spark and schema is not None:
         raise InputError("schema goes with csv files; a frame has types already.")
     source: Microdata | SparkMicrodata
@@ -153,24 +138,20 @@ def build(
         origins = replace(origins, dropped=tuple(column for column in keys if column not in few))
         design = replace(design, keys=few)
 
-    tell("counting")
+    tell(ProgressStep("counting"))
     given = read_labels(labels, design)
     known = [listed_paths(given, columns) for columns in CodeLists.dimensions(design)]
-    finest: FinestTable | SparkFinestTable
     if not isinstance(source, Microdata):
         _spark().check_names(design)
         on_workers = source.count(design, missing=missing, missing_values=missing_values, known=known)
-        finest = _spark().SparkFinestTable.drawn(on_workers, chosen, secret, given, origins)
+        finest: AnyFinestTable = _spark().SparkFinestTable.drawn(on_workers, chosen, secret, given, origins)
     else:
         counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
-        tell("masking")
-        finest = FinestTable.drawn(counted, chosen)
-        finest.labels, finest.origins = given, origins
-    if target is not None:
-        tell("writing")
-        finest.save(target)
-    elif not isinstance(finest, FinestTable):
-        finest.cells = finest.cells.persist()  # counted once, whatever is asked
+        finest = FinestTable.drawn(counted, chosen, given, origins, progress)
+    if target is None:
+        finest.keep()
+    else:
+        finest.save(target, progress)
     return finest
 
 

@@ -1,50 +1,23 @@
-"""Every table of a finest table, each rolled up from a small finer one.
-
-Walking the tree of tables depth first keeps only one branch in memory.
-"""
+"""Every table of a finest table: made one after the other, and written to a folder."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from ilba.cells.codes import CodeLists
-from ilba.cells.tree import TreeNode, tree
 from ilba.design.design import Selection, file_name
 from ilba.errors import InputError, StoreError, listing
 from ilba.files import replacing, sweep
-from ilba.tables.rollup import Finest, Sums, roll_up
+from ilba.progress import Progress, ProgressStep, silent
 from ilba.tables.sealed import BrokenSeal, is_sealed
+from ilba.tables.table import AnyTable
 
 _ABOUT = "cube.json"
-
-
-def walk(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
-    """The sums of the wanted tables, whose keys stand in the order of the design, in the order of the tree."""
-    asked = {(selection.levels, selection.keys) for selection in wanted}
-    root, children = tree(codes, wanted)
-    return descend(codes, asked, children, root, source)
-
-
-def descend(
-    codes: CodeLists,
-    asked: Collection[TreeNode],
-    children: Mapping[TreeNode, Sequence[TreeNode]],
-    node: TreeNode,
-    sums: Sums | Finest,
-) -> Iterator[tuple[Selection, Sums]]:
-    """The sums of a table, where it was asked for, and of those that hang on it."""
-    here = codes.design.at(*node)
-    if node in asked:
-        yield here, roll_up(codes, sums, codes.cell_index(here)) if isinstance(sums, Finest) else sums
-    for child in children.get(node, []):
-        below = roll_up(codes, sums, codes.cell_index(codes.design.at(*child)))
-        yield from descend(codes, asked, children, child, below)
 
 
 class Cube:
@@ -53,7 +26,7 @@ class Cube:
     def __init__(
         self,
         wanted: Sequence[Selection],
-        tables: Callable[[Sequence[Selection]], Iterator[Any]],
+        tables: Callable[[Sequence[Selection]], Iterator[AnyTable]],
         about: Callable[[], Any],
     ) -> None:
         """`about` tells which store the tables are of. It reads every cell, so it is called only by `write`."""
@@ -64,14 +37,14 @@ class Cube:
     def __len__(self) -> int:
         return len(self.selections)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[AnyTable]:
         """The tables, each a `Table`, in the order in which they are cheapest to make.
 
         On Spark a large one is a `SparkTable`.
         """
         return self._tables(self.selections)
 
-    def write(self, folder: str | os.PathLike[str], progress: Callable[[int, int], object] | None = None) -> Path:
+    def write(self, folder: str | os.PathLike[str], progress: Progress | None = None) -> Path:
         """Write each table as a Parquet file of labels, N_masked, type1 and type2 (confidential).
 
         After an interruption the same call goes on where it stopped: a table that is there and fits its checksum is
@@ -94,14 +67,14 @@ class Cube:
         files = {selection: home / f"{file_name(selection.name)}.parquet" for selection in self.selections}
         left = [selection for selection in self.selections if not _is_whole(files[selection])]
 
-        def write(table: Any) -> None:
+        def write(table: AnyTable) -> None:
             table.write_parquet(files[table.selection])
 
-        done = len(self) - len(left)
+        tell, done = progress or silent, len(self) - len(left)
+        tell(ProgressStep("writing tables", done, len(self)))
         for _ in _beside(write, self._tables(left)):
             done += 1
-            if progress:
-                progress(done, len(self))
+            tell(ProgressStep("writing tables", done, len(self)))
         return home
 
     def __repr__(self) -> str:
@@ -125,7 +98,7 @@ def _is_whole(file: Path) -> bool:
         return False
 
 
-def _beside(write: Callable[[Any], None], tables: Iterator[Any]) -> Iterator[None]:
+def _beside(write: Callable[[AnyTable], None], tables: Iterator[AnyTable]) -> Iterator[None]:
     """Write tables in a thread of its own while the next one is made; at most two wait, so memory stays bounded."""
     with ThreadPoolExecutor(max_workers=1) as writer:
         waiting: deque[Future[None]] = deque()

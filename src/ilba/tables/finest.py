@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from ilba.cells.codes import CellIndex, CodeLists
-from ilba.data.codelists import read_labels
+from ilba.data.codelists import no_code_list
 from ilba.data.microdata import Counted, Microdata, Missing, check_missing, labelled
 from ilba.data.rfiles import frame_of, read_r
 from ilba.design.design import (
@@ -36,7 +35,6 @@ from ilba.design.design import (
     threshold_of,
 )
 from ilba.design.labels import Label, label_text
-from ilba.design.tables import Tables, selections, wanted_tables
 from ilba.errors import (
     InputError,
     SecretError,
@@ -49,61 +47,39 @@ from ilba.errors import (
 )
 from ilba.files import replacing, writable
 from ilba.methods import masking
-from ilba.methods.controlled.search import Chosen, Control, Progress, choose, mean_masks, usual_bound
+from ilba.methods.controlled.search import Chosen, choose, mean_masks, usual_bound
+from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables import store
-from ilba.tables.cube import Cube, walk
-from ilba.tables.publishing import Publishes
-from ilba.tables.rollup import Finest, Sums, released, roll_up
+from ilba.tables.engine import AnyFinestTable, IntArray, Path_, Values
+from ilba.tables.rollup import Finest, Sums, released, roll_up, sums_of_tables
 from ilba.tables.table import Table, detail
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable
 
-IntArray: TypeAlias = npt.NDArray[np.int64]
-Values: TypeAlias = Label | float | Sequence[Any]
-Path_: TypeAlias = str | os.PathLike[str]
-
 _CHUNK = 2**20
 _KEPT = 2**20  # a table of up to so many cells is kept in memory to sum others from
 
 
-class FinestTable(Publishes):
-    """Every observed cell with its true count N and its masked count N_masked. Confidential.
+class FinestTable(AnyFinestTable):
+    """Every observed cell with its true count N and its masked count N_masked, in memory. Confidential.
 
     Made by `ilba.build`, `FinestTable.from_counts`, `ilba.open_store` or `ilba.read_rds`.
     """
 
-    def __init__(
-        self,
-        codes: CodeLists,
-        words: Sequence[IntArray],
-        count: IntArray,
-        masked: IntArray,
-        *,
-        fingerprint: str | None = None,
-        chosen: Chosen | None = None,
-    ) -> None:
-        self.codes = codes
-        self.fingerprint = fingerprint
-        """tells which secret drew the masks; None when they came with the counts"""
+    cells: pl.DataFrame
+    """a frame of packed cells, N and N_masked, as a store holds them (confidential)"""
+    _secret: Secret | None = None  # the secret that drew the masks, where it is at hand
+
+    def __init__(self, about: store.About, words: Sequence[IntArray], count: IntArray, masked: IntArray) -> None:
+        super().__init__(about)
         # One copy of the cells, in the frame that is written to disk; the arrays are views of it.
-        named = {f"cell{place}": word for place, word in enumerate(words)}
-        self._cells = pl.DataFrame({**named, COUNT: count, MASKED: masked})
-        self._words = [self._cells[name].to_numpy() for name in named]
-        self._count = self._cells[COUNT].to_numpy()
-        self._masked = self._cells[MASKED].to_numpy()
-        self.chosen = chosen
-        """for which tables the masks were chosen jointly by `controlled`; None when each was drawn by itself"""
-        self.control: Control | None = None
-        """what `controlled` reached (confidential); None when the table was not made by it or comes from a store"""
-        self._secret: Secret | None = None  # the secret that drew the masks, where it is at hand
-        self._unsaved_secret: Secret | None = None
-        self.labels = read_labels(None, codes.design)
-        """the agency's code list with its labels; empty when none was given"""
-        self.origins = Origins()
-        """which parts of the design a person declared, and which were proposed from the data"""
+        self.cells = pl.DataFrame({**dict(zip(about.words, words, strict=True)), COUNT: count, MASKED: masked})
+        self._words = [self.cells[name].to_numpy() for name in about.words]
+        self._count = self.cells[COUNT].to_numpy()
+        self._masked = self.cells[MASKED].to_numpy()
 
     @classmethod
     @suggesting
@@ -157,9 +133,7 @@ class FinestTable(Publishes):
                     f"{some(seen, 'row')} are added up into {some(len(counted.count), 'cell')}. {COUNT} has to be a "
                     f"number of people: with survey weights one person would count as many, and not be masked."
                 )
-            drawn = cls.drawn(counted, given_secret(secret))
-            drawn.origins = origins
-            return drawn
+            return cls.drawn(counted, given_secret(secret), origins=origins)
         if len(counted.count) < seen:
             raise InputError(
                 f"a cell stands in two rows, each with its own {MASKED}. Name every column that tells cells apart "
@@ -167,35 +141,40 @@ class FinestTable(Publishes):
             )
         _check_masks(whole[COUNT].to_numpy(), whole[MASKED].to_numpy(), design.threshold)
         tell_recurring(counted.codes)
-        finest = cls(counted.codes, counted.words, counted.count, counted.carried)
-        finest.origins = origins
-        return finest
+        return cls(store.About(counted.codes, origins=origins), counted.words, counted.count, counted.carried)
 
     @classmethod
-    def drawn(cls, counted: Counted, secret: Secret | None) -> FinestTable:
+    def drawn(
+        cls,
+        counted: Counted,
+        secret: Secret | None,
+        labels: pl.DataFrame | None = None,
+        origins: Origins = Origins(),  # noqa: B008 - it never changes
+        progress: Progress | None = None,
+    ) -> FinestTable:
         """Mask counted cells with the secret, or with a new one."""
-        chosen = secret or Secret.new()
+        chosen, tell = secret or Secret.new(), progress or silent
         K = counted.codes.design.threshold
         masked = counted.count.copy()
         draw = CellDraws(chosen, counted.codes)
+        tell(ProgressStep("masking", 0, len(masked)))
         for first in range(0, len(masked), _CHUNK):
-            last = first + _CHUNK
+            last = min(first + _CHUNK, len(masked))
             words = [word[first:last] for word in counted.words]
             masked[first:last] = masked_counts(draw, words, counted.count[first:last], K)
-        finest = cls(counted.codes, counted.words, counted.count, masked, fingerprint=chosen.fingerprint)
-        finest._secret, finest._unsaved_secret = chosen, None if secret else chosen
+            tell(ProgressStep("masking", last, len(masked)))
+        given = no_code_list() if labels is None else labels
+        about = store.About(counted.codes, given, chosen.fingerprint, origins=origins)
+        finest = cls(about, counted.words, counted.count, masked)
+        finest.remember_secret(chosen, unsaved=secret is None)
         tell_recurring(counted.codes)
         return finest
 
-    @property
-    def design(self) -> Design:
-        """The hierarchies, the keys, the threshold and the reading of S."""
-        return self.codes.design
-
-    @property
-    def method(self) -> Literal["ilba", "controlled"]:
-        """How its tables are masked: by iLBA, or as sums of masks that `controlled` chose jointly."""
-        return "controlled" if self.chosen else "ilba"
+    @classmethod
+    def of_cells(cls, about: store.About, cells: pl.DataFrame) -> FinestTable:
+        """A table from its packed cells, sorted, as a store holds them."""
+        *words, count, masked = (cells[name].to_numpy() for name in about.columns)
+        return cls(about, words, count, masked)
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -214,7 +193,7 @@ class FinestTable(Publishes):
 
     def sums(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
         """The summed parts of several tables, each from a small finer one (confidential)."""
-        return walk(self.codes, self._source, wanted)
+        return sums_of_tables(self.codes, self._source, wanted)
 
     @suggesting
     def table(self, level: Level = 0, key: Names | None = ()) -> Table:
@@ -248,26 +227,6 @@ class FinestTable(Publishes):
         joint = bool(self.chosen)
         return Table(self.design, selection, detail(self.codes, sums, joint), joint)
 
-    @suggesting
-    def cube(
-        self, levels: Iterable[Level] | None = None, keys: Names | None = None, max_keys: int | None = None
-    ) -> Cube:
-        """All tables of these levels (left out: all, 0 included) by all subsets of these keys, at most `max_keys` each.
-
-        Iterating makes the tables one after the other, each from a small finer one; `write` streams them to a folder.
-
-        >>> import polars as pl
-        >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
-        >>> cube = FinestTable.from_counts(counts, hkey=["town"]).cube()
-        >>> {table.selection.name: table.frame["N_masked"].to_list() for table in cube}
-        {'town.sex': [5, 8, 0], 'all.sex': [5, 8], 'all': [13], 'town': [13, 0]}
-        """
-        return Cube(
-            selections(self.design, levels, keys, max_keys),
-            self.tables,
-            about=lambda: {"store": self._meta()["crc32"]},
-        )
-
     def with_threshold(self, mask_thr: int, secret: Secret | Path_ | None = None) -> FinestTable:
         """The same counts masked anew for another K, to compare. Never publish the same data under two of them."""
         codes = CodeLists(replace(self.design, threshold=threshold_of(mask_thr)), self.codes.lists)
@@ -276,66 +235,29 @@ class FinestTable(Publishes):
     def with_cells(self, cells: Cells) -> FinestTable:
         """The same counts and masks with the other reading of S, "observed" or "grid", to compare."""
         codes = CodeLists(replace(self.design, cells=cells), self.codes.lists)
-        return FinestTable(codes, self._words, self._count, self._masked, fingerprint=self.fingerprint)
+        return FinestTable(store.About(codes, fingerprint=self.fingerprint), self._words, self._count, self._masked)
 
     def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
         """The wanted tables (keys in the order of the design), each made from a small finer one."""
         for selection, sums in self.sums(wanted):
             yield self._table(selection, sums)
 
-    @suggesting
-    def controlled(
+    def _controlled(
         self,
-        tables: Tables = "all",
-        bound: int | None = None,
-        *,
-        levels: Iterable[Level] | None = None,
-        keys: Names | None = None,
-        max_keys: int | None = None,
-        secret: Secret | Path_ | None = None,
-        previous: FinestTable | None = None,
-        progress: Progress | None = None,
+        wanted: Sequence[Selection],
+        bound: int | None,
+        secret: Secret | Path_ | None,
+        previous: AnyFinestTable | None,
+        progress: Progress | None,
     ) -> FinestTable:
-        """The same counts with masks chosen jointly, so that plain sums of them stay near the truth in many tables.
-
-        The tables of the result are sums of N_masked: they add up, are 0 or at least K, and prove no small count.
-        `control` tells what was reached. Needs the extra `controlled`.
-
-        tables
-            The tables to be released: "all" of `levels`, `keys` and `max_keys`, which mean what they mean in `cube`;
-            or a list of names such as "town.sex", or of `Selection`.
-        bound
-            How far a count of these tables may lie from the truth; left out, floor(K/2) + K. It is raised step by
-            step where it cannot be reached; `control` says so.
-        secret
-            The secret with which this table was built: a `Secret` or the path of a secret file; else the new one that
-            is not saved yet; else ILBA_SECRET.
-        previous
-            The table of an earlier wave: a cell whose count is the same keeps its mask, unless the bound cannot be
-            held with it.
-        progress
-            Called with each step of the work, a `Step`.
-
-        Interrupted with Ctrl-C, it gives the best masks so far.
-        """
-        if self.chosen:
-            raise InputError(
-                "the masks of this table were chosen jointly already. Start from the table that was built, and for a "
-                "new wave give this one as previous=."
-            )
-        wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
-        given = self._secret_of(secret)
-        if self.fingerprint and given.fingerprint != self.fingerprint:
-            raise SecretError(
-                f"this table was masked with another secret (fingerprint {self.fingerprint}). Give that one."
-            )
-        own = given.derived("controlled")
+        drew = self._secret_of(secret)
+        self._check_secret(drew.fingerprint)
         masked, control = choose(
             self.codes,
             self._words,
             self._count,
             self._masked,
-            CellDraws(own, self.codes),
+            CellDraws(drew.derived("controlled"), self.codes),
             wanted,
             bound,
             None if previous is None else self._masks_of(previous),
@@ -346,16 +268,17 @@ class FinestTable(Publishes):
                 "the usual bound could not be held everywhere in these tables. `control` says how far (confidential)."
             )
         chosen = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), control.held)
-        result = FinestTable(self.codes, self._words, self._count, masked, fingerprint=given.fingerprint, chosen=chosen)
+        result = self._masked_by(masked, drew.fingerprint, chosen)
         result.control = control
-        return result._like(self)
+        return result
 
-    def _like(self, other: FinestTable) -> FinestTable:
-        """This table with what is known of another one besides its counts and masks."""
-        self.labels, self.origins, self.place = other.labels, other.origins, other.place
-        self._secret, self._unsaved_secret = other._secret, other._unsaved_secret
-        self._memory = None if other.place else other._remembered()
-        return self
+    def _masked_by(self, masked: IntArray, fingerprint: str | None, chosen: Chosen | None) -> FinestTable:
+        """The same counts with other masks, and with all that is known of this table besides its masks."""
+        about = replace(self._about, fingerprint=fingerprint, chosen=chosen)
+        result = FinestTable(about, self._words, self._count, masked)
+        result.place, result._secret, result._unsaved_secret = self.place, self._secret, self._unsaved_secret
+        result._memory = None if self.place else self._remembered()
+        return result
 
     def _secret_of(self, secret: Secret | Path_ | None) -> Secret:
         """The secret that drew the masks: as given, as it was built with, of the environment, or beside the store."""
@@ -369,20 +292,36 @@ class FinestTable(Publishes):
             )
         return found
 
-    def with_masks_of(self, previous: FinestTable) -> FinestTable | None:
+    def with_masks_of(self, previous: AnyFinestTable) -> FinestTable | None:
         """The same counts with the masks of another table; None where the counts are not the same."""
         masked = self._masks_of(previous)
         if len(previous) != len(self) or bool((masked < 0).any()):
             return None
-        result = FinestTable(
-            self.codes, self._words, self._count, masked, fingerprint=previous.fingerprint, chosen=previous.chosen
-        )
-        return result._like(self)
+        return self._masked_by(masked, previous.fingerprint, previous.chosen)
 
-    @property
-    def unsaved(self) -> bool:
-        """Whether the secret that drew the masks is kept nowhere yet."""
-        return self._unsaved_secret is not None
+    def remember_secret(self, secret: Secret | None, *, unsaved: bool) -> None:
+        """Know the secret that drew the masks, and whether it is kept nowhere yet."""
+        self._secret, self._unsaved_secret = secret, secret if unsaved else None
+
+    def secret_at_hand(self) -> Secret | None:
+        """The secret that drew the masks, where this table was built with it."""
+        return self._secret
+
+    def collect(self) -> FinestTable:
+        """This table: it is in the memory of this process already."""
+        return self
+
+    def at_hand(self) -> FinestTable:
+        """This table: it is in the memory of this process already."""
+        return self
+
+    def class_means(self) -> dict[int, float]:
+        """The mean masked count of the cells with each true count of 1..K-1 (confidential): see `ilba.class_means`."""
+        return mean_masks(self._count, self._masked, self.design.threshold)
+
+    def content_mark(self) -> object:
+        """A checksum of everything in the store, as plain values (confidential)."""
+        return self._meta()["crc32"]
 
     def occurring(self) -> list[IntArray]:
         """For each dimension the numbers of the labels that occur, in the order of its list (confidential)."""
@@ -401,45 +340,26 @@ class FinestTable(Publishes):
         if any(bool((np.diff(move[move >= 0]) < 0).any()) for move in moved):  # another type, another order
             order = np.lexsort(words[::-1])
             words, masked = [word[order] for word in words], masked[order]
-        truth = FinestTable(codes, words, masked, masked, chosen=self.chosen)
-        truth.labels, truth.origins = self.labels, self.origins
-        return truth
+        return FinestTable(replace(self._about, codes=codes, fingerprint=None), words, masked, masked)
 
     def marks(self) -> tuple[str, str]:
         """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
         digits = self.codes.finest.digits(self._words)
-        paths = [
-            np.array([path_mark(listed.columns, path) for path in listed.labels.rows()], dtype=np.uint64)[digit]
-            for listed, digit in zip(self.codes.lists, digits, strict=True)
-        ]
+        paths = [mark[digit] for mark, digit in zip(path_marks(self.codes), digits, strict=True)]
         shown = self._masked > 0
-        masks = store.marked([*(path[shown].view(np.int64) for path in paths), self._masked[shown]])
-        return f"{store.marked([*(path.view(np.int64) for path in paths), self._count]):016x}", f"{masks:016x}"
+        masks = store.marked([*(path[shown] for path in paths), self._masked[shown]])
+        return f"{store.marked([*paths, self._count]):016x}", f"{masks:016x}"
 
-    def _masks_of(self, previous: FinestTable) -> IntArray:
+    def _masks_of(self, previous: AnyFinestTable) -> IntArray:
         """The masked counts of another table in the cells that have the same count there, else -1."""
-        if not isinstance(previous, FinestTable):
-            raise InputError(f"previous is a {type(previous).__name__}; give the FinestTable of the earlier wave.")
-        ours, theirs = self.design, previous.design
-        if set(ours.columns) != set(theirs.columns) or ours.threshold != theirs.threshold:
-            raise InputError(
-                "previous has other columns or another threshold than this table, so its masks belong to other cells."
-            )
-        as_text = [pl.col(column).cast(pl.String) for column in ours.columns]  # a label is its text, as in the draws
-        here = self.frame.select(*as_text, COUNT)
-        there = previous.frame.select(*as_text, COUNT, MASKED)
-        joined = here.join(there, on=[*ours.columns, COUNT], how="left", nulls_equal=True, maintain_order="left")
+        self._check_wave(previous)
+        other, columns = previous.collect(), self._about.words
+        words, found = self.codes.cells_of(other.codes, other._words)
+        named = dict(zip(columns, words, strict=True))
+        there = pl.DataFrame({**named, COUNT: other._count[found], MASKED: other._masked[found]})
+        here = self.cells.select(*columns, COUNT)
+        joined = here.join(there, on=[*columns, COUNT], how="left", maintain_order="left")
         return joined[MASKED].fill_null(-1).to_numpy()
-
-    @suggesting
-    def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
-        """The masked count of one cell: the entry of the table for it, or 0 where it does not occur.
-
-        `hkey_value` holds the whole path down to the level. With several hierarchies it is a mapping from their
-        names, or all paths one after the other.
-        """
-        masked, _ = self.lookup(level, key, hkey_value, key_value)
-        return masked
 
     def lookup(
         self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
@@ -479,11 +399,12 @@ class FinestTable(Publishes):
             inside &= (digit == node) if place.level == listed.depth else (listed.nodes[place.level][digit] == node)
         return first + np.flatnonzero(inside)
 
-    def save(self, path: Path_) -> Path:
+    def save(self, path: Path_, progress: Progress | None = None) -> Path:
         """Write the store: one Parquet file for you alone, in one step.
 
         When the secret was generated, it is written beside it.
         """
+        (progress or silent)(ProgressStep("writing"))
         target = writable(path)
         store.check_name(target)
         self._warn_of_another_secret(target)
@@ -497,13 +418,12 @@ class FinestTable(Publishes):
         """Write a copy of the store, in one step. This table goes on belonging to the store it came from."""
         meta = self._meta()
         with replacing(path, instead_of=b"PAR1") as temporary:
-            store.write(temporary, meta, self._cells)
+            store.write(temporary, meta, self.cells)
 
     def _meta(self) -> dict[str, Any]:
         """What a store says of itself, with a checksum over it and the cells."""
-        about = store.About(self.codes, self.labels, self.fingerprint, self.chosen, self.origins)
-        meta = about.to_json(len(self))
-        return {**meta, "crc32": store.checksum(meta, self._cells)}
+        meta = self._about.to_json(len(self))
+        return {**meta, "crc32": store.checksum(meta, self.cells)}
 
     def _save_secret(self, target: Path) -> None:
         if self._unsaved_secret is not None:
@@ -526,14 +446,6 @@ class FinestTable(Publishes):
 
     def __len__(self) -> int:
         return len(self._count)
-
-    def __repr__(self) -> str:
-        design = self.design
-        areas = "; ".join(" > ".join(hierarchy.columns) for hierarchy in design.hierarchies)
-        return (
-            f"FinestTable({len(self):,} cells; {areas}; keys {listing(design.keys) or '(none)'}; "
-            f"K={design.threshold}; cells={design.cells!r}; {'controlled; ' if self.chosen else ''}confidential)"
-        )
 
 
 def secret_path(store: Path) -> Path:
@@ -587,17 +499,17 @@ def open_store(path: Path_, *, within: object = None, spark: Any = None) -> Fine
             raise InputError("within opens one area in memory: leave out spark.")
         return SparkFinestTable.open(path, spark)
     about, cells = store.read(path, within)
-    finest = FinestTable(
-        about.codes,
-        [cells[name].to_numpy() for name in about.words],
-        cells[COUNT].to_numpy(),
-        cells[MASKED].to_numpy(),
-        fingerprint=about.fingerprint,
-        chosen=about.chosen,
-    )
-    finest.labels, finest.origins = about.labels, about.origins
+    finest = FinestTable.of_cells(about, cells)
     finest.place = Path(os.path.realpath(path)) if within is None else None
     return finest
+
+
+def path_marks(codes: CodeLists) -> list[IntArray]:
+    """For each dimension a number for each path of labels, whatever else is listed and however it is typed."""
+    return [
+        np.array([path_mark(listed.columns, path) for path in listed.labels.rows()], dtype=np.uint64).view(np.int64)
+        for listed in codes.lists
+    ]
 
 
 def path_mark(columns: Sequence[str], path: Sequence[Label]) -> int:
@@ -670,12 +582,12 @@ def read_rds(path: Path_) -> FinestTable:
     return FinestTable.from_counts(frame, hkey, key, K)
 
 
-def class_means(finest: FinestTable) -> dict[int, float]:
+def class_means(finest: AnyFinestTable) -> dict[int, float]:
     """The mean masked count of the cells with each true count of 1..K-1 (confidential).
 
     Unbiased masks give a mean of x for the count x.
     """
-    return mean_masks(finest._count, finest._masked, finest.design.threshold)
+    return finest.class_means()
 
 
 def _whole_column(column: pl.Series) -> pl.Series:

@@ -6,7 +6,7 @@ the source, because parts add up; masked numbers never are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -16,6 +16,8 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.cells.codes import CellIndex, CodeList, CodeLists, sorted_order
+from ilba.cells.tree import walk
+from ilba.design.design import Selection
 from ilba.methods.masking import Masked, Parts, ilba
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -97,6 +99,18 @@ def roll_up(codes: CodeLists, source: Sums | Finest, target: CellIndex) -> Sums:
         words = [np.concatenate(parts) for parts in zip(*(piece[0] for piece in pieces), strict=True)]
         packed, sums = _summed(target, words, [np.concatenate(x) for x in zip(*(p[1] for p in pieces), strict=True)])
     return Sums(target, packed, Parts(*sums[:4]), sums[4])
+
+
+def sums_of_tables(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
+    """The sums of the wanted tables, each from a small finer one."""
+
+    def rolled(finer: Sums | Finest, _: Selection | None, target: Selection) -> Sums | Finest:
+        return roll_up(codes, finer, codes.cell_index(target))
+
+    finest: Sums | Finest = source
+    for selection, sums in walk(codes, wanted, finest, rolled):
+        assert isinstance(sums, Sums)  # noqa: S101 - told to the type checker: only the source is no sums
+        yield selection, sums
 
 
 def released(codes: CodeLists, sums: Sums, plain: bool) -> tuple[IntArray, Masked]:

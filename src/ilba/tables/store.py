@@ -22,7 +22,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.cells.codes import CodeLists
-from ilba.data.codelists import read_labels
+from ilba.data.codelists import no_code_list, read_labels
 from ilba.design.design import COUNT, MASKED, Design, Origins
 from ilba.errors import InputError, StoreError, nearest
 from ilba.methods.controlled.search import Chosen
@@ -50,9 +50,12 @@ class About:
     """What a store says of its cells."""
 
     codes: CodeLists
-    labels: pl.DataFrame
-    fingerprint: str | None
-    chosen: Chosen | None
+    labels: pl.DataFrame = field(default_factory=no_code_list)
+    """the agency's code list with its labels; empty when none was given"""
+    fingerprint: str | None = None
+    """tells which key drew the masks; None when they came with the counts"""
+    chosen: Chosen | None = None
+    """for which tables the masks were chosen jointly; None when each was drawn by itself"""
     origins: Origins = field(default_factory=Origins)
 
     @property

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,51 @@ from ilba.tables.sealed import seal
 Path_: TypeAlias = str | os.PathLike[str]
 _SHOWN = 20  # rows in a notebook
 AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientific": False}
+
+
+class AnyTable(Protocol):
+    """What a masked table can do, wherever its cells are. Confidential."""
+
+    design: Design
+    selection: Selection
+
+    @property
+    def detail(self) -> Any:
+        """Labels, N, N_masked, type1, type2, loss: all there is to know (confidential)."""
+
+    @property
+    def frame(self) -> Any:
+        """Labels, N_masked, type1, type2 (confidential)."""
+
+    @property
+    def loss(self) -> pl.DataFrame:
+        """The distribution of the information loss (confidential)."""
+
+    @property
+    def title(self) -> str:
+        """The variables of the table in words."""
+
+    def public(self) -> Any:
+        """Labels and N_masked, without a row that is 0."""
+
+    def public_parts(self) -> Iterator[pl.DataFrame]:
+        """The rows of `public()`, piece after piece."""
+        ...
+
+    def collect(self) -> Table:
+        """The same table in the memory of this process."""
+        ...
+
+    def write_parquet(self, path: Path_) -> None:
+        """Write `frame` as a Parquet file with its checksum (confidential)."""
+
+    def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
+        """Write `frame` as CSV, or with `public` only what the public may see; and `loss` to a file of its own."""
+
+    def write_loss(self, path: Path_) -> None:
+        """Write `loss` as CSV."""
+
+    def __len__(self) -> int: ...
 
 
 class Table:
@@ -62,6 +107,10 @@ class Table:
     def public_parts(self) -> Iterator[pl.DataFrame]:
         """The rows of `public()`, labels as the store has them: here in one piece. Other engines give many."""
         yield self.detail.filter(pl.col(MASKED) > 0).select(*self.selection.columns, MASKED)
+
+    def collect(self) -> Table:
+        """This table: it is in the memory of this process already."""
+        return self
 
     def write_parquet(self, path: Path_) -> None:
         """Write `frame` as a Parquet file with its checksum (confidential)."""

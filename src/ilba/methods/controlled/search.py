@@ -21,6 +21,7 @@ from ilba.cells.codes import CodeLists
 from ilba.design.design import Selection
 from ilba.design.labels import label_text
 from ilba.errors import InputError, notice, some
+from ilba.progress import Progress, ProgressStep, silent
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -38,20 +39,6 @@ _STAYING = 32, 8, 0  # the price for which masks of the wave before move, first 
 _NEAR_ENOUGH = 100  # a mean within a hundredth of the count is not worth breaking bounds that have to be repaired
 _TINY = 3  # a class of up to so many times K cells is too small for the same number of masks under every secret
 _LARGEST = 1_000  # a larger K would leave the range of the fixed-point numbers
-
-
-class ControlStep(NamedTuple):
-    """How far the choice of masks is: told to `progress`. Confidential, as all that depends on the truth."""
-
-    stage: str
-    """"walk", "sweep", "repair" or "settle" """
-    done: int
-    """steps of the stage so far"""
-    over: int
-    """aggregates still over the bound (different ones; the same small cells count once)"""
-
-
-Progress: TypeAlias = Callable[[ControlStep], object]
 
 
 @dataclass(frozen=True)
@@ -231,23 +218,27 @@ class _Problem:
 
     def solve(self, progress: Progress | None) -> None:
         """Walk, sweep, repair. After an interruption the best masks so far stand."""
-        tell = progress or (lambda _: None)
+        tell = progress or silent
+
+        def told(part: str, over: int, done: int = 0, total: int | None = None) -> None:
+            tell(ProgressStep("choosing masks", done, total, f"{part}: {over:,} over the bound"))
+
         best = self.z.copy()
         try:
             self._walk()
             best = self.z.copy()
-            tell(ControlStep("walk", 1, self._over()))
+            told("walk", self._over(), 1, 1 + _SWEEPS)
             for step in range(1, _SWEEPS + 1):
                 self._sweep(step)
-                tell(ControlStep("sweep", step, self._over()))
+                told("sweep", self._over(), 1 + step, 1 + _SWEEPS)
             best = self.z.copy()
             fewest = self._over()
-            for step, over in enumerate(self._repair(), 1):
+            for over in self._repair():
                 if over <= fewest:
                     fewest, best = over, self.z.copy()
-                tell(ControlStep("repair", step, over))
-            for step, over in enumerate(self._settle(), 1):
-                tell(ControlStep("settle", step, over))
+                told("repair", over)
+            for over in self._settle():
+                told("settle", over)
         except KeyboardInterrupt:
             self.interrupted = True
             self.z = best

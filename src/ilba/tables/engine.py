@@ -1,0 +1,400 @@
+"""What a finest table can do, wherever its cells are: what both engines share."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.cells.codes import CodeLists
+from ilba.design.design import Design, Level, Names, Origins, Selection
+from ilba.design.labels import Label
+from ilba.design.tables import Tables, selections, wanted_tables
+from ilba.errors import InputError, SecretError, listing, suggesting
+from ilba.methods.controlled.search import Chosen, Control
+from ilba.progress import Progress
+from ilba.secret.secret import Secret
+from ilba.tables.cube import Cube
+from ilba.tables.rollup import Sums
+from ilba.tables.store import About
+from ilba.tables.table import AnyTable
+
+if TYPE_CHECKING:
+    from ilba.release import Release
+    from ilba.release.memory import Memory
+    from ilba.tables.finest import FinestTable
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+Path_: TypeAlias = str | os.PathLike[str]
+Values: TypeAlias = Label | float | Sequence[Any]
+
+
+class AnyFinestTable(ABC):
+    """Every observed cell with its true count N and its masked count N_masked. Confidential.
+
+    `FinestTable` has the cells in memory, `SparkFinestTable` on Spark. Whatever works with a finest table asks for no
+    more than stands here, and so works with both.
+    """
+
+    cells: Any
+    """packed cells, N and N_masked, as a store holds them: a frame of polars or of Spark (confidential)"""
+    control: Control | None = None
+    """what `controlled` reached (confidential); None when the table was not made by it or comes from a store"""
+    place: Path | None = None
+    """the store that this table was read from or saved to; None when it is in no file"""
+    _unsaved_secret: Secret | None = None
+    _memory: Memory | None = None
+
+    def __init__(self, about: About) -> None:
+        self._about = about
+
+    @property
+    def codes(self) -> CodeLists:
+        """The code lists."""
+        return self._about.codes
+
+    @property
+    def design(self) -> Design:
+        """The hierarchies, the keys, the threshold and the reading of S."""
+        return self.codes.design
+
+    @property
+    def labels(self) -> pl.DataFrame:
+        """The agency's code list with its labels; empty when none was given."""
+        return self._about.labels
+
+    @property
+    def fingerprint(self) -> str | None:
+        """Tells which secret drew the masks; None when they came with the counts."""
+        return self._about.fingerprint
+
+    @property
+    def chosen(self) -> Chosen | None:
+        """For which tables the masks were chosen jointly by `controlled`; None when each was drawn by itself."""
+        return self._about.chosen
+
+    @property
+    def origins(self) -> Origins:
+        """Which parts of the design a person declared, and which were proposed from the data."""
+        return self._about.origins
+
+    @property
+    def method(self) -> Literal["ilba", "controlled"]:
+        """How its tables are masked: by iLBA, or as sums of masks that `controlled` chose jointly."""
+        return "controlled" if self.chosen else "ilba"
+
+    @property
+    def unsaved(self) -> bool:
+        """Whether the secret that drew the masks is kept nowhere yet."""
+        return self._unsaved_secret is not None
+
+    @property
+    @abstractmethod
+    def frame(self) -> Any:
+        """Labels, N, N_masked (confidential)."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def table(self, level: Level = 0, key: Names | None = ()) -> AnyTable:
+        """The masked table at a level (a number, a column name, 0 for none) by the keys named."""
+
+    @abstractmethod
+    def tables(self, wanted: Sequence[Selection]) -> Iterator[AnyTable]:
+        """The wanted tables (keys in the order of the design), each made from a small finer one."""
+
+    @abstractmethod
+    def sums(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
+        """The summed parts of several tables, in memory, each from a small finer one (confidential)."""
+
+    @suggesting
+    def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
+        """The masked count of one cell: the entry of the table for it, or 0 where it does not occur.
+
+        `hkey_value` holds the whole path down to the level. With several hierarchies it is a mapping from their
+        names, or all paths one after the other.
+        """
+        masked, _ = self.lookup(level, key, hkey_value, key_value)
+        return masked
+
+    @abstractmethod
+    def lookup(
+        self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
+    ) -> tuple[int, bool]:
+        """As `cell`, and whether the cell occurs at all (confidential)."""
+
+    @suggesting
+    def cube(
+        self, levels: Iterable[Level] | None = None, keys: Names | None = None, max_keys: int | None = None
+    ) -> Cube:
+        """All tables of these levels (left out: all, 0 included) by all subsets of these keys, at most `max_keys` each.
+
+        Iterating makes the tables one after the other, each from a small finer one; `write` streams them to a folder.
+
+        >>> import polars as pl
+        >>> from ilba import FinestTable
+        >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
+        >>> cube = FinestTable.from_counts(counts, hkey=["town"]).cube()
+        >>> {table.selection.name: table.frame["N_masked"].to_list() for table in cube}
+        {'town.sex': [5, 8, 0], 'all.sex': [5, 8], 'all': [13], 'town': [13, 0]}
+        """
+        wanted = selections(self.design, levels, keys, max_keys)
+        return Cube(wanted, self.tables, about=lambda: {"store": self.content_mark()})
+
+    @abstractmethod
+    def content_mark(self) -> object:
+        """A checksum of everything in the store, as plain values (confidential)."""
+
+    @abstractmethod
+    def marks(self) -> tuple[str, str]:
+        """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
+
+    @abstractmethod
+    def class_means(self) -> dict[int, float]:
+        """The mean masked count of the cells with each true count of 1..K-1 (confidential): see `ilba.class_means`."""
+
+    @abstractmethod
+    def occurring(self) -> list[IntArray]:
+        """For each dimension the numbers of the labels that occur, in the order of its list (confidential)."""
+
+    @abstractmethod
+    def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> Self:
+        """The world in which the masked counts are the truth: a cell that is masked to 0 does not occur there.
+
+        `kind` gives the type of a label column from its name and its codes, as text.
+        """
+
+    @abstractmethod
+    def collect(self) -> FinestTable:
+        """The same table in the memory of this process (confidential)."""
+
+    @abstractmethod
+    def at_hand(self) -> AnyFinestTable:
+        """The same table in the memory of this process where it is small enough, else this one (confidential)."""
+
+    @abstractmethod
+    def secret_at_hand(self) -> Secret | None:
+        """The secret that drew the masks, where this table was built with it."""
+
+    def keep(self) -> None:
+        """Keep what was counted, so that it is not counted again with each question."""
+        return  # in memory it is kept anyway
+
+    @abstractmethod
+    def save(self, path: Path_, progress: Progress | None = None) -> Path_:
+        """Write the store. When the secret was generated, it is written beside it."""
+
+    @suggesting
+    def controlled(
+        self,
+        tables: Tables = "all",
+        bound: int | None = None,
+        *,
+        levels: Iterable[Level] | None = None,
+        keys: Names | None = None,
+        max_keys: int | None = None,
+        secret: Secret | Path_ | None = None,
+        previous: AnyFinestTable | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """The same counts with masks chosen jointly, so that plain sums of them stay near the truth in many tables.
+
+        The tables of the result are sums of N_masked: they add up, are 0 or at least K, and prove no small count.
+        `control` tells what was reached. Needs the extra `controlled`.
+
+        On Spark masks are chosen for one top-level area at a time, each in one task. So the tables must all stand below
+        the top level of the first hierarchy: then no count of theirs holds cells of two areas, and choosing area by
+        area leaves nothing out. Tables above are sums of them, without a bound.
+
+        tables
+            The tables to be released: "all" of `levels`, `keys` and `max_keys`, which mean what they mean in `cube`;
+            or a list of names such as "town.sex", or of `Selection`.
+        bound
+            How far a count of these tables may lie from the truth; left out, floor(K/2) + K. It is raised step by
+            step where it cannot be reached; `control` says so.
+        secret
+            The secret with which this table was built: a `Secret` or the path of its file; else the new one that is
+            not saved yet; else ILBA_SECRET.
+        previous
+            The table of an earlier wave, in memory or on Spark: a cell whose count is the same keeps its mask, unless
+            the bound cannot be held with it.
+        progress
+            Called with each `ProgressStep` of the work.
+
+        Interrupted with Ctrl-C, a table in memory gives the best masks so far.
+        """
+        if self.chosen:
+            raise InputError(
+                "the masks of this table were chosen jointly already. Start from the table that was built, and for a "
+                "new wave give this one as previous=."
+            )
+        if previous is not None and not isinstance(previous, AnyFinestTable):
+            raise InputError(f"previous is a {type(previous).__name__}; give the finest table of the earlier wave.")
+        wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
+        return self._controlled(wanted, bound, secret, previous, progress)
+
+    @abstractmethod
+    def _controlled(
+        self,
+        wanted: Sequence[Selection],
+        bound: int | None,
+        secret: Secret | Path_ | None,
+        previous: AnyFinestTable | None,
+        progress: Progress | None,
+    ) -> Self:
+        """See `controlled`."""
+
+    @abstractmethod
+    def with_masks_of(self, previous: AnyFinestTable) -> Self | None:
+        """The same counts with the masks of another table; None where the counts are not the same."""
+
+    def _check_wave(self, previous: AnyFinestTable) -> None:
+        """Refuse masks that belong to other cells."""
+        ours, theirs = self.design, previous.design
+        if set(ours.columns) != set(theirs.columns) or ours.threshold != theirs.threshold:
+            raise InputError(
+                "previous has other columns or another threshold than this table, so its masks belong to other cells."
+            )
+
+    def _check_secret(self, fingerprint: str) -> None:
+        """Refuse a secret that did not draw these masks."""
+        if self.fingerprint and fingerprint != self.fingerprint:
+            raise SecretError(
+                f"this table was masked with another secret (fingerprint {self.fingerprint}). Give that one."
+            )
+
+    @suggesting
+    def release(
+        self,
+        path: Path_,
+        method: str | None = None,
+        tables: Tables = "all",
+        *,
+        levels: Iterable[Level] | None = None,
+        keys: Names | None = None,
+        max_keys: int | None = None,
+        rows: Literal["nonzero", "grid"] = "nonzero",
+        title: str = "Frequency tables",
+        description: str = "",
+        source: str = "",
+        labels: Any = None,
+        geometry: Mapping[str, Any] | None = None,
+        bound: int | None = None,
+        stated_bound: int | None = None,
+        secret: Secret | Path_ | None = None,
+        masks: Path_ | None = None,
+        require_safe: bool = False,
+        accept_risk: bool = False,
+        audit: Path_ | None = None,
+        progress: Progress | None = None,
+    ) -> Release:
+        """Publish tables as a release: a folder of labels and masked counts, code lists and a manifest.
+
+        Everything in the folder depends on the masked counts and on what was declared, and on nothing else. Before the
+        folder takes its place this is proven: the world in which the masked counts are the truth is published too, and
+        both folders must be equal byte by byte.
+
+        Parameters
+        ----------
+        path
+            The folder. A release that stands there is replaced in one step; anything else is left alone.
+        method
+            "controlled", the default: masks are chosen jointly, and tables are plain sums of them. "ilba": the tables
+            are audited first and published if the audit finds them safe, else only with `accept_risk`.
+        tables
+            "all", or a list of names such as "LA3.gender.age"; `levels`, `keys` and `max_keys` cut "all" down.
+        rows
+            "nonzero" leaves out rows that are 0; "grid" writes the complete grid. Either way a row tells nothing.
+        labels
+            The declared code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent.
+        geometry
+            GeoJSON for area columns, such as {"LA3": "towns.geojson"}; features carry the code as `id`.
+        bound
+            How far a count may lie from the truth when masks are chosen; left out, floor(K/2) + K, or 2K for large
+            designs. It is confidential and never stands in the release.
+        stated_bound
+            A bound to be stated in the release, fixed before the data was seen. It is checked for every published
+            table; where it does not hold nothing is published, and no bound can be stated later.
+        secret
+            The secret of the store, where it is neither in memory, in ILBA_SECRET nor beside the store.
+        masks
+            Where the chosen masks are kept; left out, beside the store.
+        require_safe
+            Publish only what is certified or what the audit finds safe. It goes without saying unless `accept_risk`.
+        accept_risk
+            Publish iLBA tables that the audit does not find safe, or that are too many to be audited.
+        audit
+            Write the report of the audit here (confidential).
+        progress
+            Called with each `ProgressStep`: choosing masks, attacking, writing tables (each table is written twice).
+
+        Returns
+        -------
+        Release
+            The release, opened.
+
+        Raises
+        ------
+        UnsafeRelease
+            The release would give counts away. Nothing was published.
+        """
+        asked = {name: given for name, given in locals().items() if name != "self"}  # every argument, by its name
+        from ilba.release import release
+
+        return release(self, **asked, memory=self._remembered())
+
+    def publishable(
+        self,
+        level: Level = 0,
+        key: Names | None = (),
+        *,
+        accept_risk: bool = False,
+        remember: bool = True,
+        progress: Progress | None = None,
+    ) -> AnyFinestTable:
+        """The finest table from which this one table may be published by itself, by the rules of `release`.
+
+        With masks that were published from this store it is the table with those masks. `remember` says that the
+        table is about to be published; without it one only looks.
+        """
+        from ilba.release import publishable
+
+        return publishable(
+            self,
+            level,
+            key,
+            accept_risk=accept_risk,
+            remember=remember,
+            memory=self._remembered(),
+            progress=progress,
+        )
+
+    def _remembered(self) -> Memory:
+        """What was published from this table before."""
+        from ilba.release.memory import Memory
+
+        if self.place is not None:
+            return Memory.beside(self.place)
+        if self._memory is None:
+            self._memory = Memory()
+        return self._memory
+
+    def __repr__(self) -> str:
+        design, size = self.design, self._size()
+        areas = "; ".join(" > ".join(hierarchy.columns) for hierarchy in design.hierarchies)
+        return (
+            f"{type(self).__name__}({'' if size is None else f'{size:,} cells; '}{areas}; "
+            f"keys {listing(design.keys) or '(none)'}; K={design.threshold}; cells={design.cells!r}; "
+            f"{'controlled; ' if self.chosen else ''}confidential)"
+        )
+
+    def _size(self) -> int | None:
+        """How many cells there are, where that is known without work."""
+        return len(self)
