@@ -94,8 +94,8 @@ def test_creating_never_replaces(tmp_path):
     ("there", "instead_of", "says"),
     [
         (b"PAR1...", b"", "exists and is a Parquet file"),
-        (b"ilba-secret-1:", b"", "exists and is a key"),
-        (b"ilba-secret-1:", b"PAR1", "exists and is a key"),
+        (b"ilba-secret-1:", b"", "exists and is a secret"),
+        (b"ilba-secret-1:", b"PAR1", "exists and is a secret"),
         (b"a,b\n1,2\n", b"PAR1", "exists and is another kind of file"),
     ],
 )
