@@ -75,7 +75,26 @@ class SparkFinestTable(Publishes):
         labels: pl.DataFrame,
         origins: Origins = Origins(),  # noqa: B008 - it never changes
     ) -> SparkFinestTable:
-        """Mask counted cells with the secret, or with a new one; `given` is how the user gave it."""
+        """Mask counted cells with a secret, on the workers.
+
+        Parameters
+        ----------
+        counted : SparkCounted
+            Packed cells with their counts on Spark, and code lists.
+        secret : Secret, optional
+            What draws the masks. None makes a new one, which `save` writes beside the store.
+        given : object
+            How the user gave the secret: a path stays a path, and each worker reads its file.
+        labels : polars.DataFrame
+            The agency's code list with its labels.
+        origins : Origins, optional
+            Which parts of the design a person declared.
+
+        Returns
+        -------
+        SparkFinestTable
+            The finest table, not computed yet.
+        """
         codes, chosen = counted.codes, secret or Secret.new()
         source = SecretSource.of(chosen, given if secret else chosen)
         names = word_names(codes.finest)
@@ -91,7 +110,25 @@ class SparkFinestTable(Publishes):
 
     @classmethod
     def open(cls, path: Path_, spark: Any) -> SparkFinestTable:
-        """See `ilba.open_store`."""
+        """Open a store on Spark: see `ilba.open_store`.
+
+        Parameters
+        ----------
+        path : path
+            A file, a folder that driver and workers share, or a URL.
+        spark : SparkSession
+            The session that reads it.
+
+        Returns
+        -------
+        SparkFinestTable
+            The finest table, its cells left where they are.
+
+        Raises
+        ------
+        StoreError
+            There is no such store, or it is damaged.
+        """
         pyspark("sql")
         text = os.fspath(path)
         if "://" not in text and not Path(text).is_dir():
@@ -160,7 +197,15 @@ class SparkFinestTable(Publishes):
         return mapped(self.cells, schema, "name_cells", self._shipped)
 
     def collect(self) -> FinestTable:
-        """The same table in the memory of the driver, for what Spark cannot do, such as an audit (confidential)."""
+        """Bring the same table into the memory of the driver (confidential).
+
+        Some work needs it there, such as an audit.
+
+        Returns
+        -------
+        FinestTable
+            The same cells and masks.
+        """
         cells = pl.concat(pieces(self.cells, pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
         cells = cells.sort(self._about.words)
         columns = [cells[name].to_numpy() for name in self._about.columns]
@@ -176,7 +221,18 @@ class SparkFinestTable(Publishes):
         return self._about.origins
 
     def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> SparkFinestTable:
-        """The world in which the masked counts are the truth: see `FinestTable.as_truth`."""
+        """Make the world in which the masked counts are the truth: see `FinestTable.as_truth`.
+
+        Parameters
+        ----------
+        kind : callable
+            Gives the type of a label column from its name and its codes as text.
+
+        Returns
+        -------
+        SparkFinestTable
+            A finest table whose N and N_masked are the masked counts of this one.
+        """
         F = pyspark("sql.functions")
         names = word_names(self.codes.finest)
         shown = self.cells.where(F.col(MASKED) > 0)
@@ -194,7 +250,13 @@ class SparkFinestTable(Publishes):
         return self._unsaved_secret is not None
 
     def occurring(self) -> list[IntArray]:
-        """For each dimension the numbers of the labels that occur, in the order of its list (confidential)."""
+        """List for each dimension the labels that occur (confidential).
+
+        Returns
+        -------
+        list of array
+            For each dimension the numbers of its labels, in the order of its code list.
+        """
         return self._used(self.cells)
 
     def _used(self, cells: Frame) -> list[IntArray]:
@@ -203,7 +265,13 @@ class SparkFinestTable(Publishes):
         return [found.filter(pl.col("place") == place)["digit"].to_numpy() for place in range(len(self.codes.lists))]
 
     def marks(self) -> tuple[str, str]:
-        """Two checksums: of the counted cells, and of the masks; both of the packed cells (confidential)."""
+        """Compute two checksums of the packed cells (confidential).
+
+        Returns
+        -------
+        tuple of str
+            The checksum of the true counts, and the one of the masks above 0.
+        """
         F = pyspark("sql.functions")
         words = self._about.words
         count = F.bit_xor(F.xxhash64(*words, COUNT))
@@ -218,7 +286,26 @@ class SparkFinestTable(Publishes):
 
     @suggesting
     def table(self, level: Level = 0, key: Names | None = ()) -> SparkTable:
-        """The masked table at a level (a number, a column name, 0 for none) by the keys named. Not made yet."""
+        """Choose the masked table at a level by some keys. It is made when it is read.
+
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+
+        Returns
+        -------
+        SparkTable
+            The table with its flags and losses. Confidential.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key.
+        """
         selection = self.design.select(level, key)
         return self._table(selection, self._sums(self.cells, None, selection))
 
@@ -236,14 +323,62 @@ class SparkFinestTable(Publishes):
 
     @suggesting
     def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
-        """The masked count of one cell: the entry of the table for it, or 0 where it does not occur."""
+        """Look up the masked count of one cell: the entry of the table for it.
+
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+        hkey_value : sequence or dict, default ()
+            The labels of the area: the whole path from the coarsest level down to `level`. With several hierarchies a
+            mapping from their names, or all paths one after the other.
+        key_value : label or sequence of labels, default ()
+            One label for each of `key`. None stands for a missing one.
+
+        Returns
+        -------
+        int
+            The masked count; 0 where the cell does not occur.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key, or the number of values does not fit.
+        """
         masked, _ = self.lookup(level, key, hkey_value, key_value)
         return masked
 
     def lookup(
         self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
     ) -> tuple[int, bool]:
-        """As `cell`, and whether the cell occurs at all (confidential)."""
+        """Look up the masked count of one cell, and whether it occurs at all (confidential).
+
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+        hkey_value : sequence or dict, default ()
+            The labels of the area: the whole path from the coarsest level down to `level`. With several hierarchies a
+            mapping from their names, or all paths one after the other.
+        key_value : label or sequence of labels, default ()
+            One label for each of `key`. None stands for a missing one.
+
+        Returns
+        -------
+        tuple of int and bool
+            What `cell` gives, and whether the cell occurs in the data.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key, or the number of values does not fit.
+        """
         F = pyspark("sql.functions")
         selection = self.design.select(level, key)
         nodes = nodes_of(self.codes, selection, hkey_value, key_value)
@@ -272,9 +407,23 @@ class SparkFinestTable(Publishes):
     def cube(
         self, levels: Iterable[Level] | None = None, keys: Names | None = None, max_keys: int | None = None
     ) -> Cube:
-        """All tables of these levels (left out: all, 0 included) by all subsets of these keys, at most `max_keys` each.
+        """Choose all tables of some levels by all subsets of some keys.
 
         Large tables are Spark jobs, each from a finer one; from a million cells down they are made on the driver.
+
+        Parameters
+        ----------
+        levels : iterable of int, str or dict, optional
+            Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+        keys : str or sequence of str, optional
+            Only tables by subsets of these keys. Left out, of all keys.
+        max_keys : int, optional
+            At most so many keys in a table. Left out, any number.
+
+        Returns
+        -------
+        Cube
+            The tables, not made yet. Confidential.
         """
         wanted = selections(self.design, levels, keys, max_keys)
         return Cube(wanted, self.tables, about=lambda: {"store": self._mark})
@@ -285,7 +434,18 @@ class SparkFinestTable(Publishes):
         return f"{rows} {mark:016x}"
 
     def tables(self, wanted: Sequence[Selection]) -> Iterator[SparkTable | Table]:
-        """The wanted tables (keys in the order of the design): large ones on Spark, small ones on the driver."""
+        """Make several tables: large ones on Spark, small ones on the driver.
+
+        Parameters
+        ----------
+        wanted : sequence of Selection
+            The tables, their keys in the order of the design.
+
+        Yields
+        ------
+        SparkTable or Table
+            One table after the other, in the order in which they are cheapest to make.
+        """
         if len(self) <= frames.KEPT:
             yield from self.collect().tables(wanted)
             return
@@ -326,10 +486,38 @@ class SparkFinestTable(Publishes):
         max_keys: int | None = None,
         secret: Secret | Path_ | None = None,
     ) -> SparkFinestTable:
-        """The same counts with masks chosen jointly, top-level area by top-level area, each in one task.
+        """Choose the masks of the same counts jointly, top-level area by top-level area, each in one task.
 
         The tables must all stand below the top level of the first hierarchy: then no count of theirs holds cells of
         two areas, and choosing area by area leaves nothing out. Tables above are sums of them, without a bound.
+
+        Parameters
+        ----------
+        tables : str or iterable of str, default "all"
+            "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+        bound : int, optional
+            How far a count of these tables may lie from the truth. Left out, floor(K/2) + K.
+        levels : iterable of int, str or dict, optional
+            Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+        keys : str or sequence of str, optional
+            Only tables by subsets of these keys. Left out, of all keys.
+        max_keys : int, optional
+            At most so many keys in a table. Left out, any number.
+        secret : Secret or path, optional
+            The secret that drew the masks: a `Secret` or the path of its file. Left out, the one this table was built
+            with, then ILBA_SECRET, then the secret file beside the store.
+
+        Returns
+        -------
+        SparkFinestTable
+            The same counts with the chosen masks; `chosen` says for which tables, and whether the bound is held.
+
+        Raises
+        ------
+        InputError
+            A table crosses areas of the top level, or the masks were chosen jointly already.
+        SecretError
+            The secret that drew the masks is not at hand, or it is another one.
         """
         if self.chosen:
             raise InputError(
@@ -384,8 +572,25 @@ class SparkFinestTable(Publishes):
     def save(self, path: Path_) -> Path_:
         """Write the store: a folder of Parquet files, by the workers. Then this table is read from there.
 
-        A path has to be one that driver and workers share. A URL, such as s3a://bucket/store, is written by the
-        workers alone, and what stands there is never replaced.
+        Parameters
+        ----------
+        path : path or str
+            A path that driver and workers share, or a URL such as s3a://bucket/store. A URL is written by the workers
+            alone, and what stands there is never replaced.
+
+        Returns
+        -------
+        Path or str
+            Where the store is now.
+
+        Raises
+        ------
+        InputError
+            Something else stands there, or anything at a URL.
+        SecretError
+            The masks were drawn with a new secret, and beside a URL none is kept.
+        WriteError
+            The workers do not write where the driver reads.
         """
         text = os.fspath(path)
         spark = self.cells.sparkSession

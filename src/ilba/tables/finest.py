@@ -118,12 +118,42 @@ class FinestTable(Publishes):
         cells: Cells = "observed",
         missing: Missing = "drop",
     ) -> FinestTable:
-        """A finest table from combinations that are counted already, in a column N.
+        """Make a finest table from combinations that are counted already, in a column N.
 
         N is a number of people, never a sum of survey weights: masking has to know how many people stand behind a
         cell. A column N_masked is kept as the masked counts; without one they are drawn with the secret, and rows of
         the same cell are added up with a notice. Rows with N = 0 only add their labels to the code lists.
 
+        Parameters
+        ----------
+        frame : frame or path
+            Labels and N, and N_masked where the counts are masked already: any source that `build` reads.
+        hkey : str, sequence of str or dict
+            The columns of the hierarchy from coarse to fine, or a mapping from names to columns for several.
+        key : str or sequence of str, optional
+            The categorical variables. Left out, all other columns, whatever their number of values.
+        mask_thr : int, default 5
+            The threshold K, at least 3. With N_masked, the one with which it was masked.
+        secret : Secret or path, optional
+            A `Secret` or the path of a secret file. Left out, ILBA_SECRET, then a new one.
+        cells : {"observed", "grid"}, default "observed"
+            Which cells count as small cells of an aggregate: "observed" takes those that occur, as the R package does;
+            "grid" every combination of the code lists, true zeros included, as the paper defines.
+        missing : {"drop", "category"}, default "drop"
+            "drop" leaves out rows with a missing label and says how many. "category" keeps them.
+
+        Returns
+        -------
+        FinestTable
+            The finest table, in memory. Confidential.
+
+        Raises
+        ------
+        InputError
+            There is no column N, a count is not a whole number, or N_masked does not fit N.
+
+        Examples
+        --------
         >>> import polars as pl
         >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
         >>> FinestTable.from_counts(counts, hkey=["town"]).cell(level=1, hkey_value=["a"])
@@ -173,7 +203,20 @@ class FinestTable(Publishes):
 
     @classmethod
     def drawn(cls, counted: Counted, secret: Secret | None) -> FinestTable:
-        """Mask counted cells with the secret, or with a new one."""
+        """Mask counted cells with a secret.
+
+        Parameters
+        ----------
+        counted : Counted
+            Packed cells with their counts and code lists, as `Microdata.count` makes them.
+        secret : Secret, optional
+            What draws the masks. None makes a new one, which `save` writes beside the store.
+
+        Returns
+        -------
+        FinestTable
+            The finest table, in memory.
+        """
         chosen = secret or Secret.new()
         K = counted.codes.design.threshold
         masked = counted.count.copy()
@@ -213,13 +256,44 @@ class FinestTable(Publishes):
         )
 
     def sums(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
-        """The summed parts of several tables, each from a small finer one (confidential)."""
+        """Sum the parts of several tables, each from a small finer one (confidential).
+
+        Parameters
+        ----------
+        wanted : sequence of Selection
+            The tables, their keys in the order of the design.
+
+        Returns
+        -------
+        iterator
+            Pairs of a selection and its sums, in the order in which they are cheapest to make.
+        """
         return walk(self.codes, self._source, wanted)
 
     @suggesting
     def table(self, level: Level = 0, key: Names | None = ()) -> Table:
-        """The masked table at a level (a number, a column name, 0 for none) by the keys named.
+        """Make the masked table at a level by some keys.
 
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+
+        Returns
+        -------
+        Table
+            The table with its flags and losses. Confidential.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key.
+
+        Examples
+        --------
         >>> import polars as pl
         >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
         >>> FinestTable.from_counts(counts, hkey=["town"]).table(level="town").frame["N_masked"].to_list()
@@ -252,10 +326,26 @@ class FinestTable(Publishes):
     def cube(
         self, levels: Iterable[Level] | None = None, keys: Names | None = None, max_keys: int | None = None
     ) -> Cube:
-        """All tables of these levels (left out: all, 0 included) by all subsets of these keys, at most `max_keys` each.
+        """Choose all tables of some levels by all subsets of some keys.
 
         Iterating makes the tables one after the other, each from a small finer one; `write` streams them to a folder.
 
+        Parameters
+        ----------
+        levels : iterable of int, str or dict, optional
+            Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+        keys : str or sequence of str, optional
+            Only tables by subsets of these keys. Left out, of all keys.
+        max_keys : int, optional
+            At most so many keys in a table. Left out, any number.
+
+        Returns
+        -------
+        Cube
+            The tables, not made yet. Confidential.
+
+        Examples
+        --------
         >>> import polars as pl
         >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
         >>> cube = FinestTable.from_counts(counts, hkey=["town"]).cube()
@@ -269,17 +359,54 @@ class FinestTable(Publishes):
         )
 
     def with_threshold(self, mask_thr: int, secret: Secret | Path_ | None = None) -> FinestTable:
-        """The same counts masked anew for another K, to compare. Never publish the same data under two of them."""
+        """Mask the same counts anew for another K, to compare.
+
+        Never publish the same data under two thresholds.
+
+        Parameters
+        ----------
+        mask_thr : int
+            The other threshold K, at least 3.
+        secret : Secret or path, optional
+            What draws the masks. Left out, ILBA_SECRET, then a new one.
+
+        Returns
+        -------
+        FinestTable
+            The same cells with other masks.
+        """
         codes = CodeLists(replace(self.design, threshold=threshold_of(mask_thr)), self.codes.lists)
         return self.drawn(Counted(codes, self._words, self._count), given_secret(secret))
 
     def with_cells(self, cells: Cells) -> FinestTable:
-        """The same counts and masks with the other reading of S, "observed" or "grid", to compare."""
+        """Take the same counts and masks with the other reading of S, to compare.
+
+        Parameters
+        ----------
+        cells : {"observed", "grid"}
+            The reading: see `ilba.build`.
+
+        Returns
+        -------
+        FinestTable
+            The same cells and masks, whose tables are masked by that reading.
+        """
         codes = CodeLists(replace(self.design, cells=cells), self.codes.lists)
         return FinestTable(codes, self._words, self._count, self._masked, fingerprint=self.fingerprint)
 
     def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
-        """The wanted tables (keys in the order of the design), each made from a small finer one."""
+        """Make several tables, each from a small finer one.
+
+        Parameters
+        ----------
+        wanted : sequence of Selection
+            The tables, their keys in the order of the design.
+
+        Yields
+        ------
+        Table
+            One table after the other, in the order in which they are cheapest to make.
+        """
         for selection, sums in self.sums(wanted):
             yield self._table(selection, sums)
 
@@ -296,27 +423,45 @@ class FinestTable(Publishes):
         previous: FinestTable | None = None,
         progress: Progress | None = None,
     ) -> FinestTable:
-        """The same counts with masks chosen jointly, so that plain sums of them stay near the truth in many tables.
+        """Choose the masks of the same counts jointly, so that plain sums of them stay near the truth in many tables.
 
         The tables of the result are sums of N_masked: they add up, are 0 or at least K, and prove no small count.
-        `control` tells what was reached. Needs the extra `controlled`.
+        `control` tells what was reached. Interrupted with Ctrl-C, it gives the best masks so far.
 
-        tables
-            The tables to be released: "all" of `levels`, `keys` and `max_keys`, which mean what they mean in `cube`;
-            or a list of names such as "town.sex", or of `Selection`.
-        bound
-            How far a count of these tables may lie from the truth; left out, floor(K/2) + K. It is raised step by
+        Parameters
+        ----------
+        tables : str or iterable of str, default "all"
+            The tables to be released: "all", cut down by `levels`, `keys` and `max_keys`; or names such as "town.sex",
+            or selections.
+        bound : int, optional
+            How far a count of these tables may lie from the truth. Left out, floor(K/2) + K. It is raised step by
             step where it cannot be reached; `control` says so.
-        secret
-            The secret with which this table was built: a `Secret` or the path of a secret file; else the new one that
-            is not saved yet; else ILBA_SECRET.
-        previous
+        levels : iterable of int, str or dict, optional
+            Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+        keys : str or sequence of str, optional
+            Only tables by subsets of these keys. Left out, of all keys.
+        max_keys : int, optional
+            At most so many keys in a table. Left out, any number.
+        secret : Secret or path, optional
+            The secret that drew the masks: a `Secret` or the path of its file. Left out, the one this table was built
+            with, then ILBA_SECRET, then the secret file beside the store.
+        previous : FinestTable, optional
             The table of an earlier wave: a cell whose count is the same keeps its mask, unless the bound cannot be
             held with it.
-        progress
-            Called with each step of the work, a `Step`.
+        progress : callable, optional
+            Called with each step of the work, a `ControlStep` (confidential).
 
-        Interrupted with Ctrl-C, it gives the best masks so far.
+        Returns
+        -------
+        FinestTable
+            The same counts with the chosen masks; `chosen` and `control` say for which tables, and what was reached.
+
+        Raises
+        ------
+        InputError
+            The masks of this table were chosen jointly already, or `previous` has other columns or another K.
+        SecretError
+            The secret that drew the masks is not at hand, or it is another one.
         """
         if self.chosen:
             raise InputError(
@@ -370,7 +515,23 @@ class FinestTable(Publishes):
         return found
 
     def with_masks_of(self, previous: FinestTable) -> FinestTable | None:
-        """The same counts with the masks of another table; None where the counts are not the same."""
+        """Take the same counts with the masks of another table.
+
+        Parameters
+        ----------
+        previous : FinestTable
+            A table with the same columns and K.
+
+        Returns
+        -------
+        FinestTable or None
+            The counts of this table with those masks. None where the counts are not the same.
+
+        Raises
+        ------
+        InputError
+            `previous` is no finest table, or has other columns or another K.
+        """
         masked = self._masks_of(previous)
         if len(previous) != len(self) or bool((masked < 0).any()):
             return None
@@ -385,13 +546,27 @@ class FinestTable(Publishes):
         return self._unsaved_secret is not None
 
     def occurring(self) -> list[IntArray]:
-        """For each dimension the numbers of the labels that occur, in the order of its list (confidential)."""
+        """List for each dimension the labels that occur (confidential).
+
+        Returns
+        -------
+        list of array
+            For each dimension the numbers of its labels, in the order of its code list.
+        """
         return [np.unique(digit) for digit in self.codes.finest.digits(self._words)]
 
     def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> FinestTable:
-        """The world in which the masked counts are the truth: a cell that is masked to 0 does not occur there.
+        """Make the world in which the masked counts are the truth: a cell that is masked to 0 does not occur there.
 
-        `kind` gives the type of a label column from its name and its codes, as text.
+        Parameters
+        ----------
+        kind : callable
+            Gives the type of a label column from its name and its codes as text.
+
+        Returns
+        -------
+        FinestTable
+            A finest table whose N and N_masked are the masked counts of this one.
         """
         kept = np.flatnonzero(self._masked > 0)
         digits = self.codes.finest.digits([word[kept] for word in self._words])
@@ -406,7 +581,13 @@ class FinestTable(Publishes):
         return truth
 
     def marks(self) -> tuple[str, str]:
-        """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
+        """Compute two checksums that no order, type or code list moves (confidential).
+
+        Returns
+        -------
+        tuple of str
+            The checksum of the true counts, and the one of the masks above 0.
+        """
         digits = self.codes.finest.digits(self._words)
         paths = [
             np.array([path_mark(listed.columns, path) for path in listed.labels.rows()], dtype=np.uint64)[digit]
@@ -433,10 +614,30 @@ class FinestTable(Publishes):
 
     @suggesting
     def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
-        """The masked count of one cell: the entry of the table for it, or 0 where it does not occur.
+        """Look up the masked count of one cell: the entry of the table for it.
 
-        `hkey_value` holds the whole path down to the level. With several hierarchies it is a mapping from their
-        names, or all paths one after the other.
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+        hkey_value : sequence or dict, default ()
+            The labels of the area: the whole path from the coarsest level down to `level`. With several hierarchies a
+            mapping from their names, or all paths one after the other.
+        key_value : label or sequence of labels, default ()
+            One label for each of `key`. None stands for a missing one.
+
+        Returns
+        -------
+        int
+            The masked count; 0 where the cell does not occur.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key, or the number of values does not fit.
         """
         masked, _ = self.lookup(level, key, hkey_value, key_value)
         return masked
@@ -444,7 +645,31 @@ class FinestTable(Publishes):
     def lookup(
         self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
     ) -> tuple[int, bool]:
-        """As `cell`, and whether the cell occurs at all (confidential)."""
+        """Look up the masked count of one cell, and whether it occurs at all (confidential).
+
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+        hkey_value : sequence or dict, default ()
+            The labels of the area: the whole path from the coarsest level down to `level`. With several hierarchies a
+            mapping from their names, or all paths one after the other.
+        key_value : label or sequence of labels, default ()
+            One label for each of `key`. None stands for a missing one.
+
+        Returns
+        -------
+        tuple of int and bool
+            What `cell` gives, and whether the cell occurs in the data.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key, or the number of values does not fit.
+        """
         selection = self.design.select(level, key)
         nodes = nodes_of(self.codes, selection, hkey_value, key_value)
         if any(node is None for node in nodes):
@@ -482,7 +707,26 @@ class FinestTable(Publishes):
     def save(self, path: Path_) -> Path:
         """Write the store: one Parquet file for you alone, in one step.
 
-        When the secret was generated, it is written beside it.
+        A secret that was generated is written beside it.
+
+        Parameters
+        ----------
+        path : path
+            Where to write. A store that stands there is replaced; a Parquet file of another kind is not.
+
+        Returns
+        -------
+        Path
+            Where the store is now; `place` says it too.
+
+        Raises
+        ------
+        InputError
+            A file stands there that is not a store.
+        SecretError
+            Beside the path there is another secret than the new one that drew these masks.
+        WriteError
+            The file could not be written. What was there is still there.
         """
         target = writable(path)
         store.check_name(target)
@@ -494,7 +738,15 @@ class FinestTable(Publishes):
         return target
 
     def write(self, path: Path_) -> None:
-        """Write a copy of the store, in one step. This table goes on belonging to the store it came from."""
+        """Write a copy of the store, in one step.
+
+        This table goes on belonging to the store that it came from.
+
+        Parameters
+        ----------
+        path : path
+            Where to write. A Parquet file that stands there is replaced.
+        """
         meta = self._meta()
         with replacing(path, instead_of=b"PAR1") as temporary:
             store.write(temporary, meta, self._cells)
@@ -575,10 +827,26 @@ def open_store(path: Path_, *, within: object = None, spark: Any) -> SparkFinest
 def open_store(path: Path_, *, within: object = None, spark: Any = None) -> FinestTable | SparkFinestTable:
     """Open a store that `build` or `save` wrote: a file, or a folder that was made on Spark.
 
-    within
+    Parameters
+    ----------
+    path : path
+        The store. With `spark` also a URL such as s3a://bucket/store.
+    within : label, optional
         Only this area of the top level: for an audit, or masks chosen jointly, of a store too large for memory.
-    spark
-        A Spark session, to leave the cells where they are: then the path may be a URL such as s3a://bucket/store.
+    spark : SparkSession, optional
+        A Spark session, to leave the cells where they are.
+
+    Returns
+    -------
+    FinestTable or SparkFinestTable
+        The finest table; on Spark where `spark` is given. Confidential.
+
+    Raises
+    ------
+    StoreError
+        There is no such store, it is damaged, or a newer version wrote it.
+    InputError
+        `within` names no area, or is given together with `spark`.
     """
     if spark is not None:
         from ilba.spark import SparkFinestTable
@@ -656,7 +924,23 @@ def nodes_of(codes: CodeLists, selection: Selection, hkey_value: Any, key_value:
 
 
 def read_rds(path: Path_) -> FinestTable:
-    """Open the R package's own `full_tb.rds`, masked counts included."""
+    """Open the R package's own `full_tb.rds`, masked counts included.
+
+    Parameters
+    ----------
+    path : path
+        The file that `save_full_tb` of the R package wrote.
+
+    Returns
+    -------
+    FinestTable
+        Its cells with the masks that R drew. Confidential.
+
+    Raises
+    ------
+    StoreError
+        There is no such file, or it is not a finest table of the R package.
+    """
     file = Path(path)
     if not file.exists():
         raise StoreError(f"there is no file {str(file)!r}.")
@@ -671,9 +955,19 @@ def read_rds(path: Path_) -> FinestTable:
 
 
 def class_means(finest: FinestTable) -> dict[int, float]:
-    """The mean masked count of the cells with each true count of 1..K-1 (confidential).
+    """Compute the mean masked count of the cells with each true count of 1..K-1 (confidential).
 
     Unbiased masks give a mean of x for the count x.
+
+    Parameters
+    ----------
+    finest : FinestTable
+        The table to be looked at.
+
+    Returns
+    -------
+    dict of int to float
+        The mean by true count; counts that do not occur are left out.
     """
     return mean_masks(finest._count, finest._masked, finest.design.threshold)
 

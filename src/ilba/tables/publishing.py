@@ -60,36 +60,49 @@ class Publishes:
 
         Parameters
         ----------
-        path
+        path : path
             The folder. A release that stands there is replaced in one step; anything else is left alone.
-        method
+        method : {"controlled", "ilba"}, optional
             "controlled", the default: masks are chosen jointly, and tables are plain sums of them. "ilba": the tables
             are audited first and published if the audit finds them safe, else only with `accept_risk`.
-        tables
-            "all", or a list of names such as "LA3.gender.age"; `levels`, `keys` and `max_keys` cut "all" down.
-        rows
+        tables : str or iterable of str, default "all"
+            "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+        levels : iterable of int, str or dict, optional
+            Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+        keys : str or sequence of str, optional
+            Only tables by subsets of these keys. Left out, of all keys.
+        max_keys : int, optional
+            At most so many keys in a table. Left out, any number.
+        rows : {"nonzero", "grid"}, default "nonzero"
             "nonzero" leaves out rows that are 0; "grid" writes the complete grid. Either way a row tells nothing.
-        labels
-            The declared code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent.
-        geometry
+        title : str, default "Frequency tables"
+            The title of the release, for people.
+        description : str, default ""
+            What the release is about, for people.
+        source : str, default ""
+            Where the data comes from, for people.
+        labels : path or frame, optional
+            The declared code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent. Left
+            out, the one that the store was built with.
+        geometry : dict, optional
             GeoJSON for area columns, such as {"LA3": "towns.geojson"}; features carry the code as `id`.
-        bound
-            How far a count may lie from the truth when masks are chosen; left out, floor(K/2) + K, or 2K for large
+        bound : int, optional
+            How far a count may lie from the truth when masks are chosen. Left out, floor(K/2) + K, or 2K for large
             designs. It is confidential and never stands in the release.
-        stated_bound
+        stated_bound : int, optional
             A bound to be stated in the release, fixed before the data was seen. It is checked for every published
             table; where it does not hold nothing is published, and no bound can be stated later.
-        secret
+        secret : Secret or path, optional
             The secret of the store, where it is neither in memory, in ILBA_SECRET nor beside the store.
-        masks
-            Where the chosen masks are kept; left out, beside the store.
-        require_safe
+        masks : path, optional
+            Where the chosen masks are kept. Left out, beside the store.
+        require_safe : bool, default False
             Publish only what is certified or what the audit finds safe. It goes without saying unless `accept_risk`.
-        accept_risk
+        accept_risk : bool, default False
             Publish iLBA tables that the audit does not find safe, or that are too many to be audited.
-        audit
+        audit : path, optional
             Write the report of the audit here (confidential).
-        progress
+        progress : callable, optional
             Called with how many tables were written, and of how many; each is written twice.
 
         Returns
@@ -101,6 +114,8 @@ class Publishes:
         ------
         UnsafeRelease
             The release would give counts away. Nothing was published.
+        SecretError
+            Masks have to be chosen, and their secret is not at hand.
         """
         from ilba.release import release
 
@@ -132,10 +147,31 @@ class Publishes:
     def publishable(
         self, level: Level = 0, key: Names | None = (), *, accept_risk: bool = False, remember: bool = True
     ) -> Any:
-        """The finest table from which this one table may be published by itself, by the rules of `release`.
+        """Give the finest table from which this one table may be published by itself, by the rules of `release`.
 
-        With masks that were published from this store it is the table with those masks. `remember` says that the
-        table is about to be published; without it one only looks.
+        With masks that were published from this store before, it is the table with those masks.
+
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+        accept_risk : bool, default False
+            Allow an iLBA table that the audit does not find safe.
+        remember : bool, default True
+            Record that the table is about to be published. Without it one only looks.
+
+        Returns
+        -------
+        FinestTable or SparkFinestTable
+            A finest table whose `table(level, key)` may be published.
+
+        Raises
+        ------
+        UnsafeRelease
+            The table would give counts away.
         """
         from ilba.release import publishable
 
