@@ -125,3 +125,18 @@ def test_what_is_not_documented_is_noticed(text, code, tmp_path, monkeypatch):
     (tmp_path / f"{module}.py").write_text(text + "\n", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     assert any(f"{module}.f: {code}" in problem for problem in problems(f"{module}.f"))
+
+
+# --- one word for one thing
+
+
+def test_a_key_is_a_variable_and_never_the_secret():
+    wrong = re.compile(
+        r"\bkey ?files?\b|\bsecret keys?\b|\bfingerprint of (a|the) key\b|\bkeys? (that|which) drew\b"
+        r"|\b(another|lost|stolen|throw-away) key\b|\bno store and no key\b|\b(loss|store) or a key\b",
+        re.IGNORECASE,
+    )
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.svg"), *MODULES.values()]
+    texts = {page: re.sub(r"\s+", " ", page.read_text("utf-8")) for page in pages if "_build" not in page.parts}
+    found = [f"{page}: {match[0]}" for page, text in texts.items() for match in wrong.finditer(text)]
+    assert not found
