@@ -19,7 +19,7 @@ author = "the ilba contributors"
 copyright = f"{author}, Apache-2.0"
 version = release = ilba.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
 myst_enable_extensions = ["deflist"]
 exclude_patterns = ["_build"]
 default_role = "literal"  # docstrings write `name`, as Markdown does
@@ -31,6 +31,7 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the types stand in the signatures of the code; here they hide the names
 autodoc_default_options = {"members": True}
+numpydoc_show_class_members = False  # autodoc lists them
 
 html_theme = "furo"
 html_title = "ilba"

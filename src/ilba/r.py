@@ -39,7 +39,33 @@ def save_full_tb(
     *,
     secret: Secret | Path_ | None = None,
 ) -> FinestTable:
-    """Count microdata into the finest table, mask it with SCA and save it as a store."""
+    """Count microdata into the finest table, mask it with SCA and save it as a store.
+
+    Parameters
+    ----------
+    data : frame or path
+        The microdata, as `ilba.build` takes them.
+    hkey : str or sequence of str
+        The columns of the hierarchy from coarse to fine.
+    key : str or sequence of str, optional
+        The categorical variables. Left out, all other columns with at most `key_thr` different values.
+    mask_thr : int, default 5
+        The threshold K, at least 3.
+    hkey_rank : sequence of float, optional
+        The rank of each column of `hkey`, where they are not given from coarse to fine.
+    key_thr : int, default 100
+        Leave out keys with more different values than this, also those that `key` names.
+    output_path : path, default "full_tb.parquet"
+        Where to save the store.
+    secret : Secret or path, optional
+        A `Secret` or the path of a secret file. Left out, ILBA_SECRET, then the secret beside the store, then a new
+        one.
+
+    Returns
+    -------
+    FinestTable
+        The finest table. Confidential.
+    """
     finest: FinestTable = build(
         data,
         hkey,
@@ -73,6 +99,24 @@ def save_agg_tb(
 
     Both files are confidential: the flags and the loss say more than the public may know. `Table.public` and
     releases are for publication.
+
+    Parameters
+    ----------
+    hkey_level : int
+        The level of the table, a number from 1.
+    key : str, sequence of str or None
+        The keys of the table.
+    input_path : path, default "full_tb.parquet"
+        The store, or an .rds file of the R package.
+    output_tb_path : path, default "agg_tb.csv"
+        Where to write labels, N_masked, type1 and type2.
+    output_iL_path : path, default "info_loss.csv"
+        Where to write Loss, n, perc and a Total row.
+
+    Returns
+    -------
+    Table
+        The table. Confidential.
     """
     table = _opened(input_path).table(_level(hkey_level), key)
     table.write_csv(output_tb_path, output_iL_path)
@@ -90,7 +134,26 @@ def save_agg_tb(
 def get_agg_freq(
     hkey_level: int, key: Names | None, hkey_value: Any, key_value: Any, input_path: Path_ = "full_tb.parquet"
 ) -> int:
-    """The masked count of one cell, equal to the entry of the table; 0 with a message where it does not occur."""
+    """Look up the masked count of one cell, equal to the entry of the table.
+
+    Parameters
+    ----------
+    hkey_level : int
+        The level of the table, a number from 1.
+    key : str, sequence of str or None
+        The keys of the table.
+    hkey_value : sequence
+        The labels of the area: the whole path from the coarsest level down.
+    key_value : label or sequence of labels
+        One label for each key.
+    input_path : path, default "full_tb.parquet"
+        The store, or an .rds file of the R package.
+
+    Returns
+    -------
+    int
+        The masked count; 0 with a message where the cell does not occur.
+    """
     masked, occurs = _opened(input_path).lookup(_level(hkey_level), key, hkey_value, key_value)
     if not occurs:
         print(

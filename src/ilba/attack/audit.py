@@ -65,7 +65,7 @@ def audit(
     progress: Progress | None = None,
     store: AnyFinestTable | None = None,
 ) -> AuditReport:
-    """What everybody could prove from these tables, if they were released together.
+    """Find out what everybody could prove from these tables, if they were released together.
 
     finest
         A finest table, in memory or on Spark; or `PublishedTables`, made from public tables alone.
@@ -74,11 +74,15 @@ def audit(
         it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are "r-file"
         (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and "sca-aggregates"
         (SCA drawn anew for each aggregate).
-    tables
-        "all", or names of tables such as "LA2.age" (`Selection.name`), or selections.
-    levels, keys, max_keys
-        Which of all tables, as for `FinestTable.cube`.
-    explanations
+    tables : str or iterable of str, default "all"
+        "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+    levels : iterable of int, str or dict, optional
+        Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+    keys : str or sequence of str, optional
+        Only tables by subsets of these keys. Left out, of all keys.
+    max_keys : int, optional
+        At most so many keys in a table. Left out, any number.
+    explanations : int, default 10
         For how many of the disclosed cells to say how they are proven.
     progress
         Called with each `ProgressStep`: how many parts of the release were attacked, and of how many.
@@ -86,6 +90,18 @@ def audit(
         With a release: the store it was made from, to know how many cells are truly small. Without it the published
         code lists are taken for complete.
 
+    Returns
+    -------
+    AuditReport
+        What is proven, what is certified and what is left open. Confidential.
+
+    Raises
+    ------
+    InputError
+        The tables are too many or too large to be followed, or the release was not made from `store`.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> counts = pl.DataFrame({"town": ["a", "a"], "sex": [1, 2], "N": [2, 3], "N_masked": [0, 0]})
     >>> report = audit(FinestTable.from_counts(counts, hkey=["town"]))
@@ -159,12 +175,38 @@ def what_if(
     max_keys: int | None = None,
     progress: Progress | None = None,
 ) -> pl.DataFrame:
-    """Risk and loss of the same tables for several methods and thresholds: a row each, nothing is released.
-
-    `provable` and `exact` are shares of the small cells, from 0 to 1. `charts.risk` draws the rows.
+    """Measure risk and loss of the same tables for several methods and thresholds. Nothing is released.
 
     Another threshold than the store's needs masks of its own, and "controlled" masks that are chosen, with `secret` or
     with a throw-away secret: good for choosing K, not for publishing.
+
+    Parameters
+    ----------
+    finest : FinestTable
+        The counts.
+    methods : sequence of str
+        Methods as `audit` names them, such as "ilba" and "controlled".
+    thresholds : sequence of int
+        Values of K, each at least 3.
+    secret : Secret or path, optional
+        What draws the masks for other thresholds. Left out, ILBA_SECRET, then the unsaved one of `finest`, then a
+        throw-away one, and a notice says so.
+    tables : str or iterable of str, default "all"
+        "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+    levels : iterable of int, str or dict, optional
+        Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+    keys : str or sequence of str, optional
+        Only tables by subsets of these keys. Left out, of all keys.
+    max_keys : int, optional
+        At most so many keys in a table. Left out, any number.
+    progress : callable, optional
+        Called with the number of rows that are done and the number of all.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each threshold and method: method, K, mean_loss, p99_loss, max_loss, provable, exact, safe. `provable`
+        and `exact` are shares of the small cells, from 0 to 1. `charts.risk` draws the rows. Confidential.
     """
     rows = []
     tell, steps = progress or silent, [(K, method) for K in thresholds for method in methods]
@@ -221,7 +263,23 @@ class _Masked:
 
 
 def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
-    """How far each released count is from the truth, over all published tables of a view that has seen the truth."""
+    """Compute how far each released count is from the truth (confidential).
+
+    Parameters
+    ----------
+    shown : PublishedTables
+        Tables that were made from a store, so that the truth is known.
+
+    Returns
+    -------
+    array of int
+        The absolute loss of each count, over all tables.
+
+    Raises
+    ------
+    InputError
+        The tables were made from public frames alone.
+    """
     found = []
     for rows in shown.tables.values():
         if rows.truth is None:

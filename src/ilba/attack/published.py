@@ -146,7 +146,27 @@ class PublishedTables:
     def of(
         cls, finest: AnyFinestTable, method: str = "ilba", wanted: Sequence[Selection] | None = None
     ) -> PublishedTables:
-        """What a release of these tables of a finest table would show."""
+        """Show what a release of these tables of a finest table would show.
+
+        Parameters
+        ----------
+        finest : FinestTable
+            The counts and masks.
+        method : str, default "ilba"
+            How the tables are made, as `audit` names it.
+        wanted : sequence of Selection, optional
+            The tables. Left out, all of them.
+
+        Returns
+        -------
+        PublishedTables
+            The tables, with the truth for the methodologist. Confidential.
+
+        Raises
+        ------
+        InputError
+            There is no table, or a table has more possible cells than can be followed.
+        """
         policy, design, K = policy_of(method), finest.design, finest.design.threshold
         chosen = selections(design) if wanted is None else list(wanted)
         if not chosen:
@@ -195,9 +215,26 @@ class PublishedTables:
     def from_frames(
         cls, codes: CodeLists, frames: Mapping[str | Selection, pl.DataFrame], method: str = "ilba"
     ) -> PublishedTables:
-        """A release from its public tables: frames of labels and N_masked by the name of the table.
+        """Read a release from its public tables. A row that is not there counts as 0.
 
-        A row that is not there counts as 0. The code lists carry the design with K and the reading of S.
+        Parameters
+        ----------
+        codes : CodeLists
+            The code lists with the design, K and the reading of S, such as `release.code_lists()`.
+        frames : dict of str to polars.DataFrame
+            Labels and N_masked by the name of the table.
+        method : str, default "ilba"
+            How the tables were made, as `audit` names it.
+
+        Returns
+        -------
+        PublishedTables
+            The tables as an outsider has them.
+
+        Raises
+        ------
+        InputError
+            A column is not there, or a cell stands in two rows.
         """
         policy, design = policy_of(method), codes.design
         tables = {}
@@ -226,7 +263,24 @@ class PublishedTables:
         return self.codes.design
 
     def place(self, node: Node, rows: PublishedRows, first: int, last: int) -> tuple[slice, IntArray, IntArray]:
-        """The rows of a table for some of its areas: which they are, their area counted from `first`, their cell."""
+        """Find the rows of a table for some of its areas.
+
+        Parameters
+        ----------
+        node : tuple of int
+            The table, by the level of each dimension.
+        rows : PublishedRows
+            The rows of the table.
+        first : int
+            The first area.
+        last : int
+            The area after the last one.
+
+        Returns
+        -------
+        tuple of slice, array and array
+            Which rows they are, the area of each counted from `first`, and its cell within the area.
+        """
         packed, width = rows.packed, self.lattice.width(node)
         ends = np.searchsorted(packed, [first * width, last * width])
         inside = slice(int(ends[0]), int(ends[1]))
@@ -234,14 +288,46 @@ class PublishedTables:
         return inside, area - first, packed[inside] - area * width
 
     def dense(self, node: Node, first: int, last: int, values: Array) -> Array:
-        """Values of the rows of a table as an array over all its cells, 0 where there is no row."""
+        """Spread values of the rows of a table over all its cells.
+
+        Parameters
+        ----------
+        node : tuple of int
+            The table, by the level of each dimension.
+        first : int
+            The first area.
+        last : int
+            The area after the last one.
+        values : array
+            One value for each row of the table.
+
+        Returns
+        -------
+        array
+            An axis for each dimension but the first, then one for the areas; 0 where there is no row.
+        """
         inside, area, cell = self.place(node, self.tables[node], first, last)
         cells = np.zeros((self.lattice.width(node), last - first), dtype=np.int64)
         cells[cell, area] = values[inside]
         return cells.reshape(*self.lattice.shape(node), last - first)
 
     def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
-        """What each table of a level says by itself, for the areas first..last."""
+        """Work out what each table of a level says by itself.
+
+        Parameters
+        ----------
+        level : int
+            The level of the first hierarchy.
+        first : int
+            The first area.
+        last : int
+            The area after the last one.
+
+        Returns
+        -------
+        dict
+            Bounds on the counts of each table at this level.
+        """
         nodes = [node for node in self.lattice.nodes if node[0] == level]
         if not self.split:
             return {node: self._total(node, first, last) for node in nodes}

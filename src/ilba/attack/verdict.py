@@ -27,6 +27,7 @@ class AuditReport:
     """What an attacker can prove from a release. Confidential: it says which cells are small."""
 
     published: PublishedTables
+    """the tables that were attacked"""
     tables: pl.DataFrame
     """for each released table: its name, its level, how many of its cells are truly in 1..K-1 (null without the
     store), how many are proven to be, and how many of those exactly"""
@@ -98,7 +99,13 @@ class AuditReport:
         return "Nothing was proven, and not everything is certified: of the undecided cells nothing is known."
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values, without the ranges of all cells."""
+        """Give the report as plain values, without the ranges of all cells.
+
+        Returns
+        -------
+        dict
+            Names and numbers as they stand in the JSON of `ilba audit --json` (confidential).
+        """
         design = self.published.design
         return {
             "confidential": True,
@@ -124,7 +131,13 @@ class AuditReport:
         }
 
     def to_json(self) -> str:
-        """The report as JSON text (confidential)."""
+        """Give the report as JSON text (confidential).
+
+        Returns
+        -------
+        str
+            What `to_dict` gives, as JSON.
+        """
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:

@@ -25,11 +25,26 @@ _CODES = files(__package__) / "census_codes.csv"
 
 
 def census(n: SupportsIndex = 1_000_000, seed: SupportsIndex = 2010, *, scale: SupportsIndex = 1) -> pl.DataFrame:
-    """Return a synthetic census of `n` persons, a row each: four nested areas and five categorical variables.
+    """Make a synthetic census of `n` persons, a row each: four nested areas and five categorical variables.
 
-    The same `n` and `seed` give the same rows on every machine. With `scale`, that many cities of `n` persons
-    each, one after the other.
+    The same `n` and `seed` give the same rows on every machine.
 
+    Parameters
+    ----------
+    n : int, default 1_000_000
+        The number of persons of a city.
+    seed : int, default 2010
+        Another seed gives another city.
+    scale : int, default 1
+        The number of cities of `n` persons each, one after the other.
+
+    Returns
+    -------
+    polars.DataFrame
+        The persons. Nobody in it is real.
+
+    Examples
+    --------
     >>> people = census(10_000)
     >>> people.shape
     (10000, 9)
@@ -48,11 +63,34 @@ def census_parts(
     n: SupportsIndex = 1_000_000,
     seed: SupportsIndex = 2010,
 ) -> Path:
-    """Write `scale` cities of `n` persons each to `folder`, one Parquet file per city, and return the folder.
+    """Write `scale` cities of `n` persons each to a folder, one Parquet file per city.
 
     Together the files hold `census(n, seed, scale=scale)`, with one city at a time in memory. A file appears
     under its name only when it is complete; files of an earlier call are replaced.
 
+    Parameters
+    ----------
+    folder : path
+        The folder; it is made where it does not exist.
+    scale : int, default 50
+        The number of cities.
+    n : int, default 1_000_000
+        The number of persons of a city.
+    seed : int, default 2010
+        Another seed gives other cities.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Raises
+    ------
+    InputError
+        The folder is a file, or holds Parquet files that are not of these cities.
+
+    Examples
+    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     sorted(part.name for part in census_parts(folder, scale=2, n=100).iterdir())
@@ -79,11 +117,16 @@ def census_parts(
 
 
 def census_codes() -> pl.DataFrame:
-    """Return the code list of the census in English and Korean, as text; areas are those of city 01.
+    """Read the code list of the census in English and Korean, as text; areas are those of city 01.
 
-    Columns `variable`, `code`, `label_en`, `label_ko` and `parent`, the code of the area that holds this one.
-    The row of a variable without a code names the variable itself.
+    Returns
+    -------
+    polars.DataFrame
+        Columns `variable`, `code`, `label_en`, `label_ko` and `parent`, the code of the area that holds this one.
+        The row of a variable without a code names the variable itself.
 
+    Examples
+    --------
     >>> census_codes().row(0, named=True)
     {'variable': 'LA1', 'code': None, 'label_en': 'City', 'label_ko': '시', 'parent': None}
     """
@@ -93,10 +136,22 @@ def census_codes() -> pl.DataFrame:
 
 
 def census_geometry(level: str | SupportsIndex) -> dict[str, Any]:
-    """Return the map of a level of areas, "LA1", "LA2", "LA3" or "OA" (or 1 to 4), of city 01 as GeoJSON.
+    """Draw the map of a level of areas of city 01 as GeoJSON.
 
     Each output area is a hexagon; the outline of any other area is the union of its hexagons.
 
+    Parameters
+    ----------
+    level : str or int
+        "LA1", "LA2", "LA3" or "OA", or 1 to 4.
+
+    Returns
+    -------
+    dict
+        A FeatureCollection. Features carry the code as `id`, and names in English and Korean.
+
+    Examples
+    --------
     >>> districts = census_geometry("LA2")
     >>> [feature["properties"]["name_en"] for feature in districts["features"]][:2]
     ['Central district', 'Eastern district']

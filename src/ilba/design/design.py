@@ -46,13 +46,37 @@ class Origins:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Columns from coarse to fine that divide each other, such as LA1 > LA2 > LA3 > OA."""
+    """Columns from coarse to fine that divide each other, such as LA1 > LA2 > LA3 > OA.
+
+    Parameters
+    ----------
+    name : str
+        What the hierarchy is called, such as "area".
+    columns : tuple of str
+        Its columns from coarse to fine.
+    """
 
     name: str
     columns: tuple[str, ...]
 
     def level(self, wanted: object) -> int:
-        """The number of a level given as a number or a column name; 0 stands for no level at all."""
+        """Find the number of a level.
+
+        Parameters
+        ----------
+        wanted : int or str
+            A number from 1, the name of a column, or 0 for no level at all.
+
+        Returns
+        -------
+        int
+            The number of the level.
+
+        Raises
+        ------
+        InputError
+            The hierarchy has no such level.
+        """
         if isinstance(wanted, str):
             if wanted in self.columns:
                 return self.columns.index(wanted) + 1
@@ -111,6 +135,19 @@ def plain_name(name: str) -> str:
 class Design:
     """What is counted, and with which threshold it is masked.
 
+    Parameters
+    ----------
+    hierarchies : tuple of Hierarchy
+        The hierarchies.
+    keys : tuple of str
+        The categorical variables that are in no hierarchy.
+    threshold : int
+        The threshold K.
+    cells : {"observed", "grid"}, default "observed"
+        The reading of S: see `ilba.build`.
+
+    Examples
+    --------
     >>> design = Design.of(["LA1", "LA2"], ["gender"], mask_thr=5)
     >>> design.columns
     ('LA1', 'LA2', 'gender')
@@ -132,7 +169,31 @@ class Design:
         cells: Cells = "observed",
         hkey_rank: Sequence[float] | None = None,
     ) -> Design:
-        """Check what the user gave and put it into one shape."""
+        """Check what the user gave and put it into one shape.
+
+        Parameters
+        ----------
+        hkey : str, sequence of str or dict
+            The columns of the hierarchy from coarse to fine, or a mapping from names to columns for several.
+        key : str or sequence of str
+            The categorical variables.
+        mask_thr : int, default 5
+            The threshold K, at least 3.
+        cells : {"observed", "grid"}, default "observed"
+            The reading of S: see `ilba.build`.
+        hkey_rank : sequence of float, optional
+            The rank of each column of `hkey`, where they are not given from coarse to fine.
+
+        Returns
+        -------
+        Design
+            The design.
+
+        Raises
+        ------
+        InputError
+            A column is named twice or has a reserved name, or an argument is not what was expected.
+        """
         hierarchies = hierarchies_of(hkey, hkey_rank)
         keys = names_of("key", key)
         columns = [column for hierarchy in hierarchies for column in hierarchy.columns]
@@ -157,7 +218,26 @@ class Design:
         return (*(column for hierarchy in self.hierarchies for column in hierarchy.columns), *self.keys)
 
     def select(self, level: Level = 0, key: Names | None = ()) -> Selection:
-        """The table at `level` by the keys `key`."""
+        """Name the table at a level by some keys.
+
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+
+        Returns
+        -------
+        Selection
+            The levels, keys and columns of the table, with its name.
+
+        Raises
+        ------
+        InputError
+            There is no such level or key.
+        """
         levels = self._levels(level)
         keys = names_of("key", () if key is None else key)
         for name in keys:
@@ -180,8 +260,22 @@ class Design:
         return self.at([len(hierarchy.columns) for hierarchy in self.hierarchies], self.keys)
 
     def at(self, levels: Sequence[int], keys: Sequence[str]) -> Selection:
-        """The table at these levels, one for each hierarchy, its keys in the order of the design.
+        """Name the table at these levels, its keys in the order of the design.
 
+        Parameters
+        ----------
+        levels : sequence of int
+            A level for each hierarchy.
+        keys : sequence of str
+            The keys of the table, in any order.
+
+        Returns
+        -------
+        Selection
+            The levels, keys and columns of the table, with its name.
+
+        Examples
+        --------
         >>> Design.of(["LA1", "LA2"], ["sex", "age"]).at([2], ["age", "sex"]).name
         'LA2.sex.age'
         """
@@ -189,8 +283,20 @@ class Design:
         return self.select(self.by_name(levels), [key for key in self.keys if key in asked])
 
     def by_name(self, levels: Sequence[int]) -> dict[str, int]:
-        """Levels, one for each hierarchy, by the names of the hierarchies.
+        """Give levels by the names of the hierarchies.
 
+        Parameters
+        ----------
+        levels : sequence of int
+            A level for each hierarchy.
+
+        Returns
+        -------
+        dict of str to int
+            The level of each hierarchy by its name.
+
+        Examples
+        --------
         >>> Design.of({"area": ["LA1", "LA2"], "branch": ["section"]}, []).by_name([2, 0])
         {'area': 2, 'branch': 0}
         """
@@ -219,7 +325,13 @@ class Design:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The design as plain values, for a file."""
+        """Give the design as plain values, for a file.
+
+        Returns
+        -------
+        dict
+            Hierarchies, keys, threshold and cells.
+        """
         return {
             "hierarchies": [{"name": h.name, "columns": list(h.columns)} for h in self.hierarchies],
             "keys": list(self.keys),
@@ -229,7 +341,18 @@ class Design:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Design:
-        """Take a design back from plain values."""
+        """Take a design back from plain values.
+
+        Parameters
+        ----------
+        plain : dict
+            What `to_json` gave.
+
+        Returns
+        -------
+        Design
+            The same design.
+        """
         hkey = {str(h["name"]): [str(c) for c in h["columns"]] for h in plain["hierarchies"]}
         return cls.of(hkey, [str(k) for k in plain["keys"]], plain["threshold"], plain["cells"])
 

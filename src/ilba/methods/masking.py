@@ -27,7 +27,19 @@ DRAW_RANGE = 2**53
 
 
 class Parts(NamedTuple):
-    """What iLBA needs to know of an aggregate. Each part adds up over any way of splitting the aggregate."""
+    """What iLBA needs to know of an aggregate. Each part adds up over any way of splitting the aggregate.
+
+    Parameters
+    ----------
+    sum_large : array of int
+        The sum of the counts above K.
+    n_small : array of int
+        The number of small cells, those with a count up to K.
+    n_at_threshold : array of int
+        The number of small cells that SCA masked to K.
+    sum_small : array of int
+        The sum of the counts of the small cells.
+    """
 
     sum_large: IntArray
     n_small: IntArray
@@ -36,7 +48,17 @@ class Parts(NamedTuple):
 
 
 class Masked(NamedTuple):
-    """The released small-cell sum, and whether it was shifted up (type 1) or down (type 2)."""
+    """The released sum of the small cells, and whether it was shifted.
+
+    Parameters
+    ----------
+    sum_masked : array of int
+        The released sum of the small cells.
+    type1 : array of int
+        1 where it was shifted up, else 0.
+    type2 : array of int
+        1 where it was shifted down, else 0.
+    """
 
     sum_masked: IntArray
     type1: IntArray
@@ -44,11 +66,27 @@ class Masked(NamedTuple):
 
 
 def sca(f: npt.ArrayLike, draw: npt.ArrayLike, K: int) -> IntArray:
-    """Small Cell Adjustment, eq. (1): a count up to K becomes K with probability f/K, else 0.
+    """Mask counts by Small Cell Adjustment, eq. (1): a count up to K becomes K with probability f/K, else 0.
 
-    `draw` is uniform on 0 .. 2^53 - 1. The comparison is between integers, so no rounding enters: the
-    probability is f/K to within 2^-53, and exactly 0 for f = 0 and 1 for f = K.
+    The comparison is between integers, so no rounding enters: the probability is f/K to within 2^-53, and exactly 0 for
+    f = 0 and 1 for f = K.
 
+    Parameters
+    ----------
+    f : array_like of int
+        True counts.
+    draw : array_like of int
+        For each count a number, uniform on 0 .. 2^53 - 1.
+    K : int
+        The threshold.
+
+    Returns
+    -------
+    array of int
+        The masked counts. Counts above K are as they were.
+
+    Examples
+    --------
     >>> sca([0, 2, 2, 5, 9], [0, 0, 2**53 - 1, 2**53 - 1, 0], K=5)
     array([0, 5, 0, 5, 9])
     """
@@ -63,10 +101,26 @@ def sca(f: npt.ArrayLike, draw: npt.ArrayLike, K: int) -> IntArray:
 
 
 def parts(f: npt.ArrayLike, f_sca: npt.ArrayLike, K: int) -> Parts:
-    """The four additive parts of each cell, to be summed over the cells of an aggregate.
+    """Compute the four additive parts of each cell, to be summed over the cells of an aggregate.
 
     Small includes f = K here, because after SCA a K may stand for any count from 1 to K.
 
+    Parameters
+    ----------
+    f : array_like of int
+        True counts of finest cells.
+    f_sca : array_like of int
+        The same counts masked by SCA.
+    K : int
+        The threshold.
+
+    Returns
+    -------
+    Parts
+        The parts, one number for each cell.
+
+    Examples
+    --------
     >>> parts([36, 1, 5], [36, 0, 5], K=5).n_small
     array([0, 1, 1])
     """
@@ -81,8 +135,24 @@ def parts(f: npt.ArrayLike, f_sca: npt.ArrayLike, K: int) -> Parts:
 
 
 def feasible(n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, K: int) -> tuple[IntArray, IntArray]:
-    """The ends of D, eq. (B.1): the sums f_S that the masked finest table leaves possible.
+    """Compute the ends of D, eq. (B.1): the sums f_S that the masked finest table leaves possible.
 
+    Parameters
+    ----------
+    n_small : array_like of int
+        The number of small cells of each aggregate.
+    n_at_threshold : array_like of int
+        How many of them SCA masked to K.
+    K : int
+        The threshold.
+
+    Returns
+    -------
+    tuple of two arrays
+        The smallest and the largest possible sum.
+
+    Examples
+    --------
     >>> [int(end) for end in feasible(n_small=5, n_at_threshold=4, K=5)]
     [4, 24]
     """
@@ -91,8 +161,22 @@ def feasible(n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, K: int) -> t
 
 
 def candidates(sum_small: npt.ArrayLike, K: int) -> tuple[IntArray, IntArray]:
-    """The ends of C, eqs. (C.3) and (C.4): the block of K numbers in which f_S lies.
+    """Compute the ends of C, eqs. (C.3) and (C.4): the block of K numbers in which f_S lies.
 
+    Parameters
+    ----------
+    sum_small : array_like of int
+        The true sum f_S of the small cells of each aggregate.
+    K : int
+        The threshold.
+
+    Returns
+    -------
+    tuple of two arrays
+        The first and the last number of the block.
+
+    Examples
+    --------
     >>> [int(end) for end in candidates(sum_small=6, K=5)]
     [6, 10]
     """
@@ -102,8 +186,26 @@ def candidates(sum_small: npt.ArrayLike, K: int) -> tuple[IntArray, IntArray]:
 
 
 def ilba(n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, sum_small: npt.ArrayLike, K: int) -> Masked:
-    """Information-Loss-Bounded Aggregation of the small cells: Algorithm 1, eqs. (C.1) to (C.8).
+    """Mask the small cells of aggregates by Information-Loss-Bounded Aggregation: Algorithm 1, eqs. (C.1) to (C.8).
 
+    Parameters
+    ----------
+    n_small : array_like of int
+        The number of small cells of each aggregate.
+    n_at_threshold : array_like of int
+        How many of them SCA masked to K.
+    sum_small : array_like of int
+        Their true sum f_S.
+    K : int
+        The threshold.
+
+    Returns
+    -------
+    Masked
+        The released sums of the small cells with their flags.
+
+    Examples
+    --------
     The paper's example has S_0 = {8}, S_K = {4, 5, 6, 7} and f_S = 6:
 
     >>> [int(x) for x in ilba(n_small=5, n_at_threshold=4, sum_small=6, K=5)]
@@ -126,10 +228,26 @@ def ilba(n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, sum_small: npt.A
 def preimage(
     released: npt.ArrayLike, n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, K: int
 ) -> tuple[IntArray, IntArray]:
-    """The ends of the set of sums f_S in D that iLBA releases as `released`; it is an interval.
+    """Compute the ends of the set of sums f_S in D that iLBA releases as one value; it is an interval.
 
-    Where no sum gives that value, the interval is empty: its low end is above its high end.
+    Parameters
+    ----------
+    released : array_like of int
+        The released sums of the small cells.
+    n_small : array_like of int
+        The number of small cells of each aggregate.
+    n_at_threshold : array_like of int
+        How many of them SCA masked to K.
+    K : int
+        The threshold.
 
+    Returns
+    -------
+    tuple of two arrays
+        The smallest and the largest sum. Where no sum gives the value, the low end is above the high end.
+
+    Examples
+    --------
     >>> [int(end) for end in preimage(released=8, n_small=5, n_at_threshold=4, K=5)]
     [4, 10]
     """
@@ -154,8 +272,24 @@ def preimage(
 
 
 def loss_bound(n_small: npt.ArrayLike, sum_small: npt.ArrayLike, K: int) -> IntArray:
-    """How far a released count can lie from the true one: floor(K/2) + K, or K - 1 for at most one small cell.
+    """Compute how far a released count can lie from the true one.
 
+    Parameters
+    ----------
+    n_small : array_like of int
+        The number of small cells of each aggregate.
+    sum_small : array_like of int
+        Their true sum f_S.
+    K : int
+        The threshold.
+
+    Returns
+    -------
+    array of int
+        Floor(K/2) + K, or K - 1 where there is at most one small cell or their sum is 0.
+
+    Examples
+    --------
     >>> [int(b) for b in loss_bound([5, 1], [6, 2], K=5)]
     [7, 4]
     """
@@ -164,8 +298,20 @@ def loss_bound(n_small: npt.ArrayLike, sum_small: npt.ArrayLike, K: int) -> IntA
 
 
 def loss_shares(loss: npt.ArrayLike) -> tuple[IntArray, IntArray, npt.NDArray[np.float64]]:
-    """The distinct losses, how often each occurs, and the share in percent rounded to two digits as R rounds.
+    """Count how often each loss occurs.
 
+    Parameters
+    ----------
+    loss : array_like of int
+        Masked minus true counts.
+
+    Returns
+    -------
+    tuple of three arrays
+        The distinct losses, how often each occurs, and its share in percent, rounded to two digits as R rounds.
+
+    Examples
+    --------
     >>> [column.tolist() for column in loss_shares([0, 0, 1, -2])]
     [[-2, 0, 1], [1, 2, 1], [25.0, 50.0, 25.0]]
     """
@@ -174,8 +320,20 @@ def loss_shares(loss: npt.ArrayLike) -> tuple[IntArray, IntArray, npt.NDArray[np
 
 
 def percent(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """The share of each number in their sum, in percent, rounded to two digits as R rounds.
+    """Compute the share of each number in their sum, in percent, rounded to two digits as R rounds.
 
+    Parameters
+    ----------
+    n : array_like of int
+        Numbers of cells.
+
+    Returns
+    -------
+    array of float
+        The shares.
+
+    Examples
+    --------
     >>> percent([1, 2, 1]).tolist()
     [25.0, 50.0, 25.0]
     """
@@ -192,10 +350,29 @@ def percent(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def apply_SCA(freq: npt.ArrayLike, mask_thr: int, *, draws: npt.ArrayLike | None = None) -> IntArray:
     """Mask counts with SCA, as the R function of this name does.
 
-    `draws` are numbers in [0, 1), one for each count. Without them each call draws anew from the operating
-    system's randomness: good for trying things out, never for publication, where two runs over the same data
-    would give counts away. `ilba.build` draws with a secret.
+    Parameters
+    ----------
+    freq : array_like of int
+        True counts.
+    mask_thr : int
+        The threshold K, at least 3.
+    draws : array_like of float, optional
+        Numbers in [0, 1), one for each count. Without them each call draws anew from the operating system's randomness:
+        good for trying things out, never for publication, where two runs over the same data would give counts away.
+        `ilba.build` draws with a secret.
 
+    Returns
+    -------
+    array of int
+        The masked counts.
+
+    Raises
+    ------
+    InputError
+        A count is not a whole number of at least 0, or the draws do not fit.
+
+    Examples
+    --------
     >>> apply_SCA([0, 2, 2, 5, 438], mask_thr=5, draws=[0.0, 0.39, 0.4, 0.9, 0.0])
     array([  0,   5,   0,   5, 438])
     """
@@ -216,9 +393,26 @@ def apply_SCA(freq: npt.ArrayLike, mask_thr: int, *, draws: npt.ArrayLike | None
 def apply_iLBA(iLBA_inputs: Any, mask_thr: int) -> tuple[Any, Any, Any]:
     """Mask sums of small cells with iLBA, as the R function of this name does.
 
-    `iLBA_inputs` is (n_small, n_SCA_thr, sum_small): whole numbers, or arrays of them. The result is
-    (sum_masked, type1, type2): whole numbers when three numbers were given, else arrays.
+    Parameters
+    ----------
+    iLBA_inputs : sequence of three
+        (n_small, n_SCA_thr, sum_small): the number of small cells, how many of them SCA masked to K, and their true
+        sum. Whole numbers, or arrays of them.
+    mask_thr : int
+        The threshold K, at least 3.
 
+    Returns
+    -------
+    tuple of three
+        (sum_masked, type1, type2): whole numbers when three numbers were given, else arrays.
+
+    Raises
+    ------
+    InputError
+        The three do not fit each other: such a sum is not possible with these cells.
+
+    Examples
+    --------
     >>> apply_iLBA((5, 4, 6), mask_thr=5)
     (8, 0, 0)
     """

@@ -72,12 +72,30 @@ def bars(
 ) -> Chart:
     """Draw a public table of up to three variables as bars, or as a heat map where bars would be too many.
 
-    frame
+    Parameters
+    ----------
+    frame : frame
         Labels and N_masked, such as `release.table(name)` or `table.public()`.
-    design
+    design : Design, optional
         `release.design` or `finest.design`: tells which columns are levels of one hierarchy, and K.
-    labels
-        The code list, such as `release.codes`; without it codes are shown.
+    labels : path or frame, optional
+        The code list with labels, such as `release.codes`. Left out, codes are shown.
+    lang : {"en", "ko"}, default "en"
+        The language of labels and words.
+    title : str, default ""
+        The title. Left out, one made from the variables of the table.
+
+    Returns
+    -------
+    altair.Chart
+        The chart; `save` writes it.
+
+    Raises
+    ------
+    InputError
+        The table has more than three variables, or too many codes for bars.
+    MissingExtra
+        The extra `charts` is not installed.
     """
     alt = _altair()
     table = _drawn(frame, design, labels, lang)
@@ -205,9 +223,33 @@ def areas(
 ) -> Chart:
     """Draw a public table of areas as a map; an area without a row is 0.
 
-    geometry
+    Parameters
+    ----------
+    frame : frame
+        Labels of the area and N_masked, such as `release.table(name)` or `table.public()`.
+    geometry : dict or path
         GeoJSON, a dictionary or a file, such as `release.geometry("LA3")`. Features carry the code as `id` or as the
         property `code`.
+    design : Design, optional
+        `release.design` or `finest.design`: tells which columns are levels of one hierarchy, and K.
+    labels : path or frame, optional
+        The code list with labels, such as `release.codes`. Left out, codes are shown.
+    lang : {"en", "ko"}, default "en"
+        The language of labels and words.
+    title : str, default ""
+        The title. Left out, one made from the variables of the table.
+
+    Returns
+    -------
+    altair.Chart
+        The map; `save` writes it.
+
+    Raises
+    ------
+    InputError
+        The table has other variables besides the area, or an area has no shape.
+    MissingExtra
+        The extra `charts` is not installed.
     """
     alt = _altair()
     table = _drawn(frame, design, labels, lang)
@@ -265,7 +307,20 @@ def areas(
 
 @suggesting
 def loss(table: Table, title: str = "") -> Chart:
-    """Draw how the information loss of a table is distributed: masked minus true. Confidential."""
+    """Draw how the information loss of a table is distributed: masked minus true. Confidential.
+
+    Parameters
+    ----------
+    table : Table
+        The table.
+    title : str, default ""
+        The title. Left out, one made from the variables of the table.
+
+    Returns
+    -------
+    altair.Chart
+        The chart. `save` writes it for its owner alone.
+    """
     shares = table.loss.head(-1)  # without the Total row
     words = f"Information loss: {table.title}"
     return loss_shares(
@@ -274,7 +329,22 @@ def loss(table: Table, title: str = "") -> Chart:
 
 
 def loss_shares(cells: Mapping[int, int], threshold: int, title: str) -> Chart:
-    """Draw how many cells have which loss. Confidential."""
+    """Draw how many cells have which loss. Confidential.
+
+    Parameters
+    ----------
+    cells : dict of int to int
+        How many cells have which loss, masked minus true.
+    threshold : int
+        The threshold K. A loss of at most K/2 has a colour of its own.
+    title : str
+        The title.
+
+    Returns
+    -------
+    altair.Chart
+        The chart. `save` writes it for its owner alone.
+    """
     alt = _altair()
     near, total = threshold // 2, sum(cells.values())
     reach = max([near + 1, *(abs(loss) for loss in cells)])
@@ -315,10 +385,24 @@ def loss_shares(cells: Mapping[int, int], threshold: int, title: str) -> Chart:
 def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     """Draw methods as points: how much they change counts, and how many small cells can be proven. Confidential.
 
-    frame
+    Parameters
+    ----------
+    frame : frame
         One row per method: `method`, `mean_loss` (mean absolute loss) and `provable` (share of the small cells of
         which an attacker can prove more than is published, from 0 to 1). Where there is a column `K`, as in the rows
         of `ilba.what_if`, a point is called by both.
+    title : str, default "Risk and loss"
+        The title.
+
+    Returns
+    -------
+    altair.Chart
+        The chart. `save` writes it for its owner alone.
+
+    Raises
+    ------
+    InputError
+        A column is not there, or shares are given in percent.
     """
     alt = _altair()
     rows = pl.DataFrame(frame, strict=False)  # 0 among fractions is one, too
@@ -378,7 +462,23 @@ def _apart(spots: Sequence[tuple[float, float]], words: Sequence[str]) -> list[f
 def points(rows: pl.DataFrame, measure: str, said: str, title: str, form: str = "~f") -> Chart:
     """Draw a measure of many tables against their size, coloured by level. Confidential.
 
-    `rows` holds table, level, cells and the measure.
+    Parameters
+    ----------
+    rows : polars.DataFrame
+        A row per table: table, level, cells and the measure.
+    measure : str
+        The column to be drawn.
+    said : str
+        What the measure is called on the axis.
+    title : str
+        The title.
+    form : str, default "~f"
+        How numbers are written on the axis, as d3 spells formats. With "%" the axis need not begin at 0.
+
+    Returns
+    -------
+    altair.Chart
+        The chart. `save` writes it for its owner alone.
     """
     alt = _altair()
     levels = rows["level"].unique(maintain_order=True).to_list()
@@ -425,7 +525,27 @@ def require() -> None:
 
 
 def save(chart: Chart, path: Path_) -> Path:
-    """Write a chart as .html, .svg or .png, without a network; a confidential one for its owner alone."""
+    """Write a chart as .html, .svg or .png, without a network; a confidential one for its owner alone.
+
+    Parameters
+    ----------
+    chart : altair.Chart
+        The chart.
+    path : path
+        Where to write. The ending says what.
+
+    Returns
+    -------
+    Path
+        Where it was written.
+
+    Raises
+    ------
+    InputError
+        The ending is another one.
+    MissingExtra
+        The extra `charts` is not installed.
+    """
     file = Path(path)
     if file.suffix.lower() not in SUFFIXES:
         raise InputError(
@@ -445,14 +565,36 @@ def save(chart: Chart, path: Path_) -> Path:
 
 
 def svg(chart: Chart) -> str:
-    """A chart as SVG text."""
+    """Draw a chart as SVG text.
+
+    Parameters
+    ----------
+    chart : altair.Chart
+        The chart.
+
+    Returns
+    -------
+    str
+        The SVG.
+    """
     text = io.StringIO()
     _converted(lambda: chart.save(text, format="svg"))
     return text.getvalue()
 
 
 def html(chart: Chart) -> str:
-    """A chart as a page that carries its scripts with it."""
+    """Draw a chart as a page that carries its scripts with it.
+
+    Parameters
+    ----------
+    chart : altair.Chart
+        The chart.
+
+    Returns
+    -------
+    str
+        The page.
+    """
     made: list[str] = []
     _converted(lambda: made.append(chart.to_html(inline=True, embed_options={"actions": False, "renderer": "svg"})))
     return made[0]

@@ -32,6 +32,7 @@ class Comparison:
     rows: pl.DataFrame
     """shares (`within_half_K`, `over_bound`, `provable`, `exact`) run from 0 to 1"""
     title: str
+    """what was compared, in words"""
 
     def to_html(self, path: Path_) -> Path:
         """Write the comparison with its chart of risk against loss: one file, for its owner alone."""
@@ -60,7 +61,36 @@ def compare(
 ) -> Comparison:
     """Compare the methods on the same counts and tables. Nothing is released.
 
-    The store is one whose masks were drawn by SCA; `secret` is its secret, which choosing masks jointly needs.
+    Parameters
+    ----------
+    finest : FinestTable
+        A finest table whose masks were drawn by SCA.
+    tables : str or iterable of str, default "all"
+        "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+    levels : iterable of int, str or dict, optional
+        Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+    keys : str or sequence of str, optional
+        Only tables by subsets of these keys. Left out, of all keys.
+    max_keys : int, optional
+        At most so many keys in a table. Left out, any number.
+    secret : Secret or path, optional
+        Its secret, which choosing masks jointly needs. Left out, as for `FinestTable.controlled`.
+    bound : int, optional
+        The bound for controlled masks, and for `over_bound`. Left out, floor(K/2) + K.
+    progress : callable, optional
+        Called with the number of methods that are done and the number of all.
+
+    Returns
+    -------
+    Comparison
+        A row per method. Confidential.
+
+    Raises
+    ------
+    InputError
+        The masks of this table were chosen jointly already.
+    SecretError
+        The secret that drew the masks is not at hand, or it is another one.
     """
     if finest.method != "ilba":
         raise InputError("the masks of this store were chosen jointly already. Compare from the store that was built.")

@@ -54,20 +54,40 @@ def export(
     agency: str = "ILBA",
     spreadsheet: bool = False,
 ) -> tuple[Path, ...]:
-    """Write one table of a release in another format and return the files that were written.
+    """Write one table of a release in another format.
 
-    release
-        A `Release`, or the path of one.
-    format
+    Parameters
+    ----------
+    release : Release or path
+        The release.
+    table_name : str
+        The name of the table, such as "LA3.gender".
+    format : str
         "csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "sdmx-ml" or "px". Both kinds of SDMX write their structure
         beside the data.
-    lang
-        The language of labels and notes: "en" or "ko". Codes are kept in any language.
-    agency
+    path : path
+        Where to write.
+    lang : {"en", "ko"}, default "en"
+        The language of labels and notes. Codes are kept in any language.
+    agency : str, default "ILBA"
         The maintenance agency in SDMX identifiers.
-    spreadsheet
+    spreadsheet : bool, default False
         For a csv file that people open in Excel: it begins with a byte order mark, so that letters are read as UTF-8,
         and a text that a spreadsheet would take for a formula has an apostrophe in front.
+
+    Returns
+    -------
+    tuple of Path
+        The files that were written.
+
+    Raises
+    ------
+    InputError
+        The release has no such table, or an argument is not known.
+    StoreError
+        The release is damaged.
+    WriteError
+        The file could not be written.
     """
     opened = release if isinstance(release, Release) else Release(release)
     if format not in FORMATS:

@@ -32,7 +32,27 @@ Path_: TypeAlias = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Loss:
-    """What masking did to one table, or to several together."""
+    """What masking did to one table, or to several together. Confidential.
+
+    Parameters
+    ----------
+    name : str
+        The name of the table; empty for several together.
+    title : str
+        The variables of the table in words.
+    cells : int
+        The number of its cells.
+    K : int
+        The threshold.
+    small : int
+        Cells with a true count of at most K.
+    type1 : int
+        Cells that iLBA shifted up.
+    type2 : int
+        Cells that iLBA shifted down.
+    by_loss : dict of int to int
+        How many cells have which loss, masked minus true.
+    """
 
     name: str
     title: str
@@ -47,7 +67,18 @@ class Loss:
 
     @classmethod
     def of(cls, table: Table) -> Loss:
-        """Measure a table."""
+        """Measure a table.
+
+        Parameters
+        ----------
+        table : Table
+            The table.
+
+        Returns
+        -------
+        Loss
+            What masking did to it.
+        """
         values, n = np.unique(table.detail["loss"].to_numpy(), return_counts=True)
         return cls(
             table.selection.name,
@@ -62,7 +93,18 @@ class Loss:
 
     @classmethod
     def together(cls, losses: Sequence[Loss]) -> Loss:
-        """Several tables as one."""
+        """Add up several tables.
+
+        Parameters
+        ----------
+        losses : sequence of Loss
+            The tables, all with the same K.
+
+        Returns
+        -------
+        Loss
+            What masking did to them together.
+        """
         by_loss: dict[int, int] = {}
         for one in losses:
             for loss, n in one.by_loss.items():
@@ -104,7 +146,30 @@ def report(
 ) -> Path:
     """Write the confidential report on the tables of a store: one HTML file that only its owner can read.
 
-    `levels`, `keys` and `max_keys` choose tables as `finest.cube` does; left out, the report is on all of them.
+    Parameters
+    ----------
+    finest : FinestTable
+        The finest table.
+    path : path
+        Where to write the report.
+    levels : iterable of int, str or dict, optional
+        Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+    keys : str or sequence of str, optional
+        Only tables by subsets of these keys. Left out, of all keys.
+    max_keys : int, optional
+        At most so many keys in a table. Left out, any number.
+    progress : callable, optional
+        Called with the number of tables that are done and the number of all.
+
+    Returns
+    -------
+    Path
+        Where it was written.
+
+    Raises
+    ------
+    MissingExtra
+        The extra `charts` is not installed.
     """
     target = writable(path)
     charts.require()

@@ -29,7 +29,23 @@ CODES = "codes.csv"
 
 @dataclass(frozen=True)
 class PublicTable:
-    """One table of a release: what it counts and where it is. It has no room for more."""
+    """One table of a release: what it counts and where it is. It has no room for more.
+
+    Parameters
+    ----------
+    name : str
+        The name of the table, such as "LA3.gender".
+    levels : dict of str to int
+        The level of each hierarchy by its name.
+    keys : tuple of str
+        Its keys.
+    columns : tuple of str
+        Its label columns.
+    rows : int
+        The number of its rows.
+    sha256 : str
+        The checksum of its file.
+    """
 
     name: str
     levels: Mapping[str, int]
@@ -48,6 +64,16 @@ class Release:
     """A release folder, opened for reading. Public.
 
     Everything is read through `content`: the bytes that are used are the bytes that were checked.
+
+    Parameters
+    ----------
+    path : path
+        The folder.
+
+    Raises
+    ------
+    StoreError
+        The folder is no release, is damaged, or a newer version wrote it.
     """
 
     def __init__(self, path: Path_) -> None:
@@ -96,7 +122,26 @@ class Release:
         return bool(self.manifest["additive"])
 
     def find(self, level: Level = 0, key: Names | None = ()) -> PublicTable:
-        """The table at a level by some keys, in whatever order."""
+        """Find the table at a level by some keys, in whatever order.
+
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in any order.
+
+        Returns
+        -------
+        PublicTable
+            The table; `table(found.name)` reads its rows.
+
+        Raises
+        ------
+        InputError
+            The release has no such table.
+        """
         selection = self.design.select(level, key)
         name = self.design.at(selection.levels, selection.keys).name
         if name not in self.tables:
@@ -104,7 +149,23 @@ class Release:
         return self.tables[name]
 
     def content(self, file: str) -> bytes:
-        """The bytes of a file of the release, after checking them against the manifest."""
+        """Read a file of the release, after checking it against the manifest.
+
+        Parameters
+        ----------
+        file : str
+            Its path inside the folder, as `digests` names it.
+
+        Returns
+        -------
+        bytes
+            The checked bytes.
+
+        Raises
+        ------
+        StoreError
+            The file is missing or was changed.
+        """
         found = fitting(self.path / file, self.digests[file])
         if found is None:
             raise self._changed(file)
@@ -114,13 +175,49 @@ class Release:
         return StoreError(f"{file!r} of the release {str(self.path)!r} is missing or was changed.")
 
     def table(self, name: str) -> pl.DataFrame:
-        """The labels and masked counts of a table by its name."""
+        """Read a table by its name.
+
+        Parameters
+        ----------
+        name : str
+            The name, such as "LA3.gender"; `tables` lists them.
+
+        Returns
+        -------
+        polars.DataFrame
+            Labels and N_masked.
+
+        Raises
+        ------
+        InputError
+            The release has no table of this name.
+        StoreError
+            Its file is missing or was changed.
+        """
         if name not in self.tables:
             raise InputError(f"this release has no table {name!r}.{nearest(name, self.tables)}")
         return self.parsed(self.tables[name], self.content(self.tables[name].file))
 
     def parsed(self, table: PublicTable, content: bytes) -> pl.DataFrame:
-        """The labels and masked counts of a table from the checked bytes of its file."""
+        """Read a table from the checked bytes of its file.
+
+        Parameters
+        ----------
+        table : PublicTable
+            The table.
+        content : bytes
+            What `content` gave for its file.
+
+        Returns
+        -------
+        polars.DataFrame
+            Labels and N_masked.
+
+        Raises
+        ------
+        StoreError
+            The bytes are not this table.
+        """
         try:
             frame = pl.read_parquet(io.BytesIO(content))
             if frame.columns != [*table.columns, MASKED] or frame.height != table.rows:
@@ -140,7 +237,20 @@ class Release:
             raise self._changed(CODES) from None
 
     def code_lists(self) -> CodeLists:
-        """The published code lists in the types of the tables: all that an outsider knows of which cells there are."""
+        """Give the published code lists, in the types of the tables.
+
+        They are all that an outsider knows of which cells there are.
+
+        Returns
+        -------
+        CodeLists
+            The code lists with the design, for `PublishedTables.from_frames`.
+
+        Raises
+        ------
+        InputError
+            The code list of the release does not name a variable.
+        """
         types: dict[str, pl.DataType] = {}
         dimensions = CodeLists.dimensions(self.design)
         unnamed: list[list[pl.DataFrame]] = [[] for _ in dimensions]
@@ -162,7 +272,23 @@ class Release:
         return CodeLists.of(self.design, frames)
 
     def geometry(self, column: str) -> dict[str, Any] | None:
-        """The map of the areas in a column as GeoJSON, where the release has one."""
+        """Read the map of the areas in a column.
+
+        Parameters
+        ----------
+        column : str
+            The column, such as "LA3".
+
+        Returns
+        -------
+        dict or None
+            GeoJSON; None where the release has no map of this column.
+
+        Raises
+        ------
+        StoreError
+            The map is missing or was changed.
+        """
         for entry in self.manifest["geometry"]:
             if entry["column"] == column:
                 try:
@@ -173,7 +299,13 @@ class Release:
         return None
 
     def verify(self) -> None:
-        """Check every file against its checksum in the manifest, and that nothing else lies in the folder."""
+        """Check every file against its checksum in the manifest, and that nothing else lies in the folder.
+
+        Raises
+        ------
+        StoreError
+            A file is missing, was changed, or belongs to no release.
+        """
         for file, expected in self.digests.items():
             if not (self.path / file).is_file() or digest(self.path / file) != expected:
                 raise self._changed(file)

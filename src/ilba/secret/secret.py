@@ -45,6 +45,18 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 class Secret:
     """The secret of an agency. It never prints itself, is never pickled and never part of a store.
 
+    Parameters
+    ----------
+    raw : bytes
+        32 random bytes. `Secret.new` makes them.
+
+    Raises
+    ------
+    SecretError
+        These are not 32 bytes.
+
+    Examples
+    --------
     >>> secret = Secret.from_text("ilba-secret-1:" + "00" * 32)
     >>> secret
     Secret(fingerprint='f62aa6d18509bcfb')
@@ -63,14 +75,35 @@ class Secret:
 
     @classmethod
     def new(cls) -> Secret:
-        """A fresh secret from the operating system's randomness."""
+        """Make a new secret from the operating system's randomness.
+
+        Returns
+        -------
+        Secret
+            The secret. It is in memory alone until `to_file` writes it.
+        """
         return cls(secrets.token_bytes(_LENGTH))
 
     @classmethod
     def from_text(cls, text: str) -> Secret:
-        """The secret as a secret file holds it: `ilba-secret-1:`, 64 hexadecimal digits, a dash and 8 check digits.
+        """Read a secret as a secret file holds it: `ilba-secret-1:`, 64 hexadecimal digits, a dash and 8 check digits.
 
         Older secret files end after the 64 digits.
+
+        Parameters
+        ----------
+        text : str
+            The text of the file.
+
+        Returns
+        -------
+        Secret
+            The secret.
+
+        Raises
+        ------
+        SecretError
+            The text is not a secret, or its check digits do not fit. The message does not show the text.
         """
         # The text itself may be a secret with a typing error in it: do not show it, not even in the traceback.
         found = _TEXT.fullmatch(text.strip())
@@ -89,7 +122,23 @@ class Secret:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Secret:
-        """The secret in a file made by `ilba secret new`."""
+        """Read a secret file made by `ilba secret new`.
+
+        Parameters
+        ----------
+        path : path
+            The file. A notice tells when others can read it.
+
+        Returns
+        -------
+        Secret
+            The secret.
+
+        Raises
+        ------
+        SecretError
+            The file cannot be read, or holds no secret.
+        """
         file = Path(path)
         if re.search(r"[0-9a-fA-F]{24}", file.name) or file.name.lower().startswith("ilba-secret"):
             # Somebody gave the secret itself, or part of it, where a path belongs: do not repeat it.
@@ -115,14 +164,43 @@ class Secret:
 
     @classmethod
     def from_environment(cls) -> Secret | None:
-        """The secret in ILBA_SECRET, which holds its text or the path of its file; None when it is not set."""
+        """Read the secret in ILBA_SECRET, which holds its text or the path of its file.
+
+        Returns
+        -------
+        Secret or None
+            The secret; None when ILBA_SECRET is not set.
+
+        Raises
+        ------
+        SecretError
+            ILBA_SECRET is set, and what it names is not a secret or cannot be read.
+        """
         given = os.environ.get(ENVIRONMENT, "").strip()
         if not given:
             return None
         return cls.from_text(given) if given.startswith(_PREFIX) else cls.from_file(given)
 
     def to_file(self, path: str | os.PathLike[str]) -> Path:
-        """Write the secret to a new file that only you can read. A file that exists is never overwritten."""
+        """Write the secret to a new file that only you can read.
+
+        Parameters
+        ----------
+        path : path
+            Where to write. A file that exists is never overwritten.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+
+        Raises
+        ------
+        SecretError
+            The file exists.
+        WriteError
+            The file could not be written.
+        """
         try:
             with creating(path) as temporary:
                 temporary.write_text(self._text, encoding="ascii")
@@ -139,7 +217,13 @@ class Secret:
         return writable(path)
 
     def to_bytes(self) -> bytes:
-        """The 32 bytes of the secret itself, for a place that is as safe as its file. `Secret(...)` takes them back."""
+        """Give the 32 bytes of the secret itself, for a place that is as safe as its file.
+
+        Returns
+        -------
+        bytes
+            What `Secret(...)` takes back.
+        """
         return self._raw
 
     @property
@@ -152,7 +236,18 @@ class Secret:
         return self._derive("fingerprint")[:8].hex()
 
     def derived(self, purpose: str) -> Secret:
-        """A secret for another purpose, that tells nothing of this one."""
+        """Derive a secret for another purpose, that tells nothing of this one.
+
+        Parameters
+        ----------
+        purpose : str
+            What it is for. The same purpose gives the same secret.
+
+        Returns
+        -------
+        Secret
+            The derived secret.
+        """
         return Secret(self._derive(purpose))
 
     def _derive(self, purpose: str) -> bytes:

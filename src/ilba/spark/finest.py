@@ -69,7 +69,26 @@ class SparkFinestTable(AnyFinestTable):
         labels: pl.DataFrame,
         origins: Origins = Origins(),  # noqa: B008 - it never changes
     ) -> SparkFinestTable:
-        """Mask counted cells with the secret, or with a new one; `given` is how the user gave it."""
+        """Mask counted cells with a secret, on the workers.
+
+        Parameters
+        ----------
+        counted : SparkCounted
+            Packed cells with their counts on Spark, and code lists.
+        secret : Secret, optional
+            What draws the masks. None makes a new one, which `save` writes beside the store.
+        given : object
+            How the user gave the secret: a path stays a path, and each worker reads its file.
+        labels : polars.DataFrame
+            The agency's code list with its labels.
+        origins : Origins, optional
+            Which parts of the design a person declared.
+
+        Returns
+        -------
+        SparkFinestTable
+            The finest table, not computed yet.
+        """
         codes, chosen = counted.codes, secret or Secret.new()
         source = SecretSource.of(chosen, given if secret else chosen)
         names = word_names(codes.finest)
@@ -85,7 +104,25 @@ class SparkFinestTable(AnyFinestTable):
 
     @classmethod
     def open(cls, path: Path_, spark: Any) -> SparkFinestTable:
-        """See `ilba.open_store`."""
+        """Open a store on Spark: see `ilba.open_store`.
+
+        Parameters
+        ----------
+        path : path
+            A file, a folder that driver and workers share, or a URL.
+        spark : SparkSession
+            The session that reads it.
+
+        Returns
+        -------
+        SparkFinestTable
+            The finest table, its cells left where they are.
+
+        Raises
+        ------
+        StoreError
+            There is no such store, or it is damaged.
+        """
         pyspark("sql")
         text = os.fspath(path)
         if "://" not in text and not Path(text).is_dir():
@@ -144,7 +181,18 @@ class SparkFinestTable(AnyFinestTable):
         self.cells = self.cells.persist()
 
     def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> SparkFinestTable:
-        """The world in which the masked counts are the truth: see `FinestTable.as_truth`."""
+        """Make the world in which the masked counts are the truth: see `FinestTable.as_truth`.
+
+        Parameters
+        ----------
+        kind : callable
+            Gives the type of a label column from its name and its codes as text.
+
+        Returns
+        -------
+        SparkFinestTable
+            A finest table whose N and N_masked are the masked counts of this one.
+        """
         F = pyspark("sql.functions")
         names = word_names(self.codes.finest)
         shown = self.cells.where(F.col(MASKED) > 0)
@@ -157,7 +205,13 @@ class SparkFinestTable(AnyFinestTable):
         return SparkFinestTable(about, cells.repartitionByRange(*new).sortWithinPartitions(*new))
 
     def occurring(self) -> list[IntArray]:
-        """For each dimension the numbers of the labels that occur, in the order of its list (confidential)."""
+        """List for each dimension the labels that occur (confidential).
+
+        Returns
+        -------
+        list of array
+            For each dimension the numbers of its labels, in the order of its code list.
+        """
         return self._used(self.cells)
 
     def _used(self, cells: Frame) -> list[IntArray]:
@@ -188,7 +242,26 @@ class SparkFinestTable(AnyFinestTable):
 
     @suggesting
     def table(self, level: Level = 0, key: Names | None = ()) -> SparkTable:
-        """The masked table at a level (a number, a column name, 0 for none) by the keys named. Not made yet."""
+        """Choose the masked table at a level by some keys. It is made when it is read.
+
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+
+        Returns
+        -------
+        SparkTable
+            The table with its flags and losses. Confidential.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key.
+        """
         selection = self.design.select(level, key)
         return self._table(selection, self._sums(self.cells, None, selection))
 
@@ -207,7 +280,31 @@ class SparkFinestTable(AnyFinestTable):
     def lookup(
         self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
     ) -> tuple[int, bool]:
-        """As `cell`, and whether the cell occurs at all (confidential)."""
+        """Look up the masked count of one cell, and whether it occurs at all (confidential).
+
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+        hkey_value : sequence or dict, default ()
+            The labels of the area: the whole path from the coarsest level down to `level`. With several hierarchies a
+            mapping from their names, or all paths one after the other.
+        key_value : label or sequence of labels, default ()
+            One label for each of `key`. None stands for a missing one.
+
+        Returns
+        -------
+        tuple of int and bool
+            What `cell` gives, and whether the cell occurs in the data.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key, or the number of values does not fit.
+        """
         F = pyspark("sql.functions")
         selection = self.design.select(level, key)
         nodes = nodes_of(self.codes, selection, hkey_value, key_value)
@@ -238,7 +335,18 @@ class SparkFinestTable(AnyFinestTable):
         return f"{rows} {mark:016x}"
 
     def tables(self, wanted: Sequence[Selection]) -> Iterator[SparkTable | Table]:
-        """The wanted tables (keys in the order of the design): large ones on Spark, small ones on the driver."""
+        """Make several tables: large ones on Spark, small ones on the driver.
+
+        Parameters
+        ----------
+        wanted : sequence of Selection
+            The tables, their keys in the order of the design.
+
+        Yields
+        ------
+        SparkTable or Table
+            One table after the other, in the order in which they are cheapest to make.
+        """
         if len(self) <= frames.KEPT:
             yield from self.collect().tables(wanted)
             return
@@ -370,8 +478,25 @@ class SparkFinestTable(AnyFinestTable):
     def save(self, path: Path_, progress: Progress | None = None) -> Path_:
         """Write the store: a folder of Parquet files, by the workers. Then this table is read from there.
 
-        A path has to be one that driver and workers share. A URL, such as s3a://bucket/store, is written by the
-        workers alone, and what stands there is never replaced.
+        Parameters
+        ----------
+        path : path or str
+            A path that driver and workers share, or a URL such as s3a://bucket/store. A URL is written by the workers
+            alone, and what stands there is never replaced.
+
+        Returns
+        -------
+        Path or str
+            Where the store is now.
+
+        Raises
+        ------
+        InputError
+            Something else stands there, or anything at a URL.
+        SecretError
+            The masks were drawn with a new secret, and beside a URL none is kept.
+        WriteError
+            The workers do not write where the driver reads.
         """
         text = os.fspath(path)
         spark = self.cells.sparkSession

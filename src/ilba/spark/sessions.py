@@ -37,14 +37,30 @@ _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 
 
 def session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> Any:
-    """A Spark session: the one that runs already, or a new one.
+    """Get a Spark session: the one that runs already, or a new one.
 
-    master
+    Parameters
+    ----------
+    master : str, optional
         Where Spark runs, such as "local[4]", "yarn" or "spark://host:7077"; "sc://host" for Spark Connect. Left out,
         what `spark-submit` or the configuration of Spark says.
-    conf
+    conf : dict of str to str, optional
         Settings of Spark, such as {"spark.executor.memory": "8g"}.
 
+    Returns
+    -------
+    SparkSession
+        The session.
+
+    Raises
+    ------
+    InputError
+        No session could be had there.
+    MissingExtra
+        PySpark 4 or Java is not installed.
+
+    Examples
+    --------
     >>> from ilba.spark import session
     >>> spark = session("local[2]")  # doctest: +SKIP
     """
@@ -128,7 +144,27 @@ def _wrapped(home: Path) -> Path:
 
 
 def read(spark: Any, path: str, schema: Mapping[str, Any] | None = None) -> Any:
-    """Records in files that the workers see: parquet, orc or csv, a folder, a glob or a URL. Not read yet."""
+    """Read records in files that the workers see. Nothing is read before it is needed.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        The session that reads them.
+    path : str
+        Parquet, orc or csv: a file, a folder, a glob or a URL.
+    schema : dict, optional
+        For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The records, for `ilba.build`.
+
+    Raises
+    ------
+    InputError
+        `schema` is given for a file that has types already, or names an unknown type.
+    """
     text = os.fspath(path)
     csv = re.search(r"\.(csv|tsv|txt)(\.gz)?$", text, re.IGNORECASE)
     if schema and not csv:

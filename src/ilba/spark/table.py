@@ -56,7 +56,13 @@ class SparkTable:
         return self.detail.select(*map(quoted, (*self.selection.columns, MASKED, "type1", "type2")))
 
     def public(self) -> Frame:
-        """Labels and N_masked, without a row that is 0, as a Spark DataFrame."""
+        """Select what the public may see: labels and N_masked, without a row that is 0.
+
+        Returns
+        -------
+        pyspark.sql.DataFrame
+            The rows, on Spark.
+        """
         F = pyspark("sql.functions")
         return self.detail.where(F.col(MASKED) > 0).select(*map(quoted, (*self.selection.columns, MASKED)))
 
@@ -68,12 +74,24 @@ class SparkTable:
         return loss_frame(found["loss"].to_numpy(), n, percent(n))
 
     def collect(self) -> Table:
-        """The same table in the memory of the driver."""
+        """Bring the same table into the memory of the driver.
+
+        Returns
+        -------
+        Table
+            The table. Confidential.
+        """
         whole = pl.concat(pieces(self.detail, self._empty(_DETAIL)))
         return Table(self.design, self.selection, whole, self._plain)
 
     def public_parts(self) -> Iterator[pl.DataFrame]:
-        """What `public()` holds, piece after piece, on the driver."""
+        """Give what `public()` holds, piece after piece, on the driver.
+
+        Returns
+        -------
+        iterator of polars.DataFrame
+            The pieces, in the order of the table.
+        """
         return pieces(self.public(), self._empty([MASKED]))
 
     def _frame_parts(self) -> Iterator[pl.DataFrame]:
@@ -84,13 +102,34 @@ class SparkTable:
         return pl.DataFrame(schema={**labels, **dict.fromkeys(counts, pl.Int64)})
 
     def write_parquet(self, path: Path_) -> None:
-        """Write `frame` as one Parquet file on the driver (confidential). `frame.write` writes many, on the workers."""
+        """Write `frame` as one Parquet file on the driver (confidential). `frame.write` writes many, on the workers.
+
+        Parameters
+        ----------
+        path : path
+            Where to write. Only a Parquet file is replaced.
+        """
         with replacing(path, instead_of=b"PAR1") as temporary:
             write_pieces(self._frame_parts(), temporary, **_PARQUET)
             seal(temporary)
 
     def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
-        """Write `frame` as one CSV file on the driver, or with `public` what the public may see; and `loss`."""
+        """Write `frame` as one CSV file on the driver, or with `public` only what the public may see.
+
+        Parameters
+        ----------
+        path : path
+            Where to write the table.
+        loss_path : path, optional
+            Where to write `loss` (confidential). Left out, it is not written.
+        public : bool, default False
+            Write `public()` instead of `frame`. A notice tells that an iLBA table was not audited by this.
+
+        Raises
+        ------
+        InputError
+            Both paths are the same.
+        """
         if loss_path is not None and writable(path) == writable(loss_path):
             raise InputError("the table and its loss would go to the same file. Give two names.")
         if public and not self._plain:
@@ -101,7 +140,13 @@ class SparkTable:
             self.write_loss(loss_path)
 
     def write_loss(self, path: Path_) -> None:
-        """Write `loss` as CSV."""
+        """Write `loss` as CSV (confidential).
+
+        Parameters
+        ----------
+        path : path
+            Where to write.
+        """
         with replacing(path) as temporary:
             self.loss.write_csv(temporary, **AS_R)
 

@@ -74,31 +74,36 @@ def build(
 ) -> AnyFinestTable:
     """Count microdata into the finest table and mask it with SCA.
 
-    data
+    Parameters
+    ----------
+    data : frame or path
         A polars, pandas or pyarrow frame, a DuckDB relation, or a path: csv, csv.gz, parquet, a folder or glob of
-        parquet parts, arrow, and the files of SPSS, Stata and SAS. With a Spark DataFrame all work is done on Spark,
-        and the result is a `SparkFinestTable`.
-    hkey
-        The columns of the hierarchy from coarse to fine, or a mapping of several hierarchies.
-    key
-        The categorical variables; left out, all other columns with at most 100 different values.
-    mask_thr
+        parquet parts, arrow, and the files of SPSS, Stata and SAS. With a Spark DataFrame all work is done on Spark.
+    hkey : str, sequence of str or dict
+        The columns of the hierarchy from coarse to fine, or a mapping from names to columns for several hierarchies.
+    key : str or sequence of str, optional
+        The categorical variables. Left out, all other columns with at most 100 different values.
+    mask_thr : int, default 5
         The threshold K, at least 3.
-    secret
-        A `Secret` or the path of a secret file; else ILBA_SECRET; else the secret beside `output_path`; else a new one.
-    cells
-        "observed" counts observed cells in S, as the R package does; "grid" all cells, as the paper defines.
-    hkey_rank
+    secret : Secret or path, optional
+        A `Secret` or the path of a secret file. Left out, ILBA_SECRET, then the secret beside `output_path`, then a new
+        one.
+    cells : {"observed", "grid"}, default "observed"
+        Which cells count as small cells of an aggregate: "observed" takes those that occur, as the R package does;
+        "grid" every combination of the code lists, true zeros included, as the paper defines.
+    hkey_rank : sequence of float, optional
         The rank of each column of `hkey`, where they are not given from coarse to fine.
-    key_thr
+    key_thr : int, optional
         Leave out keys with more different values than this, also those that `key` names.
-    missing
-        "drop" leaves out rows with a missing value and says how many; "category" keeps them.
-    missing_values
+    missing : {"drop", "category"}, default "drop"
+        "drop" leaves out rows with a missing value and says how many. "category" keeps them.
+    missing_values : sequence, default ()
         Labels that stand for a missing value in this data, such as "NA".
-    schema
+    schema : dict, optional
         For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
-    labels
+    output_path : path, optional
+        Where to save the store.
+    labels : path or frame, optional
         The agency's code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent. Its codes
         belong to the grid whether they occur or not, and releases carry its labels.
     output_path
@@ -106,6 +111,20 @@ def build(
     progress
         Called with each `ProgressStep` of the work.
 
+    Returns
+    -------
+    FinestTable or SparkFinestTable
+        The finest table, saved where `output_path` says. Confidential.
+
+    Raises
+    ------
+    InputError
+        An argument or the data is not what was expected.
+    SecretError
+        The secret that was named cannot be read.
+
+    Examples
+    --------
     >>> import polars as pl
     >>> people = pl.DataFrame({"town": ["a"] * 9 + ["b"], "sex": ["f", "m", "f", "f", "f", "m", "f", "f", "f", "m"]})
     >>> finest = build(people, hkey=["town"], key=["sex"], secret=Secret.from_text("ilba-secret-1:" + "00" * 32))

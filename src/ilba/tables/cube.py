@@ -31,6 +31,7 @@ class Cube:
     ) -> None:
         """`about` tells which store the tables are of. It reads every cell, so it is called only by `write`."""
         self.selections = list(wanted)
+        """which tables there are"""
         self._tables = tables
         self._about = about
 
@@ -48,7 +49,24 @@ class Cube:
         """Write each table as a Parquet file of labels, N_masked, type1 and type2 (confidential).
 
         After an interruption the same call goes on where it stopped: a table that is there and fits its checksum is
-        kept, any other is made again. A folder that holds a cube of another store is refused.
+        kept, any other is made again.
+
+        Parameters
+        ----------
+        folder : path
+            An empty or new folder, or one that holds a cube of the same store.
+        progress : callable, optional
+            Called with the number of tables that are done and the number of all.
+
+        Returns
+        -------
+        Path
+            The folder.
+
+        Raises
+        ------
+        InputError
+            The folder holds something else, or a cube of another store.
         """
         home = Path(folder)
         if home.exists() and not home.is_dir():

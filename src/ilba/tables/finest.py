@@ -94,12 +94,42 @@ class FinestTable(AnyFinestTable):
         cells: Cells = "observed",
         missing: Missing = "drop",
     ) -> FinestTable:
-        """A finest table from combinations that are counted already, in a column N.
+        """Make a finest table from combinations that are counted already, in a column N.
 
         N is a number of people, never a sum of survey weights: masking has to know how many people stand behind a
         cell. A column N_masked is kept as the masked counts; without one they are drawn with the secret, and rows of
         the same cell are added up with a notice. Rows with N = 0 only add their labels to the code lists.
 
+        Parameters
+        ----------
+        frame : frame or path
+            Labels and N, and N_masked where the counts are masked already: any source that `build` reads.
+        hkey : str, sequence of str or dict
+            The columns of the hierarchy from coarse to fine, or a mapping from names to columns for several.
+        key : str or sequence of str, optional
+            The categorical variables. Left out, all other columns, whatever their number of values.
+        mask_thr : int, default 5
+            The threshold K, at least 3. With N_masked, the one with which it was masked.
+        secret : Secret or path, optional
+            A `Secret` or the path of a secret file. Left out, ILBA_SECRET, then a new one.
+        cells : {"observed", "grid"}, default "observed"
+            Which cells count as small cells of an aggregate: "observed" takes those that occur, as the R package does;
+            "grid" every combination of the code lists, true zeros included, as the paper defines.
+        missing : {"drop", "category"}, default "drop"
+            "drop" leaves out rows with a missing label and says how many. "category" keeps them.
+
+        Returns
+        -------
+        FinestTable
+            The finest table, in memory. Confidential.
+
+        Raises
+        ------
+        InputError
+            There is no column N, a count is not a whole number, or N_masked does not fit N.
+
+        Examples
+        --------
         >>> import polars as pl
         >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
         >>> FinestTable.from_counts(counts, hkey=["town"]).cell(level=1, hkey_value=["a"])
@@ -197,8 +227,28 @@ class FinestTable(AnyFinestTable):
 
     @suggesting
     def table(self, level: Level = 0, key: Names | None = ()) -> Table:
-        """The masked table at a level (a number, a column name, 0 for none) by the keys named.
+        """Make the masked table at a level by some keys.
 
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+
+        Returns
+        -------
+        Table
+            The table with its flags and losses. Confidential.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key.
+
+        Examples
+        --------
         >>> import polars as pl
         >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
         >>> FinestTable.from_counts(counts, hkey=["town"]).table(level="town").frame["N_masked"].to_list()
@@ -228,17 +278,54 @@ class FinestTable(AnyFinestTable):
         return Table(self.design, selection, detail(self.codes, sums, joint), joint)
 
     def with_threshold(self, mask_thr: int, secret: Secret | Path_ | None = None) -> FinestTable:
-        """The same counts masked anew for another K, to compare. Never publish the same data under two of them."""
+        """Mask the same counts anew for another K, to compare.
+
+        Never publish the same data under two thresholds.
+
+        Parameters
+        ----------
+        mask_thr : int
+            The other threshold K, at least 3.
+        secret : Secret or path, optional
+            What draws the masks. Left out, ILBA_SECRET, then a new one.
+
+        Returns
+        -------
+        FinestTable
+            The same cells with other masks.
+        """
         codes = CodeLists(replace(self.design, threshold=threshold_of(mask_thr)), self.codes.lists)
         return self.drawn(Counted(codes, self._words, self._count), given_secret(secret))
 
     def with_cells(self, cells: Cells) -> FinestTable:
-        """The same counts and masks with the other reading of S, "observed" or "grid", to compare."""
+        """Take the same counts and masks with the other reading of S, to compare.
+
+        Parameters
+        ----------
+        cells : {"observed", "grid"}
+            The reading: see `ilba.build`.
+
+        Returns
+        -------
+        FinestTable
+            The same cells and masks, whose tables are masked by that reading.
+        """
         codes = CodeLists(replace(self.design, cells=cells), self.codes.lists)
         return FinestTable(store.About(codes, fingerprint=self.fingerprint), self._words, self._count, self._masked)
 
     def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
-        """The wanted tables (keys in the order of the design), each made from a small finer one."""
+        """Make several tables, each from a small finer one.
+
+        Parameters
+        ----------
+        wanted : sequence of Selection
+            The tables, their keys in the order of the design.
+
+        Yields
+        ------
+        Table
+            One table after the other, in the order in which they are cheapest to make.
+        """
         for selection, sums in self.sums(wanted):
             yield self._table(selection, sums)
 
@@ -324,13 +411,27 @@ class FinestTable(AnyFinestTable):
         return self._meta()["crc32"]
 
     def occurring(self) -> list[IntArray]:
-        """For each dimension the numbers of the labels that occur, in the order of its list (confidential)."""
+        """List for each dimension the labels that occur (confidential).
+
+        Returns
+        -------
+        list of array
+            For each dimension the numbers of its labels, in the order of its code list.
+        """
         return [np.unique(digit) for digit in self.codes.finest.digits(self._words)]
 
     def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> FinestTable:
-        """The world in which the masked counts are the truth: a cell that is masked to 0 does not occur there.
+        """Make the world in which the masked counts are the truth: a cell that is masked to 0 does not occur there.
 
-        `kind` gives the type of a label column from its name and its codes, as text.
+        Parameters
+        ----------
+        kind : callable
+            Gives the type of a label column from its name and its codes as text.
+
+        Returns
+        -------
+        FinestTable
+            A finest table whose N and N_masked are the masked counts of this one.
         """
         kept = np.flatnonzero(self._masked > 0)
         digits = self.codes.finest.digits([word[kept] for word in self._words])
@@ -343,7 +444,13 @@ class FinestTable(AnyFinestTable):
         return FinestTable(replace(self._about, codes=codes, fingerprint=None), words, masked, masked)
 
     def marks(self) -> tuple[str, str]:
-        """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
+        """Compute two checksums that no order, type or code list moves (confidential).
+
+        Returns
+        -------
+        tuple of str
+            The checksum of the true counts, and the one of the masks above 0.
+        """
         digits = self.codes.finest.digits(self._words)
         paths = [mark[digit] for mark, digit in zip(path_marks(self.codes), digits, strict=True)]
         shown = self._masked > 0
@@ -364,7 +471,31 @@ class FinestTable(AnyFinestTable):
     def lookup(
         self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
     ) -> tuple[int, bool]:
-        """As `cell`, and whether the cell occurs at all (confidential)."""
+        """Look up the masked count of one cell, and whether it occurs at all (confidential).
+
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+        hkey_value : sequence or dict, default ()
+            The labels of the area: the whole path from the coarsest level down to `level`. With several hierarchies a
+            mapping from their names, or all paths one after the other.
+        key_value : label or sequence of labels, default ()
+            One label for each of `key`. None stands for a missing one.
+
+        Returns
+        -------
+        tuple of int and bool
+            What `cell` gives, and whether the cell occurs in the data.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key, or the number of values does not fit.
+        """
         selection = self.design.select(level, key)
         nodes = nodes_of(self.codes, selection, hkey_value, key_value)
         if any(node is None for node in nodes):
@@ -402,7 +533,26 @@ class FinestTable(AnyFinestTable):
     def save(self, path: Path_, progress: Progress | None = None) -> Path:
         """Write the store: one Parquet file for you alone, in one step.
 
-        When the secret was generated, it is written beside it.
+        A secret that was generated is written beside it.
+
+        Parameters
+        ----------
+        path : path
+            Where to write. A store that stands there is replaced; a Parquet file of another kind is not.
+
+        Returns
+        -------
+        Path
+            Where the store is now; `place` says it too.
+
+        Raises
+        ------
+        InputError
+            A file stands there that is not a store.
+        SecretError
+            Beside the path there is another secret than the new one that drew these masks.
+        WriteError
+            The file could not be written. What was there is still there.
         """
         (progress or silent)(ProgressStep("writing"))
         target = writable(path)
@@ -415,7 +565,15 @@ class FinestTable(AnyFinestTable):
         return target
 
     def write(self, path: Path_) -> None:
-        """Write a copy of the store, in one step. This table goes on belonging to the store it came from."""
+        """Write a copy of the store, in one step.
+
+        This table goes on belonging to the store that it came from.
+
+        Parameters
+        ----------
+        path : path
+            Where to write. A Parquet file that stands there is replaced.
+        """
         meta = self._meta()
         with replacing(path, instead_of=b"PAR1") as temporary:
             store.write(temporary, meta, self.cells)
@@ -487,10 +645,26 @@ def open_store(path: Path_, *, within: object = None, spark: Any) -> SparkFinest
 def open_store(path: Path_, *, within: object = None, spark: Any = None) -> FinestTable | SparkFinestTable:
     """Open a store that `build` or `save` wrote: a file, or a folder that was made on Spark.
 
-    within
+    Parameters
+    ----------
+    path : path
+        The store. With `spark` also a URL such as s3a://bucket/store.
+    within : label, optional
         Only this area of the top level: for an audit, or masks chosen jointly, of a store too large for memory.
-    spark
-        A Spark session, to leave the cells where they are: then the path may be a URL such as s3a://bucket/store.
+    spark : SparkSession, optional
+        A Spark session, to leave the cells where they are.
+
+    Returns
+    -------
+    FinestTable or SparkFinestTable
+        The finest table; on Spark where `spark` is given. Confidential.
+
+    Raises
+    ------
+    StoreError
+        There is no such store, it is damaged, or a newer version wrote it.
+    InputError
+        `within` names no area, or is given together with `spark`.
     """
     if spark is not None:
         from ilba.spark import SparkFinestTable
@@ -568,7 +742,23 @@ def nodes_of(codes: CodeLists, selection: Selection, hkey_value: Any, key_value:
 
 
 def read_rds(path: Path_) -> FinestTable:
-    """Open the R package's own `full_tb.rds`, masked counts included."""
+    """Open the R package's own `full_tb.rds`, masked counts included.
+
+    Parameters
+    ----------
+    path : path
+        The file that `save_full_tb` of the R package wrote.
+
+    Returns
+    -------
+    FinestTable
+        Its cells with the masks that R drew. Confidential.
+
+    Raises
+    ------
+    StoreError
+        There is no such file, or it is not a finest table of the R package.
+    """
     file = Path(path)
     if not file.exists():
         raise StoreError(f"there is no file {str(file)!r}.")
@@ -586,6 +776,16 @@ def class_means(finest: AnyFinestTable) -> dict[int, float]:
     """The mean masked count of the cells with each true count of 1..K-1 (confidential).
 
     Unbiased masks give a mean of x for the count x.
+
+    Parameters
+    ----------
+    finest : FinestTable
+        The table to be looked at.
+
+    Returns
+    -------
+    dict of int to float
+        The mean by true count; counts that do not occur are left out.
     """
     return finest.class_means()
 

@@ -77,7 +77,9 @@ class Table:
 
     def __init__(self, design: Design, selection: Selection, detail: pl.DataFrame, additive: bool = False) -> None:
         self.design = design
+        """the design of the store"""
         self.selection = selection
+        """which table it is: its levels, keys, columns and name"""
         self.additive = additive
         """whether its counts are sums of masks that were chosen jointly"""
         self.detail = detail
@@ -94,10 +96,15 @@ class Table:
         return loss_frame(*loss_shares(self.detail["loss"].to_numpy()))
 
     def public(self) -> pl.DataFrame:
-        """Labels and N_masked, without a row that is 0, typed and sorted by these labels alone.
+        """Select what the public may see: labels and N_masked, without a row that is 0.
 
         A listed 0 would say "somebody is here, fewer than K", because a combination that never occurs is not
         listed. Absent means 0. Whether tables may be published together is decided by `FinestTable.release`.
+
+        Returns
+        -------
+        polars.DataFrame
+            Labels and N_masked, typed and sorted by these labels alone.
         """
         labels = list(self.selection.columns)
         (shown,) = self.public_parts()
@@ -105,7 +112,13 @@ class Table:
         return shown if typed.schema == shown.schema else typed.sort(labels)
 
     def public_parts(self) -> Iterator[pl.DataFrame]:
-        """The rows of `public()`, labels as the store has them: here in one piece. Other engines give many."""
+        """Give the rows of `public()` piece after piece, with the labels as the store has them.
+
+        Yields
+        ------
+        polars.DataFrame
+            Here one piece. Other engines give many.
+        """
         yield self.detail.filter(pl.col(MASKED) > 0).select(*self.selection.columns, MASKED)
 
     def collect(self) -> Table:
@@ -113,13 +126,34 @@ class Table:
         return self
 
     def write_parquet(self, path: Path_) -> None:
-        """Write `frame` as a Parquet file with its checksum (confidential)."""
+        """Write `frame` as a Parquet file with its checksum (confidential).
+
+        Parameters
+        ----------
+        path : path
+            Where to write. Only a Parquet file is replaced.
+        """
         with replacing(path, instead_of=b"PAR1") as temporary:
             self.frame.write_parquet(temporary, compression="lz4", statistics=False)
             seal(temporary)
 
     def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
-        """Write `frame` as CSV, or with `public` only what the public may see; and `loss` to a file of its own."""
+        """Write `frame` as CSV, or with `public` only what the public may see.
+
+        Parameters
+        ----------
+        path : path
+            Where to write the table.
+        loss_path : path, optional
+            Where to write `loss` (confidential). Left out, it is not written.
+        public : bool, default False
+            Write `public()` instead of `frame`. A notice tells that an iLBA table was not audited by this.
+
+        Raises
+        ------
+        InputError
+            Both paths are the same.
+        """
         if loss_path is not None and writable(path) == writable(loss_path):
             raise InputError("the table and its loss would go to the same file. Give two names.")
         if public and not self.additive:
@@ -129,13 +163,42 @@ class Table:
             self.write_loss(loss_path)
 
     def write_loss(self, path: Path_) -> None:
-        """Write `loss` as CSV."""
+        """Write `loss` as CSV (confidential).
+
+        Parameters
+        ----------
+        path : path
+            Where to write.
+        """
         write_csv(self.loss, path)
 
     @suggesting
     def chart(self, labels: Any = None, lang: str = "en", title: str = "") -> Any:
-        """Draw what `public()` holds as bars or a heat map: an Altair chart; `labels` is a code list.
+        """Draw what `public()` holds as bars or a heat map.
 
+        Parameters
+        ----------
+        labels : path or frame, optional
+            The code list with labels, such as `release.codes`. Left out, codes are shown.
+        lang : {"en", "ko"}, default "en"
+            The language of labels and words.
+        title : str, default ""
+            The title. Left out, one made from the variables of the table.
+
+        Returns
+        -------
+        altair.Chart
+            The chart; `charts.save` writes it.
+
+        Raises
+        ------
+        InputError
+            The table has more than three variables, or too many codes for bars.
+        MissingExtra
+            The extra `charts` is not installed.
+
+        Examples
+        --------
         >>> finest.table("LA2", ["gender"]).chart()  # doctest: +SKIP
         """
         from ilba.output import charts
@@ -144,8 +207,33 @@ class Table:
 
     @suggesting
     def map(self, geometry: Mapping[str, Any] | Path_, labels: Any = None, lang: str = "en", title: str = "") -> Any:
-        """Draw what `public()` holds as a map: an Altair chart; `geometry` is GeoJSON with the codes as `id`.
+        """Draw what `public()` holds as a map.
 
+        Parameters
+        ----------
+        geometry : dict or path
+            GeoJSON, a dictionary or a file. Its features carry the code of the area as `id`, or as the property `code`.
+        labels : path or frame, optional
+            The code list with labels, such as `release.codes`. Left out, codes are shown.
+        lang : {"en", "ko"}, default "en"
+            The language of labels and words.
+        title : str, default ""
+            The title. Left out, one made from the variables of the table.
+
+        Returns
+        -------
+        altair.Chart
+            The map; `charts.save` writes it.
+
+        Raises
+        ------
+        InputError
+            The table has other variables besides the area, or an area has no shape.
+        MissingExtra
+            The extra `charts` is not installed.
+
+        Examples
+        --------
         >>> finest.table("LA3").map(ilba.datasets.census_geometry("LA3"))  # doctest: +SKIP
         """
         from ilba.output import charts

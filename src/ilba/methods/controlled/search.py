@@ -46,18 +46,36 @@ class Chosen:
     """For which tables masks were chosen jointly, and the bound that was asked for: what a store keeps of it."""
 
     tables: tuple[str, ...]
+    """the names of the tables"""
     bound: int | None
     """as asked for; None when nobody asked"""
     held: bool
     """whether the bound asked for (or else the usual one) holds for every count of these tables"""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for a file."""
+        """Give it as plain values, for a file.
+
+        Returns
+        -------
+        dict
+            The bound, whether it is held, and the names of the tables.
+        """
         return {"bound": self.bound, "held": self.held, "tables": list(self.tables)}
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Chosen:
-        """Take it back from plain values."""
+        """Take it back from plain values.
+
+        Parameters
+        ----------
+        plain : dict
+            What `to_json` gave.
+
+        Returns
+        -------
+        Chosen
+            The same as before.
+        """
         bound = None if plain["bound"] is None else int(plain["bound"])
         return cls(tuple(str(name) for name in plain["tables"]), bound, bool(plain["held"]))
 
@@ -71,6 +89,7 @@ class Control:
     """
 
     tables: int
+    """for how many tables masks were chosen"""
     cells: int
     """cells with a count of 1..K-1, whose masks could be chosen"""
     bound: int
@@ -446,10 +465,25 @@ class LossSummary(NamedTuple):
 
 
 def loss_summary(table_losses: Iterable[npt.ArrayLike], K: int, bound: int | None = None) -> LossSummary:
-    """The losses of the counts of several tables together, such as `table.detail["loss"]` of each table of a cube.
+    """Sum up the losses of the counts of several tables together.
 
-    `bound` is floor(K/2) + K where it is left out.
+    Parameters
+    ----------
+    table_losses : iterable of arrays
+        The losses of each table, such as `table.detail["loss"]` of each table of a cube. Signs do not matter.
+    K : int
+        The threshold.
+    bound : int, optional
+        What counts as over the bound. Left out, floor(K/2) + K.
 
+    Returns
+    -------
+    LossSummary
+        The mean, the 99th percentile and the largest loss; the shares of counts at most K/2 off (`within`) and over the
+        bound (`over`), from 0 to 1. Confidential.
+
+    Examples
+    --------
     >>> loss_summary([[0, 1, -2], [9]], K=5)
     LossSummary(mean=3.0, p99=9, max=9, within=0.75, over=0.25)
     """
