@@ -17,6 +17,27 @@ hypothesis.settings.register_profile("untimed", hypothesis.settings.default, dea
 hypothesis.settings.load_profile("untimed")
 
 
+LONGEST = ("tests/spark/", "tests/service/page/", "tests/service/", "tests/project/", "tests/cli/")
+TOGETHER = ("tests/spark/", "tests/service/page/", "tests/service/test_hostile.py", "tests/service/")
+"""tests that share a Java, a browser or a server"""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Where several processes run tests: the longest first, and those that share something costly in one process."""
+    if not hasattr(config, "workerinput"):
+        return
+
+    def place(item, folders):
+        return next((number for number, folder in enumerate(folders) if item.nodeid.startswith(folder)), len(folders))
+
+    items.sort(key=lambda item: place(item, LONGEST))
+    for item in items:
+        together = place(item, TOGETHER)
+        if together < len(TOGETHER) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(TOGETHER[together]))
+
+
 @pytest.fixture(autouse=True)
 def _no_key_from_outside(monkeypatch):
     monkeypatch.delenv("ILBA_SECRET", raising=False)

@@ -320,7 +320,7 @@ def test_a_terminal_shows_progress_the_first_rows_and_the_loss(folder):
 
 @pytest.mark.slow
 def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(folder):
-    first = run("demo", "--out", "tour", "--records", "20000", cwd=folder)
+    first = run("demo", "--out", "tour", "--records", "4000", cwd=folder)
     assert {p.name for p in (folder / "tour").iterdir()} == {
         "full_tb.parquet",
         "full_tb.secret",
@@ -331,7 +331,7 @@ def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(fold
         "release",
         "risk.svg",
     }
-    again = run_alone("demo", "--out", "tour", "--records", "20000", cwd=folder)
+    again = run_alone("demo", "--out", "tour", "--records", "4000", cwd=folder)
     untimed = [re.sub(r"[\d.]+ s\b", "", text) for text in (first.stdout, again.stdout)]
     assert untimed[0] == untimed[1]
     assert "Total" in first.stdout
@@ -348,7 +348,7 @@ def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(fold
 
 @pytest.mark.slow
 def test_the_demo_on_a_terminal_shows_a_bar_with_its_stages(folder):
-    seen = on_a_terminal("demo", "--out", "tour2", "--records", "20000", cwd=folder)
+    seen = on_a_terminal("demo", "--out", "tour2", "--records", "4000", cwd=folder)
     assert "generating" in seen
     assert "--key-value 2,4,21" in seen
 
@@ -613,7 +613,7 @@ def test_a_disk_that_is_full_is_told_in_a_line_and_leaves_nothing(folder, finest
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here; Linux has it")
 def test_output_that_cannot_be_written_is_told_in_a_line(folder):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

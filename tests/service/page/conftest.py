@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 
 import polars as pl
@@ -11,6 +10,7 @@ import pytest
 import ilba
 from ilba import Secret
 from support.browsing import AREAS, MARKUP, Visitor
+from support.missing import missing
 from support.people import HKEY, ILBA, KEY, population
 from support.serving import serving
 
@@ -59,8 +59,7 @@ def browser():
 
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
-        say = "the page is tested in Chromium, which is not here: apt-get install chromium"
-        pytest.fail(say) if os.environ.get("CI") else pytest.skip(say)
+        missing("the page is tested in Chromium, which is not here: apt-get install chromium")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield chromium
