@@ -1,6 +1,8 @@
 # Each target sets up what it needs in .venv: Python >= 3.11 with pip and venv, git and make are enough.
 PYTHON ?= python3
 BIN := .venv/bin
+# Tests that share a Java, a browser or a server stay in one process; the longest begin first.
+PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 # The loops that choose masks are compiled when they are first used; here, so that nobody waits for it later.
@@ -18,10 +20,10 @@ demo: .venv/base ## Show the product at work
 	$(BIN)/ilba demo
 
 test: .venv/dev browser lint ## Run every test
-	$(BIN)/python -m pytest -n auto
+	$(PYTEST)
 
 check: .venv/dev lint ## The fast tests, in under a minute
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(PYTEST) -m "not slow"
 
 lowest: ## The fast tests with the lowest versions that pyproject.toml names, in .venv-lowest
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
@@ -11,12 +10,34 @@ import polars as pl
 import pytest
 
 from ilba import Secret
+from support.missing import missing
 from support.people import HKEY, KEY, population
 from support.places import SHARED
 
 # No test depends on how fast the machine is.
 hypothesis.settings.register_profile("untimed", hypothesis.settings.default, deadline=None)
 hypothesis.settings.load_profile("untimed")
+
+
+LONGEST = ("tests/spark/", "tests/service/page/", "tests/service/", "tests/project/", "tests/cli/")
+TOGETHER = ("tests/spark/", "tests/service/page/", "tests/service/test_hostile.py", "tests/service/")
+"""tests that share a Java, a browser or a server"""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Where several processes run tests: the longest first, and those that share something costly in one process."""
+    if not hasattr(config, "workerinput"):
+        return
+
+    def place(item, folders):
+        return next((number for number, folder in enumerate(folders) if item.nodeid.startswith(folder)), len(folders))
+
+    items.sort(key=lambda item: place(item, LONGEST))
+    for item in items:
+        together = place(item, TOGETHER)
+        if together < len(TOGETHER) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(TOGETHER[together]))
 
 
 @pytest.fixture(autouse=True)
@@ -64,15 +85,14 @@ def audited(finest):
     return ilba.audit(finest)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     """Chromium, as the distribution has it."""
     from playwright.sync_api import sync_playwright
 
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
-        say = "pages are tested in Chromium, which is not here: apt-get install chromium"
-        pytest.fail(say) if os.environ.get("CI") else pytest.skip(say)
+        missing("pages are tested in Chromium, which is not here: apt-get install chromium")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
         yield chromium

@@ -20,6 +20,7 @@ import pytest
 
 import ilba
 from ilba.cli.judging import _side_by_side
+from support.commands import run, run_alone
 from support.people import HKEY, KEY
 from support.places import GOLDEN
 from support.serving import serving
@@ -38,26 +39,12 @@ BUILD = [
 ]
 
 
-def run(*words: str, cwd, code: int = 0, env=None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "ilba", *words],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **(env or {})},
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, people, secret):
     folder = tmp_path_factory.mktemp("cli")
     people.write_csv(folder / "p.csv")
     secret.to_file(folder / "k")
-    run(*BUILD, cwd=folder)
+    run_alone(*BUILD, cwd=folder)
     secret.to_file(folder / "full_tb.secret")
     return folder
 
@@ -79,7 +66,7 @@ def test_build_says_what_was_written_and_what_to_type_next(folder, finest, tmp_p
 
 
 def test_build_answers_in_json(folder):
-    answer = json.loads(run(*BUILD, "--json", cwd=folder).stdout)
+    answer = json.loads(run_alone(*BUILD, "--json", cwd=folder).stdout)
     assert answer["store"] == "full_tb.parquet"
     assert answer["n_cells"] == 646
     assert answer["cells"] == "observed"
@@ -96,7 +83,7 @@ def test_build_without_a_secret_makes_one_and_says_so(folder):
 
 def test_build_takes_the_secret_from_the_environment(folder, finest):
     words = [w for w in BUILD if w not in ("--secret", "k")]
-    run(*words, "--out", "env.parquet", cwd=folder, env={"ILBA_SECRET": str(folder / "k")})
+    run_alone(*words, "--out", "env.parquet", cwd=folder, env={"ILBA_SECRET": str(folder / "k")})
     assert not (folder / "env.secret").exists()
     assert ilba.open_store(folder / "env.parquet").frame.equals(finest.frame)
 
@@ -283,7 +270,7 @@ def test_wrong_use_exits_with_2_and_names_the_fix(folder, words, says):
 
 
 def test_a_file_that_is_no_store_exits_with_1(folder):
-    assert "not a store" in run("table", "p.csv", cwd=folder, code=1).stderr
+    assert "not a store" in run_alone("table", "p.csv", cwd=folder, code=1).stderr
     assert "cannot open" in run("table", "none.parquet", cwd=folder, code=1).stderr
 
 
@@ -333,7 +320,7 @@ def test_a_terminal_shows_progress_the_first_rows_and_the_loss(folder):
 
 @pytest.mark.slow
 def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(folder):
-    first = run("demo", "--out", "tour", "--records", "20000", cwd=folder)
+    first = run("demo", "--out", "tour", "--records", "4000", cwd=folder)
     assert {p.name for p in (folder / "tour").iterdir()} == {
         "full_tb.parquet",
         "full_tb.secret",
@@ -344,7 +331,7 @@ def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(fold
         "release",
         "risk.svg",
     }
-    again = run("demo", "--out", "tour", "--records", "20000", cwd=folder)
+    again = run_alone("demo", "--out", "tour", "--records", "4000", cwd=folder)
     untimed = [re.sub(r"[\d.]+ s\b", "", text) for text in (first.stdout, again.stdout)]
     assert untimed[0] == untimed[1]
     assert "Total" in first.stdout
@@ -361,7 +348,7 @@ def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(fold
 
 @pytest.mark.slow
 def test_the_demo_on_a_terminal_shows_a_bar_with_its_stages(folder):
-    seen = on_a_terminal("demo", "--out", "tour2", "--records", "20000", cwd=folder)
+    seen = on_a_terminal("demo", "--out", "tour2", "--records", "4000", cwd=folder)
     assert "generating" in seen
     assert "--key-value 2,4,21" in seen
 
@@ -574,7 +561,7 @@ def test_strict_stops_where_there_would_be_a_note(folder, people, tmp_path):
     run(*BUILD, "--out", "strict.parquet", cwd=folder)
     before = (folder / "strict.parquet").read_bytes()
     words = [word if word != "k" else str(other) for word in BUILD]
-    done = run("--strict", *words, "--out", "strict.parquet", cwd=folder, code=1)
+    done = run_alone("--strict", *words, "--out", "strict.parquet", cwd=folder, code=1)
     assert "was masked with another secret" in done.stderr
     assert done.stderr.endswith("(--strict)\n")
     assert (folder / "strict.parquet").read_bytes() == before
@@ -626,7 +613,7 @@ def test_a_disk_that_is_full_is_told_in_a_line_and_leaves_nothing(folder, finest
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here; Linux has it")
 def test_output_that_cannot_be_written_is_told_in_a_line(folder):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

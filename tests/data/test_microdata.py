@@ -591,7 +591,8 @@ def test_a_release_carries_the_labels_of_its_store(people, secret, tmp_path):
 
 
 @pytest.mark.skipif(
-    tuple(map(int, pl.__version__.split(".")[:2])) < (2, 1), reason="an older polars reads once per dimension"
+    tuple(map(int, pl.__version__.split(".")[:2])) < (2, 1),
+    reason="this needs polars 2.1: pip install -U polars",
 )
 def test_the_labels_of_all_dimensions_are_found_in_one_reading(people, secret, tmp_path):
     file = write_csv(people, tmp_path)

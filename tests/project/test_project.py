@@ -43,3 +43,15 @@ def test_the_tests_run_on_every_python_that_is_named():
     assert PROJECT["requires-python"] == f">={named[0]}"
     page = (ROOT / "docs" / "look-up" / "stability.md").read_text("utf-8")
     assert f"Python {named[0]} to {named[-1]}." in page
+
+
+def test_the_tests_of_a_room_lie_in_the_folder_of_its_name():
+    source, tests = ROOT / "src" / "ilba", ROOT / "tests"
+    rooms = {file.parent.name for file in source.glob("*/__init__.py")}
+    modules = {file.stem for file in source.glob("*.py")}
+    found = set()
+    for file in tests.rglob("test_*.py"):
+        room, *inside = file.relative_to(tests).parts
+        assert room in {*rooms, "project"} if inside else file.stem.removeprefix("test_") in modules, file
+        found.add(room)
+    assert rooms <= found

@@ -43,7 +43,7 @@ def test_the_installed_package_works_from_any_folder(wheel, tmp_path, monkeypatc
     monkeypatch.chdir(place)
     where = [sys.executable, "-c", "import ilba; print(ilba.__file__)"]
     assert subprocess.run(where, capture_output=True, text=True, check=True).stdout.startswith(str(home))
-    tour = [sys.executable, "-m", "ilba", "demo", "--records", "20000"]
+    tour = [sys.executable, "-m", "ilba", "demo", "--records", "4000"]
     subprocess.run(tour, check=True, capture_output=True, env={**os.environ})
     with serving(place / "ilba-demo" / "release") as server:
         assert "<main" in httpx.get(server.address).text

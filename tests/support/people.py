@@ -11,6 +11,17 @@ KEY = ["sex", "age", "job"]
 ILBA = {"method": "ilba", "accept_risk": True}
 """how tests publish iLBA tables that no audit finds safe"""
 
+LABELS = pl.DataFrame(
+    {
+        "variable": ["town", "sex", "sex", "sex", "age", "region"],
+        "code": [None, None, "f", "m", None, "01"],
+        "label_en": ["Town", "Sex", "Women", "Men", "value", "North"],
+        "label_ko": ["읍면동", "성별", "여자", "남자", "나이", "북부"],
+    }
+)
+SQUARE = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
+MAP = {"type": "FeatureCollection", "features": [{"type": "Feature", "id": "01", "properties": {}, "geometry": SQUARE}]}
+
 
 def population(n: int = 3000, seed: int = 1) -> pl.DataFrame:
     """People in 2 regions, 6 towns and 18 blocks, with codes as text and one key as whole numbers."""

@@ -8,7 +8,8 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -72,3 +73,23 @@ def _wait(server: Server) -> None:
     """Until it answers: the address is taken before the application is loaded, so requests wait in line."""
     with httpx.Client(timeout=60) as client:
         assert client.get(f"{server.address}health").status_code == 200
+
+
+def eventually(true: Callable[[], object], seconds: float = 20) -> bool:
+    """Whether something comes true in time."""
+    end = time.monotonic() + seconds
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def problem(answer: httpx.Response, status: int) -> str:
+    """What an answer says went wrong, in the form of all such answers."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    told = answer.json()
+    assert set(told) == {"type", "title", "status", "detail", "instance"}
+    assert told["status"] == status
+    return told["detail"]

@@ -12,7 +12,9 @@ import sys
 import time
 from pathlib import Path
 
+import duckdb
 import polars as pl
+import pyarrow.parquet
 import pytest
 
 import ilba
@@ -214,7 +216,7 @@ def test_what_another_container_is_writing_is_left_alone(finest, tmp_path):
     """There this process has no number; a lock is seen all the same."""
     new = ["unshare", "--pid", "--fork"]
     if subprocess.run([*new, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("this user cannot make a process namespace")
+        pytest.skip("a process namespace is needed, which this user cannot make: run the tests as root")
     store = finest.save(tmp_path / "s.parquet")
     script = f"import ilba; ilba.open_store({str(store)!r}).save({str(store)!r})"
     with files.replacing(store, instead_of=b"PAR1") as temporary, files.making(tmp_path / "s.folder") as folder:
@@ -330,11 +332,10 @@ def test_a_store_is_checked_before_polars_sees_it(finest, tmp_path, capfd):
 
 
 def test_readers_made_by_others_read_a_sealed_store(finest, tmp_path):
-    duckdb, parquet = pytest.importorskip("duckdb"), pytest.importorskip("pyarrow.parquet")
     path = finest.save(tmp_path / "s.parquet")
     assert sealed.is_sealed(path.read_bytes())
     ours = pl.read_parquet(path)
-    assert pl.from_arrow(parquet.read_table(path)).equals(ours)
+    assert pl.from_arrow(pyarrow.parquet.read_table(path)).equals(ours)
     assert duckdb.sql(f"from '{path}'").pl().equals(ours)
 
 

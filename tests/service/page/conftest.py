@@ -1,0 +1,57 @@
+"""Releases that the page shows, a server for them, and somebody with a browser."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import ilba
+from ilba import Secret
+from support.browsing import AREAS, MARKUP, Visitor
+from support.people import HKEY, ILBA, KEY, population
+from support.serving import serving
+
+
+@pytest.fixture(scope="session")
+def census(tmp_path_factory):
+    codes = ilba.datasets.census_codes().with_columns(
+        pl.when((pl.col("variable") == "mar") & (pl.col("code") == "2"))
+        .then(pl.lit(MARKUP))
+        .otherwise(pl.col("label_en"))
+        .alias("label_en")
+    )
+    finest = ilba.build(ilba.datasets.census(20_000), AREAS, ["gender", "age", "mar"], secret=Secret(bytes(range(32))))
+    return finest.release(
+        tmp_path_factory.mktemp("page") / "census",
+        max_keys=2,
+        title="Census of Hanul City",
+        source="Synthetic census",
+        labels=codes,
+        geometry={column: ilba.datasets.census_geometry(column) for column in AREAS},
+        **ILBA,
+    )
+
+
+@pytest.fixture(scope="session")
+def others(tmp_path_factory):
+    """A release whose tables add up, with no map and codes that hold commas; and one on a grid."""
+    home, secret = tmp_path_factory.mktemp("others"), Secret(bytes(range(32)))
+    finest = ilba.build(population(), HKEY, KEY, secret=secret)
+    towns = finest.release(home / "towns", method="controlled", title="Towns", max_keys=2)
+    rows = [(f"1kmN{n // 10}E{e // 10}", f"100mN{n}E{e}") for n in range(4700, 4720) for e in range(1490, 1505)]
+    cells = pl.DataFrame(rows * 8, schema=["g1km", "g100m"], orient="row").with_columns(kind=pl.lit("home"))
+    grid = ilba.build(cells, ["g1km", "g100m"], ["kind"], secret=secret).release(home / "grid", title="Grid", **ILBA)
+    return towns, grid
+
+
+@pytest.fixture(scope="session")
+def server(census, others):
+    with serving(*(release.path for release in (census, *others)), options=("--no-access-log",)) as running:
+        yield running.address.rstrip("/")
+
+
+@pytest.fixture
+def visitor(browser, server):
+    visitor = Visitor(browser, server)
+    yield visitor
+    visitor.close()

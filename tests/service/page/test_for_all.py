@@ -1,0 +1,267 @@
+"""The page for everybody, in a real browser: by keyboard, on a phone, in the dark, in both languages."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import httpx
+import pytest
+
+import ilba
+from support.browsing import MARKUP, Visitor, cells, drawing, inside, labels, link, settled, title
+from support.serving import eventually, serving
+
+pytestmark = pytest.mark.slow
+
+
+VIEWS = ("map", "chart", "table")
+
+
+def test_the_language_is_switched_with_everything_in_it(visitor, census):
+    page = visitor.visit(link(level_area="LA2", by="gender", view="table"))
+    page.get_by_role("button", name="한국어").click()
+    page.wait_for_selector("html[lang=ko]")
+    page.locator("h1", has_text="빈도").wait_for()
+    settled(page)
+    assert title(page) == "구, 성별에 따른 빈도"
+    assert cells(page)[0][:2] == [labels(census, "LA2", "ko")["0101"], labels(census, "gender", "ko")["1"]]
+    assert page.get_by_role("tab").all_inner_texts() == ["지도", "그래프", "표"]
+    words = "[data-word], #picker legend, #take h2, #take h3, #note"
+    for text in page.locator(words).all_inner_texts():
+        assert not text or re.search("[가-힣]", text), text
+    assert page.locator("#get-csv").get_attribute("href").count("lang=ko") == 1
+
+
+def test_both_languages_have_the_same_words(visitor):
+    page = visitor.visit()
+    known = page.evaluate(
+        "() => Promise.all(['en', 'ko'].map(async one => (await import(`/static/words/${one}.js`)).default))"
+    )
+    assert known[0].keys() == known[1].keys()
+    for name in known[0]:
+        gaps = [sorted(re.findall(r"\{(\w+)\}", words[name])) for words in known]
+        assert gaps[0] == gaps[1], name
+
+
+def test_everything_can_be_done_by_keyboard(visitor):
+    page = visitor.visit(link(level_area="LA2", by="gender"))
+    press, focused = page.keyboard.press, lambda: page.evaluate("document.activeElement.id")
+    press("Tab")
+    assert focused() == "skip"
+    press("Enter")
+    assert focused() == "content"
+    press("Tab")
+    assert focused() == "tab-map"
+    press("ArrowRight")
+    page.wait_for_selector(".bars")
+    assert focused() == "tab-chart"
+    press("End")
+    page.wait_for_selector("#panel table")
+    press("Home")
+    page.wait_for_selector("#map")
+    settled(page)
+    walked = []
+    while focused() != "map" and len(walked) < 10:
+        press("Tab")
+        walked.append(focused())
+    assert walked == ["pick-gender", "choose-count", "choose-share", "map"]
+    press("ArrowRight")
+    first = page.locator("#map-spoken").inner_text()
+    press("ArrowDown")
+    assert re.fullmatch(r"[\w ]+: [\d,]+", page.locator("#map-spoken").inner_text())
+    assert page.locator("#map-spoken").inner_text() != first
+    press("Enter")
+    page.locator("h1", has_text="Town").wait_for()
+    settled(page)
+    assert focused() == "map"
+    press("Escape")
+    page.locator("h1", has_text="District").wait_for()
+    settled(page)
+    page.locator("#open-explain").focus()
+    press("Enter")
+    assert page.locator("#explain").is_visible()
+    press("Escape")
+    assert focused() == "open-explain"
+    page.locator("#key-age").focus()
+    press("Space")
+    page.locator("h1", has_text="Age").wait_for()
+    settled(page)
+    assert focused() == "key-age"
+
+
+def ground(page) -> int:
+    """How light the page is, from 0 to 255."""
+    return max(
+        map(int, re.findall(r"\d+", page.evaluate("getComputedStyle(document.documentElement).backgroundColor")))
+    )
+
+
+def test_the_dark_theme_follows_the_system_and_a_choice_is_kept(visitor):
+    page = visitor.visit(color_scheme="dark")
+    assert ground(page) < 60
+    assert page.locator("#theme").get_attribute("aria-pressed") == "true"
+    before = drawing(page)
+    page.locator("#theme").click()
+    assert ground(page) > 200
+    assert drawing(page) != before
+    page.reload()
+    settled(page)
+    assert ground(page) > 200
+    light = visitor.visit(color_scheme="light")
+    assert ground(light) > 200
+
+
+@pytest.mark.parametrize("lang", ["en", "ko"])
+def test_a_phone_needs_no_sideways_scrolling(visitor, lang):
+    page = visitor.visit(viewport={"width": 375, "height": 740}, has_touch=True, is_mobile=True)
+    assert page.locator("#picker").is_hidden()
+    for view in VIEWS:
+        visitor.go(page, link(lang=lang, level_area="LA3", by="gender,age", in_area="LA2:0103", view=view, across="1"))
+        page.locator("#picker-toggle").click()
+        assert page.locator("#picker").is_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") == 375, view
+        small = page.locator("button:visible, select:visible, a.file").evaluate_all(
+            "all => all.filter(one => one.getBoundingClientRect().height < 24).map(one => one.id)"
+        )
+        assert small == []
+
+
+@pytest.mark.parametrize("lang", ["en", "ko"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 320])
+def test_on_a_phone_the_counts_of_a_table_are_in_sight(visitor, scheme, lang, width):
+    phone = {"viewport": {"width": width, "height": 844}, "has_touch": True, "is_mobile": True, "color_scheme": scheme}
+    page = visitor.visit(link(lang=lang, level_area="LA3", by="gender,age", view="table"), **phone)
+    assert inside(page, "#panel tr > :last-child") == (51, 51)
+    wide = page.locator("#scroll").evaluate("one => one.scrollWidth - one.clientWidth")
+    assert wide == 0 or width < 390
+    # Across there is more than fits: the areas stay while the numbers are moved.
+    visitor.go(page, link(lang=lang, level_area="LA3", by="gender,age", view="table", across="1"))
+    page.locator("#scroll").evaluate("one => { one.scrollLeft = 500; }")
+    assert inside(page, "#panel tbody tr > :first-child") == (50, 50)
+    grounds = page.locator("#panel tbody tr > :first-child").evaluate_all(
+        "all => [...new Set(all.map(one => getComputedStyle(one).backgroundColor))]"
+    )
+    assert "rgba(0, 0, 0, 0)" not in grounds, "what slides below does not shine through"
+
+
+class Elsewhere(BaseHTTPRequestHandler):
+    """A page of another origin, with nothing on it."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><link rel=icon href=data:,>")
+
+    def log_message(self, *given):
+        pass
+
+
+def test_a_page_of_another_origin_may_ask_with_a_body(browser, server, census):
+    with ThreadingHTTPServer(("127.0.0.1", 0), Elsewhere) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{other.server_port}/")
+        told = page.evaluate(
+            """async address => {
+                const body = JSON.stringify({ selection: [{ variableCode: 'gender', valueCodes: ['*'] }] });
+                const headers = { 'Content-Type': 'application/json' };
+                const answer = await fetch(address, { method: 'POST', headers, body });
+                return [answer.status, (await answer.json()).value, answer.headers.get('etag')];
+            }""",
+            f"{server}/api/v2/tables/census:all.gender/data",
+        )
+        page.close()
+        other.shutdown()
+    assert told[:2] == [200, census.table("all.gender")["N_masked"].to_list()]
+    assert told[2]
+
+
+def test_labels_are_text_and_never_markup(visitor):
+    page = visitor.visit(link(level_area="LA2", by="mar", view="table"))
+    assert MARKUP in {row[1] for row in cells(page)}
+    for view in VIEWS:
+        visitor.go(page, link(level_area="LA2", by="mar", view=view))
+        page.locator("#filter-mar summary").click()
+        assert page.get_by_text(MARKUP).count() >= 1
+        assert page.locator("b").count() == 0
+
+
+def test_a_server_that_cannot_be_reached_is_said_and_tried_again(visitor):
+    visitor.forgiven.append("ERR_INTERNET_DISCONNECTED")
+    page = visitor.visit()
+    page.context.set_offline(True)
+    page.get_by_role("checkbox", name="Sex").check()
+    page.wait_for_selector(".problem")
+    assert "cannot be reached" in page.locator(".problem").inner_text()
+    page.context.set_offline(False)
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_selector("#map")
+    assert title(page) == "Count by Town and Sex"
+
+
+def test_a_problem_of_the_server_is_told_in_its_words(visitor, browser, census, tmp_path):
+    broken = ilba.Release(shutil.copytree(census.path, tmp_path / "broken"))
+    with serving(broken.path) as running:
+        address = running.address.rstrip("/")
+        (broken.path / "tables" / "LA2.gender.parquet").unlink()
+        asked = f"{address}/api/v2/tables/LA2.gender/data"
+        assert eventually(lambda: "damaged on this server" in httpx.get(asked).json()["detail"], 20)
+        other = Visitor(browser, address)
+        other.forgiven.append("Failed to load resource")
+        page = other.visit(link(level_area="LA2", by="gender", view="table"))
+        problem = page.locator(".problem")
+        assert problem.get_attribute("role") == "alert"
+        answer = page.request.get(asked)
+        assert answer.status == 503
+        assert answer.json()["detail"] in problem.inner_text()
+        page.get_by_role("checkbox", name="Sex").uncheck()
+        page.wait_for_selector("#panel table")
+        other.close()
+
+
+def test_more_numbers_than_are_served_at_once_are_refused_with_advice(browser, census):
+    with serving(census.path, options=("--max-cells", "2000")) as running:
+        other = Visitor(browser, running.address.rstrip("/"))
+        page = other.visit(link(level_area="OA", by="gender,age", view="table"))
+        assert "at most 2,000" in page.locator("#panel").inner_text()
+        assert page.locator("a.file").count() == 0
+        page.locator("#within-area").select_option(label=labels(census, "LA3")["010101"])
+        page.wait_for_selector("#panel table")
+        assert page.locator("a.file").count() == 5
+        other.close()
+
+
+@pytest.mark.parametrize("lang", ["en", "ko"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_to_complain_about(visitor, scheme, lang):
+    import axe_playwright_python
+
+    axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    # The policy forbids scripts from elsewhere, and axe is one; it is lifted for this test only.
+    page = visitor.visit(color_scheme=scheme, bypass_csp=True)
+    found = {}
+    for state in (
+        {"level_area": "LA3", "by": "gender", "in_area": "LA2:0102", "view": "map", "measure": "share"},
+        {"level_area": "", "by": "gender,age", "view": "chart", "bars": "gender", "colours": "age"},
+        {"level_area": "LA2", "by": "mar,gender", "view": "table", "across": "1"},
+        {"level_area": "LA2", "by": "gender,age,mar", "view": "table"},
+    ):
+        visitor.go(page, link(lang=lang, **state))
+        page.locator("#filter-gender, #programs").evaluate_all("all => all.forEach(one => { one.open = true; })")
+        page.evaluate(axe)
+        found |= complaints(page, json.dumps(state))
+    page.locator("#open-explain").click()
+    found |= complaints(page, "explanation")
+    assert found == {}
+
+
+def complaints(page, where: str) -> dict[str, list[str]]:
+    answer = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return {f"{where} {one['id']}": [node["html"] for node in one["nodes"]] for one in answer["violations"]}

@@ -1,0 +1,125 @@
+"""The map of the page, in a real browser: areas are entered, tapped, drawn and counted in the legend."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+import polars as pl
+import pytest
+
+from support.browsing import colours, drawing, labels, link, number, settled, title
+from support.serving import eventually
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_first_view_is_a_map_of_the_areas_and_needs_few_questions(visitor, census):
+    page = visitor.visit()
+    assert page.title() == "Count by Town – Census of Hanul City"
+    assert page.locator("#tab-map").get_attribute("aria-selected") == "true"
+    assert colours(page) >= 5
+    asked = [urlsplit(url).path for url in visitor.asked if "/api/" in url]
+    assert len(asked) <= 8, asked
+    counts = census.table("LA3")["N_masked"]
+    assert f"{counts.max():,}" in page.locator("#summary").inner_text()
+    assert f"{counts.min():,}" in page.locator("#summary").inner_text()
+
+
+def test_the_map_is_entered_area_by_area_down_to_the_finest_and_left_again(visitor, census):
+    page = visitor.visit(link(level_area="LA1", by="gender", view="map"))
+    centre = {"position": {"x": 300, "y": 260}}
+    for level, name in (("LA2", "District"), ("LA3", "Town"), ("OA", "Output area")):
+        page.locator("#map").click(**centre)
+        page.locator("h1", has_text=name).wait_for()
+        settled(page)
+        inside = re.search(r"in\.area=(\w+)%3A(\d+)", page.url)
+        known = census.codes.filter((pl.col("variable") == level) & (pl.col("parent") == inside[2]))
+        assert page.locator("#summary").inner_text().startswith(f"{name}: {known.height} shown.")
+        assert colours(page) >= 1
+    assert page.locator("#crumbs li").count() == 4
+    assert "This is the finest level" in page.locator("#panel").inner_text()
+    district = page.locator("#crumbs li").nth(2).inner_text()
+    page.locator("#crumbs").get_by_role("button", name=district).click()
+    page.locator("h1", has_text="Town").wait_for()
+    settled(page)
+    assert page.locator("#crumbs [aria-current]").inner_text() == district
+    page.go_back()
+    page.locator("h1", has_text="Output area").wait_for()
+    page.get_by_role("button", name="Everywhere").click()
+    page.locator("h1", has_text="City").wait_for()
+    settled(page)
+    assert page.locator("#crumbs").is_hidden()
+
+
+def test_all_2506_areas_are_drawn_and_counted_in_the_legend(visitor, census):
+    page = visitor.visit(link(level_area="OA", by="", view="map"))
+    sizes = [number(text) for text in page.locator(".legend .size").all_inner_texts()]
+    published = census.codes.filter(pl.col("variable") == "OA").drop_nulls("code").height
+    assert sum(sizes) == published == 2506
+    before = drawing(page)
+    page.get_by_role("button", name="Zoom in").click()
+    assert eventually(lambda: drawing(page) != before)
+    page.get_by_role("button", name="Show everything").click()
+    assert eventually(lambda: drawing(page) == before)
+
+
+def test_a_share_is_the_count_in_the_published_total_of_the_area(visitor, census):
+    page = visitor.visit(link(level_area="LA2", by="gender", view="map"))
+    page.locator("#pick-gender").select_option("2")
+    page.get_by_role("button", name="Share").click()
+    page.wait_for_selector("#choose-share[aria-pressed=true]")
+    settled(page)
+    page.locator("#map").hover(position={"x": 300, "y": 260})
+    name, said = page.locator(".tooltip strong").inner_text(), page.locator(".tooltip span").inner_text()
+    code = {label: code for code, label in labels(census, "LA2").items()}[name]
+    women = census.table("LA2.gender").filter((pl.col("LA2") == code) & (pl.col("gender") == 2))["N_masked"].item()
+    everybody = census.table("LA2").filter(pl.col("LA2") == code)["N_masked"].item()
+    assert said == f"{100 * women / everybody:.1f}% ({women:,} of {everybody:,})"
+    page.locator("#pick-gender").select_option("")
+    page.wait_for_selector("#choose-count[aria-pressed=true]")
+    assert page.locator("#choose-share").is_disabled()
+
+
+def test_areas_without_a_map_are_tiles_and_grid_codes_are_squares(visitor):
+    page = visitor.visit(link(release="towns", level_area="town", by=""))
+    assert "has no map. Each tile is an area" in page.locator("#panel").inner_text()
+    assert colours(page) >= 3
+    visitor.go(page, link(release="grid", level_area="g100m", by=""))
+    assert "placed by its code" in page.locator("#panel").inner_text()
+    # 20 rows of 15 cells: the drawing is taller than wide by 4 to 3, or nearly, with its lines.
+    wide, high = page.locator("#map canvas").first.evaluate(
+        """canvas => {
+            const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+            let [left, top, right, bottom] = [1e9, 1e9, 0, 0];
+            for (let y = 0; y < canvas.height; y += 1) for (let x = 0; x < canvas.width; x += 1)
+                if (data[4 * (y * canvas.width + x) + 3] > 128) {
+                    left = Math.min(left, x); right = Math.max(right, x);
+                    top = Math.min(top, y); bottom = Math.max(bottom, y);
+                }
+            return [right - left, bottom - top];
+        }"""
+    )
+    assert high / wide == pytest.approx(20 / 15, rel=0.02)
+
+
+def test_the_legend_says_that_a_zero_may_be_masked(visitor):
+    page = visitor.visit(link(level_area="OA", by="gender,age", view="map"))
+    assert page.locator(".legend li").first.inner_text().startswith("0, or masked to 0")
+    page.locator("#choose-share").click()
+    page.wait_for_selector("#choose-share[aria-pressed=true]")
+    settled(page)
+    assert page.locator(".legend li").first.inner_text().startswith("0.0%, or masked to 0")
+    visitor.go(page, link(lang="ko", level_area="OA", by="gender,age", view="map"))
+    assert page.locator(".legend li").first.inner_text().startswith("0 또는 0으로 조정")
+
+
+def test_a_tap_shows_an_area_and_a_second_one_opens_it(visitor):
+    page = visitor.visit(
+        link(level_area="LA2", by=""), viewport={"width": 375, "height": 740}, has_touch=True, is_mobile=True
+    )
+    page.locator("#map").tap(position={"x": 140, "y": 200})
+    assert page.locator(".tooltip").is_visible()
+    assert title(page) == "Count by District"
+    page.locator("#map").tap(position={"x": 140, "y": 200})
+    page.locator("h1", has_text="Town").wait_for()
