@@ -20,7 +20,6 @@ from ilba.attack.published import POLICIES, whole_range
 from ilba.cells.codes import CodeLists
 from ilba.design.tables import selections, wanted_tables
 from ilba.methods import masking
-from ilba.output.compare import compare
 from ilba.output.report import Loss
 from test_finest import stores
 
@@ -770,7 +769,9 @@ def test_what_if_compare_and_the_report_sum_up_the_same_losses_alike(people, sec
     finest = ilba.build(people.head(500), HKEY, ["sex", "job"], secret=secret)
     wanted = {"levels": [1, 3], "keys": ["sex", "job"]}
     tried = what_if(finest, ["ilba"], [5], **wanted).row(0, named=True)
-    compared = compare(finest, secret=secret, **wanted).rows.filter(method="iLBA, observed cells").row(0, named=True)
+    compared = (
+        ilba.compare(finest, secret=secret, **wanted).rows.filter(method="iLBA, observed cells").row(0, named=True)
+    )
     tables = list(finest.cube(**wanted))
     told = Loss.together([Loss.of(table) for table in tables]).summary
     assert (tried["mean_loss"], tried["p99_loss"], tried["max_loss"]) == told[:3]
