@@ -22,7 +22,7 @@ from ilba import FinestTable, Secret
 from ilba.design.tables import wanted_tables
 from ilba.methods.controlled.search import loss_summary, usual_bound
 from ilba.progress import ProgressStep
-from ilba.tables.finest import class_means
+from ilba.tables.engine import class_means
 from ilba.tables.store import About
 
 KEY_0 = Secret(bytes(32))

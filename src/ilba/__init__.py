@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable, SparkTable
     from ilba.tables.building import build
     from ilba.tables.cube import Cube
-    from ilba.tables.finest import FinestTable, class_means, open_store, read_rds
+    from ilba.tables.engine import class_means
+    from ilba.tables.finest import FinestTable
+    from ilba.tables.opening import open_store, read_rds
     from ilba.tables.table import Table
 
 __version__ = "0.1.0"
@@ -113,7 +115,9 @@ _HOMES = {
     "spark": ("SparkFinestTable", "SparkTable"),
     "tables.building": ("build",),
     "tables.cube": ("Cube",),
-    "tables.finest": ("FinestTable", "class_means", "open_store", "read_rds"),
+    "tables.engine": ("class_means",),
+    "tables.finest": ("FinestTable",),
+    "tables.opening": ("open_store", "read_rds"),
     "tables.table": ("Table",),
 }
 _HOME = {name: f"ilba.{module}" for module, names in _HOMES.items() for name in names}
