@@ -22,7 +22,7 @@ import polars as pl
 import ilba
 from ilba.methods.controlled.search import loss_summary
 from ilba.progress import Progress
-from ilba.tables.finest import class_means
+from ilba.tables.engine import class_means
 from ilba.tables.store import About
 
 AREAS = ["LA1", "LA2", "LA3", "OA"]

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ilba import charts, compare, datasets, export, masking, report, spark
+    from ilba import charts, datasets, export, masking, report, spark
     from ilba.attack.audit import audit, losses, what_if
     from ilba.attack.published import PublishedTables
     from ilba.attack.verdict import AuditReport
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         WriteError,
     )
     from ilba.methods.controlled.search import Chosen, Control, loss_summary
+    from ilba.output.compare import Comparison, compare
     from ilba.progress import ProgressStep
     from ilba.r import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
     from ilba.release import PublicTable, Release
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable, SparkTable
     from ilba.tables.building import build
     from ilba.tables.cube import Cube
-    from ilba.tables.finest import FinestTable, class_means, open_store, read_rds
+    from ilba.tables.engine import class_means
+    from ilba.tables.finest import FinestTable
+    from ilba.tables.opening import open_store, read_rds
     from ilba.tables.table import Table
 
 __version__ = "0.1.0"
@@ -41,6 +44,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AuditReport",
     "Chosen",
+    "Comparison",
     "Control",
     "Cube",
     "Design",
@@ -103,6 +107,7 @@ _HOMES = {
         "WriteError",
     ),
     "methods.controlled.search": ("Chosen", "Control", "loss_summary"),
+    "output.compare": ("Comparison", "compare"),
     "progress": ("ProgressStep",),
     "r": ("apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"),
     "release": ("PublicTable", "Release"),
@@ -110,7 +115,9 @@ _HOMES = {
     "spark": ("SparkFinestTable", "SparkTable"),
     "tables.building": ("build",),
     "tables.cube": ("Cube",),
-    "tables.finest": ("FinestTable", "class_means", "open_store", "read_rds"),
+    "tables.engine": ("class_means",),
+    "tables.finest": ("FinestTable",),
+    "tables.opening": ("open_store", "read_rds"),
     "tables.table": ("Table",),
 }
 _HOME = {name: f"ilba.{module}" for module, names in _HOMES.items() for name in names}

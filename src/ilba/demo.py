@@ -18,8 +18,10 @@ from ilba.errors import InputError, MissingExtra, Notice
 from ilba.methods.controlled.search import usual_bound
 from ilba.output import charts
 from ilba.progress import Progress, ProgressStep
+from ilba.tables.beside import secret_path
 from ilba.tables.building import build
-from ilba.tables.finest import FinestTable, open_store, secret_path
+from ilba.tables.finest import FinestTable
+from ilba.tables.opening import open_store
 from ilba.tables.table import Table
 
 HKEY = ["LA1", "LA2", "LA3", "OA"]

@@ -19,7 +19,8 @@ from ilba.errors import InputError, suggesting
 from ilba.methods.masking import apply_iLBA, apply_SCA
 from ilba.secret.secret import Secret
 from ilba.tables.building import build
-from ilba.tables.finest import FinestTable, open_store, read_rds
+from ilba.tables.finest import FinestTable
+from ilba.tables.opening import open_store, read_rds
 from ilba.tables.table import Table
 
 __all__ = ["apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"]

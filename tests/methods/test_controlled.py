@@ -21,7 +21,7 @@ from ilba import FinestTable, Secret
 from ilba.design.tables import wanted_tables
 from ilba.methods.controlled.search import loss_summary, usual_bound
 from ilba.progress import ProgressStep
-from ilba.tables.finest import class_means
+from ilba.tables.engine import class_means
 from ilba.tables.store import About
 from support.people import HKEY, KEY, population
 

@@ -22,6 +22,7 @@ from ilba.design.design import MASKED, Cells, Design, Selection
 from ilba.design.tables import selections, wanted_tables
 from ilba.errors import InputError, listing, nearest
 from ilba.methods import masking
+from ilba.tables import rollup
 from ilba.tables.engine import AnyFinestTable
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -181,23 +182,19 @@ class PublishedTables:
                 raise InputError(f"the table {selection.name!r} has more than 2^63 possible cells: audit fewer keys.")
             node = node_of(design, selection)
             parts = sums.parts
-            size = finest.codes.grid(sums.cell_index, sums.packed, most=2**61 // K)
-            n_grid = parts.n_small + np.maximum(size - sums.observed, 0)
-            n_small = n_grid if cells == "grid" else parts.n_small
+            n_grid, n_small = (rollup.small_cells(finest.codes, sums, reading) for reading in ("grid", cells))
             type1 = type2 = None
-            if policy.scheme == "ilba":
-                masked = masking.ilba(n_small, parts.n_at_threshold, parts.sum_small, K)
+            if policy.scheme != "sca":
+                _, masked = rollup.released(finest.codes, sums, policy.scheme == "sums", cells)
                 value = masked.sum_masked
                 if policy.flags:
                     type1, type2 = _small(masked.type1), _small(masked.type2)
-            elif policy.scheme == "sca":
+            else:
                 # What is audited is only simulated, so the draws may be anything; the same on every run is best.
                 rng = np.random.default_rng([2010, *node])
                 draws = rng.integers(0, masking.DRAW_RANGE, len(sums))
                 anew = masking.sca(parts.sum_small, draws, K)
                 value = np.where(n_grid == 1, K * parts.n_at_threshold, anew)
-            else:
-                value = K * parts.n_at_threshold
             truth = Truth(*map(_small, (n_small, parts.n_at_threshold, parts.sum_small, parts.sum_large)))
             tables[node] = PublishedRows(sums.packed[0], _small(value + parts.sum_large), type1, type2, truth)
             if selection in chosen:
@@ -208,8 +205,8 @@ class PublishedTables:
                 if type1 is not None and type2 is not None:
                     misfits += int(((other.type1 != type1) | (other.type2 != type2)).sum())
         base = tables[node_of(design, refined)]
-        released = {node_of(design, selection): tables[node_of(design, selection)] for selection in chosen}
-        return cls(finest.codes, policy, cells, released, base=base, misfits=misfits)
+        shown = {node_of(design, selection): tables[node_of(design, selection)] for selection in chosen}
+        return cls(finest.codes, policy, cells, shown, base=base, misfits=misfits)
 
     @classmethod
     def from_frames(

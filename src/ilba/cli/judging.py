@@ -25,7 +25,8 @@ from ilba.cli.words import (
     typed_level,
 )
 from ilba.errors import InputError, UnsafeRelease
-from ilba.tables.finest import FinestTable, open_store
+from ilba.tables.finest import FinestTable
+from ilba.tables.opening import open_store
 from ilba.tables.store import ABOUT
 
 

@@ -256,24 +256,24 @@ def table_command(
         if loss and not (out and ending == ".csv"):
             table.write_loss(loss)
     if as_json:
-        plain: dict[str, Any] = {
-            "columns": frame.columns,
-            "rows": frame.rows(),
-            "mask_thr": finest.design.threshold,
-        }
-        if not public:
-            plain["loss"] = table.loss.to_dicts()
-        print_json(plain)
-    elif sys.stdout.isatty():
-        click.echo(f"{table.title} (K={finest.design.threshold}{'' if public else ', confidential'})")
-        print_frame(frame, rows)
-        if not public:
-            click.echo("Information loss (masked minus true)")
-            print_frame(table.loss, table.loss.height)
+        loss_rows = {} if public else {"loss": table.loss.to_dicts()}
+        print_json({"columns": frame.columns, "rows": frame.rows(), "mask_thr": finest.design.threshold, **loss_rows})
+        return
+    if sys.stdout.isatty():
+        _show_table(frame, table, rows, public)
     elif not out:
         click.echo(csv_text(frame), nl=False)
-    if out and not as_json:
+    if out:
         click.echo(f"wrote {out}: {frame.height:,} rows{'' if public else ' (confidential: holds flags)'}", err=True)
+
+
+def _show_table(frame: pl.DataFrame, table: Table, rows: int, public: bool) -> None:
+    """The first rows of a table on a terminal, and its loss where that may be seen."""
+    click.echo(f"{table.title} (K={table.design.threshold}{'' if public else ', confidential'})")
+    print_frame(frame, rows)
+    if not public:
+        click.echo("Information loss (masked minus true)")
+        print_frame(table.loss, table.loss.height)
 
 
 _TABLE_ENDINGS = (".csv", ".xlsx", ".parquet")

@@ -19,7 +19,9 @@ import polars as pl
 from ilba import __version__
 from ilba.errors import InputError, Notice, nearest
 from ilba.progress import ProgressStep
-from ilba.tables.finest import FinestTable, open_store, read_rds, secret_path
+from ilba.tables.beside import secret_path
+from ilba.tables.finest import FinestTable
+from ilba.tables.opening import open_store, read_rds
 
 MISSING = "(missing)"
 _ORDER = [

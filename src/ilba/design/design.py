@@ -10,6 +10,7 @@ import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 from urllib.parse import quote
 
@@ -101,8 +102,39 @@ class Selection:
 
     levels: tuple[int, ...]
     keys: tuple[str, ...]
-    columns: tuple[str, ...]
-    finest: tuple[str, ...]
+    paths: tuple[tuple[str, ...], ...]
+    """the columns of each dimension: of a hierarchy from coarse to fine, of a key itself"""
+    hierarchies: tuple[str, ...]
+    """the names of the hierarchies of the design, in its order"""
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """All label columns, in the order of the table."""
+        return tuple(column for path in self.paths for column in path)
+
+    @property
+    def finest(self) -> tuple[str, ...]:
+        """The finest column of each hierarchy that the table has."""
+        return tuple(path[-1] for path in self.paths[: len(self.paths) - len(self.keys)])
+
+    @property
+    def by_name(self) -> dict[str, int]:
+        """Its levels by the names of the hierarchies.
+
+        >>> Design.of({"area": ["LA1", "LA2"], "branch": ["section"]}, []).select("LA2").by_name
+        {'area': 2, 'branch': 0}
+        """
+        return dict(zip(self.hierarchies, self.levels, strict=True))
+
+    def is_within(self, other: Selection) -> bool:
+        """Whether this table can be summed from another one of the same design.
+
+        >>> design = Design.of(["LA1", "LA2"], ["sex", "age"])
+        >>> design.select("LA1", ["age"]).is_within(design.select("LA2", ["sex", "age"]))
+        True
+        """
+        coarser = all(mine <= theirs for mine, theirs in zip(self.levels, other.levels, strict=True))
+        return coarser and {*self.keys} <= {*other.keys}
 
     @property
     def name(self) -> str:
@@ -246,13 +278,8 @@ class Design:
                     raise InputError(f"{name!r} belongs to a hierarchy: choose it with level={name!r}, not as a key.")
                 known = f"Its keys are {listing(self.keys)}." if self.keys else "It has no keys."
                 raise InputError(f"{name!r} is not a key of this store.{nearest(name, self.keys)} {known}")
-        areas = [
-            column
-            for hierarchy, number in zip(self.hierarchies, levels, strict=True)
-            for column in hierarchy.columns[:number]
-        ]
-        finest = tuple(h.columns[number - 1] for h, number in zip(self.hierarchies, levels, strict=True) if number)
-        return Selection(levels, keys, (*areas, *keys), finest)
+        areas = [h.columns[:number] for h, number in zip(self.hierarchies, levels, strict=True) if number]
+        return Selection(levels, keys, (*areas, *((name,) for name in keys)), tuple(h.name for h in self.hierarchies))
 
     @property
     def finest(self) -> Selection:
@@ -279,28 +306,9 @@ class Design:
         >>> Design.of(["LA1", "LA2"], ["sex", "age"]).at([2], ["age", "sex"]).name
         'LA2.sex.age'
         """
-        asked = self.select(self.by_name(levels), keys).keys  # unknown keys are refused here, with the nearest name
-        return self.select(self.by_name(levels), [key for key in self.keys if key in asked])
-
-    def by_name(self, levels: Sequence[int]) -> dict[str, int]:
-        """Give levels by the names of the hierarchies.
-
-        Parameters
-        ----------
-        levels : sequence of int
-            A level for each hierarchy.
-
-        Returns
-        -------
-        dict of str to int
-            The level of each hierarchy by its name.
-
-        Examples
-        --------
-        >>> Design.of({"area": ["LA1", "LA2"], "branch": ["section"]}, []).by_name([2, 0])
-        {'area': 2, 'branch': 0}
-        """
-        return {hierarchy.name: level for hierarchy, level in zip(self.hierarchies, levels, strict=True)}
+        by_name = {hierarchy.name: level for hierarchy, level in zip(self.hierarchies, levels, strict=True)}
+        asked = self.select(by_name, keys).keys  # unknown keys are refused here, with the nearest name
+        return self.select(by_name, [key for key in self.keys if key in asked])
 
     def _levels(self, level: Level) -> tuple[int, ...]:
         names = [hierarchy.name for hierarchy in self.hierarchies]

@@ -20,7 +20,8 @@ from ilba.output import charts
 from ilba.output.pages import inline, write
 from ilba.progress import Progress, ProgressStep, silent, within
 from ilba.secret.secret import Secret
-from ilba.tables.finest import FinestTable, class_means
+from ilba.tables.engine import class_means
+from ilba.tables.finest import FinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
 

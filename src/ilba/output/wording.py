@@ -215,9 +215,7 @@ class WordedTable:
         return None
 
     def _dimension_columns(self) -> list[tuple[str, ...]]:
-        design, levels = self.release.design, self.table.levels
-        paths = [h.columns[: levels[h.name]] for h in design.hierarchies if levels[h.name]]
-        return [*paths, *((key,) for key in self.table.keys)]
+        return list(self.table.selection.paths)
 
     @cached_property
     def dimensions(self) -> list[Dimension]:

@@ -114,13 +114,12 @@ def _manifest(folder: Path, declared: Declared, charted: list[dict[str, str]]) -
 
 
 def _entry(declared: Declared, selection: Selection, folder: Path) -> dict[str, Any]:
-    levels = declared.design.by_name(selection.levels)
     file = folder / declared.file(selection)
     rows = pl.scan_parquet(file, glob=False).select(pl.len()).collect().item()
     return {
         "name": selection.name,
         "file": declared.file(selection),
-        "levels": levels,
+        "levels": selection.by_name,
         "keys": list(selection.keys),
         "columns": list(selection.columns),
         "rows": rows,

@@ -16,7 +16,8 @@ from ilba.design.design import Design
 from ilba.errors import StoreError, UnsafeRelease
 from ilba.files import replacing
 from ilba.tables.engine import AnyFinestTable
-from ilba.tables.finest import FinestTable, open_store
+from ilba.tables.finest import FinestTable
+from ilba.tables.opening import open_store
 
 FORMAT = 1
 

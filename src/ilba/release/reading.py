@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,7 @@ import polars as pl
 
 from ilba.cells.codes import CodeLists
 from ilba.data.codelists import CODE_COLUMNS, listed_paths
-from ilba.design.design import MASKED, Design, Level, Names, file_name
+from ilba.design.design import MASKED, Design, Level, Names, Selection, file_name
 from ilba.errors import InputError, StoreError, listing, nearest, some
 from ilba.release.manifest import NewerFormat, load
 from ilba.tables.store import UNREADABLE
@@ -47,12 +46,29 @@ class PublicTable:
         The checksum of its file.
     """
 
-    name: str
-    levels: Mapping[str, int]
-    keys: tuple[str, ...]
-    columns: tuple[str, ...]
+    selection: Selection
     rows: int
     sha256: str
+
+    @property
+    def name(self) -> str:
+        """Its name, such as "LA3.gender.age"."""
+        return self.selection.name
+
+    @property
+    def levels(self) -> dict[str, int]:
+        """Its level in each hierarchy, by the names of the hierarchies."""
+        return self.selection.by_name
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its keys."""
+        return self.selection.keys
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Its label columns."""
+        return self.selection.columns
 
     @property
     def file(self) -> str:
@@ -101,12 +117,7 @@ class Release:
         self.design = Design.from_json(self.manifest)
         self.tables = {
             table["name"]: PublicTable(
-                table["name"],
-                table["levels"],
-                tuple(table["keys"]),
-                tuple(table["columns"]),
-                table["rows"],
-                table["sha256"],
+                self.design.select(table["levels"], table["keys"]), table["rows"], table["sha256"]
             )
             for table in self.manifest["tables"]
         }

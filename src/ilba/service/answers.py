@@ -61,10 +61,6 @@ def rehearse(served: ServedRelease) -> None:
     numbers = [told[name] for name in ("threshold", "absent", "additive")]
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
         raise TypeError("a field of the manifest is not of its type")
-    for table in served.release.tables.values():
-        selection = design.select(dict(table.levels), list(table.keys))
-        if (table.name, table.columns) != (selection.name, selection.columns):
-            raise ValueError("a table of the manifest is not of its design")
     for lang in LANGUAGES:
         _release(served, lang)
         for entry in served.entries.values():
@@ -523,8 +519,7 @@ def question(
     hkey_value, key_value = _blank(hkey_value, areas), _blank(key_value, selection.keys)
     _fits("hkey_value", hkey_value, areas, "level")
     _fits("key_value", key_value, selection.keys, "key")
-    names = [hierarchy.name for hierarchy in design.hierarchies]
-    entry = served.entry(dict(zip(names, selection.levels, strict=True)), selection.keys)
+    entry = served.entry(selection.by_name, selection.keys)
     if entry is None:
         raise InputError(f"the table {selection.name!r} was not published.")
     return Question(entry, selection, list(hkey_value), list(key_value))

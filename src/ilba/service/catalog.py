@@ -158,8 +158,7 @@ class ServedRelease:
 
     def axes(self, table: PublicTable) -> list[str]:
         """The columns that name the axes of a table: the finest of each hierarchy, then the keys."""
-        hierarchies = self.release.design.hierarchies
-        return [*(h.columns[table.levels[h.name] - 1] for h in hierarchies if table.levels[h.name]), *table.keys]
+        return [path[-1] for path in table.selection.paths]
 
     def cells(self, table: PublicTable) -> int:
         """How many cells the complete grid of a table has by the code lists."""
@@ -509,17 +508,12 @@ def _offered(served: ServedRelease) -> Iterator[tuple[PublicTable, PublicTable]]
         if served.cells(table) < _MOST_PLACES:
             yield table, table
     for wanted in selections(release.design) if release.additive else ():
-        levels = release.design.by_name(wanted.levels)
-        finer = [one for one in release.tables.values() if _is_finer(one, levels, wanted.keys)]
+        finer = [one for one in release.tables.values() if wanted.is_within(one.selection)]
         if finer and wanted.name not in release.tables:
             source = min(finer, key=lambda one: one.rows)
-            table = PublicTable(wanted.name, levels, wanted.keys, wanted.columns, source.rows, source.sha256)
+            table = PublicTable(wanted, source.rows, source.sha256)
             if served.cells(table) < _MOST_PLACES:
                 yield table, source
-
-
-def _is_finer(table: PublicTable, levels: Mapping[str, int], keys: Sequence[str]) -> bool:
-    return {*keys} <= {*table.keys} and all(table.levels[name] >= level for name, level in levels.items())
 
 
 def _loaded(entry: TableEntry, content: bytes) -> Loaded:

@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from ilba.cells.codes import CellIndex
+from ilba.cells.lookup import nodes_of
 from ilba.cells.tree import walk
 from ilba.design.design import COUNT, MASKED, Level, Names, Origins, Selection
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
@@ -28,15 +29,9 @@ from ilba.spark.sessions import place, pyspark, watched
 from ilba.spark.table import SparkTable
 from ilba.spark.tasks import PARTS, REACHED, SecretSource, Shipped, sums_of, word_names
 from ilba.tables import store
+from ilba.tables.beside import save_beside, secret_path, warn_of_another_secret
 from ilba.tables.engine import AnyFinestTable, IntArray, Path_, Values
-from ilba.tables.finest import (
-    FinestTable,
-    nodes_of,
-    save_beside,
-    secret_path,
-    tell_recurring,
-    warn_of_another_secret,
-)
+from ilba.tables.finest import FinestTable, tell_recurring
 from ilba.tables.rollup import Sums, released, roll_up
 from ilba.tables.table import Table, detail
 

@@ -28,8 +28,9 @@ from ilba.methods import masking
 from ilba.methods.controlled.search import choose
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import ENVIRONMENT, Secret
-from ilba.tables.finest import masked_counts, path_marks
+from ilba.tables.finest import masked_counts
 from ilba.tables.rollup import Finest, Sums, roll_up
+from ilba.tables.store import path_marks
 from ilba.tables.table import detail
 
 if TYPE_CHECKING:

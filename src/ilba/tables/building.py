@@ -18,8 +18,9 @@ from ilba.files import writable
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables import store
+from ilba.tables.beside import secret_path
 from ilba.tables.engine import AnyFinestTable
-from ilba.tables.finest import FinestTable, secret_path
+from ilba.tables.finest import FinestTable
 
 if TYPE_CHECKING:
     from ilba.spark import SparkFinestTable, SparkMicrodata

@@ -398,3 +398,11 @@ class AnyFinestTable(ABC):
     def _size(self) -> int | None:
         """How many cells there are, where that is known without work."""
         return len(self)
+
+
+def class_means(finest: AnyFinestTable) -> dict[int, float]:
+    """The mean masked count of the cells with each true count of 1..K-1 (confidential).
+
+    Unbiased masks give a mean of x for the count x.
+    """
+    return finest.class_means()

@@ -6,45 +6,21 @@ where masks were chosen jointly, take the sum as it is.
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from ilba.cells.codes import CellIndex, CodeLists
+from ilba.cells.lookup import nodes_of
 from ilba.data.codelists import no_code_list
-from ilba.data.microdata import Counted, Microdata, Missing, check_missing, labelled
-from ilba.data.rfiles import frame_of, read_r
-from ilba.design.design import (
-    COUNT,
-    MASKED,
-    Cells,
-    Design,
-    HKey,
-    Level,
-    Names,
-    Origins,
-    Selection,
-    hierarchies_of,
-    threshold_of,
-)
-from ilba.design.labels import Label, label_text
-from ilba.errors import (
-    InputError,
-    SecretError,
-    StoreError,
-    listing,
-    nearest,
-    notice,
-    some,
-    suggesting,
-)
+from ilba.data.microdata import Counted, Missing
+from ilba.design.design import COUNT, MASKED, Cells, HKey, Level, Names, Origins, Selection, threshold_of
+from ilba.errors import InputError, SecretError, StoreError, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import masking
 from ilba.methods.controlled.search import Chosen, choose, mean_masks, usual_bound
@@ -52,12 +28,11 @@ from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables import store
+from ilba.tables.beside import save_beside, secret_path, warn_of_another_secret
+from ilba.tables.counts import read_counts
 from ilba.tables.engine import AnyFinestTable, IntArray, Path_, Values
 from ilba.tables.rollup import Finest, Sums, released, roll_up, sums_of_tables
 from ilba.tables.table import Table, detail
-
-if TYPE_CHECKING:
-    from ilba.spark import SparkFinestTable
 
 _CHUNK = 2**20
 _KEPT = 2**20  # a table of up to so many cells is kept in memory to sum others from
@@ -135,41 +110,9 @@ class FinestTable(AnyFinestTable):
         >>> FinestTable.from_counts(counts, hkey=["town"]).cell(level=1, hkey_value=["a"])
         13
         """
-        check_missing(missing)
-        source = Microdata.open(frame)
-        if COUNT not in source.columns:
-            raise InputError(f"the data has no column {COUNT!r}. Single records are counted by ilba.build.")
-        areas = [column for hierarchy in hierarchies_of(hkey) for column in hierarchy.columns]
-        rest = [column for column in source.columns if column not in (*areas, COUNT, MASKED)]
-        design = Design.of(hkey, rest if key is None else key, mask_thr, cells)
-        source.require(areas, "hkey")
-        source.require(design.keys, "key")
-        masks = [MASKED] if MASKED in source.columns else []
-        rows = labelled(source.read([*design.columns, COUNT, *masks]), design.columns)
-        rows = rows.with_columns(_whole_column(rows[name]) for name in (COUNT, *masks))
-        whole = rows.drop_nulls(design.columns) if missing == "drop" else rows
-        if whole.height < rows.height:
-            notice(f"{some(rows.height - whole.height, 'row')} with a missing label left out.")
-        seen = int((whole[COUNT] > 0).sum())
-        if not seen:
-            raise InputError("the data has no row with a count above 0. There is nothing to mask.")
-        counted = Microdata.open(whole).count(
-            design, missing="category", weight=COUNT, carry=MASKED if masks else None, keep_codes=True
-        )
-        origins = Origins("proposed" if key is None else "declared")
+        counted, origins = read_counts(frame, hkey, key, mask_thr, cells, missing)
         if counted.carried is None:
-            if len(counted.count) < seen:
-                notice(
-                    f"{some(seen, 'row')} are added up into {some(len(counted.count), 'cell')}. {COUNT} has to be a "
-                    f"number of people: with survey weights one person would count as many, and not be masked."
-                )
             return cls.drawn(counted, given_secret(secret), origins=origins)
-        if len(counted.count) < seen:
-            raise InputError(
-                f"a cell stands in two rows, each with its own {MASKED}. Name every column that tells cells apart "
-                f"in hkey or key, or drop {MASKED} to have the rows added up and masked anew."
-            )
-        _check_masks(whole[COUNT].to_numpy(), whole[MASKED].to_numpy(), design.threshold)
         tell_recurring(counted.codes)
         return cls(store.About(counted.codes, origins=origins), counted.words, counted.count, counted.carried)
 
@@ -452,7 +395,7 @@ class FinestTable(AnyFinestTable):
             The checksum of the true counts, and the one of the masks above 0.
         """
         digits = self.codes.finest.digits(self._words)
-        paths = [mark[digit] for mark, digit in zip(path_marks(self.codes), digits, strict=True)]
+        paths = [mark[digit] for mark, digit in zip(store.path_marks(self.codes), digits, strict=True)]
         shown = self._masked > 0
         masks = store.marked([*(path[shown] for path in paths), self._masked[shown]])
         return f"{store.marked([*paths, self._count]):016x}", f"{masks:016x}"
@@ -606,95 +549,6 @@ class FinestTable(AnyFinestTable):
         return len(self._count)
 
 
-def secret_path(store: Path) -> Path:
-    """Where the secret of a store is kept when none was given."""
-    return store.with_suffix(".secret")
-
-
-def save_beside(secret: Secret, target: Path) -> None:
-    """Keep the new secret that drew the masks of a store beside it."""
-    place = secret_path(target)
-    if place.exists():
-        if Secret.from_file(place) != secret:
-            raise SecretError(
-                f"{str(place)!r} holds another secret than the new one that drew these masks. Two releases of "
-                f"the same cells under two secrets give counts away. Build again with secret={str(place)!r}, "
-                f"or save elsewhere."
-            )
-        return
-    secret.to_file(place)
-    notice(
-        f"no secret was given, so a new one was made and saved as {str(place)!r} (only you can read it). "
-        f"Keep it: the same secret gives the same masks tomorrow, and another secret would give counts away."
-    )
-
-
-def warn_of_another_secret(target: Path, before: str | None, now: str | None) -> None:
-    """Say aloud when a store takes the place of one whose masks another secret drew."""
-    if before and now and before != now:
-        notice(
-            f"the store at {str(target)!r} was masked with another secret (fingerprint {before}). "
-            f"Publishing from both gives counts away."
-        )
-
-
-@overload
-def open_store(path: Path_, *, within: object = None, spark: None = None) -> FinestTable: ...
-@overload
-def open_store(path: Path_, *, within: object = None, spark: Any) -> SparkFinestTable: ...
-def open_store(path: Path_, *, within: object = None, spark: Any = None) -> FinestTable | SparkFinestTable:
-    """Open a store that `build` or `save` wrote: a file, or a folder that was made on Spark.
-
-    Parameters
-    ----------
-    path : path
-        The store. With `spark` also a URL such as s3a://bucket/store.
-    within : label, optional
-        Only this area of the top level: for an audit, or masks chosen jointly, of a store too large for memory.
-    spark : SparkSession, optional
-        A Spark session, to leave the cells where they are.
-
-    Returns
-    -------
-    FinestTable or SparkFinestTable
-        The finest table; on Spark where `spark` is given. Confidential.
-
-    Raises
-    ------
-    StoreError
-        There is no such store, it is damaged, or a newer version wrote it.
-    InputError
-        `within` names no area, or is given together with `spark`.
-    """
-    if spark is not None:
-        from ilba.spark import SparkFinestTable
-
-        if within is not None:
-            raise InputError("within opens one area in memory: leave out spark.")
-        return SparkFinestTable.open(path, spark)
-    about, cells = store.read(path, within)
-    finest = FinestTable.of_cells(about, cells)
-    finest.place = Path(os.path.realpath(path)) if within is None else None
-    return finest
-
-
-def path_marks(codes: CodeLists) -> list[IntArray]:
-    """For each dimension a number for each path of labels, whatever else is listed and however it is typed."""
-    return [
-        np.array([path_mark(listed.columns, path) for path in listed.labels.rows()], dtype=np.uint64).view(np.int64)
-        for listed in codes.lists
-    ]
-
-
-def path_mark(columns: Sequence[str], path: Sequence[Label]) -> int:
-    """A number for a path of labels and the names of its columns."""
-    parts = [
-        text.encode() for name, label in zip(columns, path, strict=True) for text in (name, label_text(label) or "")
-    ]
-    missing = bytes(label is None for label in path)
-    return int.from_bytes(hashlib.blake2b(b"\0".join([*parts, missing]), digest_size=8).digest())
-
-
 def tell_recurring(codes: CodeLists) -> None:
     """Say aloud which codes stand under different parents."""
     for listed in codes.lists:
@@ -711,114 +565,3 @@ def masked_counts(draw: CellDraws, words: Sequence[IntArray], count: IntArray, K
     small = np.flatnonzero(count < K)
     masked[small] = masking.sca(count[small], draw([word[small] for word in words], count[small]), K)
     return masked
-
-
-def nodes_of(codes: CodeLists, selection: Selection, hkey_value: Any, key_value: Values) -> list[int | None]:
-    """The nodes that the user's values name, in the order of the table's dimensions."""
-    hierarchies = codes.design.hierarchies
-    if isinstance(hkey_value, Mapping):
-        known = [hierarchy.name for hierarchy in hierarchies]
-        for name in hkey_value:
-            if name not in known:
-                raise InputError(f"hkey_value names {name!r}.{nearest(name, known)} It has {listing(known)}.")
-        areas = [_listed(hkey_value.get(hierarchy.name, ())) for hierarchy in hierarchies]
-    else:
-        flat, areas = _listed(hkey_value), []
-        wanted = sum(selection.levels)
-        if len(flat) != wanted:
-            raise InputError(_wrong_number("hkey_value", flat, selection.columns[:wanted]))
-        for level in selection.levels:
-            areas.append(flat[:level])
-            flat = flat[level:]
-    for hierarchy, level, path in zip(hierarchies, selection.levels, areas, strict=True):
-        if len(path) != level:
-            raise InputError(_wrong_number("hkey_value", path, hierarchy.columns[:level]))
-    values = _listed(key_value)
-    if len(values) != len(selection.keys):
-        raise InputError(_wrong_number("key_value", values, selection.keys))
-    paths = [path for path in areas if path] + [[value] for value in values]
-    places = codes.cell_index(selection).places
-    return [codes.lists[place.dimension].node(path) for place, path in zip(places, paths, strict=True)]
-
-
-def read_rds(path: Path_) -> FinestTable:
-    """Open the R package's own `full_tb.rds`, masked counts included.
-
-    Parameters
-    ----------
-    path : path
-        The file that `save_full_tb` of the R package wrote.
-
-    Returns
-    -------
-    FinestTable
-        Its cells with the masks that R drew. Confidential.
-
-    Raises
-    ------
-    StoreError
-        There is no such file, or it is not a finest table of the R package.
-    """
-    file = Path(path)
-    if not file.exists():
-        raise StoreError(f"there is no file {str(file)!r}.")
-    try:
-        saved: Any = read_r(file)
-        frame, K = frame_of(saved["full_tb"]), int(saved["mask_thr"].values[0])
-        hkey, key = saved["hkey"].texts(), saved["key"].texts()
-    except Exception as problem:
-        reason = f" {problem}" if isinstance(problem, InputError) else ""
-        raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA.{reason}") from problem
-    return FinestTable.from_counts(frame, hkey, key, K)
-
-
-def class_means(finest: AnyFinestTable) -> dict[int, float]:
-    """The mean masked count of the cells with each true count of 1..K-1 (confidential).
-
-    Unbiased masks give a mean of x for the count x.
-
-    Parameters
-    ----------
-    finest : FinestTable
-        The table to be looked at.
-
-    Returns
-    -------
-    dict of int to float
-        The mean by true count; counts that do not occur are left out.
-    """
-    return finest.class_means()
-
-
-def _whole_column(column: pl.Series) -> pl.Series:
-    """A column of counts, checked; text, as a csv file holds it, is read."""
-    if column.dtype == pl.String:
-        column = column.cast(pl.Int64, strict=False)
-    if column.null_count() or not column.dtype.is_numeric():
-        raise InputError(f"the column {column.name} holds something that is not a whole number, or is missing.")
-    numbers = (column.cast(pl.Float64) if column.dtype.is_decimal() else column).to_numpy()
-    if numbers.dtype.kind == "f" and np.isfinite(numbers).all() and (numbers % 1).any():
-        raise InputError(
-            f"the column {column.name} holds something that is not a whole number. Counts are numbers of people; "
-            f"survey weights are not. Count the records with ilba.build, without their weights."
-        )
-    return pl.Series(column.name, masking.whole_numbers(f"the column {column.name}", numbers))
-
-
-def _check_masks(count: IntArray, masked: IntArray, K: int) -> None:
-    right = np.where((count >= K) | (count == 0), masked == count, (masked == 0) | (masked == K))
-    if not right.all():
-        raise InputError(
-            f"{MASKED} does not fit {COUNT} with K={K} in {some(int((~right).sum()), 'row')}: a count below K becomes "
-            f"0 or K, and a larger one stays. Give the mask_thr with which it was masked."
-        )
-
-
-def _listed(values: Any) -> list[Any]:
-    if isinstance(values, str) or not hasattr(values, "__iter__"):
-        return [] if values is None else [values]
-    return list(values)
-
-
-def _wrong_number(argument: str, given: Sequence[object], columns: Sequence[str]) -> str:
-    return f"{argument} has {len(given)} values where {len(columns)} are needed: {listing(columns) or '(none)'}."

@@ -17,7 +17,7 @@ import polars as pl
 
 from ilba.cells.codes import CellIndex, CodeList, CodeLists, sorted_order
 from ilba.cells.tree import walk
-from ilba.design.design import Selection
+from ilba.design.design import Cells, Selection
 from ilba.methods.masking import Masked, Parts, ilba
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -113,19 +113,30 @@ def sums_of_tables(codes: CodeLists, source: Finest, wanted: Sequence[Selection]
         yield selection, sums
 
 
-def released(codes: CodeLists, sums: Sums, plain: bool) -> tuple[IntArray, Masked]:
-    """The released counts of aggregates whose parts are summed: by iLBA, or `plain` where masks were chosen jointly."""
+def small_cells(codes: CodeLists, sums: Sums, cells: Cells) -> IntArray:
+    """|S|, how many small cells lie in each aggregate: those that occur, or all of the grid that are small.
+
+    Cells of the grid that nobody is in are small cells masked to 0. Their exact number only matters while max(D) can be
+    reached, far below the cap that keeps K * |S| inside 64 bits.
+    """
+    if cells == "observed":
+        return sums.parts.n_small
+    size = codes.grid(sums.cell_index, sums.packed, most=2**61 // codes.design.threshold)
+    empty: IntArray = np.maximum(size - sums.observed, 0)
+    return sums.parts.n_small + empty
+
+
+def released(codes: CodeLists, sums: Sums, plain: bool, cells: Cells | None = None) -> tuple[IntArray, Masked]:
+    """The released counts of aggregates whose parts are summed: by iLBA, or `plain` where masks were chosen jointly.
+
+    `cells` is the reading of S; left out, the design's.
+    """
     K = codes.design.threshold
     if plain:
         chosen = K * sums.parts.n_at_threshold
         none = np.zeros_like(chosen)
         return sums.parts.sum_large + chosen, Masked(chosen, none, none)
-    n_small = sums.parts.n_small
-    if codes.design.cells == "grid":
-        # Cells of the grid that nobody is in are small cells masked to 0. Their exact number only matters
-        # while max(D) can be reached, far below the cap that keeps K * |S| inside 64 bits.
-        size = codes.grid(sums.cell_index, sums.packed, most=2**61 // K)
-        n_small = n_small + np.maximum(size - sums.observed, 0)
+    n_small = small_cells(codes, sums, cells or codes.design.cells)
     masked = ilba(n_small, sums.parts.n_at_threshold, sums.parts.sum_small, K)
     return sums.parts.sum_large + masked.sum_masked, masked
 

@@ -24,6 +24,7 @@ import polars as pl
 from ilba.cells.codes import CodeLists
 from ilba.data.codelists import no_code_list, read_labels
 from ilba.design.design import COUNT, MASKED, Design, Origins
+from ilba.design.labels import Label, label_text
 from ilba.errors import InputError, StoreError, nearest
 from ilba.methods.controlled.search import Chosen
 from ilba.secret.secret import PRF
@@ -383,3 +384,20 @@ def _xxh64(value: Words, seed: Words) -> Words:
 
 def _turned(value: Words, bits: int) -> Words:
     return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
+
+
+def path_marks(codes: CodeLists) -> list[IntArray]:
+    """For each dimension a number for each path of labels, whatever else is listed and however it is typed."""
+    return [
+        np.array([path_mark(listed.columns, path) for path in listed.labels.rows()], dtype=np.uint64).view(np.int64)
+        for listed in codes.lists
+    ]
+
+
+def path_mark(columns: Sequence[str], path: Sequence[Label]) -> int:
+    """A number for a path of labels and the names of its columns."""
+    parts = [
+        text.encode() for name, label in zip(columns, path, strict=True) for text in (name, label_text(label) or "")
+    ]
+    missing = bytes(label is None for label in path)
+    return int.from_bytes(hashlib.blake2b(b"\0".join([*parts, missing]), digest_size=8).digest())

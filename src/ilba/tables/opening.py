@@ -1,0 +1,55 @@
+"""Opening a finest table that was saved: a store, on either engine, or the R package's own file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from ilba.data.rfiles import frame_of, read_r
+from ilba.errors import InputError, StoreError
+from ilba.tables import store
+from ilba.tables.engine import Path_
+from ilba.tables.finest import FinestTable
+
+if TYPE_CHECKING:
+    from ilba.spark import SparkFinestTable
+
+
+@overload
+def open_store(path: Path_, *, within: object = None, spark: None = None) -> FinestTable: ...
+@overload
+def open_store(path: Path_, *, within: object = None, spark: Any) -> SparkFinestTable: ...
+def open_store(path: Path_, *, within: object = None, spark: Any = None) -> FinestTable | SparkFinestTable:
+    """Open a store that `build` or `save` wrote: a file, or a folder that was made on Spark.
+
+    within
+        Only this area of the top level: for an audit, or masks chosen jointly, of a store too large for memory.
+    spark
+        A Spark session, to leave the cells where they are: then the path may be a URL such as s3a://bucket/store.
+    """
+    if spark is not None:
+        from ilba.spark import SparkFinestTable
+
+        if within is not None:
+            raise InputError("within opens one area in memory: leave out spark.")
+        return SparkFinestTable.open(path, spark)
+    about, cells = store.read(path, within)
+    finest = FinestTable.of_cells(about, cells)
+    finest.place = Path(os.path.realpath(path)) if within is None else None
+    return finest
+
+
+def read_rds(path: Path_) -> FinestTable:
+    """Open the R package's own `full_tb.rds`, masked counts included."""
+    file = Path(path)
+    if not file.exists():
+        raise StoreError(f"there is no file {str(file)!r}.")
+    try:
+        saved: Any = read_r(file)
+        frame, K = frame_of(saved["full_tb"]), int(saved["mask_thr"].values[0])
+        hkey, key = saved["hkey"].texts(), saved["key"].texts()
+    except Exception as problem:
+        reason = f" {problem}" if isinstance(problem, InputError) else ""
+        raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA.{reason}") from problem
+    return FinestTable.from_counts(frame, hkey, key, K)
