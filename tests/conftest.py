@@ -45,6 +45,19 @@ def _no_secret_from_outside(monkeypatch):
     monkeypatch.delenv("ILBA_SECRET", raising=False)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _a_ledger_for_what_tests_share(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ILBA_LEDGER", str(tmp_path_factory.mktemp("ledger") / "shared.ledger"))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _a_ledger_of_its_own(monkeypatch, tmp_path_factory):
+    """What one test publishes is nothing to the next one."""
+    monkeypatch.setenv("ILBA_LEDGER", str(tmp_path_factory.mktemp("ledger") / "agency.ledger"))
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     if not (SHARED / "golden").is_dir():
@@ -70,11 +83,10 @@ def finest(people, secret):
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_published_yet(request):
-    """A finest table remembers what was published from it; tests that share one must not."""
+def _nothing_is_saved_yet(request):
+    """A finest table knows where it was saved; tests that share one must not."""
     if "finest" in request.fixturenames:
-        finest = request.getfixturevalue("finest")
-        finest._memory = finest.place = None
+        request.getfixturevalue("finest").place = None
 
 
 @pytest.fixture(scope="session")

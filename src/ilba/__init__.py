@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from ilba.attack.published import PublishedTables
     from ilba.attack.verdict import AuditReport
     from ilba.design.design import Design, Hierarchy
+    from ilba.design.population import Population
     from ilba.errors import (
+        Conflict,
         IlbaError,
         InputError,
         MissingExtra,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from ilba.output.compare import Comparison, compare
     from ilba.progress import ProgressStep
     from ilba.r import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
-    from ilba.release import PublicTable, Release
+    from ilba.release import Ledger, PublicTable, Release
     from ilba.secret.secret import Secret
     from ilba.spark import SparkFinestTable, SparkTable
     from ilba.tables.building import build
@@ -45,6 +47,7 @@ __all__ = [
     "AuditReport",
     "Chosen",
     "Comparison",
+    "Conflict",
     "Control",
     "Cube",
     "Design",
@@ -52,8 +55,10 @@ __all__ = [
     "Hierarchy",
     "IlbaError",
     "InputError",
+    "Ledger",
     "MissingExtra",
     "Notice",
+    "Population",
     "ProgressStep",
     "PublicTable",
     "PublishedTables",
@@ -95,7 +100,9 @@ _HOMES = {
     "attack.published": ("PublishedTables",),
     "attack.verdict": ("AuditReport",),
     "design.design": ("Design", "Hierarchy"),
+    "design.population": ("Population",),
     "errors": (
+        "Conflict",
         "IlbaError",
         "InputError",
         "MissingExtra",
@@ -110,7 +117,7 @@ _HOMES = {
     "output.compare": ("Comparison", "compare"),
     "progress": ("ProgressStep",),
     "r": ("apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"),
-    "release": ("PublicTable", "Release"),
+    "release": ("Ledger", "PublicTable", "Release"),
     "secret.secret": ("Secret",),
     "spark": ("SparkFinestTable", "SparkTable"),
     "tables.building": ("build",),

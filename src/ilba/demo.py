@@ -15,13 +15,11 @@ import polars as pl
 from ilba import datasets
 from ilba.attack.audit import audit, losses
 from ilba.errors import InputError, MissingExtra, Notice
-from ilba.methods.controlled.search import usual_bound
 from ilba.output import charts
 from ilba.progress import Progress, ProgressStep
 from ilba.tables.beside import secret_path
 from ilba.tables.building import build
 from ilba.tables.finest import FinestTable
-from ilba.tables.opening import open_store
 from ilba.tables.table import Table
 
 HKEY = ["LA1", "LA2", "LA3", "OA"]
@@ -69,21 +67,22 @@ def run(
 
     progress(ProgressStep("publishing"))
     clock = time.perf_counter()
-    release = finest.release(
-        home / "release",
-        title="Synthetic census",
-        source="ilba.datasets.census: nobody in it is real",
-        labels=datasets.census_codes(),
-        geometry={column: datasets.census_geometry(column) for column in HKEY},
-        progress=progress,
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)  # the tour says itself that this is a trial
+        release = finest.release(
+            home / "release",
+            title="Synthetic census",
+            source="ilba.datasets.census: nobody in it is real",
+            labels=datasets.census_codes(),
+            geometry={column: datasets.census_geometry(column) for column in HKEY},
+            ledger=False,
+            progress=progress,
+        )
     say(f"Published: all {len(release.tables)} tables with labels in two languages and a map, in {_since(clock)}")
-    chosen = open_store(home / "full_tb.masks.parquet").chosen
-    bound = chosen.bound if chosen and chosen.bound else usual_bound(finest.design.threshold)
-    say(f"  Masks were chosen jointly (controlled, bound {bound}): nobody can prove a small count from these tables.")
+    say("  Masks were chosen jointly (controlled): nobody can prove a small count from these tables.")
     say("  The folder was made twice, once as if the masked counts were the truth: both are equal byte by byte.")
-    say(f"  {home / 'release'}  public: masked counts only")
-    say(f"  {home / 'full_tb.masks.parquet'}  the masks that were published, confidential\n")
+    say("  This is a trial, without a ledger. A real publication keeps its masks beside the secret, for ever.")
+    say(f"  {home / 'release'}  public: masked counts only\n")
 
     progress(ProgressStep("attacking"))
     clock = time.perf_counter()

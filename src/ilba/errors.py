@@ -8,7 +8,8 @@
     ├── StoreError                a file is not a store, is damaged, or is of a newer format
     ├── SecretError               a secret is missing, malformed or not the one that is needed
     ├── WriteError (OSError)      a file could not be written (a full disk, say); what was there is still there
-    ├── UnsafeRelease             the audit does not find a release safe, and that was required
+    ├── UnsafeRelease             publishing would give counts away; nothing was published
+    │   └── Conflict              because of an earlier publication of the same people
     └── MissingExtra (ImportError) an optional package has to be installed for this
 
     Notice (UserWarning)          said aloud while the work goes on
@@ -56,6 +57,22 @@ class UnsafeRelease(IlbaError):  # noqa: N818 - it names what was refused
     """Publishing would give counts away; nothing was published."""
 
 
+class Conflict(UnsafeRelease):
+    """Publishing would undo an earlier publication of the same people; `id` overrides the refusal once.
+
+    Parameters
+    ----------
+    text
+        What conflicts, and the way out.
+    id
+        What `accept_conflict` takes.
+    """
+
+    def __init__(self, text: str, id: str) -> None:
+        super().__init__(text)
+        self.id = id
+
+
 class WriteError(IlbaError, OSError):
     """A file could not be written; what was there before is still there."""
 
@@ -88,7 +105,7 @@ def suggesting(function: Callable[P, R]) -> Callable[P, R]:
 def notice(text: str) -> None:
     """Say `text` aloud, pointing at the caller's line outside this package."""
     depth, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ilba":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("ilba", "contextlib"):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(text, Notice, stacklevel=depth)
 

@@ -44,6 +44,18 @@ def test_a_release_that_is_replaced_is_served_without_a_restart(tmp_path, secret
         assert str(tmp_path) not in said[0].text
 
 
+def test_two_releases_of_one_population_and_wave_that_differ_are_told_at_the_start(tmp_path, people):
+    for name, wave in (("one", "1"), ("two", "1"), ("three", "2")):
+        secret = ilba.Secret(name.encode().ljust(32))
+        finest = ilba.build(people, HKEY, KEY, secret=secret, population="people", wave=wave)
+        finest.release(tmp_path / name, tables=["town.sex", "block.age"], ledger=False)
+    with serving(*(tmp_path / name for name in ("one", "two", "three"))) as server:
+        said = [line for line in server.lines if "show different counts" in line]
+    assert len(said) == 1
+    assert "one" in said[0]
+    assert "two" in said[0]
+
+
 def health(server):
     told = httpx.get(f"{server.address}health", timeout=60)
     said = told.json()

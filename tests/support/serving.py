@@ -56,7 +56,7 @@ def serving(
     reader.start()
     try:
         assert ready.wait(60), "the server did not start"
-        found = re.search(r"at (http://\S+/) ", lines[0] if lines else "")
+        found = re.search(r"at (http://\S+/) ", "".join(lines))
         assert found, f"the server did not start: {''.join(lines)}"
         server = Server(found[1], process, lines)
         _wait(server)

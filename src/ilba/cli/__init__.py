@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import click
 
-from ilba.cli import judging, making, publishing  # noqa: F401 - each adds its commands
+from ilba.cli import judging, making, publishing, remembering  # noqa: F401 - each adds its commands
 from ilba.cli.words import commands
-from ilba.errors import IlbaError, InputError, Notice, SecretError, nearest
+from ilba.errors import Conflict, IlbaError, InputError, Notice, SecretError, nearest
 
 __all__ = ["commands", "main"]
 
@@ -36,7 +36,7 @@ def main() -> NoReturn:
         sys.exit(done.exit_code)
     except Notice as problem:
         _fail(f"{problem} (--strict)", 1)
-    except (InputError, SecretError) as problem:
+    except (InputError, SecretError, Conflict) as problem:
         _fail(str(problem), 2)
     except IlbaError as problem:
         _fail(str(problem), 1)

@@ -20,6 +20,7 @@ from ilba.cli.words import (
     example,
     json_option,
     key_option,
+    ledger_options,
     level_option,
     named_lists,
     opened,
@@ -121,6 +122,10 @@ def demo_command(out: str, records: int) -> None:
 @click.option(
     "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
 )
+@click.option("--population", default="", help="Of whom the data tells, such as census-2026; the same for all of it.")
+@click.option("--wave", default="", help="Which of several counts of the population, such as 2026.")
+@click.option("--period", default="", help="The time that the data speaks of, such as 2026-07-01.")
+@click.option("--unit", default="", help="What one record stands for, such as persons.")
 @engines
 @json_option
 def build_command(
@@ -139,6 +144,7 @@ def build_command(
     labels: str | None,
     engine: dict[str, Any],
     as_json: bool,
+    **of_whom: str,
 ) -> None:
     """Count microdata into the finest table, mask it and save it as a store."""
     if len(hkey) > 1 and not any("=" in one for one in hkey):
@@ -164,6 +170,7 @@ def build_command(
             missing_values=missing_values,
             schema=types or None,
             labels=labels,
+            **of_whom,
             output_path=out,
             progress=bar,
         )
@@ -200,6 +207,7 @@ def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
 @key_option
 @click.option("--public", is_flag=True, help="Only what a release of this one table would hold, by the same rules.")
 @click.option("--accept-risk", is_flag=True, help="With --public: also where the audit does not find the table safe.")
+@ledger_options
 @click.option("-o", "--out", type=click.Path(), help="Write the whole table: .csv, .xlsx or .parquet.")
 @click.option("--loss", type=click.Path(), help="Write the distribution of the information loss as CSV.")
 @click.option(
@@ -217,6 +225,8 @@ def table_command(
     key: list[str],
     public: bool,
     accept_risk: bool,
+    ledger: Any,
+    accept_conflict: str | None,
     out: str | None,
     loss: str | None,
     rows: int,
@@ -236,7 +246,13 @@ def table_command(
         finest = opened_on(engine, store)
         if public:
             finest = finest.publishable(
-                typed_level(level), key, accept_risk=accept_risk, remember=bool(out), progress=bar
+                typed_level(level),
+                key,
+                accept_risk=accept_risk,
+                remember=bool(out),
+                ledger=ledger,
+                accept_conflict=accept_conflict,
+                progress=bar,
             )
         bar.stage("masking")
         table = finest.table(typed_level(level), key)

@@ -15,11 +15,13 @@ from ilba.cli.words import (
     engines,
     example,
     json_option,
+    ledger_options,
     named_tables,
     opened_on,
     print_json,
     some_tables,
     typed_level,
+    typed_list,
 )
 from ilba.errors import InputError, MissingExtra, listing, some
 
@@ -46,6 +48,7 @@ from ilba.errors import InputError, MissingExtra, listing, some
 @click.option("--title", default="Frequency tables", show_default=True, help="The title of the release.")
 @click.option("--description", default="", help="What it holds, in a sentence.")
 @click.option("--source", default="", help="Where the data comes from.")
+@click.option("--licence", default="", help="The licence of the tables, its name or address.")
 @click.option(
     "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
 )
@@ -68,7 +71,14 @@ from ilba.errors import InputError, MissingExtra, listing, some
     help="State this bound in the release, if it holds in every table.",
 )
 @click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else beside it].")
-@click.option("--masks", type=click.Path(), help="Where the chosen masks are kept [beside the store].")
+@click.option("--plan", type=typed_list, metavar="A,B,..", help="Tables that masks are chosen for, once [all].")
+@ledger_options
+@click.option("--from-ledger", help="A finer store that was published: publish sums of its masks.")
+@click.option(
+    "--regroup", multiple=True, metavar="COL=FILE", help="With --from-ledger: csv of finer and coarser label."
+)
+@click.option("--where", multiple=True, metavar="COL=A,B", help="With --from-ledger: the labels that are counted here.")
+@click.option("--rename", multiple=True, metavar="COL=OLD", help="With --from-ledger: what a column is called there.")
 @click.option("--audit", "audit_path", type=click.Path(), help="Write the report of the audit here (confidential).")
 @click.option(
     "--require-safe", is_flag=True, help="Refuse --accept-risk: publish only what is certified or found safe."
@@ -87,6 +97,10 @@ def release_command(
     max_keys: int | None,
     geometry: tuple[str, ...],
     audit_path: str | None,
+    plan: list[str] | None,
+    regroup: tuple[str, ...],
+    where: tuple[str, ...],
+    rename: tuple[str, ...],
     engine: dict[str, Any],
     as_json: bool,
     **options: Any,
@@ -104,8 +118,12 @@ def release_command(
             levels=[typed_level(level) for level in levels] or None,
             keys=keys,
             max_keys=max_keys,
-            geometry=_maps(geometry),
+            geometry=_pairs("--geometry", geometry),
             audit=audit_path,
+            plan=plan or "all",
+            regroup=_pairs("--regroup", regroup),
+            where={column: typed_list(labels) for column, labels in _pairs("--where", where).items()},
+            rename=_pairs("--rename", rename),
             progress=bar,
             **options,
         )
@@ -121,13 +139,13 @@ def release_command(
         click.echo(f"Next: {called()} serve {shlex.quote(out)}")
 
 
-def _maps(pairs: tuple[str, ...]) -> dict[str, str]:
+def _pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:
     """`LA3=towns.geojson`, once for each column."""
     for pair in pairs:
         if "=" not in pair:
-            file = Path(pair).suffix.lower() in (".json", ".geojson")
-            example = f"COLUMN={pair}" if file else f"{pair}=areas.geojson"
-            raise InputError(f"--geometry {pair} does not say which column's areas a file draws. Write {example}.")
+            file = bool(Path(pair).suffix)
+            example = f"COLUMN={pair}" if file else f"{pair}=VALUE"
+            raise InputError(f"{option} {pair} does not say which column it is for. Write {example}.")
     return dict(pair.partition("=")[::2] for pair in pairs)
 
 

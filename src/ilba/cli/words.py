@@ -38,6 +38,8 @@ _ORDER = [
     "audit",
     "compare",
     "convert",
+    "ledger",
+    "doctor",
 ]
 
 
@@ -230,6 +232,24 @@ def engines(command: Callable[..., Any]) -> Callable[..., Any]:
             show_default=True,
             help="In this process, or on Spark.",
         ),
+    ):
+        call = option(call)
+    return call
+
+
+def ledger_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say in which ledger a publication is kept; the command gets them as `ledger`."""
+
+    @functools.wraps(command)
+    def call(ledger: str | None, no_ledger: bool, **rest: Any) -> Any:
+        if ledger and no_ledger:
+            raise InputError("--ledger and --no-ledger contradict each other. Leave one of them out.")
+        return command(ledger=False if no_ledger else ledger, **rest)
+
+    for option in (
+        click.option("--accept-conflict", metavar="ID", help="Publish in spite of this conflict; it is recorded."),
+        click.option("--no-ledger", is_flag=True, help="A trial: nobody remembers these masks."),
+        click.option("--ledger", help="Where masks and publications are kept [ILBA_LEDGER, else beside the secret]."),
     ):
         call = option(call)
     return call

@@ -17,6 +17,7 @@ import polars as pl
 from ilba.cells.codes import CodeLists, label_type
 from ilba.data.codelists import listed_paths
 from ilba.design.design import MASKED, Design, Origins, Selection, file_name
+from ilba.design.population import Population
 from ilba.errors import InputError, listing, notice, some
 from ilba.release.manifest import FORMAT, dump
 from ilba.release.reading import CODES, MANIFEST, digest
@@ -40,6 +41,8 @@ class Declared:
     title: str
     description: str
     source: str
+    licence: str
+    population: Population
     given: pl.DataFrame
     """the declared code list, empty when there is none"""
     maps: Mapping[str, Any]
@@ -98,6 +101,8 @@ def _manifest(folder: Path, declared: Declared, charted: list[dict[str, str]]) -
         "title": declared.title,
         "description": declared.description,
         "source": declared.source,
+        **({"licence": declared.licence} if declared.licence else {}),
+        **({"population": declared.population.to_json()} if declared.population != Population() else {}),
         "method": declared.method,
         **declared.design.to_json(),
         "rows": declared.rows,

@@ -67,6 +67,15 @@ class OriginsEntry(Struct):
     codes: dict[str, Literal["declared", "published"]]
 
 
+class PopulationEntry(Struct):
+    """Of whom the tables tell, and when."""
+
+    name: Annotated[str, Meta(description="the same in all releases about the same people")] = ""
+    wave: str = ""
+    period: str = ""
+    unit: Annotated[str, Meta(description="what one record stands for")] = ""
+
+
 class Manifest(Struct):
     """The manifest of a release of frequency tables."""
 
@@ -89,6 +98,8 @@ class Manifest(Struct):
     created: Annotated[datetime.datetime, Meta(tz=True)]
     origins: OriginsEntry | UnsetType = UNSET
     bound: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    licence: Annotated[str, Meta(description="the licence of the tables, its name or address")] | UnsetType = UNSET
+    population: PopulationEntry | UnsetType = UNSET
     checksum: (
         Annotated[
             str,

@@ -8,12 +8,12 @@ which the masked counts are the truth, and compared byte by byte.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -25,11 +25,13 @@ from ilba.design.design import MASKED, Design, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, StoreError, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable
-from ilba.methods.controlled.search import bound_of
+from ilba.methods.controlled.search import Chosen, bound_of
 from ilba.progress import Progress, ProgressStep, silent
+from ilba.release.chapter import Chapter, Given, ledger_of, opened
+from ilba.release.coarser import Finer, sums_of
 from ilba.release.folder import Declared, Rows, declared_type, fill, tell_of_unnamed
-from ilba.release.memory import Memory, Publication, way
-from ilba.release.reading import CODES, MANIFEST, Path_, Release
+from ilba.release.ledger import Publication
+from ilba.release.reading import CODES, MANIFEST, Path_, Release, digest
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
 
@@ -44,6 +46,7 @@ def release(
     *,
     method: str | None,
     tables: Tables,
+    plan: Tables,
     levels: Iterable[Level] | None,
     keys: Names | None,
     max_keys: int | None,
@@ -51,16 +54,21 @@ def release(
     title: str,
     description: str,
     source: str,
+    licence: str,
     labels: Any,
     geometry: Mapping[str, Any] | None,
     bound: int | None,
     stated_bound: int | None,
     secret: Secret | Path_ | None,
-    masks: Path_ | None,
+    ledger: Given,
+    accept_conflict: str | None,
+    from_ledger: Any,
+    regroup: Mapping[str, Any] | None,
+    where: Mapping[str, Any] | None,
+    rename: Mapping[str, str] | None,
     require_safe: bool,
     accept_risk: bool,
     audit: Path_ | None,
-    memory: Memory,
     progress: Progress | None,
 ) -> Release:
     """Publish tables of a store: see `FinestTable.release`."""
@@ -69,8 +77,10 @@ def release(
     if require_safe and accept_risk:
         raise InputError("require_safe and accept_risk contradict each other. Leave one of them out.")
     target = _free(path)
+    finer = Finer.of(from_ledger, regroup, where, rename)
     design = finest.design
     wanted = wanted_tables(design, tables, levels, keys, max_keys)
+    planned = wanted_tables(design, plan)
     chosen_method = _method(finest, method, stated_bound)
     _refuse_dropped(finest)
     given = finest.labels if labels is None else read_labels(labels, design)
@@ -79,43 +89,46 @@ def release(
         writable(audit)
     if stated_bound is not None:
         bound_of(stated_bound, design.threshold)
-    kept_at = None if masks is None else writable(masks)
-    memory.check_way(way(chosen_method, design))
     _refuse_another(target, chosen_method, design)
-    if stated_bound is not None:
-        memory.check_bound(finest.marks()[0])
     if chosen_method == "ilba":
         _check_declared_grid(finest, given)
-    else:
-        finest = _jointly_masked(
-            finest.at_hand(), wanted, bound if stated_bound is None else stated_bound, secret, memory, kept_at, progress
-        )
-        _refuse_interrupted(finest)
-    now = _now(finest, wanted, accept_risk, stated_bound)
-    memory.check_masks(now)
-    now = replace(now, audit=_audited(finest, wanted, memory.of_same_data(now.data), accept_risk, audit, progress))
-    if stated_bound is not None:
-        _check_bound(finest, wanted, stated_bound, memory)
-    if finest.unsaved:
-        notice(
-            "the secret of these masks is not kept. A release of the same data with another secret gives counts away: "
-            "save the store, which keeps its secret, or give secret= when you build."
-        )
-    declared = Declared(
-        design, tuple(wanted), finest.method, rows, title, description, source, given, maps, finest.origins,
-        stated_bound, now.created,
-    )  # fmt: skip
-    steps = _Steps(progress, 2 * len(wanted))
-    with making(target) as temporary:
-        shown = fill(temporary, _published(finest, declared, steps), declared)
-        tell_of_unnamed(given, shown)
-        _tell_of_lists_from_the_data(finest, declared, shown)
-        _prove(temporary, finest, declared, steps)
-        _refuse_other_masks(target, temporary, now, memory)
-        for file in (*temporary.rglob("*"), temporary):
-            file.chmod(0o755 if file.is_dir() else 0o644)
-            os.utime(file, (stamp := datetime.datetime.fromisoformat(now.created).timestamp(), stamp))
-        memory.keep(now, finest, kept_at)
+    subject = finest if finer is None else finer.table
+    own = subject.own_secret(secret)
+    book = ledger_of(ledger, own, subject.unsaved)
+    with opened(subject, own, book) as chapter, contextlib.ExitStack() as last:
+        chapter.check(subject, way(chosen_method, subject.design), accept_conflict)
+        if stated_bound is not None:
+            chapter.check_bound()
+        if finer is not None:
+            finest = _summed(finest, finer, chosen_method, chapter)
+        elif chosen_method == "controlled":
+            asked = bound if stated_bound is None else stated_bound
+            finest = _jointly_masked(finest.at_hand(), planned, wanted, asked, secret, chapter, progress)
+            _refuse_interrupted(finest)
+        else:
+            finest = chapter.as_published(finest)
+        found = _audited(finest, wanted, chapter.of_same_data(), accept_risk, audit, progress)
+        if stated_bound is not None:
+            _check_bound(finest, wanted, stated_bound, chapter)
+        created = _time()
+        declared = Declared(
+            design, tuple(wanted), finest.method, rows, title, description, source, licence, finest.population, given,
+            maps, finest.origins, stated_bound, created,
+        )  # fmt: skip
+        steps = _Steps(progress, 2 * len(wanted))
+        with making(target) as temporary:
+            shown = fill(temporary, _published(finest, declared, steps), declared)
+            tell_of_unnamed(given, shown)
+            _tell_of_lists_from_the_data(finest, declared, shown)
+            _prove(temporary, finest, declared, steps)
+            _refuse_other_masks(target, temporary, declared, chapter)
+            for file in (*temporary.rglob("*"), temporary):
+                file.chmod(0o755 if file.is_dir() else 0o644)
+                os.utime(file, (stamp := datetime.datetime.fromisoformat(created).timestamp(), stamp))
+            told = {**entry_of(finest, wanted, found, accept_risk, stated_bound), "sums": finer is not None}
+            if finer is None:
+                chapter.keep_masks(finest)  # before the folder: what everybody has must not be forgotten
+            last.enter_context(chapter.publishing(target, digest(temporary / MANIFEST), told))
     return Release(target)
 
 
@@ -126,37 +139,70 @@ def publishable(
     *,
     accept_risk: bool,
     remember: bool,
-    memory: Memory,
+    secret: Secret | Path_ | None,
+    ledger: Given,
+    accept_conflict: str | None,
     progress: Progress | None,
 ) -> AnyFinestTable:
     """See `FinestTable.publishable`."""
-    wanted = [finest.design.select(level, key)]
+    wanted = wanted_tables(finest.design, [finest.design.select(level, key)])
     _refuse_dropped(finest)
-    before = memory.masks(None)
-    same = None if before is None or finest.chosen else finest.with_masks_of(before)
-    finest = finest if same is None else same
-    if finest.method == "ilba":
-        _check_declared_grid(finest, finest.labels)
-    now = _now(finest, wanted_tables(finest.design, wanted), accept_risk, None)
-    memory.check_way(now.way)
-    memory.check_masks(now)
-    found = _audited(finest, wanted, memory.of_same_data(now.data), accept_risk, None, progress)
-    if remember:
-        memory.keep(replace(now, audit=found), finest, None)
+    own = finest.own_secret(secret)
+    book = ledger_of(ledger, own, finest.unsaved)
+    with opened(finest, own, book) as chapter:
+        if any(one.method == "controlled" for one in chapter.publications) and not finest.chosen:
+            planned = wanted_tables(finest.design, "all")
+            finest = _jointly_masked(finest.at_hand(), planned, wanted, None, secret, chapter, progress)
+            _refuse_interrupted(finest)
+        if finest.method == "ilba":
+            _check_declared_grid(finest, finest.labels)
+            finest = chapter.as_published(finest)
+        chapter.check(finest, way(finest.method, finest.design), accept_conflict)
+        found = _audited(finest, wanted, chapter.of_same_data(), accept_risk, None, progress)
+        if remember:
+            chapter.keep_masks(finest)
+            chapter.enter(entry_of(finest, wanted, found, accept_risk, None))
     return finest
 
 
-def _now(
-    finest: AnyFinestTable, wanted: Sequence[Selection], accept_risk: bool, stated_bound: int | None
-) -> Publication:
-    """The publication that is about to be made, before it is audited."""
-    data, masks = finest.marks()
-    created = _time()
-    names = tuple(sorted(table.name for table in wanted))
+def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: Given) -> AnyFinestTable:
+    """See `FinestTable.published`."""
+    own = finest.own_secret(secret)
+    with opened(finest, own, ledger_of(ledger, own, finest.unsaved)) as chapter:
+        ways = [one for one in chapter.publications if one.threshold == finest.design.threshold]
+        for one in reversed(ways):
+            known = chapter.known(finest, one.method)
+            if not known.unknown:
+                choice = chapter.choice(one.method, one.threshold)
+                return finest.with_masks(known, Chosen.from_json(dict(choice)) if choice else None)
+    raise InputError("masks of these counts were never published.")
+
+
+def way(method: str, design: Design) -> tuple[str, int, str]:
+    """What decides a masked count besides the secret and the data."""
+    return method, design.threshold, "" if method == "controlled" else design.cells
+
+
+def entry_of(
+    finest: AnyFinestTable,
+    wanted: Sequence[Selection],
+    audit: str,
+    accepted_risk: bool,
+    stated_bound: int | None,
+) -> dict[str, Any]:
+    """What the ledger keeps of a publication."""
     design = finest.design
-    return Publication(
-        data, masks, finest.method, design.threshold, design.cells, names, "", accept_risk, stated_bound, created
-    )
+    return {
+        "method": finest.method,
+        "threshold": design.threshold,
+        "cells": design.cells,
+        "columns": list(design.columns),
+        "tables": sorted(table.name for table in wanted),
+        "masks": finest.marks()[1],
+        "audit": audit,
+        "accepted_risk": accepted_risk,
+        "stated_bound": stated_bound,
+    }
 
 
 def _time() -> str:
@@ -234,33 +280,44 @@ def _check_declared_grid(finest: AnyFinestTable, given: pl.DataFrame) -> None:
 
 def _jointly_masked(
     finest: AnyFinestTable,
+    planned: Sequence[Selection],
     wanted: Sequence[Selection],
     bound: int | None,
     secret: Secret | Path_ | None,
-    memory: Memory,
-    kept_at: Path | None,
+    chapter: Chapter,
     progress: Progress | None,
 ) -> AnyFinestTable:
-    """The table with masks chosen jointly: those that were published where there are, else new ones."""
+    """The table with masks chosen jointly: those that were published where there are, and new ones beside them."""
     if finest.chosen:
         return finest
-    if bound is None and len(finest) * len(wanted) > _QUICK:
+    if bound is None and len(finest) * len(planned) > _QUICK:
         bound = 2 * finest.design.threshold
-    before = memory.masks(kept_at)
-    if before is None:
-        return _told_of_bound(finest.controlled(wanted, bound, secret=secret, progress=progress))
-    try:
-        same = finest.with_masks_of(before)
-    except InputError:
+    known = chapter.known(finest, "controlled")
+    before = chapter.choice("controlled", finest.design.threshold)
+    if before is None or known.unknown:
+        fixed = None if before is None else known
+        view = finest.plannable(planned)
+        masked = finest.controlled(view, bound, secret=secret, previous=fixed, progress=progress)
+        _tell_of_bound(masked)
+    else:
+        masked = finest.with_masks(known, Chosen.from_json(dict(before)))
+    _tell_of_other_tables(masked, wanted)
+    return masked
+
+
+def _summed(finest: AnyFinestTable, finer: Finer, method: str, chapter: Chapter) -> AnyFinestTable:
+    """The table with sums of the masked counts of a finer one that was published."""
+    if method != "controlled":
+        raise InputError("sums of a finer table are published with method='controlled'.")
+    known = chapter.known(finer.table, "controlled")
+    choice = chapter.choice("controlled", finer.table.design.threshold)
+    if choice is None or known.unknown:
         raise UnsafeRelease(
-            f"the masks that were published from this store belong to other columns or another K "
-            f"({str(memory.masks_file(kept_at))!r}). Publishing the same people again by another design gives counts "
-            f"away, so nothing was published. Where they were never published, move that file away."
-        ) from None
-    if same is None:
-        return _told_of_bound(finest.controlled(wanted, bound, secret=secret, previous=before, progress=progress))
-    _tell_of_other_tables(same, wanted)
-    return same
+            "the finer store was not published yet as it is, so its masks are not known. Publish it first; then its "
+            "sums can be published."
+        )
+    masked = finer.table.with_masks(known, Chosen.from_json(dict(choice)))
+    return sums_of(finest.collect(), finer, masked)
 
 
 def _refuse_interrupted(finest: AnyFinestTable) -> None:
@@ -271,10 +328,9 @@ def _refuse_interrupted(finest: AnyFinestTable) -> None:
         )
 
 
-def _told_of_bound(finest: AnyFinestTable) -> AnyFinestTable:
+def _tell_of_bound(finest: AnyFinestTable) -> None:
     if finest.chosen and finest.chosen.bound is not None and finest.control and not finest.control.held:
         notice(f"the bound {finest.chosen.bound} was not held by {some(finest.control.over, 'count')} (confidential).")
-    return finest
 
 
 def _tell_of_other_tables(finest: AnyFinestTable, wanted: Sequence[Selection]) -> None:
@@ -284,8 +340,8 @@ def _tell_of_other_tables(finest: AnyFinestTable, wanted: Sequence[Selection]) -
     if others:
         largest = _largest_loss(finest, others)
         notice(
-            f"the masks were chosen for other tables and stay as they were published. {some(len(others), 'table')} of "
-            f"this release were not in view then: there a count is up to {largest:,} off (confidential)."
+            f"the masks were chosen for other tables. {some(len(others), 'table')} of this release were not in that "
+            f"plan: there a count is up to {largest:,} off (confidential)."
         )
 
 
@@ -346,10 +402,10 @@ def _audited(
     )
 
 
-def _check_bound(finest: AnyFinestTable, wanted: Sequence[Selection], bound: int, memory: Memory) -> None:
+def _check_bound(finest: AnyFinestTable, wanted: Sequence[Selection], bound: int, chapter: Chapter) -> None:
     """A bound is stated only when it holds in every published table."""
     if _largest_loss(finest, wanted) > bound:
-        memory.bar_bound(bound)
+        chapter.bar_bound(bound)
         raise UnsafeRelease(
             f"the bound {bound} does not hold in every table, so nothing was published. Publish without a stated "
             f"bound: a larger one, stated now, would tell that this one was not held."
@@ -426,13 +482,14 @@ def _refuse_another(target: Path, method: str, design: Design) -> None:
         )
 
 
-def _refuse_other_masks(target: Path, made: Path, now: Publication, memory: Memory) -> None:
-    """Refuse other masks for the people of the release that stands there, where no memory carries them over."""
+def _refuse_other_masks(target: Path, made: Path, now: Declared, chapter: Chapter) -> None:
+    """Refuse other masks for the people of the release that stands there, where no ledger carries them over."""
     before = _before(target)
-    if before is None or now.method != "controlled" or memory.publications:
+    if before is None or now.method != "controlled" or chapter.publications:
         return
-    common = [name for name in before.tables if name in now.tables]
-    if not common or set(before.tables) == set(now.tables) or before.manifest["method"] != "controlled":
+    names = {table.name for table in now.wanted}
+    common = [name for name in before.tables if name in names]
+    if not common or set(before.tables) == names or before.manifest["method"] != "controlled":
         return
     name = max(common, key=lambda name: before.tables[name].rows)
     table = before.tables[name]
@@ -449,8 +506,8 @@ def _refuse_other_masks(target: Path, made: Path, now: Publication, memory: Memo
         raise UnsafeRelease(
             f"the release at {str(target)!r} shows other tables of the same data with other masks: most counts of "
             f"{name!r} are equal, some are not. Comparing the two would reveal small counts: nothing was published. "
-            f"Publish from the store that it was published from, which keeps its masks, or with masks=. A new wave "
-            f"goes on from the store of the last one: finest.controlled(previous=...)."
+            f"Publish with the ledger that it was published with (ledger=), or enter it into this one first: "
+            f"ilba ledger adopt {target} --store STORE"
         )
 
 

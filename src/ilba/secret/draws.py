@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.cells.codes import CodeList, CodeLists
-from ilba.secret.secret import Secret, count_words, drawn, label_words
+from ilba.secret.secret import Secret, count_words, drawn, label_words, tagged
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -21,10 +21,10 @@ class CellDraws:
     table while it stays small: a census needs two look-ups per cell instead of nine.
     """
 
-    def __init__(self, secret: Secret, codes: CodeLists) -> None:
+    def __init__(self, secret: Secret, codes: CodeLists, below: int | None = None) -> None:
         self._secret = secret
         self._cell_index = codes.finest
-        self._counts = count_words(secret, range(codes.design.threshold))
+        self._counts = count_words(secret, range(below or codes.design.threshold))
         self._tables: list[tuple[int, int, npt.NDArray[np.uint64]]] = []
         words = [self._words(listed) for listed in codes.lists]
         for word in self._cell_index.words:
@@ -47,7 +47,14 @@ class CellDraws:
 
     def __call__(self, packed: Sequence[IntArray], count: IntArray) -> IntArray:
         """The draws of cells whose counts are below K."""
+        return drawn(self._secret, self._block(packed, count))
+
+    def tags(self, packed: Sequence[IntArray], count: IntArray) -> npt.NDArray[np.uint64]:
+        """The tags of cells whose counts are below K: a number of 64 bits for each cell and count."""
+        return tagged(self._secret, self._block(packed, count))
+
+    def _block(self, packed: Sequence[IntArray], count: IntArray) -> npt.NDArray[np.uint64]:
         block = self._counts[count]
         for first, last, table in self._tables:
             block ^= table[self._cell_index.block(packed, first, last)]
-        return drawn(self._secret, block)
+        return block

@@ -62,13 +62,16 @@ class Secret:
     Secret(fingerprint='f62aa6d18509bcfb')
     """
 
-    __slots__ = ("_raw",)
+    __slots__ = ("_raw", "place")
     _raw: bytes
+    place: Path | None
+    """the file that it was read from or written to; None while it is in memory alone"""
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, place: Path | None = None) -> None:
         if not isinstance(raw, bytes) or len(raw) != _LENGTH:
             raise SecretError(f"a secret is {_LENGTH} random bytes. Make one with `ilba secret new PATH`.")
         object.__setattr__(self, "_raw", raw)
+        object.__setattr__(self, "place", place)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("a Secret cannot be changed")
@@ -158,7 +161,7 @@ class Secret:
         if os.name == "posix" and mode & 0o077:
             notice(f"the secret file {str(file)!r} can be read by others. Type: chmod 600 {file}")
         try:
-            return cls.from_text(content.decode("ascii", errors="replace"))
+            return cls(cls.from_text(content.decode("ascii", errors="replace"))._raw, Path(os.path.realpath(file)))
         except SecretError as problem:
             raise SecretError(f"{str(file)!r}: {problem}") from None
 
@@ -214,6 +217,8 @@ class Secret:
             ) from None
         except WriteError as problem:  # without what led to it, which may show the secret
             raise WriteError(str(problem)) from None
+        if self.place is None:
+            object.__setattr__(self, "place", writable(path))
         return writable(path)
 
     def to_bytes(self) -> bytes:
@@ -249,6 +254,12 @@ class Secret:
             The derived secret.
         """
         return Secret(self._derive(purpose))
+
+    def hashes(self, texts: Iterable[str]) -> Words:
+        """A number of 64 bits for each text, which nobody can compute without the secret."""
+        own = self._derive("hash")
+        joined = b"".join(_hmac(own, text.encode())[:8] for text in texts)
+        return np.frombuffer(joined, dtype=">u8").astype(np.uint64)
 
     def _derive(self, purpose: str) -> bytes:
         return _hmac(self._raw, f"{PRF} {purpose}".encode())
@@ -307,11 +318,16 @@ def count_words(secret: Secret, counts: Iterable[int]) -> Words:
 
 def drawn(secret: Secret, words: Words) -> IntArray:
     """The draws of cells from their joined words."""
+    return (tagged(secret, words) >> np.uint64(64 - DRAW_BITS)).astype(np.int64)
+
+
+def tagged(secret: Secret, words: Words) -> Words:
+    """The tags of cells, 64 bits each, from their joined words: who lacks the secret cannot tell them from noise."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     cipher = Cipher(algorithms.AES256(secret._derive("aes")), modes.ECB())  # noqa: S305 - one block per cell: a PRF
     encrypted = np.frombuffer(cipher.encryptor().update(words.tobytes()), dtype=">u8").reshape(-1, 2)
-    return (encrypted[:, 0].astype(np.uint64) >> np.uint64(64 - DRAW_BITS)).astype(np.int64)
+    return encrypted[:, 0].astype(np.uint64)
 
 
 def _label_message(column: str, label: Label) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import itertools
 import logging
 import os
 import socket
@@ -15,7 +16,8 @@ import uvicorn
 from uvicorn.config import LOGGING_CONFIG
 from uvicorn.supervisors import Multiprocess
 
-from ilba.errors import InputError, WriteError
+from ilba.errors import InputError, WriteError, notice
+from ilba.release.examining import differing
 from ilba.secret.secret import ENVIRONMENT as SECRET
 from ilba.service.answers import Settings, rehearse
 from ilba.service.app import ENVIRONMENT, environment
@@ -42,6 +44,7 @@ def run(
     forget_secret()
     # A release that cannot be served is refused here, before an address is taken.
     catalog = Catalog([Path(release) for release in releases], rehearse)
+    _tell_of_differing(catalog)
     listening = _listening(host, port)
     _allow_files()
     os.environ[ENVIRONMENT] = environment(paths, settings or Settings(), limits or Limits())
@@ -69,6 +72,14 @@ def run(
             Multiprocess(config, sockets=[listening]).run()
         else:
             uvicorn.Server(config).run(sockets=[listening])
+
+
+def _tell_of_differing(catalog: Catalog) -> None:
+    """Say where two releases of one population and wave show different counts: readers would compare them."""
+    for one, other in itertools.combinations(catalog.releases, 2):
+        text = differing(one.release, other.release)
+        if text:
+            notice(text)
 
 
 def forget_secret() -> None:

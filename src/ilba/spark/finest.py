@@ -30,7 +30,7 @@ from ilba.spark.table import SparkTable
 from ilba.spark.tasks import PARTS, REACHED, SecretSource, Shipped, sums_of, word_names
 from ilba.tables import store
 from ilba.tables.beside import save_beside, secret_path, warn_of_another_secret
-from ilba.tables.engine import AnyFinestTable, IntArray, Path_, Values
+from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values, Words
 from ilba.tables.finest import FinestTable, tell_recurring
 from ilba.tables.rollup import Sums, released, roll_up
 from ilba.tables.table import Table, detail
@@ -386,7 +386,7 @@ class SparkFinestTable(AnyFinestTable):
         wanted: Sequence[Selection],
         bound: int | None,
         secret: Secret | Path_ | None,
-        previous: AnyFinestTable | None,
+        previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
     ) -> SparkFinestTable:
         above = [table.name for table in wanted if not table.levels[0]]
@@ -398,7 +398,7 @@ class SparkFinestTable(AnyFinestTable):
             )
         source = self._secret_of(secret)
         shipped, names = self._shipped, self._about.columns
-        cells = self.cells if previous is None else self._beside(previous)
+        cells = self.cells if previous is None else self._fixed(previous)
         area = mapped(cells, whole_numbers([*cells.columns, "area"]), "with_area", shipped)
 
         def choose(area: Any) -> Any:
@@ -425,7 +425,6 @@ class SparkFinestTable(AnyFinestTable):
         about = replace(self._about, fingerprint=fingerprint, chosen=chosen)
         result = SparkFinestTable(about, cells, rows=self._rows)
         result._unsaved_secret, result._source, result.place = self._unsaved_secret, self._source, self.place
-        result._memory = None if self.place else self._remembered()
         return result
 
     def with_masks_of(self, previous: AnyFinestTable) -> SparkFinestTable | None:
@@ -440,6 +439,65 @@ class SparkFinestTable(AnyFinestTable):
             return None
         cells = beside.select(*self._about.words, COUNT, F.col("previous").alias(MASKED))
         return self._masked_by(cells, previous.fingerprint, previous.chosen)
+
+    def _fixed(self, previous: AnyFinestTable | KnownMasks) -> Frame:
+        """The cells with the masked counts that stay, and -1 where a mask is to be chosen."""
+        if isinstance(previous, KnownMasks):
+            return previous.masked.select(*self._about.columns, "previous")
+        return self._beside(previous)
+
+    def plannable(self, wanted: Sequence[Selection]) -> Sequence[Selection]:
+        """Those of some tables for which masks are chosen here: one top-level area at a time."""
+        return [table for table in wanted if table.levels[0]]
+
+    def _tagged(self, secret: Secret, purpose: str, below: int) -> Frame:
+        """The cells, whether each is small, and the keyed tags of small ones, as signed numbers."""
+        source = SecretSource.of(secret, secret.place or secret)
+        schema = whole_numbers([*self._about.columns, "small", "tag"])
+        return mapped(self.cells, schema, "tag_cells", self._shipped, source, purpose, below)
+
+    def smallest_tags(self, secret: Secret, purpose: str, most: int) -> tuple[Words, int]:
+        """The smallest keyed tags of small cells, and how many small cells there are (confidential)."""
+        F = pyspark("sql.functions")
+        small = self._tagged(secret, purpose, self.design.threshold).where("small = 1").select("tag").persist()
+        ordered = small.orderBy(F.col("tag").bitwiseXOR(F.lit(-(2**63)))).limit(most)  # as unsigned numbers
+        tags, size = as_polars(ordered.toArrow())["tag"].to_numpy().view(np.uint64), int(small.count())
+        small.unpersist()
+        return tags, size
+
+    def known_masks(self, secret: Secret, purpose: str, words: Words, threshold: int | None = None) -> KnownMasks:
+        """What masks kept as `mask_words`, sorted, say of the cells of this table."""
+        F = pyspark("sql.functions")
+        K = threshold or self.design.threshold
+        kept = pl.DataFrame(
+            {"at": (words >> np.uint64(1)).view(np.int64), "bit": (words & np.uint64(1)).view(np.int64)}
+        )
+        with quiet():
+            there = self.cells.sparkSession.createDataFrame(kept.to_arrow())
+        tagged = self._tagged(secret, purpose, K).withColumn("at", F.shiftrightunsigned("tag", 1))
+        joined = tagged.join(there, "at", "left")
+        bit = F.col("tag").bitwiseAND(F.lit(1)).bitwiseXOR(F.col("bit"))
+        masked = F.when(F.col("small") == 0, F.col(COUNT)).otherwise(F.coalesce(bit * K, F.lit(-1)))
+        cells = joined.withColumn("previous", masked).select(*self._about.columns, "previous", "tag").persist()
+        unknown = F.sum((F.col("previous") < 0).cast("long"))
+        differing = F.sum(((F.col("previous") >= 0) & (F.col("previous") != F.col(MASKED))).cast("long"))
+        row = cells.agg(unknown, differing).collect()[0]
+        return KnownMasks(cells, int(row[0] or 0), int(row[1] or 0))
+
+    def mask_words(self, secret: Secret, purpose: str, known: KnownMasks) -> Words:
+        """The masks that are not known yet: for each a keyed tag of cell and count, with the mask in its last bit."""
+        F = pyspark("sql.functions")
+        word = F.col("tag").bitwiseXOR((F.col(MASKED) > 0).cast("long")).alias("word")
+        new = known.masked.where("previous < 0").select(word)
+        found = pl.concat(pieces(new, pl.DataFrame(schema={"word": pl.Int64})))
+        return found["word"].to_numpy().view(np.uint64)
+
+    def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> SparkFinestTable:
+        """The same counts with the masks that are known; the others stay."""
+        F = pyspark("sql.functions")
+        masked = F.when(F.col("previous") < 0, F.col(MASKED)).otherwise(F.col("previous")).alias(MASKED)
+        cells = known.masked.select(*self._about.words, COUNT, masked)
+        return self._masked_by(cells, self.fingerprint, chosen)
 
     def _beside(self, previous: AnyFinestTable) -> Frame:
         """The cells with the masked count `previous` of another table where they have the same count there, else -1."""

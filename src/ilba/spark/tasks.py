@@ -240,6 +240,23 @@ def with_area(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
         yield _batch({**cells, "area": codes.lists[0].nodes[1][digit]})
 
 
+def tag_cells(
+    batches: Batches, shipped: Shipped, source: SecretSource, purpose: str, below: int
+) -> Iterator[pa.RecordBatch]:
+    """Finest cells, whether each is small, and a keyed tag of those that are (0 for the others)."""
+    codes = shipped.codes()
+    name = shipped.digest, f"{source.fingerprint} {purpose} {below}"
+    if name not in _draws:
+        _draws.clear()
+        _draws[name] = CellDraws(source.open().derived(purpose), codes, below)
+    for cells in gathered(batches):
+        words = [cells[name] for name in word_names(codes.finest)]
+        small = cells[COUNT] < below
+        tag = np.zeros(len(small), dtype=np.int64)
+        tag[small] = _draws[name].tags([word[small] for word in words], cells[COUNT][small]).view(np.int64)
+        yield _batch({**cells, "small": small.astype(np.int64), "tag": tag})
+
+
 def choose_area(
     area: pa.Table, shipped: Shipped, source: SecretSource, wanted: Sequence[Selection], bound: int | None
 ) -> pa.Table:

@@ -13,7 +13,8 @@ from ilba.cells.codes import CodeLists
 from ilba.data.codelists import listed_paths, read_labels
 from ilba.data.microdata import Microdata, Missing, Schema, is_spark
 from ilba.design.design import Cells, Design, HKey, Names, Origins, hierarchies_of, names_of
-from ilba.errors import InputError, listing, notice, suggesting
+from ilba.design.population import Population
+from ilba.errors import InputError, SecretError, listing, notice, suggesting
 from ilba.files import writable
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.secret import Secret, given_secret
@@ -71,6 +72,10 @@ def build(
     schema: Schema | None = None,
     output_path: Path_ | None = None,
     labels: Any = None,
+    population: str = "",
+    wave: str = "",
+    period: str = "",
+    unit: str = "",
     progress: Progress | None = None,
 ) -> AnyFinestTable:
     """Count microdata into the finest table and mask it with SCA.
@@ -87,8 +92,8 @@ def build(
     mask_thr : int, default 5
         The threshold K, at least 3.
     secret : Secret or path, optional
-        A `Secret` or the path of a secret file. Left out, ILBA_SECRET, then the secret beside `output_path`, then a new
-        one.
+        A `Secret` or the path of a secret file. Left out, ILBA_SECRET, then the secret beside `output_path` or the only
+        one in its folder, then a new one.
     cells : {"observed", "grid"}, default "observed"
         Which cells count as small cells of an aggregate: "observed" takes those that occur, as the R package does;
         "grid" every combination of the code lists, true zeros included, as the paper defines.
@@ -107,6 +112,15 @@ def build(
     labels : path or frame, optional
         The agency's code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent. Its codes
         belong to the grid whether they occur or not, and releases carry its labels.
+    population : str, default ""
+        The name of the people, dwellings or firms that the records stand for, such as "census-2026": the same for all
+        data about them. All that is published of one population is one publication.
+    wave : str, default ""
+        Which of several counts of the population, such as "2026".
+    period : str, default ""
+        The time that the data speaks of, such as "2026-07-01".
+    unit : str, default ""
+        What one record stands for, such as "persons".
     output_path
         Where to save the store.
     progress
@@ -135,9 +149,9 @@ def build(
     on_spark = is_spark(data)
     target = _target(data, output_path, on_spark)
     tell = progress or silent
+    of_whom = Population(population, wave, period, unit)
     chosen = given_secret(secret)
-    if chosen is None and isinstance(target, Path) and secret_path(target).exists():
-        secret = secret_path(target)
+    if chosen is None and isinstance(target, Path) and (secret := _secret_beside(target)) is not None:
         chosen = Secret.from_file(secret)
         notice(f"using the secret {str(secret)!r} that stands beside the store.")
 
@@ -168,6 +182,7 @@ def build(
     else:
         counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
         finest = FinestTable.drawn(counted, chosen, given, origins, progress)
+    finest.declared_as(of_whom)
     if target is None:
         finest.keep()
     else:
@@ -190,6 +205,21 @@ def _target(data: Any, output_path: Path_ | None, on_spark: bool) -> Path | str 
     _refuse_to_replace_data(data, target)
     store.check_name(target)
     return target
+
+
+def _secret_beside(target: Path) -> Path | None:
+    """The secret of a store, or the only one in its folder: another name is no reason for another secret."""
+    own = secret_path(target)
+    if own.exists():
+        return own
+    others = sorted(target.parent.glob("*.secret"))
+    if len(others) > 1:
+        names = listing(file.name for file in others)
+        raise SecretError(
+            f"several secrets stand beside {str(target)!r} ({names}). Data about the same people needs one: give "
+            f"secret= (--secret)."
+        )
+    return others[0] if others else None
 
 
 def _refuse_to_replace_data(data: Any, target: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +17,13 @@ import polars as pl
 from ilba.cells.codes import CodeLists
 from ilba.design.design import Design, Level, Names, Origins, Selection
 from ilba.design.labels import Label
+from ilba.design.population import Population
 from ilba.design.tables import Tables, selections, wanted_tables
 from ilba.errors import InputError, SecretError, listing, suggesting
 from ilba.methods.controlled.search import Chosen, Control
 from ilba.progress import Progress
-from ilba.secret.secret import Secret
+from ilba.secret.secret import Secret, given_secret
+from ilba.tables.beside import secret_path
 from ilba.tables.cube import Cube
 from ilba.tables.rollup import Sums
 from ilba.tables.store import About
@@ -27,12 +31,37 @@ from ilba.tables.table import AnyTable
 
 if TYPE_CHECKING:
     from ilba.release import Release
-    from ilba.release.memory import Memory
+    from ilba.release.ledger import Ledger
     from ilba.tables.finest import FinestTable
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+Words: TypeAlias = npt.NDArray[np.uint64]
 Path_: TypeAlias = str | os.PathLike[str]
 Values: TypeAlias = Label | float | Sequence[Any]
+
+
+class KnownMasks(NamedTuple):
+    """What is known of the masks of a table's cells."""
+
+    masked: Any
+    """the masked count of each cell, -1 where no mask is known: an array, or a frame of Spark"""
+    unknown: int
+    """how many small cells have no known mask"""
+    differing: int
+    """how many cells have another mask in the table than the known one"""
+
+
+def _secret_beside(store: Path | None, fingerprint: str | None) -> Secret | None:
+    """The secret of a store in its folder, known by its fingerprint, or by its name where it drew no masks."""
+    if store is None:
+        return None
+    own = secret_path(store)
+    for file in [own, *sorted(store.parent.glob("*.secret"))]:
+        with contextlib.suppress(SecretError):
+            secret = Secret.from_file(file)
+            if secret.fingerprint == fingerprint or (fingerprint is None and file == own):
+                return secret
+    return None
 
 
 class AnyFinestTable(ABC):
@@ -49,7 +78,6 @@ class AnyFinestTable(ABC):
     place: Path | None = None
     """the store that this table was read from or saved to; None when it is in no file"""
     _unsaved_secret: Secret | None = None
-    _memory: Memory | None = None
 
     def __init__(self, about: About) -> None:
         self._about = about
@@ -83,6 +111,16 @@ class AnyFinestTable(ABC):
     def origins(self) -> Origins:
         """Which parts of the design a person declared, and which were proposed from the data."""
         return self._about.origins
+
+    @property
+    def population(self) -> Population:
+        """Of whom the counts tell, and when: as declared."""
+        return self._about.population
+
+    def declared_as(self, population: Population) -> Self:
+        """The same table, declared as a population."""
+        self._about = replace(self._about, population=population)
+        return self
 
     @property
     def method(self) -> Literal["ilba", "controlled"]:
@@ -183,6 +221,53 @@ class AnyFinestTable(ABC):
     def secret_at_hand(self) -> Secret | None:
         """The secret that drew the masks, where this table was built with it."""
 
+    def own_secret(self, secret: Secret | Path_ | None = None) -> Secret | None:
+        """The secret of the masks: as given, as built with, of the environment, or beside the store; else None."""
+        if secret is not None:
+            return given_secret(secret)
+        found = self.secret_at_hand() or given_secret(None)
+        if found is not None and found.place is not None:
+            return found
+        beside = _secret_beside(self.place, self.fingerprint if found is None else found.fingerprint)
+        return beside or found
+
+    def column_counts(self, wanted: Sequence[Selection]) -> list[tuple[list[str], IntArray]]:
+        """The labels, as text, and the true counts of some tables (confidential)."""
+        found = []
+        for selection, sums in self.sums(wanted):
+            labels = self.codes.labels(self.codes.cell_index(selection), sums.packed)
+            texts = pl.DataFrame([column.cast(pl.String).fill_null("") for column in labels])
+            joined = texts.select(pl.concat_str(pl.all(), separator="\0")).to_series().to_list()
+            found.append((joined, sums.parts.sum_small + sums.parts.sum_large))
+        return found
+
+    @abstractmethod
+    def smallest_tags(self, secret: Secret, purpose: str, most: int) -> tuple[Words, int]:
+        """The smallest keyed tags of small cells, and how many small cells there are (confidential)."""
+
+    @abstractmethod
+    def known_masks(self, secret: Secret, purpose: str, words: Words, threshold: int | None = None) -> KnownMasks:
+        """What masks kept as `mask_words`, sorted, say of the cells of this table.
+
+        Tags are made with the secret that is derived for a purpose.
+        """
+
+    @abstractmethod
+    def mask_words(self, secret: Secret, purpose: str, known: KnownMasks) -> Words:
+        """The masks that are not known yet: for each a keyed tag of cell and count, with the mask in its last bit."""
+
+    @abstractmethod
+    def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> Self:
+        """The same counts with the masks that are known; the others stay."""
+
+    def proven_beside(self, threshold: int, known: KnownMasks) -> int | None:
+        """How many small cells are proven beside one with other masks or another K; None where it cannot be told."""
+        return None
+
+    def plannable(self, wanted: Sequence[Selection]) -> Sequence[Selection]:
+        """Those of some tables for which this engine can choose masks."""
+        return wanted
+
     def keep(self) -> None:
         """Keep what was counted, so that it is not counted again with each question."""
         return  # in memory it is kept anyway
@@ -201,7 +286,7 @@ class AnyFinestTable(ABC):
         keys: Names | None = None,
         max_keys: int | None = None,
         secret: Secret | Path_ | None = None,
-        previous: AnyFinestTable | None = None,
+        previous: AnyFinestTable | KnownMasks | None = None,
         progress: Progress | None = None,
     ) -> Self:
         """The same counts with masks chosen jointly, so that plain sums of them stay near the truth in many tables.
@@ -223,8 +308,8 @@ class AnyFinestTable(ABC):
             The secret with which this table was built: a `Secret` or the path of its file; else the new one that is
             not saved yet; else ILBA_SECRET.
         previous
-            The table of an earlier wave, in memory or on Spark: a cell whose count is the same keeps its mask, unless
-            the bound cannot be held with it.
+            The table of an earlier wave, in memory or on Spark: a cell whose count is the same keeps its mask. Where
+            the bound cannot be held with it, the bound gives way.
         progress
             Called with each `ProgressStep` of the work.
 
@@ -235,7 +320,7 @@ class AnyFinestTable(ABC):
                 "the masks of this table were chosen jointly already. Start from the table that was built, and for a "
                 "new wave give this one as previous=."
             )
-        if previous is not None and not isinstance(previous, AnyFinestTable):
+        if previous is not None and not isinstance(previous, AnyFinestTable | KnownMasks):
             raise InputError(f"previous is a {type(previous).__name__}; give the finest table of the earlier wave.")
         wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
         return self._controlled(wanted, bound, secret, previous, progress)
@@ -246,7 +331,7 @@ class AnyFinestTable(ABC):
         wanted: Sequence[Selection],
         bound: int | None,
         secret: Secret | Path_ | None,
-        previous: AnyFinestTable | None,
+        previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
     ) -> Self:
         """See `controlled`."""
@@ -277,6 +362,7 @@ class AnyFinestTable(ABC):
         method: str | None = None,
         tables: Tables = "all",
         *,
+        plan: Tables = "all",
         levels: Iterable[Level] | None = None,
         keys: Names | None = None,
         max_keys: int | None = None,
@@ -284,12 +370,18 @@ class AnyFinestTable(ABC):
         title: str = "Frequency tables",
         description: str = "",
         source: str = "",
+        licence: str = "",
         labels: Any = None,
         geometry: Mapping[str, Any] | None = None,
         bound: int | None = None,
         stated_bound: int | None = None,
         secret: Secret | Path_ | None = None,
-        masks: Path_ | None = None,
+        ledger: Ledger | Path_ | bool | None = None,
+        accept_conflict: str | None = None,
+        from_ledger: Any = None,
+        regroup: Mapping[str, Any] | None = None,
+        where: Mapping[str, Any] | None = None,
+        rename: Mapping[str, str] | None = None,
         require_safe: bool = False,
         accept_risk: bool = False,
         audit: Path_ | None = None,
@@ -310,8 +402,13 @@ class AnyFinestTable(ABC):
             are audited first and published if the audit finds them safe, else only with `accept_risk`.
         tables
             "all", or a list of names such as "LA3.gender.age"; `levels`, `keys` and `max_keys` cut "all" down.
+        plan
+            The tables that masks are chosen for when a population is first published; all, unless it says fewer. Other
+            tables can be published too, and lie further from the truth.
         rows
             "nonzero" leaves out rows that are 0; "grid" writes the complete grid. Either way a row tells nothing.
+        title, description, source, licence
+            What readers are told of the release.
         labels
             The declared code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent.
         geometry
@@ -324,8 +421,20 @@ class AnyFinestTable(ABC):
             table; where it does not hold nothing is published, and no bound can be stated later.
         secret
             The secret of the store, where it is neither in memory, in ILBA_SECRET nor beside the store.
-        masks
-            Where the chosen masks are kept; left out, beside the store.
+        ledger
+            The ledger in which masks and publications are kept, or its path; left out, ILBA_LEDGER, else the one
+            beside the secret. False publishes a trial that nobody remembers.
+        accept_conflict
+            The word that a refusal gave, to publish all the same. It is valid once and recorded.
+        from_ledger
+            A finer store that was published: this table is published as sums of its masked counts.
+        regroup
+            With `from_ledger`: for a column, which finer label belongs to which coarser one; a mapping, or a csv file
+            with two columns.
+        where
+            With `from_ledger`: for a column of the finer store, the labels that are counted here.
+        rename
+            With `from_ledger`: for a column, what it is called in the finer store.
         require_safe
             Publish only what is certified or what the audit finds safe. It goes without saying unless `accept_risk`.
         accept_risk
@@ -348,7 +457,33 @@ class AnyFinestTable(ABC):
         asked = {name: given for name, given in locals().items() if name != "self"}  # every argument, by its name
         from ilba.release import release
 
-        return release(self, **asked, memory=self._remembered())
+        return release(self, **asked)
+
+    def published(
+        self, *, secret: Secret | Path_ | None = None, ledger: Ledger | Path_ | None = None
+    ) -> AnyFinestTable:
+        """Look up the masks that were published, for a report or an audit of them.
+
+        Parameters
+        ----------
+        secret : Secret or path, optional
+            The secret of the store, where it is neither in memory, in ILBA_SECRET nor beside the store.
+        ledger : Ledger or path, optional
+            The ledger. Left out, ILBA_LEDGER, then the one beside the secret.
+
+        Returns
+        -------
+        AnyFinestTable
+            The same counts with the masks that were published of them. Confidential.
+
+        Raises
+        ------
+        InputError
+            Masks of these counts were never published.
+        """
+        from ilba.release import published
+
+        return published(self, secret=secret, ledger=ledger)
 
     def publishable(
         self,
@@ -357,12 +492,15 @@ class AnyFinestTable(ABC):
         *,
         accept_risk: bool = False,
         remember: bool = True,
+        secret: Secret | Path_ | None = None,
+        ledger: Ledger | Path_ | bool | None = None,
+        accept_conflict: str | None = None,
         progress: Progress | None = None,
     ) -> AnyFinestTable:
         """The finest table from which this one table may be published by itself, by the rules of `release`.
 
-        With masks that were published from this store it is the table with those masks. `remember` says that the
-        table is about to be published; without it one only looks.
+        Where masks of this population were published it is the table with those masks. `remember` says that the table
+        is about to be published, and enters it into the ledger; without it one only looks.
         """
         from ilba.release import publishable
 
@@ -372,19 +510,11 @@ class AnyFinestTable(ABC):
             key,
             accept_risk=accept_risk,
             remember=remember,
-            memory=self._remembered(),
+            secret=secret,
+            ledger=ledger,
+            accept_conflict=accept_conflict,
             progress=progress,
         )
-
-    def _remembered(self) -> Memory:
-        """What was published from this table before."""
-        from ilba.release.memory import Memory
-
-        if self.place is not None:
-            return Memory.beside(self.place)
-        if self._memory is None:
-            self._memory = Memory()
-        return self._memory
 
     def __repr__(self) -> str:
         design, size = self.design, self._size()

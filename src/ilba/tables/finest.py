@@ -28,9 +28,9 @@ from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables import store
-from ilba.tables.beside import save_beside, secret_path, warn_of_another_secret
+from ilba.tables.beside import save_beside, warn_of_another_secret
 from ilba.tables.counts import read_counts
-from ilba.tables.engine import AnyFinestTable, IntArray, Path_, Values
+from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values, Words
 from ilba.tables.rollup import Finest, Sums, released, roll_up, sums_of_tables
 from ilba.tables.table import Table, detail
 
@@ -277,7 +277,7 @@ class FinestTable(AnyFinestTable):
         wanted: Sequence[Selection],
         bound: int | None,
         secret: Secret | Path_ | None,
-        previous: AnyFinestTable | None,
+        previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
     ) -> FinestTable:
         drew = self._secret_of(secret)
@@ -290,7 +290,7 @@ class FinestTable(AnyFinestTable):
             CellDraws(drew.derived("controlled"), self.codes),
             wanted,
             bound,
-            None if previous is None else self._masks_of(previous),
+            self._fixed(previous),
             progress,
         )
         if bound is None and control.reached > usual_bound(self.design.threshold):
@@ -302,19 +302,23 @@ class FinestTable(AnyFinestTable):
         result.control = control
         return result
 
+    def _fixed(self, previous: AnyFinestTable | KnownMasks | None) -> IntArray | None:
+        """The masked counts that stay, and -1 where a mask is to be chosen."""
+        if isinstance(previous, KnownMasks):
+            masked: IntArray = previous.masked
+            return masked
+        return None if previous is None else self._masks_of(previous)
+
     def _masked_by(self, masked: IntArray, fingerprint: str | None, chosen: Chosen | None) -> FinestTable:
         """The same counts with other masks, and with all that is known of this table besides its masks."""
         about = replace(self._about, fingerprint=fingerprint, chosen=chosen)
         result = FinestTable(about, self._words, self._count, masked)
         result.place, result._secret, result._unsaved_secret = self.place, self._secret, self._unsaved_secret
-        result._memory = None if self.place else self._remembered()
         return result
 
     def _secret_of(self, secret: Secret | Path_ | None) -> Secret:
         """The secret that drew the masks: as given, as it was built with, of the environment, or beside the store."""
-        found = given_secret(secret) if secret is not None else self._secret or given_secret(None)
-        if found is None and self.place is not None and secret_path(self.place).exists():
-            found = Secret.from_file(secret_path(self.place))
+        found = self.own_secret(secret)
         if found is None:
             raise SecretError(
                 "choosing masks jointly needs the secret that drew them. Give secret=, the path of the secret file, "
@@ -399,6 +403,73 @@ class FinestTable(AnyFinestTable):
         shown = self._masked > 0
         masks = store.marked([*(path[shown] for path in paths), self._masked[shown]])
         return f"{store.marked([*paths, self._count]):016x}", f"{masks:016x}"
+
+    def _tags(self, secret: Secret, purpose: str, below: int) -> tuple[IntArray, Words]:
+        """Which cells have a count below a threshold, and their keyed tags."""
+        small = np.flatnonzero(self._count < below)
+        draws = CellDraws(secret.derived(purpose), self.codes, below)
+        return small, draws.tags([word[small] for word in self._words], self._count[small])
+
+    def smallest_tags(self, secret: Secret, purpose: str, most: int) -> tuple[Words, int]:
+        """The smallest keyed tags of small cells, and how many small cells there are (confidential)."""
+        _, tags = self._tags(secret, purpose, self.design.threshold)
+        return (tags if len(tags) <= most else np.partition(tags, most - 1)[:most]), len(tags)
+
+    def known_masks(self, secret: Secret, purpose: str, words: Words, threshold: int | None = None) -> KnownMasks:
+        """What masks kept as `mask_words`, sorted, say of the cells of this table."""
+        K = threshold or self.design.threshold
+        small, tags = self._tags(secret, purpose, K)
+        place = np.searchsorted(words >> np.uint64(1), tags >> np.uint64(1))
+        there = place < len(words)
+        there[there] = (words[place[there]] ^ tags[there]) >> np.uint64(1) == 0
+        masked = self._count.copy()
+        masked[small] = -1
+        masked[small[there]] = ((words[place[there]] ^ tags[there]) & np.uint64(1)).astype(np.int64) * K
+        known = masked >= 0
+        return KnownMasks(masked, int((~known).sum()), int((masked[known] != self._masked[known]).sum()))
+
+    def mask_words(self, secret: Secret, purpose: str, known: KnownMasks) -> Words:
+        """The masks that are not known yet: for each a keyed tag of cell and count, with the mask in its last bit."""
+        small, tags = self._tags(secret, purpose, self.design.threshold)
+        new = known.masked[small] < 0
+        words: Words = tags[new] ^ (self._masked[small[new]] > 0).astype(np.uint64)
+        return words
+
+    def proven_beside(self, threshold: int, known: KnownMasks) -> int:
+        """How many small cells are proven by this finest table beside one with other masks or another K."""
+        K = self.design.threshold
+        (low, high), (other_low, other_high) = _behind(self._masked, K), _behind(known.masked, threshold)
+        low, high = np.maximum(low, other_low), np.minimum(high, other_high)
+        return int(((known.masked >= 0) & (low >= 1) & (high < max(K, threshold))).sum())
+
+    def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> FinestTable:
+        """The same counts with the masks that are known; the others stay."""
+        masked = np.where(known.masked < 0, self._masked, known.masked)
+        return self._masked_by(masked, self.fingerprint, chosen)
+
+    def with_counts(self, masked: IntArray, chosen: Chosen | None) -> FinestTable:
+        """A table of the same cells in which masked counts, sums of published ones, are the counts."""
+        kept = masked > 0
+        about = replace(self._about, chosen=chosen)
+        return FinestTable(about, [word[kept] for word in self._words], masked[kept], masked[kept])
+
+    def with_masks_shown(self, shown: pl.DataFrame, method: str) -> FinestTable | None:
+        """The same counts with the masks of a published finest table; None where these do not fit the counts.
+
+        `shown` has labels and masked counts; a cell that it does not list is 0 there.
+        """
+        columns = list(self.design.columns)
+        texts = [pl.col(column).cast(pl.String) for column in columns]
+        here, there = self.frame.select(*texts, COUNT), shown.select(*texts, MASKED)
+        joined = here.join(there, on=columns, how="left", nulls_equal=True, maintain_order="left")
+        masked = joined[MASKED].fill_null(0).cast(pl.Int64).to_numpy()
+        K, count = self.design.threshold, self._count
+        fits = np.where(count >= K, masked == count, (masked == 0) | (masked == K))
+        extra = int((there[MASKED] > 0).sum()) - int((masked > 0).sum())
+        if extra or not fits.all():
+            return None
+        chosen = Chosen((self.design.finest.name,), None, False) if method == "controlled" else None
+        return self.with_masks(KnownMasks(masked, 0, 0), chosen)
 
     def _masks_of(self, previous: AnyFinestTable) -> IntArray:
         """The masked counts of another table in the cells that have the same count there, else -1."""
@@ -503,7 +574,6 @@ class FinestTable(AnyFinestTable):
         self._warn_of_another_secret(target)
         self._save_secret(target)
         self.write(target)
-        self._remembered().follow(target)
         self.place = target
         return target
 
@@ -565,3 +635,9 @@ def masked_counts(draw: CellDraws, words: Sequence[IntArray], count: IntArray, K
     small = np.flatnonzero(count < K)
     masked[small] = masking.sca(count[small], draw([word[small] for word in words], count[small]), K)
     return masked
+
+
+def _behind(masked: IntArray, K: int) -> tuple[IntArray, IntArray]:
+    """The smallest and the largest count that can stand behind a masked count of a finest cell."""
+    low = np.where(masked == 0, 0, np.where(masked == K, 1, masked))
+    return low, np.where(masked == 0, K - 1, masked)

@@ -25,6 +25,7 @@ from ilba.cells.codes import CodeLists
 from ilba.data.codelists import no_code_list, read_labels
 from ilba.design.design import COUNT, MASKED, Design, Origins
 from ilba.design.labels import Label, label_text
+from ilba.design.population import Population
 from ilba.errors import InputError, StoreError, nearest
 from ilba.methods.controlled.search import Chosen
 from ilba.secret.secret import PRF
@@ -58,6 +59,7 @@ class About:
     chosen: Chosen | None = None
     """for which tables the masks were chosen jointly; None when each was drawn by itself"""
     origins: Origins = field(default_factory=Origins)
+    population: Population = field(default_factory=Population)
 
     @property
     def words(self) -> list[str]:
@@ -85,6 +87,8 @@ class About:
             meta["controlled"] = self.chosen.to_json()
         if self.origins != Origins():
             meta["origins"] = self.origins.to_json()
+        if self.population != Population():
+            meta["population"] = self.population.to_json()
         return meta
 
     @classmethod
@@ -99,8 +103,9 @@ class About:
         given = pl.DataFrame(plain["labels"]) if plain["labels"]["variable"] else None
         chosen = Chosen.from_json(plain["controlled"]) if "controlled" in plain else None
         origins = Origins.from_json(plain["origins"]) if "origins" in plain else Origins()
+        population = Population.from_json(plain.get("population", {}))
         codes = CodeLists.from_json(design, plain["codes"])
-        return cls(codes, read_labels(given, design), plain["fingerprint"], chosen, origins)
+        return cls(codes, read_labels(given, design), plain["fingerprint"], chosen, origins, population)
 
 
 def dump(meta: Mapping[str, Any]) -> str:

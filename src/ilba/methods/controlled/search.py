@@ -35,7 +35,6 @@ _STIFFNESS = 5  # pull of a class towards its mean, per set of an average cell
 _PATIENCE = 3, 20
 _FEW = 200  # few: fewer than one for so many cells
 _PASSES = 1000
-_STAYING = 32, 8, 0  # the price for which masks of the wave before move, first and last
 _NEAR_ENOUGH = 100  # a mean within a hundredth of the count is not worth breaking bounds that have to be repaired
 _TINY = 3  # a class of up to so many times K cells is too small for the same number of masks under every secret
 _LARGEST = 1_000  # a larger K would leave the range of the fixed-point numbers
@@ -229,7 +228,7 @@ class _Problem:
         self.error: Any = None
 
     def keep(self, previous: IntArray) -> None:
-        """Take over the masks of the wave before (-1: none), to stay unless the bound cannot be held with them."""
+        """Take over the masks of the wave before (-1: none), which stay."""
         self.before = np.where(previous < 0, -1, previous > 0).astype(np.int8)
         kept = self.before >= 0
         self.z[kept] = self.before[kept]
@@ -292,24 +291,19 @@ class _Problem:
     def _repair(self) -> Iterator[int]:
         """Work on the aggregates over the bound until there are none, yielding how many there are.
 
-        Where that does not get on, first the masks kept from the wave before may move; then the bound is raised by
-        one. Only what is over the raised bound is worked on then, so most aggregates stay within the first one.
+        Where that does not get on, the bound is raised by one. Only what is over the raised bound is worked on then, so
+        most aggregates stay within the first one. Masks of the wave before never move.
         """
         self.state = np.empty((self.incidence.n_sets, 2), dtype=np.int32)
         self.state[:, 0], self.state[:, 1] = self.error, self.flips.WEIGHT
         self.error = self.state[:, 0]
         self.h = self.flips.mixed(self.number.sum(dtype=np.uint64))
         self.within = self.bound
-        prices = list(_STAYING)
         while True:
             yield from self._press()
             if not self.flips.over(self.state, self.within):
                 return
-            if self.before is not None and prices:
-                self.stay = prices.pop(0)
-                self.free = (np.diff(self.incidence.ptr) > 0).astype(np.int8)
-            else:
-                self.within += 1
+            self.within += 1
 
     def _press(self, level: bool = False) -> Iterator[int]:
         """Work on the aggregates over the bound until there are none or it does not get on."""

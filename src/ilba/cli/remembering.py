@@ -1,0 +1,170 @@
+"""Commands about what was published: the ledger, and the doctor who looks at files of every version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import polars as pl
+
+from ilba.cli.words import Verbs, commands, example, json_option, opened, print_frame, print_json, typed_list
+from ilba.errors import InputError, some
+from ilba.files import replacing
+from ilba.release.examining import examine
+from ilba.release.ledger import Ledger, Publication
+from ilba.release.reading import Release
+
+
+@commands.group("ledger", cls=Verbs, short_help="What was published, and its masks (confidential)")
+def ledger_commands() -> None:
+    """The ledger: all that was ever published of the same people, and every mask. Confidential."""
+
+
+@example("ilba ledger show agency.ledger")
+@ledger_commands.command("show", short_help="List the publications")
+@click.argument("ledger")
+@click.option("--population", help="Only those of this population.")
+@json_option
+def show_command(ledger: str, population: str | None, as_json: bool) -> None:
+    """List the publications in a ledger, the oldest first."""
+    found = [one for one in Ledger(ledger).publications if population in (None, one.population)]
+    if as_json:
+        print_json({"confidential": True, "publications": [_plain(one) for one in found]})
+        return
+    rows = [
+        {
+            "number": one.number, "date": one.date[:10], "population": one.population, "wave": one.wave,
+            "method": one.method, "K": one.threshold, "tables": len(one.tables), "place": one.place, "note": _note(one),
+        }
+        for one in found
+    ]  # fmt: skip
+    if rows:
+        print_frame(pl.DataFrame(rows), len(rows))
+    click.echo(f"{some(len(found), 'publication')} (confidential)")
+
+
+def _plain(one: Publication) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+def _note(one: Publication) -> str:
+    notes = {
+        "withdrawn": one.withdrawn,
+        "adopted": one.adopted,
+        "sums of a finer table": one.sums,
+        one.audit: one.method == "ilba",
+    }
+    return ", ".join(note for note, holds in notes.items() if holds)
+
+
+@example("ilba ledger verify agency.ledger")
+@ledger_commands.command("verify", short_help="Check every entry and every file")
+@click.argument("ledger")
+@json_option
+def verify_command(ledger: str, as_json: bool) -> None:
+    """Check that a ledger is what was written: each entry fits the one before, and each file its checksum."""
+    entries = Ledger(ledger).verify()
+    if as_json:
+        print_json({"ledger": ledger, "entries": entries, "valid": True})
+    else:
+        click.echo(f"{ledger}: {some(entries, 'entry').replace('entrys', 'entries')}, all as written")
+
+
+@example("ilba ledger adopt release --store full_tb.parquet --ledger agency.ledger")
+@ledger_commands.command("adopt", short_help="Enter what was published without a ledger")
+@click.argument("releases", nargs=-1, metavar="RELEASE...")
+@click.option("--store", required=True, help="The store that they were made from, or R's full_tb.rds.")
+@click.option("--masks", help="The masks that were published: NAME.masks.parquet, or R's full_tb.rds.")
+@click.option("--tables", type=typed_list, default=[], metavar="A,B,..", help="Tables published in other ways.")
+@click.option("--population", default="", help="The name of the population, where the store has none.")
+@click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else beside it].")
+@click.option("--ledger", help="The ledger [ILBA_LEDGER, else beside the secret].")
+@json_option
+def adopt_command(
+    releases: tuple[str, ...],
+    store: str,
+    masks: str | None,
+    tables: list[str],
+    population: str,
+    secret: str | None,
+    ledger: str | None,
+    as_json: bool,
+) -> None:
+    """Enter publications of earlier versions or of the R package, so that later ones show the same masks."""
+    from ilba.design.population import Population
+    from ilba.release.adopting import adopt, told
+    from ilba.release.chapter import ledger_of
+
+    finest = opened(store)
+    if population:
+        finest.declared_as(Population(population))
+    own = finest.own_secret(secret)
+    book = ledger_of(ledger, own, finest.unsaved)
+    if book is None:
+        raise InputError("name a ledger.")
+    folders = [Release(release) for release in releases]
+    entered = adopt(book, folders, finest, masks=opened(masks) if masks else None, tables=tables, secret=own)
+    if as_json:
+        print_json({"confidential": True, "publications": [_plain(one) for one in entered]})
+    else:
+        click.echo(f"{book.path}: {told(entered)} (confidential)")
+
+
+@example("ilba ledger withdraw agency.ledger 12 --reason 'wrong month'")
+@ledger_commands.command("withdraw", short_help="Note that a publication was taken down")
+@click.argument("ledger")
+@click.argument("number", type=int)
+@click.option("--unseen", is_flag=True, help="Nobody outside saw it: it no longer binds what is published next.")
+@click.option("--reason", default="", help="Why, in a sentence.")
+@json_option
+def withdraw_command(ledger: str, number: int, unseen: bool, reason: str, as_json: bool) -> None:
+    """Note that a publication was taken down. Its masks stay, because somebody may have a copy."""
+    book = Ledger(ledger)
+    with book.writing():
+        book.withdraw(number, unseen, reason)
+    if as_json:
+        print_json({"ledger": ledger, "withdrawn": number, "unseen": unseen})
+    else:
+        click.echo(f"{ledger}: publication {number} is withdrawn" + ("; it binds nothing any more" if unseen else ""))
+
+
+@example("ilba ledger export agency.ledger --out publications.json")
+@ledger_commands.command("export", short_help="Write the publications as JSON or CSV")
+@click.argument("ledger")
+@click.option("-o", "--out", type=click.Path(), required=True, help="The file: .json or .csv (confidential).")
+def export_ledger_command(ledger: str, out: str) -> None:
+    """Write the list of publications to a file for yourself alone. Masks are not in it."""
+    import json
+
+    rows = [_plain(one) for one in Ledger(ledger).publications]
+    kind = Path(out).suffix.lower()
+    if kind not in (".json", ".csv"):
+        raise InputError(f"cannot tell what to write as {out!r}. Endings that are known: .json, .csv.")
+    with replacing(out) as temporary:
+        if kind == ".json":
+            plain = {"confidential": True, "publications": rows}
+            temporary.write_text(json.dumps(plain, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        else:
+            flat = [{name: ",".join(v) if isinstance(v, tuple) else v for name, v in row.items()} for row in rows]
+            pl.DataFrame(flat).write_csv(temporary)
+    click.echo(f"{out}: {some(len(rows), 'publication')} (confidential)")
+
+
+@example("ilba doctor full_tb.parquet release agency.ledger")
+@commands.command("doctor", short_help="What is old or in conflict, and what to type")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@json_option
+def doctor_command(paths: tuple[str, ...], as_json: bool) -> None:
+    """Look at stores, releases, secrets and ledgers of every version. Nothing is changed."""
+    findings = examine([Path(path) for path in paths])
+    if as_json:
+        print_json({"confidential": True, "findings": [one._asdict() for one in findings]})
+    else:
+        for one in findings:
+            mark = "!" if one.problem else "-"
+            click.echo(f"{mark} {one.path}: {one.text}")
+            if one.remedy:
+                click.echo(f"    type: {one.remedy}")
+    if any(one.problem for one in findings):
+        raise click.exceptions.Exit(1)

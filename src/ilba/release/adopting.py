@@ -1,0 +1,129 @@
+"""Entering into a ledger what was published without one: by earlier versions, or by the R package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ilba.design.design import MASKED
+from ilba.design.tables import wanted_tables
+from ilba.errors import InputError, SecretError, UnsafeRelease, listing, some
+from ilba.release.chapter import Chapter, beside, opened
+from ilba.release.ledger import Ledger, Publication
+from ilba.release.reading import MANIFEST, Release, digest
+from ilba.release.writing import entry_of, way
+from ilba.secret.secret import Secret
+from ilba.tables.finest import FinestTable
+
+
+def adopt(
+    ledger: Ledger,
+    releases: Sequence[Release],
+    store: FinestTable,
+    *,
+    masks: FinestTable | None = None,
+    tables: Sequence[str] = (),
+    secret: Secret | None = None,
+) -> list[Publication]:
+    """Enter publications that were made from a store: see `Ledger.adopt`."""
+    own = store.own_secret(secret)
+    if own is None:
+        raise SecretError("masks are kept in a ledger under a secret. Give secret= (--secret), the path of its file.")
+    if not releases and not tables:
+        raise InputError("name the release folders to be entered, or the tables= (--tables) that were published.")
+    for release in releases:
+        _check_fit(release, store)
+    published: list[tuple[Release | None, FinestTable]]
+    published = [(release, _as_published(release, store, masks)) for release in releases]
+    if tables:
+        published.append((None, store if masks is None else _masked_by(masks, store)))
+    entered = _aside(store.place) if store.place is not None else None
+    before = len(ledger.publications)
+    for made, masked in published:
+        names = list(tables) if made is None else list(made.tables)
+        wanted = wanted_tables(store.design, names)
+        with opened(masked, own, ledger, noted=False) as chapter:
+            chapter.check(masked, way(masked.method, masked.design), None)
+            chapter.keep_masks(masked)
+            told = {**entry_of(masked, wanted, "not audited", False, None), "adopted": True}
+            _enter(chapter, made, told)
+    if entered is not None:
+        entered.unlink(missing_ok=True)  # the ledger says it now
+    return list(ledger.publications[before:])
+
+
+def _enter(chapter: Chapter, release: Release | None, told: dict[str, Any]) -> None:
+    if release is None:
+        chapter.enter(told)
+    else:
+        chapter.enter(told, str(release.path.resolve()), digest(release.path / MANIFEST))
+
+
+def _aside(place: Path) -> Path | None:
+    """The masks that an earlier version kept beside a store."""
+    file = beside(place).with_name(beside(place).name.removesuffix(".published.json") + ".masks.parquet")
+    return file if file.exists() else None
+
+
+def _check_fit(release: Release, store: FinestTable) -> None:
+    ours, theirs = store.design, release.design
+    if set(ours.columns) != set(theirs.columns):
+        raise InputError(
+            f"the release {str(release.path)!r} has the columns {listing(theirs.columns)}, and the store "
+            f"{listing(ours.columns)}. Give the store that it was made from."
+        )
+    if ours.threshold != theirs.threshold:
+        raise InputError(
+            f"the release {str(release.path)!r} has K={theirs.threshold}, and the store K={ours.threshold}. Give the "
+            f"store that it was made from."
+        )
+
+
+def _as_published(release: Release, store: FinestTable, masks: FinestTable | None) -> FinestTable:
+    """The store with the masks that a release shows, proven by making its tables again."""
+    method = release.manifest["method"]
+    candidates: list[FinestTable | None] = [] if masks is None else [_masked_by(masks, store)]
+    finest = release.design.finest.name
+    if masks is None and finest in release.tables:
+        candidates.append(store.with_masks_shown(release.table(finest), method))
+    if masks is None and store.method == method:
+        candidates.append(store)
+    for masked in candidates:
+        if masked is not None and masked.method == method and _gives(masked, release):
+            return masked
+    missing = "the masks file given with masks= (--masks)" if masks is None else "another masks file than this one"
+    raise UnsafeRelease(
+        f"the masks of the release {str(release.path)!r} cannot be found: the store does not give its numbers, and "
+        f"{'it holds no finest table' if finest not in release.tables else 'its finest table is of other counts'}. "
+        f"Needed is the store as it was published, or {missing}: NAME.masks.parquet beside the store, or R's file."
+    )
+
+
+def _masked_by(masks: FinestTable, store: FinestTable) -> FinestTable:
+    found = store.with_masks_of(masks)
+    if found is None:
+        raise InputError(
+            "the masks belong to other counts than those of the store. Give the store as it was published."
+        )
+    return found
+
+
+def _gives(masked: FinestTable, release: Release) -> bool:
+    """Whether the tables of a release come out of a finest table."""
+    for table in masked.tables(wanted_tables(masked.design, list(release.tables))):
+        columns = list(table.selection.columns)
+        texts: Any = dict.fromkeys(columns, pl.String)
+        ours = table.public().cast(texts)
+        theirs = release.table(table.selection.name).filter(pl.col(MASKED) > 0).cast(texts)
+        order = columns or [MASKED]
+        if not ours.sort(order).equals(theirs.select(ours.columns).sort(order)):
+            return False
+    return True
+
+
+def told(entered: Sequence[Publication]) -> str:
+    """What was entered, in a sentence."""
+    return f"{some(len(entered), 'publication')} entered; the masks are kept from now on"

@@ -1,0 +1,449 @@
+"""What a ledger says of one population, and what may be published of it next. Confidential.
+
+One mask per cell and count, for ever: that is what makes many publications as safe as one. The chapter finds the
+population that some data belongs to, refuses what would break the rule, and knows every mask that was published.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ilba.design.design import Design
+from ilba.errors import Conflict, InputError, StoreError, UnsafeRelease, listing, notice, some
+from ilba.files import replacing
+from ilba.release.ledger import ENVIRONMENT, Ledger, Publication
+from ilba.release.net import SKETCH, Net, columns_of, net
+from ilba.secret.secret import Secret
+from ilba.tables.engine import AnyFinestTable, KnownMasks
+
+Path_: TypeAlias = str | os.PathLike[str]
+Given: TypeAlias = "Ledger | Path_ | bool | None"
+Way: TypeAlias = tuple[str, int, str]
+Words: TypeAlias = npt.NDArray[np.uint64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+_FORMAT = 2
+"""of the file beside a store; format 1 stood for the ledger before there was one"""
+_COMPARED = "Comparing the two publications would reveal small counts, so nothing was published."
+
+
+def ledger_of(given: Given, secret: Secret | None, is_trial: bool) -> Ledger | None:
+    """The ledger that a publication goes into; None for a trial, which was asked for.
+
+    Parameters
+    ----------
+    given
+        A ledger or its path; False for none; None for ILBA_LEDGER, else the one beside the secret.
+    secret
+        The secret that drew the masks, where it is at hand.
+    is_trial
+        Whether the secret was made for these masks and is kept nowhere.
+    """
+    if given is False:
+        notice(
+            "this is a trial: without a ledger nobody remembers these masks. Never publish the same people again from "
+            "other masks."
+        )
+        return None
+    if is_trial:
+        raise UnsafeRelease(
+            "the secret of these masks is kept nowhere, so this is a trial: publish it with ledger=False "
+            "(--no-ledger). For a publication, save the store, which saves its secret, or give secret= when you build."
+        )
+    if isinstance(given, Ledger):
+        return given
+    place = given if isinstance(given, str | os.PathLike) else os.environ.get(ENVIRONMENT) or None
+    if secret is None:
+        raise UnsafeRelease(
+            "masks are kept in a ledger under a secret, and none is at hand. Give secret=, the path of a secret file, "
+            "or set ILBA_SECRET. A trial is published with ledger=False (--no-ledger)."
+        )
+    if place is None:
+        if secret.place is None:
+            raise UnsafeRelease(
+                "the secret of these masks is in memory alone, so no ledger stands beside it: this is a trial. Publish "
+                "it with ledger=False (--no-ledger). For a publication, give ledger=PATH (--ledger), set ILBA_LEDGER, "
+                "or keep the secret in a file and give its path."
+            )
+        place = secret.place.with_suffix(".ledger")
+    return Ledger.create(place)
+
+
+@dataclass
+class Chapter:
+    """The publications of one population, while the next one is made.
+
+    Parameters
+    ----------
+    ledger
+        The ledger, held for writing; None for a trial.
+    secret
+        The secret under which masks are kept.
+    name
+        The population.
+    wave
+        The wave of the data at hand.
+    data
+        The keyed mark of the data at hand.
+    place
+        The store of the data, where it is in a file.
+    """
+
+    ledger: Ledger | None
+    secret: Secret | None = None
+    name: str = ""
+    wave: str = ""
+    data: str = ""
+    place: Path | None = None
+    net: Net | None = None
+    _conflicts: list[str] = field(default_factory=list)
+    _accepted: bool = False
+
+    @property
+    def publications(self) -> list[Publication]:
+        """What was published of this population before."""
+        return [] if self.ledger is None else [one for one in self.ledger.publications if one.population == self.name]
+
+    def of_same_data(self) -> list[Publication]:
+        """The publications of the same true counts."""
+        return [one for one in self.publications if one.data == self.data]
+
+    # --- what conflicts
+
+    def check(self, finest: AnyFinestTable, way: Way, accepted: str | None) -> None:
+        """Refuse what would undo an earlier publication of the same people, unless somebody takes it on."""
+        before, design = self.publications, finest.design
+        reasons = list(self._conflicts)
+        if before and way not in {one.way for one in before}:
+            last = before[-1]
+            reasons.append(
+                f"{self._called} was published with method={last.method!r}, K={last.threshold} and "
+                f"cells={last.cells!r} ({last.date[:10]}). {_COMPARED} Publish as before."
+            )
+        designs = {frozenset(one.columns) for one in before if not one.sums}
+        if designs and frozenset(design.columns) not in designs:
+            reasons.append(self._of_design(design, designs))
+        secrets = {entry["fingerprint"] for entry in self._entries if entry["fingerprint"]}
+        if secrets and finest.fingerprint is not None and finest.fingerprint not in secrets:
+            reasons.append(
+                f"{self._called} was published under another secret (fingerprint {sorted(secrets)[0]}). {_COMPARED} "
+                f"Give that secret."
+            )
+        if not reasons and before and finest.chosen and self.known(finest, way[0]).differing:
+            reasons.append(
+                f"{self._called} was published with other masks. {_COMPARED} Publish from the store as it was built: "
+                f"the ledger gives it the masks that were published."
+            )
+        self._refuse(reasons, accepted)
+
+    def _of_design(self, design: Design, designs: set[frozenset[str]]) -> str:
+        now = set(design.columns)
+        if any(now < one for one in designs):
+            finer = next(sorted(one) for one in designs if now < one)
+            return (
+                f"{self._called} was published with more columns ({listing(finer)}). {_COMPARED} Its tables are sums "
+                f"of that finer table: publish from the finer store, or this one with from_ledger= (--from-ledger) "
+                f"and the path of the finer store."
+            )
+        known = listing(sorted(next(iter(designs))))
+        return (
+            f"{self._called} was published by other columns ({known}). {_COMPARED} A finer or crossing design cannot "
+            f"be made safe afterwards. Publish tables of the earlier design; where a column was only renamed or "
+            f"regrouped, publish with from_ledger= (--from-ledger) and the path of the earlier store."
+        )
+
+    def _refuse(self, reasons: Sequence[str], accepted: str | None) -> None:
+        if self.ledger is None:
+            return
+        if not reasons:
+            if accepted is not None:
+                raise InputError(f"accept_conflict={accepted!r}: there is no conflict to be accepted. Leave it out.")
+            return
+        tip = self.ledger.tip["digest"]
+        name = hashlib.sha256("\n".join([tip, self.name, self.data, *reasons]).encode()).hexdigest()[:10]
+        if accepted != name:
+            stale = "" if accepted is None else f" {accepted!r} was for another conflict, or was used."
+            raise Conflict(
+                f"{' '.join(reasons)}{stale} To publish all the same: accept_conflict={name!r} "
+                f"(--accept-conflict {name}). That is recorded.",
+                name,
+            )
+        self._accepted = True
+        self.ledger.append("conflict", population=self.name, accepted=name, reasons=list(reasons))
+
+    @property
+    def _called(self) -> str:
+        return f"the population {self.name!r}"
+
+    @property
+    def _entries(self) -> list[dict[str, Any]]:
+        return [] if self.ledger is None else self.ledger.populations.get(self.name, [])
+
+    # --- masks
+
+    def scope(self, method: str, K: int) -> str:
+        """Under which name masks are kept."""
+        return f"{self.name} {method} {K}"
+
+    def known(self, finest: AnyFinestTable, method: str) -> KnownMasks:
+        """The masks of a table that were published before, whatever masks it has now."""
+        K = finest.design.threshold
+        words = np.empty(0, dtype=np.uint64) if self.ledger is None else self.ledger.words(self.scope(method, K))
+        return finest.known_masks(self._base, self._purpose(method, K), words)
+
+    def as_published(self, finest: AnyFinestTable) -> AnyFinestTable:
+        """A table with masks of its own, with those instead that were published before."""
+        known = self.known(finest, finest.method)
+        return finest.with_masks(known, finest.chosen) if known.differing else finest
+
+    def keep_masks(self, finest: AnyFinestTable) -> None:
+        """Keep the masks of a table that is about to be published. A mask that was published stays as it was."""
+        if self.ledger is None:
+            return
+        method, K = finest.method, finest.design.threshold
+        if self._accepted:
+            self._tell_proven(finest)
+        known = self.known(finest, method)
+        told = {} if finest.chosen is None else {"choice": finest.chosen.to_json()}
+        words = finest.mask_words(self._base, self._purpose(method, K), known)
+        self.ledger.keep_masks(self.scope(method, K), words, population=self.name, **told)
+
+    def _tell_proven(self, finest: AnyFinestTable) -> None:
+        """Say what an accepted conflict gives away, where the finest tables of both publications are known."""
+        columns = frozenset(finest.design.columns)
+        ways = {one.way for one in self.publications if frozenset(one.columns) == columns and not one.sums}
+        found = [finest.proven_beside(K, self.known_at(finest, method, K)) for method, K, _ in ways]
+        proven = max((number for number in found if number is not None), default=None)
+        if proven is None:
+            notice("how many small counts the two publications prove cannot be told here: audit them together.")
+        else:
+            notice(
+                f"comparing the finest tables of both publications proves {some(proven, 'small count')} (confidential)."
+            )
+
+    def known_at(self, finest: AnyFinestTable, method: str, K: int) -> KnownMasks:
+        """As `known`, for the masks of another method or K."""
+        assert self.ledger is not None  # noqa: S101 - asked only where there is one
+        return finest.known_masks(self._base, self._purpose(method, K), self.ledger.words(self.scope(method, K)), K)
+
+    @property
+    def _base(self) -> Secret:
+        return self.secret or Secret(bytes(32))  # of a trial nothing is kept
+
+    def _purpose(self, method: str, K: int) -> str:
+        return f"ledger masks {self.scope(method, K)}"
+
+    def choice(self, method: str, K: int) -> Mapping[str, Any] | None:
+        """How the masks were chosen: the last word of the ledger on it."""
+        scope = self.scope(method, K)
+        entries = [] if self.ledger is None else self.ledger.entries
+        found = [e["choice"] for e in entries if e["kind"] == "masks" and e["scope"] == scope and "choice" in e]
+        return found[-1] if found else None
+
+    # --- bounds
+
+    def check_bound(self) -> None:
+        """Refuse to state a bound where that would tell of the truth."""
+        if self.ledger is None:
+            return
+        if any(entry["kind"] == "bound" and entry["population"] == self.name for entry in self.ledger.entries):
+            raise UnsafeRelease(
+                "a bound was asked for before and did not hold. To state another one now would tell so: publish "
+                "without a stated bound."
+            )
+        if any(one.data != self.data for one in self.publications):
+            raise UnsafeRelease(
+                "an earlier wave of this population was published. A later wave states no bound: whether it could be "
+                "held would tell of the changes. Publish without a stated bound."
+            )
+
+    def bar_bound(self, bound: int) -> None:
+        """Remember that a bound did not hold."""
+        if self.ledger is not None:
+            self._describe()
+            self.ledger.append("bound", population=self.name, bound=bound)
+
+    # --- publishing
+
+    @contextlib.contextmanager
+    def publishing(self, place: Path, checksum: str, told: Mapping[str, Any]) -> Iterator[None]:
+        """Enter a publication: its folder takes its place in this block."""
+        if self.ledger is None:
+            yield
+            return
+        self._describe()
+        with self.ledger.publishing(place, checksum, **self._told(told)):
+            yield
+        self._note_beside()
+
+    def enter(self, told: Mapping[str, Any], place: str = "", checksum: str = "") -> None:
+        """Enter a publication that is no folder of ours: a single table, or one that was made before."""
+        if self.ledger is not None:
+            self._describe()
+            self.ledger.append("publication", place=place, checksum=checksum, **self._told(told))
+            self._note_beside()
+
+    def _told(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        return {"population": self.name, "wave": self.wave, "data": self.data, **told}
+
+    def _describe(self) -> None:
+        """Keep what the data of the population looks like, once for each data."""
+        assert self.ledger is not None  # noqa: S101 - asked only where there is one
+        if self.net is not None and self.data not in {entry["data"] for entry in self._entries}:
+            fingerprint = None if self.secret is None else self.secret.fingerprint
+            self.ledger.append(
+                "population", population=self.name, wave=self.wave, data=self.data, fingerprint=fingerprint,
+                net=self.net.to_json(),
+            )  # fmt: skip
+
+    def _note_beside(self) -> None:
+        """Write beside the store how far the ledger was: a copy from before that is no longer the ledger."""
+        if self.place is None or self.ledger is None:
+            return
+        tip = self.ledger.tip
+        plain = {
+            "confidential": True, "format": _FORMAT, "ledger": str(self.ledger.path), "population": self.name,
+            "entry": tip["n"], "digest": tip["digest"],
+        }  # fmt: skip
+        with replacing(beside(self.place)) as temporary:
+            temporary.write_text(json.dumps(plain, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def opened(
+    finest: AnyFinestTable,
+    secret: Secret | None,
+    ledger: Ledger | None,
+    waiting: Callable[[], object] | None = None,
+    noted: bool = True,
+) -> Iterator[Chapter]:
+    """The chapter of the population that some data belongs to, held for writing.
+
+    `noted` asks the file beside the store whether the ledger is an old copy.
+    """
+    if ledger is None:
+        _refuse_trial(finest.place)
+        yield Chapter(None, secret)
+        return
+    assert secret is not None  # noqa: S101 - `ledger_of` refuses otherwise
+    with ledger.writing(waiting):
+        yield _found(finest, secret, ledger, noted)
+
+
+def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -> Chapter:
+    noted = _noted(finest.place, ledger) if look else ""
+    data = f"{int(secret.derived('ledger data').hashes([finest.marks()[0]])[0]):016x}"
+    population = finest.population
+    same = [one.population for one in ledger.publications if one.data == data]
+    chapter = Chapter(ledger, secret, population.name, population.wave, data, finest.place)
+    if population.name not in same:
+        counts = finest.column_counts(columns_of(finest.design))
+        tags, small = finest.smallest_tags(secret, "ledger net cells", SKETCH)
+        chapter.net = net(counts, tags, small, secret)
+    if not population.declared:
+        looks_like = "" if chapter.net is None else _caught(chapter.net, ledger, "")
+        chapter.name = (same[0] if same else "") or noted or looks_like or _unnamed(ledger)
+        if chapter.name == looks_like and not same and not noted:
+            notice(
+                f"these look like the people of {looks_like!r}, so they are published as such. Where they are others, "
+                f"name their population: population= (--population)."
+            )
+        return _checked(chapter, finest.design)
+    other = next((name for name in same if name != population.name), "")
+    other = other or ("" if chapter.net is None else _caught(chapter.net, ledger, population.name))
+    if other:
+        chapter._conflicts.append(
+            f"these look like the people of the population {other!r}, which was published before, and are declared as "
+            f"{population.name!r}. {_COMPARED} Declare population={other!r} with a wave of its own."
+        )
+    return _checked(chapter, finest.design)
+
+
+def _checked(chapter: Chapter, design: Design) -> Chapter:
+    """Note a conflict where the same people come with other labels: their cells would get masks of their own."""
+    now = chapter.net
+    same = {frozenset(one.columns) for one in chapter.publications if not one.sums}
+    nets = [Net.from_json(entry["net"]) for entry in chapter._entries]
+    if now is None or frozenset(design.columns) not in same:
+        return chapter
+    otherwise = [now.labelled_otherwise(before) for before in nets]
+    as_before = [now.same_columns(one) and not moved for one, moved in zip(nets, otherwise, strict=True)]
+    if any(otherwise) and not any(as_before):
+        chapter._conflicts.append(
+            f"the population {chapter.name!r} was published with other labels for the same people: '01' for '1', or "
+            f"other groups. {_COMPARED} Label them as before, or publish coarser groups with from_ledger= "
+            f"(--from-ledger) and the path of the finer store."
+        )
+    return chapter
+
+
+def _caught(now: Net, ledger: Ledger, name: str) -> str:
+    """The population, other than this one, whose people these look like."""
+    published = {one.population for one in ledger.publications}
+    for other, entries in ledger.populations.items():
+        nets = (Net.from_json(entry["net"]) for entry in entries)
+        if other != name and other in published and any(now.catches(one) for one in nets):
+            return other
+    return ""
+
+
+def _unnamed(ledger: Ledger) -> str:
+    known = ledger.populations
+    return next(name for n in range(1, len(known) + 2) if (name := f"unnamed-{n}") not in known)
+
+
+def beside(place: Path) -> Path:
+    """The file beside a store that says how far the ledger was."""
+    stem = place.name if place.is_dir() else place.stem
+    return place.with_name(stem + ".published.json")
+
+
+def _refuse_trial(place: Path | None) -> None:
+    """A store that was published is no trial any more."""
+    if place is not None and beside(place).exists():
+        raise UnsafeRelease(
+            f"this store was published before ({str(beside(place))!r}), so it cannot be published as a trial: other masks "
+            f"would reveal small counts. Leave ledger=False (--no-ledger) out."
+        )
+
+
+def _noted(place: Path | None, ledger: Ledger) -> str:
+    """The population that was last published from a store, after checking that the ledger is not an old copy."""
+    if place is None:
+        return ""
+    file = beside(place)
+    try:
+        plain = json.loads(file.read_text(encoding="utf-8"))
+        if plain["format"] == 1:
+            if plain["publications"]:
+                raise UnsafeRelease(
+                    f"this store was published before there was a ledger ({str(file)!r}). Enter that first, so that "
+                    f"its masks stay: ilba ledger adopt RELEASE --store {place}"
+                )
+            return ""
+        name, number, digest = str(plain["population"]), int(plain["entry"]), str(plain["digest"])
+        there = str(plain["ledger"])
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, KeyError, TypeError):
+        raise StoreError(
+            f"{str(file)!r} is damaged. It says how far the ledger was when this store was published last: restore it "
+            f"from a copy."
+        ) from None
+    if not ledger.holds(number, digest):
+        raise StoreError(
+            f"the ledger {str(ledger.path)!r} does not hold the last publication of this store: it is an older copy, "
+            f"or another one ({there!r} was used). Masks that were published would be forgotten, so nothing was "
+            f"published. Restore the newest copy, or give ledger=."
+        )
+    return name

@@ -1,0 +1,183 @@
+"""A look at files of every version: what is old, what conflicts, what to type. Confidential."""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from ilba.design.design import MASKED
+from ilba.errors import IlbaError, SecretError, StoreError, listing, some
+from ilba.release.chapter import beside
+from ilba.release.ledger import LOG, Ledger
+from ilba.release.manifest import FORMAT
+from ilba.release.reading import MANIFEST, Release, digest
+from ilba.release.telling import leaks
+from ilba.secret.secret import Secret
+from ilba.tables.opening import open_store
+from ilba.tables.store import ABOUT
+
+
+class Finding(NamedTuple):
+    """What is to be said of a path."""
+
+    path: str
+    kind: str
+    """"store", "release", "ledger", "secret" or "unknown" """
+    text: str
+    remedy: str = ""
+    """what to type"""
+    problem: bool = False
+
+
+def examine(paths: Sequence[Path]) -> list[Finding]:
+    """Look at stores, releases, secrets and ledgers, and at releases of one population against each other."""
+    releases: list[Release] = []
+    ledgers: list[Ledger] = []
+    found: list[Finding] = []
+    for path in paths:
+        try:
+            kind = _kind(path)
+            if kind == "release":
+                releases.append(Release(path))
+            elif kind == "ledger":
+                ledgers.append(Ledger(path))
+            found += _looks[kind](path)
+        except IlbaError as problem:
+            found.append(Finding(str(path), "unknown", str(problem), problem=True))
+    for one, other in itertools.combinations(releases, 2):
+        found += _compared(one, other)
+    for release in releases:
+        if ledgers and digest(release.path / MANIFEST) not in {p.checksum for led in ledgers for p in led.publications}:
+            found.append(
+                Finding(
+                    str(release.path), "release", "no ledger given here knows this release.",
+                    f"ilba ledger adopt {shlex.quote(str(release.path))} --store STORE --ledger {ledgers[0].path}",
+                    problem=True,
+                )
+            )  # fmt: skip
+    return found
+
+
+def _kind(path: Path) -> str:
+    if not path.exists():
+        raise StoreError(f"there is no {str(path)!r}.")
+    if path.is_dir():
+        for kind, file in (("release", MANIFEST), ("ledger", LOG), ("store", ABOUT)):
+            if (path / file).exists():
+                return kind
+        raise StoreError(f"{str(path)!r} is neither a store nor a release nor a ledger.")
+    with path.open("rb") as handle:
+        return "secret" if handle.read(11) == b"ilba-secret" else "store"
+
+
+def _store(path: Path) -> Iterator[Finding]:
+    said = shlex.quote(str(path))
+    finest = open_store(path)
+    text = f"a store of {some(len(finest), 'cell')}, {finest.method}, K={finest.design.threshold}"
+    if finest.population.declared:
+        yield Finding(str(path), "store", f"{text}, population {finest.population}.")
+    else:
+        yield Finding(
+            str(path), "store", f"{text}. No population is declared.", "ilba build ... --population NAME --wave WAVE"
+        )
+    yield from _private(path, "store")
+    if finest.origins.dropped:
+        dropped = listing(finest.origins.dropped)
+        yield Finding(
+            str(path), "store", f"{dropped} was left out because of the data.", "ilba build ... --key A,B", True
+        )
+    aside = beside(path)
+    if aside.exists() and '"publications"' in aside.read_text(encoding="utf-8", errors="replace"):
+        masks = aside.with_name(aside.name.removesuffix(".published.json") + ".masks.parquet")
+        option = f" --masks {shlex.quote(str(masks))}" if masks.exists() else ""
+        yield Finding(
+            str(path), "store", "it was published before there was a ledger.",
+            f"ilba ledger adopt RELEASE --store {said}{option}", True,
+        )  # fmt: skip
+
+
+def _release(path: Path) -> Iterator[Finding]:
+    release = Release(path)
+    manifest = release.manifest
+    text = f"a release of {some(len(release.tables), 'table')}, {manifest['method']}, K={manifest['threshold']}"
+    told = manifest.get("population", {})
+    yield Finding(str(path), "release", text + (f", population {told['name']!r}." if told.get("name") else "."))
+    if manifest["format"] < FORMAT:
+        yield Finding(
+            str(path), "release", f"format {manifest['format']} is old: its manifest has no checksum of its own.",
+            "ilba ledger adopt it, then release again", True,
+        )  # fmt: skip
+    for leak in leaks(release):
+        yield Finding(str(path), "release", leak, f"ilba audit {shlex.quote(str(path))} --store STORE", True)
+    try:
+        release.verify()
+    except StoreError as problem:
+        yield Finding(str(path), "release", str(problem), problem=True)
+
+
+def _ledger(path: Path) -> Iterator[Finding]:
+    ledger = Ledger(path)
+    ledger.verify()
+    yield Finding(str(path), "ledger", f"a ledger of {some(len(ledger.publications), 'publication')}, as written.")
+    yield from _private(path / LOG, "ledger")
+    for name in ledger.populations:
+        ways = {one.way for one in ledger.publications if one.population == name}
+        if len(ways) > 1:
+            text = f"the population {name!r} was published in {len(ways)} ways, which reveals small counts."
+            yield Finding(str(path), "ledger", text, f"ilba ledger show {shlex.quote(str(path))}", True)
+
+
+def _secret(path: Path) -> Iterator[Finding]:
+    secret = Secret.from_file(path)
+    yield Finding(str(path), "secret", f"a secret (fingerprint {secret.fingerprint}).")
+    yield from _private(path, "secret")
+    others = [file for file in path.parent.glob("*.secret") if file != path]
+    different = []
+    for file in others:
+        try:
+            if Secret.from_file(file) != secret:
+                different.append(file.name)
+        except SecretError:
+            continue
+    if different:
+        text = f"other secrets stand beside it ({listing(different)}). Data about the same people needs one."
+        yield Finding(str(path), "secret", text, problem=True)
+
+
+def _private(path: Path, kind: str) -> Iterator[Finding]:
+    if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        yield Finding(str(path), kind, "others can read it.", f"chmod 600 {shlex.quote(str(path))}", True)
+
+
+_looks: dict[str, Any] = {"store": _store, "release": _release, "ledger": _ledger, "secret": _secret}
+
+
+def _compared(one: Release, other: Release) -> Iterator[Finding]:
+    text = differing(one, other)
+    if text:
+        yield Finding(str(other.path), "release", text, f"ilba audit {one.path} {other.path} --store STORE", True)
+
+
+def differing(one: Release, other: Release) -> str:
+    """Where two releases of one population and wave show different counts: a sentence, or nothing."""
+    ours, theirs = (release.manifest.get("population", {}) for release in (one, other))
+    if not ours.get("name") or (ours["name"], ours.get("wave")) != (theirs.get("name"), theirs.get("wave")):
+        return ""
+    common = [name for name in one.tables if name in other.tables]
+    for name in [name for name in common if one.tables[name].sha256 != other.tables[name].sha256]:
+        columns = list(one.tables[name].columns)
+        texts: Any = dict.fromkeys(columns, pl.String)
+        frames = [release.table(name).filter(pl.col(MASKED) > 0).cast(texts) for release in (one, other)]
+        order = columns or [MASKED]
+        if not frames[0].sort(order).equals(frames[1].sort(order)):
+            return (
+                f"{str(one.path)!r} and {str(other.path)!r} are of the same population and wave ({ours['name']!r}) and "
+                f"show different counts in {name!r}. Comparing them may reveal small counts."
+            )
+    return ""

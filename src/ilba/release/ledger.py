@@ -1,0 +1,389 @@
+"""The ledger: what was ever published of a population, and every mask that was chosen for it. Confidential.
+
+A ledger is a folder for its owner alone. `log.jsonl` is a list of entries that is only ever added to; each entry holds
+the checksum of the one before, so a changed byte is noticed. `masks/` holds the masks: for each small cell that was
+published one number of 64 bits, a keyed tag of the cell and its count with the mask in its last bit, also keyed. Who
+lacks the secret sees noise. No count is in it, so microdata may be destroyed and the masks live on.
+
+A publication is written in four steps: an intent in the log, the folder on the disk, its exchange with what stood
+there, and the word that it is done. After a kill the next writer finds the intent and looks at the folder: it was
+published, or it was not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.errors import InputError, StoreError, WriteError, notice
+from ilba.files import PRIVATE, replacing
+
+FORMAT = 1
+ENVIRONMENT = "ILBA_LEDGER"
+LOG, MASKS, LOCK = "log.jsonl", "masks", "lock"
+Words: TypeAlias = npt.NDArray[np.uint64]
+Path_: TypeAlias = str | os.PathLike[str]
+Entry: TypeAlias = dict[str, Any]
+_NONE = "0" * 64
+
+
+@dataclass(frozen=True)
+class Publication:
+    """One publication, as the ledger keeps it (confidential).
+
+    Its number is its place in the log.
+    """
+
+    number: int
+    date: str
+    population: str
+    wave: str
+    method: str
+    threshold: int
+    cells: str
+    columns: tuple[str, ...]
+    tables: tuple[str, ...]
+    place: str
+    """the folder or file, as it was called then"""
+    checksum: str
+    """the SHA-256 of its manifest, which holds those of its files; empty for a single table"""
+    data: str
+    """a keyed mark of the true counts: equal for the same data"""
+    masks: str
+    """a keyed mark of the masked counts"""
+    audit: str
+    """"certified", "safe", "not safe" or "not audited" """
+    accepted_risk: bool = False
+    stated_bound: int | None = None
+    sums: bool = False
+    """whether its finest cells are sums of the masks of a finer design"""
+    adopted: bool = False
+    """whether it was made without a ledger and entered later"""
+    withdrawn: bool = False
+    """whether it was taken down; its masks stay, because somebody may have a copy"""
+
+    @property
+    def way(self) -> tuple[str, int, str]:
+        """How its counts were masked: method, K, and the reading of S where the method uses it."""
+        return self.method, self.threshold, "" if self.method == "controlled" else self.cells
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any], withdrawn: bool) -> Publication:
+        """From an entry of the log."""
+        known = {field.name for field in fields(cls)}
+        plain = {name: value for name, value in entry.items() if name in known}
+        lists = {name: tuple(plain[name]) for name in ("columns", "tables")}
+        return cls(**{**plain, **lists, "number": entry["n"], "date": entry["time"], "withdrawn": withdrawn})
+
+
+class Ledger:
+    """What was published of an agency's populations. Confidential.
+
+    Parameters
+    ----------
+    path
+        The folder of the ledger, such as "agency.ledger".
+
+    Examples
+    --------
+    >>> ilba.Ledger("agency.ledger").publications  # doctest: +SKIP
+    """
+
+    def __init__(self, path: Path_) -> None:
+        self.path = Path(os.path.realpath(path))
+        if not (self.path / LOG).exists():
+            if self.path.exists():
+                raise StoreError(f"{os.fspath(path)!r} is not a ledger: it holds no {LOG}.")
+            raise StoreError(f"there is no ledger {os.fspath(path)!r}. The first release makes it.")
+        self._handle: int | None = None
+        self._ends = 0
+        self.entries = self._read()
+
+    @classmethod
+    def create(cls, path: Path_) -> Ledger:
+        """Open a ledger, or begin one where there is none."""
+        folder = Path(os.path.realpath(path))
+        if not folder.parent.is_dir():
+            raise InputError(f"there is no folder {str(folder.parent)!r} for the ledger. Create it first.")
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{os.fspath(path)!r} is a file, not a ledger. Give the name of a folder.")
+        there = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
+        if there - {LOG, LOCK, MASKS} and LOG not in there:
+            raise InputError(f"{os.fspath(path)!r} holds other things. A ledger has a folder of its own.")
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            (folder / MASKS).mkdir(mode=0o700, exist_ok=True)
+            with _locked(folder / LOCK, lambda: None):
+                if not (folder / LOG).exists():
+                    with replacing(folder / LOG) as temporary:
+                        temporary.write_bytes(_line({"n": 0, "kind": "begin", "format": FORMAT, **_now()}, _NONE))
+        except OSError as problem:
+            raise WriteError(f"the ledger {os.fspath(path)!r} cannot be written: {problem.strerror}.") from problem
+        return cls(folder)
+
+    # --- reading
+
+    def _read(self) -> list[Entry]:
+        """All entries, after checking that each fits the one before."""
+        try:
+            content = (self.path / LOG).read_bytes()
+        except OSError as problem:
+            raise StoreError(f"the ledger {str(self.path)!r} cannot be read: {problem.strerror}.") from None
+        lines = content.split(b"\n")
+        torn = lines.pop()  # what a power cut left of a line was never relied on
+        self._ends = len(content) - len(torn)
+        entries: list[Entry] = []
+        before = _NONE
+        for number, line in enumerate(lines):
+            try:
+                entry = json.loads(line)
+                if entry["n"] != number or entry["before"] != before or _line(entry, before) != line + b"\n":
+                    raise ValueError
+            except (ValueError, KeyError, TypeError, RecursionError):
+                raise StoreError(
+                    f"the ledger {str(self.path)!r} is damaged in line {number + 1}: it is not what was written. "
+                    f"Restore it from a copy."
+                ) from None
+            before = entry["digest"]
+            entries.append(entry)
+        if not entries or entries[0].get("kind") != "begin":
+            raise StoreError(f"the ledger {str(self.path)!r} is damaged: it has no beginning. Restore it from a copy.")
+        if entries[0].get("format", 0) > FORMAT:
+            raise StoreError(f"the ledger {str(self.path)!r} is of a newer version. Type: pip install --upgrade ilba")
+        return entries
+
+    @property
+    def tip(self) -> Entry:
+        """The last entry."""
+        return self.entries[-1]
+
+    @property
+    def publications(self) -> tuple[Publication, ...]:
+        """All publications that were completed, the oldest first, without those that nobody outside ever saw."""
+        done = {entry["of"] for entry in self.entries if entry["kind"] == "done"}
+        withdrawn = {entry["of"]: bool(entry["unseen"]) for entry in self.entries if entry["kind"] == "withdrawn"}
+        return tuple(
+            Publication.of(entry, entry["n"] in withdrawn)
+            for entry in self.entries
+            if (entry["kind"] == "publication" or (entry["kind"] == "intent" and entry["n"] in done))
+            and not withdrawn.get(entry["n"], False)
+        )
+
+    @property
+    def populations(self) -> dict[str, list[Entry]]:
+        """For each population the entries that describe it: one for each data that was published."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            if entry["kind"] == "population":
+                found.setdefault(entry["population"], []).append(entry)
+        return found
+
+    def holds(self, number: int, digest: str) -> bool:
+        """Whether an entry is in the ledger."""
+        return number < len(self.entries) and self.entries[number]["digest"] == digest
+
+    def words(self, scope: str) -> Words:
+        """The masks of a population and way, sorted; see `chapter`."""
+        parts = [self._part(entry) for entry in self.entries if entry["kind"] == "masks" and entry["scope"] == scope]
+        return np.sort(np.concatenate([np.empty(0, dtype=np.uint64), *parts]))
+
+    def _part(self, entry: Mapping[str, Any]) -> Words:
+        file = self.path / MASKS / entry["file"]
+        try:
+            content = file.read_bytes()
+            if hashlib.sha256(content).hexdigest() != entry["sha256"]:
+                raise ValueError
+            return pl.read_parquet(io.BytesIO(content))["word"].to_numpy()
+        except (OSError, ValueError, pl.exceptions.PolarsError):
+            raise StoreError(f"{str(file)!r} of the ledger is missing or damaged. Restore it from a copy.") from None
+
+    def verify(self) -> int:
+        """Check every entry and every file of masks; how many entries there are."""
+        self.entries = self._read()
+        listed = set()
+        for entry in self.entries:
+            if entry["kind"] == "masks":
+                listed.add(entry["file"])
+                self._part(entry)
+        extra = {file.name for file in (self.path / MASKS).iterdir() if not file.name.startswith(".")} - listed
+        if extra and self._handle is None:
+            notice(f"{sorted(extra)[0]!r} is in no entry of the ledger; the next release removes it.")
+        return len(self.entries)
+
+    # --- writing
+
+    @contextlib.contextmanager
+    def writing(self, waiting: Callable[[], object] | None = None) -> Iterator[Ledger]:
+        """Be the only writer while the block runs, after completing or dropping what a killed one left."""
+        with _locked(self.path / LOCK, waiting or _tell_waiting) as handle:
+            self._handle = handle
+            try:
+                self.entries = self._read()
+                with (self.path / LOG).open("rb+") as log:
+                    log.truncate(self._ends)
+                self._recover()
+                yield self
+            finally:
+                self._handle = None
+
+    def _recover(self) -> None:
+        """Complete or drop each open intent by what stands in its place; remove masks that no entry names."""
+        closed = {entry["of"] for entry in self.entries if entry["kind"] in ("done", "dropped")}
+        for entry in [entry for entry in self.entries if entry["kind"] == "intent" and entry["n"] not in closed]:
+            stands = _checksum(Path(entry["place"])) == entry["checksum"]
+            self.append("done" if stands else "dropped", of=entry["n"])
+        named = {entry["file"] for entry in self.entries if entry["kind"] == "masks"}
+        for file in (self.path / MASKS).iterdir():
+            if file.is_file() and file.name not in named:
+                file.unlink(missing_ok=True)
+
+    def append(self, kind: str, **told: Any) -> Entry:
+        """Add an entry; it is on the disk when this returns."""
+        assert self._handle is not None  # noqa: S101 - a mistake of ours, not of a user
+        line = _line({"n": len(self.entries), "kind": kind, **told, **_now()}, self.tip["digest"])
+        try:
+            with (self.path / LOG).open("ab") as log:
+                log.write(line)
+                log.flush()
+                os.fsync(log.fileno())
+        except OSError as problem:
+            raise WriteError(f"the ledger {str(self.path)!r} cannot be written: {problem.strerror}.") from problem
+        entry: Entry = json.loads(line)
+        self.entries.append(entry)
+        return entry
+
+    def keep_masks(self, scope: str, words: Words, **told: Any) -> None:
+        """Keep masks for ever: first the file, then the entry that names it."""
+        if not len(words):
+            return
+        name = f"{len(self.entries):06d}.parquet"
+        target = self.path / MASKS / name
+        with replacing(target) as temporary:
+            pl.DataFrame({"word": np.sort(words)}).write_parquet(temporary, compression="zstd", statistics=False)
+        sha256 = hashlib.sha256(target.read_bytes()).hexdigest()
+        self.append("masks", scope=scope, file=name, rows=len(words), sha256=sha256, **told)
+
+    @contextlib.contextmanager
+    def publishing(self, place: Path, checksum: str, **told: Any) -> Iterator[Entry]:
+        """Write the intent before the folder at `place` is exchanged in this block, and afterwards that it is done."""
+        entry = self.append("intent", place=str(place), checksum=checksum, **told)
+        try:
+            yield entry
+        except BaseException:
+            self.append("done" if _checksum(place) == checksum else "dropped", of=entry["n"])
+            raise
+        self.append("done", of=entry["n"])
+
+    def withdraw(self, number: int, unseen: bool = False, reason: str = "") -> None:
+        """Note that a publication was taken down.
+
+        Parameters
+        ----------
+        number
+            The number of the publication.
+        unseen
+            Whether nobody outside ever saw it. Then it no longer binds what is published next.
+        reason
+            Why, in a sentence.
+        """
+        if number not in {one.number for one in self.publications}:
+            raise InputError(f"the ledger has no publication {number}. `ilba ledger show` lists them.")
+        self.append("withdrawn", of=number, unseen=unseen, reason=reason)
+
+    def adopt(
+        self,
+        releases: Sequence[Any],
+        store: Any,
+        *,
+        masks: Any = None,
+        tables: Sequence[str] = (),
+        secret: Any = None,
+    ) -> list[Publication]:
+        """Enter publications that were made without a ledger, so that later ones show the same masks.
+
+        Parameters
+        ----------
+        releases
+            Opened releases, made by any version.
+        store
+            The finest table that they were made from.
+        masks
+            A finest table with the masks that were published, where neither a released finest table nor the store
+            has them.
+        tables
+            Names of tables that were published in another way, such as the files of the R package.
+        secret
+            The secret of the store, where it is not at hand.
+
+        Returns
+        -------
+        list of Publication
+            What was entered.
+
+        Raises
+        ------
+        UnsafeRelease
+            The masks of a release cannot be found. Nothing was entered of it.
+        """
+        from ilba.release.adopting import adopt
+
+        return adopt(self, releases, store, masks=masks, tables=tables, secret=secret)
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r}, {len(self.publications)} publications, confidential)"
+
+
+def _now() -> dict[str, str]:
+    return {"time": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")}
+
+
+def _line(entry: Mapping[str, Any], before: str) -> bytes:
+    """An entry as a line: one way to spell it, with the checksum of the entry before and its own."""
+    plain = {name: value for name, value in entry.items() if name not in ("before", "digest")}
+    text = json.dumps({**plain, "before": before}, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f'{text[:-1]},"digest":"{digest}"}}\n'.encode()
+
+
+def _checksum(place: Path) -> str:
+    """The checksum of the release at a place, or of a file; empty where there is none."""
+    file = place / "release.json" if place.is_dir() else place
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _tell_waiting() -> None:
+    notice("another publication is being written with this ledger. Waiting until it is done.")
+
+
+@contextlib.contextmanager
+def _locked(file: Path, waiting: Callable[[], object]) -> Iterator[int]:
+    """Hold the lock of a ledger."""
+    try:
+        handle = os.open(file, os.O_CREAT | os.O_RDWR, PRIVATE)
+    except OSError as problem:
+        raise WriteError(f"the ledger {str(file.parent)!r} cannot be written: {problem.strerror}.") from problem
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)

@@ -1,0 +1,378 @@
+"""All that was ever published from the same people is one publication."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ilba
+from ilba import InputError, Ledger, Secret, StoreError, UnsafeRelease
+from ilba.errors import Conflict
+
+HKEY, KEY = ["LA1", "LA2", "LA3"], ["gender", "age"]
+BANDS = {str(age): f"{(age - 1) // 6}" for age in range(1, 40)}
+
+
+@pytest.fixture(scope="module")
+def census():
+    return ilba.datasets.census(20_000)
+
+
+@pytest.fixture
+def agency(tmp_path, monkeypatch):
+    """A folder with a secret in a file, and so with a ledger beside it."""
+    monkeypatch.delenv("ILBA_LEDGER")
+    Secret(bytes(range(32))).to_file(tmp_path / "agency.secret")
+    return tmp_path
+
+
+def built(people, agency, hkey=HKEY, key=KEY, **more):
+    return ilba.build(people, hkey, key, secret=agency / "agency.secret", **more)
+
+
+def masks_of(release, name="LA3.gender.age"):
+    return {tuple(row[:-1]): row[-1] for row in release.table(name).rows()}
+
+
+# --- masks are chosen once
+
+
+def test_every_list_of_tables_shows_the_same_masks(census, agency):
+    finest = built(census, agency)
+    few = finest.release(agency / "a", tables=["LA3.gender.age", "LA2"])
+    every = finest.release(agency / "b")
+    again = built(census, agency).release(agency / "c", max_keys=1)
+    for release in (few, again):
+        for name in release.tables:
+            assert release.table(name).equals(every.table(name)), name
+
+
+def test_a_plan_is_what_masks_are_chosen_for_and_other_tables_are_sums_of_them(census, agency):
+    finest = built(census, agency)
+    with pytest.warns(ilba.Notice, match="not in that plan"):
+        planned = finest.release(agency / "a", tables=["LA3.gender", "LA2.age"], plan=["LA3.gender"])
+    fine = finest.release(agency / "b", tables=["LA3.gender.age"]).table("LA3.gender.age")
+    summed = fine.group_by("LA1", "LA2", "LA3", "gender").agg(pl.col("N_masked").sum()).sort(pl.all())
+    assert summed.equals(planned.table("LA3.gender").sort(pl.all()))
+
+
+def test_the_release_says_what_was_declared_of_the_population_and_nothing_of_the_ledger(census, agency):
+    finest = built(census, agency, population="census-2026", wave="2026", period="2026-07-01", unit="persons")
+    release = finest.release(agency / "a", licence="CC BY 4.0", max_keys=1)
+    told = {"name": "census-2026", "wave": "2026", "period": "2026-07-01", "unit": "persons"}
+    assert release.manifest["population"] == told
+    assert release.manifest["licence"] == "CC BY 4.0"
+    text = (release.path / "release.json").read_text()
+    ledger = Ledger(agency / "agency.ledger")
+    hidden = {entry["digest"] for entry in ledger.entries} | {ledger.publications[0].data, ledger.publications[0].masks}
+    assert not any(word in text for word in hidden)
+    store = finest.save(agency / "s.parquet")
+    assert ilba.open_store(store).population == finest.population
+
+
+def test_the_masks_that_were_published_can_be_looked_at(census, agency):
+    finest = built(census, agency, output_path=agency / "s.parquet")
+    with pytest.raises(InputError, match="never published"):
+        finest.published()
+    release = finest.release(agency / "a")
+    looked = ilba.open_store(agency / "s.parquet").published()
+    assert looked.method == "controlled"
+    assert looked.table("LA3", ["gender"]).public().equals(release.table("LA3.gender"))
+    with pytest.raises(UnsafeRelease, match="cannot be published as a trial"):
+        finest.release(agency / "b", ledger=False)
+
+
+# --- what conflicts
+
+
+def other_publications(census, agency):
+    """The second of two publications of the same people, each as somebody would make it without a thought."""
+    yield "ilba", built(census, agency), {"method": "ilba", "accept_risk": True}
+    yield "K=3", built(census, agency, mask_thr=3), {}
+    yield "K=10", built(census, agency, mask_thr=10), {}
+    yield "renamed", built(census.rename({"gender": "sex"}), agency, key=["sex", "age"]), {}
+    yield "a parent left out", built(census, agency, hkey=["LA1", "LA3"]), {}
+    padded = census.with_columns(pl.col("age").cast(pl.String).str.zfill(2))
+    yield "01 for 1", built(padded, agency), {}
+    yield "a key left out", built(census, agency, key=["gender"]), {}
+    yield "a key more", built(census, agency, key=[*KEY, "mar"]), {}
+    regrouped = census.with_columns(pl.col("age").cast(pl.String).replace_strict(BANDS).alias("age"))
+    yield "ages regrouped", built(regrouped, agency), {}
+    yield (
+        "another secret",
+        ilba.build(census, HKEY, KEY, secret=Secret(bytes(32))),
+        {"ledger": agency / "agency.ledger"},
+    )
+
+
+@pytest.mark.parametrize("population", ["", "census"])
+def test_a_second_publication_of_the_same_people_is_the_same_or_refused(census, agency, population):
+    declared = {"population": population} if population else {}
+    built(census, agency, **declared).release(agency / "a")
+    before = (agency / "agency.ledger" / "log.jsonl").read_bytes()
+    for name, finest, options in other_publications(census, agency):
+        if name == "another secret" and not population:
+            continue  # two secrets have nothing in common that could be compared
+        if population:
+            finest.declared_as(ilba.Population(population))
+        with pytest.raises(Conflict, match="nothing was published"):
+            finest.release(agency / "b", **options)
+        assert not (agency / "b").exists(), name
+    assert (agency / "agency.ledger" / "log.jsonl").read_bytes() == before
+
+
+def test_people_who_are_declared_as_others_are_recognised(census, agency):
+    built(census, agency, population="census").release(agency / "a", max_keys=1)
+    for other in (census, census.sample(fraction=0.9, seed=1), census.rename({"gender": "sex"})):
+        key = ["sex" if "sex" in other.columns else "gender", "age"]
+        with pytest.raises(Conflict, match="look like the people of the population 'census'"):
+            built(other, agency, key=key, population="survey").release(agency / "b", max_keys=1)
+    strangers = ilba.datasets.census(20_000, seed=7)
+    built(strangers, agency, population="survey").release(agency / "b", max_keys=1)
+
+
+def test_a_conflict_is_accepted_once_and_recorded_with_what_it_gives_away(census, agency):
+    finest = built(census, agency)
+    finest.release(agency / "a")
+    risky = {"method": "ilba", "accept_risk": True, "tables": ["LA3.gender.age"]}
+    with pytest.raises(Conflict) as refused:
+        finest.release(agency / "b", **risky)
+    name = refused.value.id
+    assert name in str(refused.value)
+    with pytest.raises(Conflict, match="was for another conflict, or was used"):
+        finest.release(agency / "b", **risky, accept_conflict="0123456789")
+    with pytest.warns(ilba.Notice, match=r"proves [1-9][0-9,]* small counts"):
+        finest.release(agency / "b", **risky, accept_conflict=name)
+    noted = [entry for entry in Ledger(agency / "agency.ledger").entries if entry["kind"] == "conflict"]
+    assert [entry["accepted"] for entry in noted] == [name]
+    with pytest.raises(InputError, match="there is no conflict"):
+        finest.release(agency / "c", tables=["LA2"], accept_conflict=name)
+    other = built(census, agency, mask_thr=3)
+    with pytest.raises(Conflict, match="or was used"):
+        other.release(agency / "c", accept_conflict=name)
+
+
+def test_masks_chosen_by_hand_do_not_follow_others(census, agency):
+    finest = built(census, agency)
+    finest.release(agency / "a")
+    with pytest.raises(Conflict, match="other masks"):
+        finest.controlled(["LA3.gender"], 9).release(agency / "b")
+
+
+def test_masks_chosen_by_hand_are_kept_when_they_come_first(census, agency):
+    finest = built(census, agency)
+    chosen = finest.controlled(["LA3.gender", "LA3.gender.age"], 9)
+    first = chosen.release(agency / "a", tables=["LA3.gender.age"])
+    assert masks_of(finest.release(agency / "b")) == masks_of(first)
+
+
+# --- coarser designs
+
+
+def test_a_coarser_design_is_published_as_sums_of_the_finer_masks(census, agency):
+    fine = built(census, agency)
+    fine.save(agency / "fine.parquet")
+    published = fine.release(agency / "a").table("LA3.gender.age").with_columns(pl.col("age").cast(pl.String))
+    bands = census.with_columns(pl.col("age").cast(pl.String).replace_strict(BANDS))
+    coarse = built(bands, agency)
+    release = coarse.release(agency / "b", from_ledger=agency / "fine.parquet", regroup={"age": BANDS})
+    expected = published.with_columns(pl.col("age").replace_strict(BANDS).cast(pl.Int64))
+    expected = expected.group_by(*HKEY, *KEY).agg(pl.col("N_masked").sum()).sort(*HKEY, *KEY)
+    assert release.table("LA3.gender.age").sort(*HKEY, *KEY).equals(expected)
+    women = built(census.filter(pl.col("gender") == 2), agency, key=["age"])
+    release = women.release(agency / "c", from_ledger=fine, where={"gender": 2})
+    expected = published.filter(pl.col("gender") == 2).select(*HKEY, pl.col("age").cast(pl.Int64), "N_masked")
+    assert release.table("LA3.age").sort(*HKEY, "age").equals(expected.sort(*HKEY, "age"))
+    renamed = built(census.rename({"gender": "sex"}), agency, key=["sex"])
+    release = renamed.release(agency / "d", from_ledger=fine, rename={"sex": "gender"})
+    expected = published.group_by(*HKEY, "gender").agg(pl.col("N_masked").sum()).rename({"gender": "sex"})
+    assert release.table("LA3.sex").sort(*HKEY, "sex").equals(expected.sort(*HKEY, "sex"))
+    assert [one.sums for one in Ledger(agency / "agency.ledger").publications] == [False, True, True, True]
+    with pytest.raises(Conflict):
+        coarse.release(agency / "e")
+
+
+def test_a_coarser_design_that_does_not_fit_is_refused_with_the_reason(census, agency):
+    fine = built(census, agency)
+    women = built(census.filter(pl.col("gender") == 2), agency, key=["age"])
+    with pytest.raises(UnsafeRelease, match="was not published yet"):
+        women.release(agency / "b", from_ledger=fine, where={"gender": 2})
+    fine.release(agency / "a")
+    with pytest.raises(InputError, match="of other people, or of another time"):
+        women.release(agency / "b", from_ledger=fine)
+    bands = built(census.with_columns(pl.col("age").cast(pl.String).replace_strict(BANDS)), agency)
+    with pytest.raises(InputError, match="labels of age differ"):
+        bands.release(agency / "b", from_ledger=fine)
+    with pytest.raises(InputError, match="does not say where the codes"):
+        bands.release(agency / "b", from_ledger=fine, regroup={"age": {"1": "0"}})
+    with pytest.raises(InputError, match="has no column mar"):
+        built(census, agency, key=["mar"]).release(agency / "b", from_ledger=fine)
+    with pytest.raises(InputError, match="go with from_ledger"):
+        fine.release(agency / "b", where={"gender": 2})
+
+
+# --- waves
+
+
+def test_six_waves_forth_and_back_show_the_first_masks_again(census, agency):
+    rng = np.random.default_rng(5)
+    waves = [census]
+    for _ in range(3):
+        people = waves[-1]
+        moved = rng.random(people.height) < 0.01
+        other = people["age"].shuffle(seed=int(rng.integers(1000)))
+        waves.append(people.with_columns(pl.when(moved).then(other).otherwise(pl.col("age")).alias("age")))
+    waves += waves[-2::-1]
+    known: dict[tuple, int] = {}
+    for number, people in enumerate(waves):
+        finest = built(people, agency, population="register", wave=str(number))
+        shown = masks_of(finest.release(agency / "out", tables=["LA3.gender.age"]))
+        for *cell, count in finest.frame.select(*HKEY, *KEY, "N").rows():
+            masked = shown.get(tuple(cell), 0)
+            assert known.setdefault((*cell, count), masked) == masked
+    assert len(Ledger(agency / "agency.ledger").publications) == 7
+
+
+def test_a_later_wave_states_no_bound_and_one_that_did_not_hold_bars_the_next(census, agency):
+    finest = built(census, agency, population="register", wave="1")
+    with pytest.raises(UnsafeRelease, match="does not hold"):
+        finest.release(agency / "a", stated_bound=4, plan=["LA1"])
+    with pytest.raises(UnsafeRelease, match="did not hold"):
+        finest.release(agency / "a", stated_bound=30)
+    finest.release(agency / "a")
+    later = built(census.sample(fraction=0.99, seed=1), agency, population="other", wave="2")
+    later.declared_as(ilba.Population("register", "2"))
+    with pytest.raises(UnsafeRelease, match=r"did not hold|A later wave"):
+        later.release(agency / "b", stated_bound=40)
+
+
+# --- the ledger itself
+
+
+def test_a_ledger_is_for_its_owner_alone_and_small(census, agency):
+    built(census, agency).release(agency / "a")
+    folder = agency / "agency.ledger"
+    for file in folder.rglob("*"):
+        assert stat.S_IMODE(file.stat().st_mode) == (0o700 if file.is_dir() else 0o600)
+    small = int((built(census, agency).frame["N"] < 5).sum())
+    assert sum(file.stat().st_size for file in (folder / "masks").iterdir()) < 9 * small + 2000
+
+
+def test_a_changed_byte_of_a_ledger_is_noticed(census, agency):
+    finest = built(census, agency)
+    finest.release(agency / "a", tables=["LA2"])
+    folder = agency / "agency.ledger"
+    rng = np.random.default_rng(1)
+    for file in (folder / "log.jsonl", next((folder / "masks").iterdir())):
+        good = file.read_bytes()
+        for place in rng.integers(0, len(good), 60):
+            changed = bytearray(good)
+            changed[place] ^= 1 << int(rng.integers(8))
+            file.write_bytes(changed)
+            with pytest.raises(StoreError, match=r"damaged|missing"):
+                Ledger(folder).verify()
+        for cut in (len(good) // 2, len(good) - 3):
+            file.write_bytes(good[:cut])
+            if file.suffix == ".parquet":
+                with pytest.raises(StoreError):
+                    Ledger(folder).verify()
+        file.write_bytes(good)
+    lines = good_lines(folder)
+    (folder / "log.jsonl").write_bytes(b"".join(lines[:2] + lines[3:]))
+    with pytest.raises(StoreError, match="damaged in line"):
+        Ledger(folder)
+
+
+def good_lines(folder):
+    return (folder / "log.jsonl").read_bytes().splitlines(keepends=True)
+
+
+def test_what_a_power_cut_left_of_the_last_line_is_dropped(census, agency):
+    finest = built(census, agency)
+    finest.release(agency / "a", tables=["LA2"])
+    log = agency / "agency.ledger" / "log.jsonl"
+    good = log.read_bytes()
+    log.write_bytes(good + b'{"before":"abc","kind":"int')
+    assert len(Ledger(agency / "agency.ledger").publications) == 1
+    finest.release(agency / "b", tables=["LA1"])
+    assert log.read_bytes().startswith(good)
+    assert Ledger(agency / "agency.ledger").verify() == len(good_lines(log.parent))
+
+
+def test_an_older_copy_of_the_ledger_is_refused(census, agency):
+    store = built(census, agency, output_path=agency / "s.parquet")
+    store.release(agency / "a", tables=["LA2"])
+    shutil.copytree(agency / "agency.ledger", agency / "backup")
+    store.release(agency / "b", tables=["LA1"])
+    shutil.rmtree(agency / "agency.ledger")
+    (agency / "backup").rename(agency / "agency.ledger")
+    with pytest.raises(StoreError, match="older copy"):
+        ilba.open_store(agency / "s.parquet").release(agency / "c")
+    assert not (agency / "c").exists()
+
+
+def test_without_the_secret_the_masks_are_noise(census, agency):
+    """Two ledgers of the same masks under two secrets share nothing, and each is even in every bit."""
+    finest = built(census, agency)
+    finest.release(agency / "a", tables=["LA2"])
+    words = Ledger(agency / "agency.ledger").words("unnamed-1 controlled 5")
+    other = ilba.build(census, HKEY, KEY, secret=Secret(bytes(32)))
+    other.release(agency / "b", tables=["LA2"], ledger=agency / "other.ledger")
+    others = Ledger(agency / "other.ledger").words("unnamed-1 controlled 5")
+    assert len(words) == len(others) == int((finest.frame["N"] < 5).sum())
+    assert not set(words.tolist()) & set(others.tolist())
+    ones = np.unpackbits(words.view(np.uint8)).reshape(len(words), 64).mean(axis=0)
+    assert np.abs(ones - 0.5).max() < 5 / (2 * np.sqrt(len(words)))
+    log = (agency / "agency.ledger" / "log.jsonl").read_text()
+    for line in log.splitlines():
+        entry = json.loads(line)
+        told = {name: value for name, value in entry.items() if name not in ("net",)}
+        assert not {"N", "count", "counts", "over", "reached"} & set(told)
+
+
+def test_a_trial_is_published_without_a_ledger_alone(census, agency):
+    unsaved = ilba.build(census, HKEY, KEY)
+    with pytest.raises(UnsafeRelease, match="ledger=False"):
+        unsaved.release(agency / "a", tables=["LA2"])
+    in_memory = ilba.build(census, HKEY, KEY, secret=Secret(bytes(32)))
+    with pytest.raises(UnsafeRelease, match=r"in memory alone.*ledger=False"):
+        in_memory.release(agency / "a", tables=["LA2"])
+    for finest in (unsaved, in_memory):
+        with pytest.warns(ilba.Notice, match="this is a trial"):
+            finest.release(agency / "a", tables=["LA2"], ledger=False)
+    assert not list(agency.glob("*.ledger"))
+
+
+def test_a_store_with_another_name_gets_the_secret_of_the_folder(census, tmp_path, monkeypatch):
+    monkeypatch.delenv("ILBA_LEDGER")
+    first = ilba.build(census, HKEY, KEY, output_path=tmp_path / "one.parquet")
+    with pytest.warns(ilba.Notice, match=r"using the secret .*one\.secret"):
+        second = ilba.build(census, HKEY, ["gender"], output_path=tmp_path / "two.parquet")
+    assert second.fingerprint == first.fingerprint
+    assert [file.name for file in tmp_path.glob("*.secret")] == ["one.secret"]
+    Secret.new().to_file(tmp_path / "another.secret")
+    with pytest.raises(ilba.SecretError, match="several secrets"):
+        ilba.build(census, HKEY, ["age"], output_path=tmp_path / "three.parquet")
+
+
+def test_a_publication_that_nobody_saw_can_be_withdrawn_for_good(census, agency):
+    finest = built(census, agency)
+    finest.release(agency / "a", tables=["LA2"])
+    book = Ledger(agency / "agency.ledger")
+    (number,) = [one.number for one in book.publications]
+    with book.writing():
+        book.withdraw(number, reason="wrong month")
+    assert [one.withdrawn for one in Ledger(book.path).publications] == [True]
+    with pytest.raises(Conflict):
+        finest.release(agency / "b", method="ilba", accept_risk=True)
+    with book.writing():
+        book.withdraw(number, unseen=True)
+    assert Ledger(book.path).publications == ()
+    finest.release(agency / "b", method="ilba", accept_risk=True, tables=["LA2"])
+    with book.writing(), pytest.raises(InputError, match="no publication 99"):
+        book.withdraw(99)
