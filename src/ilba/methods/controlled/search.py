@@ -291,8 +291,9 @@ class _Problem:
     def _repair(self) -> Iterator[int]:
         """Work on the aggregates over the bound until there are none, yielding how many there are.
 
-        Where that does not get on, the bound is raised by one. Only what is over the raised bound is worked on then, so
-        most aggregates stay within the first one. Masks of the wave before never move.
+        Where that does not get on, the bound is raised by one, or by an eighth of a large one. Only what is over the
+        raised bound is worked on then, so most aggregates stay within the first one. Masks of the wave before never
+        move.
         """
         self.state = np.empty((self.incidence.n_sets, 2), dtype=np.int32)
         self.state[:, 0], self.state[:, 1] = self.error, self.flips.WEIGHT
@@ -303,7 +304,7 @@ class _Problem:
             yield from self._press()
             if not self.flips.over(self.state, self.within):
                 return
-            self.within += 1
+            self.within += max(1, self.within // 8)
 
     def _press(self, level: bool = False) -> Iterator[int]:
         """Work on the aggregates over the bound until there are none or it does not get on."""
