@@ -18,7 +18,7 @@ from numpydoc.validate import validate
 from sphinx.pycode import ModuleAnalyzer
 
 import ilba
-from conftest import ROOT
+from support.places import ROOT
 
 # --- every example runs, wherever its module lives
 
