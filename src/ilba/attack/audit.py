@@ -27,7 +27,7 @@ from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, notice, suggesting
-from ilba.methods.controlled.search import loss_summary
+from ilba.methods.loss import loss_summary
 from ilba.progress import Progress, ProgressStep, silent, within
 from ilba.release import Release
 from ilba.release.telling import leaks

@@ -15,7 +15,7 @@ from ilba.design.design import Level, Names
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, suggesting
 from ilba.files import writable
-from ilba.methods.controlled.search import loss_summary
+from ilba.methods.loss import loss_summary
 from ilba.output import charts
 from ilba.output.pages import inline, write
 from ilba.progress import Progress, ProgressStep, silent, within

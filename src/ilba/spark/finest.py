@@ -19,7 +19,8 @@ from ilba.cells.tree import walk
 from ilba.design.design import COUNT, MASKED, Level, Names, Origins, Selection
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
-from ilba.methods.controlled.search import Chosen, Control, usual_bound
+from ilba.methods.controlled.search import Chosen, Control
+from ilba.methods.loss import usual_bound
 from ilba.progress import Progress
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames

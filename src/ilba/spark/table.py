@@ -13,7 +13,6 @@ from ilba.cells.codes import CodeLists
 from ilba.design.design import COUNT, MASKED, Selection
 from ilba.errors import InputError
 from ilba.files import replacing, writable
-from ilba.methods.masking import percent
 from ilba.spark import frames
 from ilba.spark.frames import Frame, as_polars, label_types, labelled, mapped, pieces
 from ilba.spark.sessions import pyspark, quoted
@@ -70,8 +69,7 @@ class SparkTable:
     def loss(self) -> pl.DataFrame:
         """The distribution of the information loss, masked minus true: Loss, n, perc and a Total row (confidential)."""
         found = as_polars(self.detail.groupBy("loss").count().toArrow()).sort("loss")
-        n = found["count"].to_numpy()
-        return loss_frame(found["loss"].to_numpy(), n, percent(n))
+        return loss_frame(found["loss"].to_numpy(), found["count"].to_numpy())
 
     def collect(self) -> Table:
         """Bring the same table into the memory of the driver.

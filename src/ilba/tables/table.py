@@ -18,7 +18,7 @@ from ilba.cells.codes import CodeLists, typed_labels
 from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import InputError, WriteError, notice, some, suggesting
 from ilba.files import replacing, writable
-from ilba.methods.masking import loss_shares
+from ilba.methods.loss import loss_counts, percent
 from ilba.tables.rollup import Sums, released
 from ilba.tables.sealed import seal
 
@@ -93,7 +93,7 @@ class Table:
     @cached_property
     def loss(self) -> pl.DataFrame:
         """The distribution of the information loss, masked minus true: Loss, n, perc and a Total row (confidential)."""
-        return loss_frame(*loss_shares(self.detail["loss"].to_numpy()))
+        return loss_frame(*loss_counts(self.detail["loss"].to_numpy()))
 
     def public(self) -> pl.DataFrame:
         """Select what the public may see: labels and N_masked, without a row that is 0.
@@ -289,15 +289,13 @@ def detail(codes: CodeLists, sums: Sums, plain: bool) -> pl.DataFrame:
     return pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
 
 
-def loss_frame(
-    values: npt.NDArray[np.int64], n: npt.NDArray[np.int64], percent: npt.NDArray[np.float64]
-) -> pl.DataFrame:
+def loss_frame(values: npt.NDArray[np.int64], n: npt.NDArray[np.int64]) -> pl.DataFrame:
     """How often each loss occurs, as the R package writes it: Loss, n, perc and a Total row."""
     return pl.DataFrame(
         {
             "Loss": [*(str(value) for value in values), "Total"],
             "n": np.append(n, n.sum()),
-            "perc": np.append(percent, 100.0),
+            "perc": np.append(percent(n), 100.0),
         }
     )
 
