@@ -194,6 +194,12 @@ def test_no_two_modules_import_each_other():
     assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(FILES)
 
 
+def test_no_two_classes_have_the_same_name():
+    classes = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
+    named = [name for file in FILES.values() for name in classes.findall(file.read_text(encoding="utf-8"))]
+    assert sorted(named) == sorted(set(named))
+
+
 def test_a_folder_says_what_it_hides_and_loads_nothing_for_it():
     for name in ("design", "cells", "data", "secret", "methods", "methods.controlled", "tables", "attack", "output"):
         body = ast.parse(FILES[name].read_text(encoding="utf-8")).body

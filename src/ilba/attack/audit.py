@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.attack.bounds import Attack
-from ilba.attack.counterexamples import witnessed
+from ilba.attack.counterexamples import with_counterexample
 from ilba.attack.explanations import explain
 from ilba.attack.lattice import Node, table_of
 from ilba.attack.published import PublishedTables
@@ -151,14 +151,16 @@ def audit(
 
 
 def _certified(published: PublishedTables, disclosed: IntArray) -> int:
-    """How many small cells have a witness; looked for where the finest table is released."""
+    """How many small cells have a counterexample; looked for where the finest table is released."""
     rows = published.base
     if rows is None or not published.split:
         return 0
     proven = np.isin(rows.packed, disclosed)
-    safe = witnessed(published, proven)
-    if (safe & proven).any():  # a witness and a proof cannot both be right: each checks the other
-        raise AssertionError("a cell was proven small and has a witness. This is a mistake in ilba: please report it.")
+    safe = with_counterexample(published, proven)
+    if (safe & proven).any():  # a counterexample and a proof cannot both be right: each checks the other
+        raise AssertionError(
+            "a cell was proven small and has a counterexample. This is a mistake in ilba: please report it."
+        )
     return int(safe.sum())
 
 

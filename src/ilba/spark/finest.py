@@ -652,6 +652,6 @@ def _dataset(spark: Any, folder: str, about: store.About) -> store.Dataset:
     parts, rows, mark = [], 0, 0
     for file, digest in sorted(content.select("_metadata.file_name", F.sha2("content", 256)).collect()):
         here, first, last, hashed = found.get(file, (0, 0, 0, 0))
-        parts.append(store.Part(file, here, first, last, digest))
+        parts.append(store.DatasetPart(file, here, first, last, digest))
         rows, mark = rows + here, mark ^ hashed
     return store.Dataset(about, rows, mark & (2**64 - 1), tuple(parts))
