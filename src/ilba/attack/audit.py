@@ -67,10 +67,12 @@ def audit(
 ) -> AuditReport:
     """Find out what everybody could prove from these tables, if they were released together.
 
-    finest
-        A finest table, in memory or on Spark; or `PublishedTables`, made from public tables alone.
-    method
-        How the tables are made; left out, as this finest table makes them. "ilba" is iLBA as this package publishes
+    Parameters
+    ----------
+    finest : FinestTable, SparkFinestTable, Release or PublishedTables
+        A finest table, in memory or on Spark; a release; or `PublishedTables`, made from public tables alone.
+    method : str, optional
+        How the tables are made. Left out, as this finest table makes them. "ilba" is iLBA as this package publishes
         it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are "r-file"
         (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and "sca-aggregates"
         (SCA drawn anew for each aggregate).
@@ -84,9 +86,9 @@ def audit(
         At most so many keys in a table. Left out, any number.
     explanations : int, default 10
         For how many of the disclosed cells to say how they are proven.
-    progress
+    progress : callable, optional
         Called with each `ProgressStep`: how many parts of the release were attacked, and of how many.
-    store
+    store : FinestTable or SparkFinestTable, optional
         With a release: the store it was made from, to know how many cells are truly small. Without it the published
         code lists are taken for complete.
 
@@ -202,7 +204,7 @@ def what_if(
     max_keys : int, optional
         At most so many keys in a table. Left out, any number.
     progress : callable, optional
-        Called with the number of rows that are done and the number of all.
+        Called with each `ProgressStep` of the work.
 
     Returns
     -------

@@ -36,7 +36,18 @@ class Comparison:
     """what was compared, in words"""
 
     def to_html(self, path: Path_) -> Path:
-        """Write the comparison with its chart of risk against loss: one file, for its owner alone."""
+        """Write the comparison with its chart of risk against loss: one file, for its owner alone.
+
+        Parameters
+        ----------
+        path : path
+            Where to write the page.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+        """
         rows = in_percent(self.rows)
         return write(
             writable(path),
