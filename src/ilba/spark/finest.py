@@ -157,7 +157,13 @@ class SparkFinestTable(AnyFinestTable):
         return mapped(self.cells, schema, "name_cells", self._shipped)
 
     def collect(self) -> FinestTable:
-        """The same table in the memory of the driver, for what Spark cannot do (confidential)."""
+        """Bring the same table into the memory of the driver, for what Spark cannot do.
+
+        Returns
+        -------
+        FinestTable
+            The table. Confidential.
+        """
         cells = pl.concat(pieces(self.cells, pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
         finest = FinestTable.of_cells(self._about, cells.sort(self._about.words))
         finest.place, finest.control = self.place, self.control
@@ -537,6 +543,8 @@ class SparkFinestTable(AnyFinestTable):
         path : path or str
             A path that driver and workers share, or a URL such as s3a://bucket/store. A URL is written by the workers
             alone, and what stands there is never replaced.
+        progress : callable, optional
+            Called with each `ProgressStep` of the work.
 
         Returns
         -------

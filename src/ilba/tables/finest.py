@@ -554,6 +554,8 @@ class FinestTable(AnyFinestTable):
         ----------
         path : path
             Where to write. A store that stands there is replaced; a Parquet file of another kind is not.
+        progress : callable, optional
+            Called with each `ProgressStep` of the work.
 
         Returns
         -------
