@@ -271,6 +271,12 @@ def test_the_architecture_page_shows_the_rooms_in_their_order_with_what_they_imp
     assert {door for rooms in LAYERS for door in rooms[1:]} <= set(re.findall(r"`(\w+)`", page))
 
 
+def test_the_picture_of_the_house_names_rooms_and_leaves_out_none_that_data_walks_through():
+    drawn_text = " ".join(re.findall(r"<text[^>]*>([^<]*)<", (ROOT / "docs/house.svg").read_text(encoding="utf-8")))
+    named = set(re.findall(r"\b(\w+)/", drawn_text))
+    assert named == {name for name in FLOOR if (SOURCE / name).is_dir()} - {"datasets", "cli"}
+
+
 def test_the_base_install_needs_no_optional_package():
     """Importing and using ilba must not import pandas, pyarrow or other extras, nor what few of its users need."""
     script = (
