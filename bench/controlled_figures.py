@@ -20,7 +20,7 @@ from pathlib import Path
 import polars as pl
 
 import ilba
-from ilba.methods.controlled.search import loss_summary
+from ilba.methods.loss import loss_summary
 from ilba.progress import Progress
 from ilba.tables.engine import class_means
 from ilba.tables.store import About

@@ -146,7 +146,7 @@ def _of_spark(home: Path, drawn: Any) -> Kind:
         here = cells.slice(number * third, third)
         here.write_parquet(file, compression="snappy")
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        parts.append(store.Part(file.name, here.height, here["cell0"].min(), here["cell0"].max(), digest))
+        parts.append(store.DatasetPart(file.name, here.height, here["cell0"].min(), here["cell0"].max(), digest))
     about = store.About(drawn.codes, drawn.labels, drawn.fingerprint, drawn.chosen)
     mark = store.marked([cells[name].to_numpy() for name in about.columns])
     (folder / store.ABOUT).write_text(store.Dataset(about, cells.height, mark, tuple(parts)).to_text())

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
         UnsafeRelease,
         WriteError,
     )
-    from ilba.methods.controlled.search import Chosen, Control, loss_summary
+    from ilba.methods.controlled.search import Chosen, Control
+    from ilba.methods.loss import loss_summary
     from ilba.output.compare import Comparison, compare
     from ilba.progress import ProgressStep
     from ilba.r import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
@@ -113,7 +114,8 @@ _HOMES = {
         "UnsafeRelease",
         "WriteError",
     ),
-    "methods.controlled.search": ("Chosen", "Control", "loss_summary"),
+    "methods.controlled.search": ("Chosen", "Control"),
+    "methods.loss": ("loss_summary",),
     "output.compare": ("Comparison", "compare"),
     "progress": ("ProgressStep",),
     "r": ("apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"),

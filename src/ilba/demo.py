@@ -15,6 +15,7 @@ import polars as pl
 from ilba import datasets
 from ilba.attack.audit import audit, losses
 from ilba.errors import InputError, MissingExtra, Notice
+from ilba.methods.loss import loss_summary
 from ilba.output import charts
 from ilba.progress import Progress, ProgressStep
 from ilba.tables.beside import secret_path
@@ -111,7 +112,8 @@ def run(
 
 def _risk(name: str, finest: FinestTable, method: str) -> dict[str, Any]:
     report = audit(finest, method, explanations=0)
-    return {"method": name, "mean_loss": float(losses(report.published).mean()), "provable": report.share}
+    loss = loss_summary([losses(report.published)], finest.design.threshold)
+    return {"method": name, "mean_loss": loss.mean, "provable": report.share}
 
 
 def _since(clock: float) -> str:

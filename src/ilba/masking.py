@@ -10,9 +10,7 @@ from ilba.methods.masking import (
     feasible,
     ilba,
     loss_bound,
-    loss_shares,
     parts,
-    percent,
     preimage,
     sca,
 )
@@ -27,9 +25,7 @@ __all__ = [
     "feasible",
     "ilba",
     "loss_bound",
-    "loss_shares",
     "parts",
-    "percent",
     "preimage",
     "sca",
 ]

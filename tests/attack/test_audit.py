@@ -1,4 +1,4 @@
-"""The audit: what it calls proven is true in every world that fits, and what it calls safe has a witness."""
+"""The audit: what it calls proven is true in every world that fits, and what it calls safe has a counterexample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates and witnesses: another world with the same release shows that a cell is not given away."""
+"""Certificates and counterexamples: another world with the same release shows that a cell is not given away."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_ilba_is_certified_where_the_masked_table_is_a_possible_truth():
 
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 @pytest.mark.parametrize("method", ["ilba", "r-file"])
-def test_every_world_that_witnesses_walk_through_leads_to_the_same_release(secret, cells, method):
+def test_every_world_that_counterexamples_walk_through_leads_to_the_same_release(secret, cells, method):
     finest = ilba.build(population(700), HKEY, KEY, secret=secret, cells=cells)
     published = PublishedTables.of(finest, method)
     frame, K = finest.frame, finest.design.threshold
@@ -77,10 +77,12 @@ def test_every_world_that_witnesses_walk_through_leads_to_the_same_release(secre
         ).all()
 
 
-def test_a_witness_for_what_is_proven_is_a_mistake_and_is_told(monkeypatch):
-    monkeypatch.setattr("ilba.attack.audit.witnessed", lambda published, proven: np.ones(len(proven), dtype=bool))
-    with pytest.raises(AssertionError, match="has a witness"):
+def test_a_counterexample_for_what_is_proven_is_a_mistake_and_is_told(monkeypatch):
+    monkeypatch.setattr(
+        "ilba.attack.audit.with_counterexample", lambda published, proven: np.ones(len(proven), dtype=bool)
+    )
+    with pytest.raises(AssertionError, match="has a counterexample"):
         ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
-    monkeypatch.setattr("ilba.attack.audit.witnessed", lambda published, proven: np.arange(len(proven)) == 0)
-    with pytest.raises(AssertionError, match="has a witness"):
+    monkeypatch.setattr("ilba.attack.audit.with_counterexample", lambda published, proven: np.arange(len(proven)) == 0)
+    with pytest.raises(AssertionError, match="has a counterexample"):
         ilba.audit(toy([2, 3], [0, 0], 5, "observed"))

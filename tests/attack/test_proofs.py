@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ilba
 from ilba import FinestTable, PublishedTables, Secret
 from ilba.attack.bounds import Attack
-from ilba.attack.counterexamples import witnessed
+from ilba.attack.counterexamples import with_counterexample
 from ilba.attack.published import POLICIES, whole_range
 from ilba.design.tables import selections
 from ilba.methods import masking
@@ -105,7 +105,7 @@ def test_on_all_toys_the_attack_proves_only_what_holds_in_every_world(shape, K, 
 
     rows = published.tables[published.lattice.base]
     safe = np.zeros(f.size, dtype=bool)
-    safe[rows.packed] = witnessed(published)
+    safe[rows.packed] = with_counterexample(published)
     assert not (safe.reshape(f.shape) & theirs).any()
     assert safe.any()
 
@@ -208,7 +208,7 @@ def exact_ranges(published: PublishedTables):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_an_exact_solver_confirms_every_proof_and_every_witness(seed):
+def test_an_exact_solver_confirms_every_proof_and_every_counterexample(seed):
     rng = np.random.default_rng(seed)
     K = (3, 5)[seed % 2]
     cells = list(itertools.product(range(2), range(2), range(3), range(2)))
@@ -227,7 +227,7 @@ def test_an_exact_solver_confirms_every_proof_and_every_witness(seed):
     assert ours.sum() >= 0.8 * theirs.sum()  # the gap, on tables of 24 cells with every margin
     rows = published.tables[base]
     where = np.zeros(low.size, dtype=bool)
-    where[rows.packed] = witnessed(published)
+    where[rows.packed] = with_counterexample(published)
     safe = where.reshape(low.shape[-1], -1).T.reshape(low.shape)
     assert not (safe & theirs).any()
 

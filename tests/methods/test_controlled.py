@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import ilba
 from ilba import FinestTable, Secret
 from ilba.design.tables import wanted_tables
-from ilba.methods.controlled.search import loss_summary, usual_bound
+from ilba.methods.loss import loss_summary, usual_bound
 from ilba.progress import ProgressStep
 from ilba.tables.engine import class_means
 from ilba.tables.store import About
@@ -425,18 +425,6 @@ def test_grids_beyond_63_bits(secret):
     assert len(chosen._words) == 2
     worst = max(t.detail["loss"].abs().max() for t in chosen.cube(max_keys=1))
     assert chosen.control.reached == worst <= 7
-
-
-def test_losses_and_means_are_summed_up():
-    assert loss_summary([], K=5) == (0.0, 0, 0, 1.0, 0.0)
-    losses = [np.array([0, -1, 2]), [3, -8], []]
-    assert loss_summary(losses, K=5) == (14 / 5, 8, 8, 3 / 5, 1 / 5)
-    assert loss_summary(losses, K=5, bound=8).over == 0
-    rng = np.random.default_rng(1).integers(-20, 20, 1000)
-    assert loss_summary([rng], K=5).p99 == sorted(abs(rng))[989]
-    assert loss_summary([[0] * 98 + [5, 9]], K=5).p99 == 5
-    for n in (1, 99, 100, 101, 200, 201):
-        assert loss_summary([np.arange(n)], K=5).p99 == (99 * n + 99) // 100 - 1
 
 
 @pytest.mark.slow

@@ -283,19 +283,3 @@ def test_apply_ilba_takes_every_possible_sum_and_no_other(n, at_k):
 def test_a_threshold_below_3_or_not_whole_is_refused(K):
     with pytest.raises(ilba.InputError, match="mask_thr"):
         ilba.apply_iLBA((0, 0, 0), K)
-
-
-@given(st.lists(st.integers(-20, 20), min_size=1, max_size=60))
-def test_shares_count_each_loss_once_and_have_two_digits(losses):
-    values, n, share = masking.loss_shares(losses)
-    assert values.tolist() == sorted(set(losses))
-    assert n.tolist() == [losses.count(value) for value in values]
-    for one, of in zip(share.tolist(), n.tolist(), strict=True):
-        assert abs(one - 100 * of / len(losses)) <= 0.005 + 1e-9
-        assert one == round(one, 2)
-
-
-def test_shares_round_as_r_rounds():
-    # 1 of 32 is 3.125 percent: R writes 3.12; 7 of 4000 is 0.175: R writes 0.18.
-    assert masking.loss_shares([0] * 31 + [1])[2].tolist() == [96.88, 3.12]
-    assert masking.loss_shares([0] * 3993 + [1] * 7)[2].tolist() == [99.83, 0.18]

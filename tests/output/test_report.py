@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.methods.controlled.search import loss_summary
+from ilba.methods.loss import loss_summary
 from ilba.output.report import Loss, report
 
 pytestmark = pytest.mark.slow

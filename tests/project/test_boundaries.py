@@ -137,11 +137,14 @@ def _imports(node: ast.AST, by: str) -> Iterator[Import]:
 
 def _named(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Import):
+        assert not any(alias.name == "ilba" for alias in node.names), "a room is imported by its name"
         yield from (alias.name for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
         assert node.level == 0, "imports are absolute"
         for alias in node.names:
             whole = f"{node.module}.{alias.name}"
+            if node.module == "ilba" and whole.removeprefix("ilba.") not in FILES:
+                assert alias.name == "__version__", f"{alias.name} is imported from its room, not through the root"
             yield whole if whole.removeprefix("ilba.") in FILES else str(node.module)
     elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
         yield from (str(given.value) for given in node.args if isinstance(given, ast.Constant))
@@ -175,12 +178,26 @@ def test_late_imports_are_seen(tmp_path):
     assert list(imports(file)) == [("release", "types"), ("output.charts", "Table.chart"), ("spark", "engine")]
 
 
+@pytest.mark.parametrize("text", ["import ilba\n", "from ilba import build\n"])
+def test_an_import_through_the_root_is_noticed(text, tmp_path):
+    file = tmp_path / "hidden.py"
+    file.write_text(text)
+    with pytest.raises(AssertionError, match="room"):
+        list(imports(file))
+
+
 def test_no_two_modules_import_each_other():
     graph = {
         module: {imported for imported, by in imports(file) if by == "" and imported in FILES} - {module}
         for module, file in FILES.items()
     }
     assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(FILES)
+
+
+def test_no_two_classes_have_the_same_name():
+    classes = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
+    named = [name for file in FILES.values() for name in classes.findall(file.read_text(encoding="utf-8"))]
+    assert sorted(named) == sorted(set(named))
 
 
 def test_a_folder_says_what_it_hides_and_loads_nothing_for_it():
@@ -232,10 +249,32 @@ def test_a_door_gives_what_the_room_behind_it_has(door):
     assert all(getattr(module, name) is getattr(behind, name) for name in module.__all__)
 
 
-def test_the_architecture_page_shows_the_rooms_in_their_order_and_names_the_doors():
+def drawn() -> list[tuple[str, str]]:
+    """For each room what the page shows of it: its name, and the rooms it imports from."""
+    found: dict[str, set[str]] = {room: set() for room in FLOOR}
+    for module, file in FILES.items():
+        for imported, _ in imports(file):
+            if FLOOR[room(imported)] < FLOOR[room(module)]:
+                found[room(module)].add(room(imported))
+    names = [rooms[0] for rooms in LAYERS]
+    below = {name: sorted(found[name], key=names.index) for name in names}
+    folder = {name: "/" if (SOURCE / name).is_dir() else "" for name in names}
+    return [(f"`{name}{folder[name]}`", " ".join(f"`{one}`" for one in below[name])) for name in names]
+
+
+def test_the_architecture_page_shows_the_rooms_in_their_order_with_what_they_import():
+    """Where this fails, the right side of the comparison is what belongs into the table."""
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| `(\w+)/?` \|", page, re.MULTILINE) == [rooms[0] for rooms in LAYERS]
+    table = page[page.index("| room |") : page.index("**Doors that open backwards.**")]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:] if line]
+    assert [(name, below) for name, _, below in rows] == drawn()
     assert {door for rooms in LAYERS for door in rooms[1:]} <= set(re.findall(r"`(\w+)`", page))
+
+
+def test_the_picture_of_the_house_names_rooms_and_leaves_out_none_that_data_walks_through():
+    drawn_text = " ".join(re.findall(r"<text[^>]*>([^<]*)<", (ROOT / "docs/house.svg").read_text(encoding="utf-8")))
+    named = set(re.findall(r"\b(\w+)/", drawn_text))
+    assert named == {name for name in FLOOR if (SOURCE / name).is_dir()} - {"datasets", "cli"}
 
 
 def test_the_base_install_needs_no_optional_package():

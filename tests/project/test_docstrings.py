@@ -18,7 +18,7 @@ from numpydoc.validate import validate
 from sphinx.pycode import ModuleAnalyzer
 
 import ilba
-from conftest import ROOT
+from support.places import ROOT
 
 # --- every example runs, wherever its module lives
 
@@ -74,11 +74,15 @@ def resolved(name: str) -> object:
     return found
 
 
-def members(cls: type) -> list[str]:
-    """The public methods and properties that a class has from us."""
+def members(name: str) -> list[str]:
+    """The methods and properties of a class that are public: those that the page names, or else all it has from us."""
     kinds = (types.FunctionType, classmethod, staticmethod, property, cached_property)
-    ours = [owner for owner in cls.__mro__ if owner.__module__.partition(".")[0] == "ilba"]
-    return sorted({n for owner in ours for n, one in vars(owner).items() if n[0] != "_" and isinstance(one, kinds)})
+    ours = [owner for owner in resolved(name).__mro__ if owner.__module__.partition(".")[0] == "ilba"]
+    found = {n: one for owner in reversed(ours) for n, one in vars(owner).items() if n[0] != "_"}
+    listed = re.search(rf"autoclass:: {re.escape(name)}\b.*\n +:members: ((?:.+\n)+?)(?= {{0,3}}\S|\n)", PAGE)
+    named = re.findall(r"\w+", listed[1]) if listed else list(found)
+    assert all(hasattr(resolved(name), n) for n in named), name
+    return sorted(n for n in named if isinstance(found.get(n), kinds))
 
 
 def problems(name: str) -> list[str]:
@@ -91,7 +95,7 @@ def problems(name: str) -> list[str]:
 @pytest.mark.parametrize("name", public_names())
 def test_a_public_name_says_what_it_takes_and_gives(name):
     found = resolved(name)
-    names = [name, *(f"{name}.{member}" for member in members(found))] if inspect.isclass(found) else [name]
+    names = [name, *(f"{name}.{member}" for member in members(name))] if inspect.isclass(found) else [name]
     assert not [problem for one in names for problem in problems(one)]
     for one in names:
         if inspect.isfunction(resolved(one)) or inspect.ismethod(resolved(one)):

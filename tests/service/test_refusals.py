@@ -153,13 +153,46 @@ def test_a_browser_that_asks_beforehand_is_told_that_any_page_may_ask(client, se
     ask = {"Origin": "https://a.example", "Access-Control-Request-Method": "POST"}
     for path in ("/tables/town.sex/data", "/tables", "/cell", "/config", "/geometry/people/region", "/codelists/x"):
         told = client.options(path, headers={**ask, "Access-Control-Request-Headers": "content-type"})
-        assert told.status_code == 204
-        assert not told.content
+        assert told.status_code == 200
         assert told.headers["access-control-allow-origin"] == "*"
         assert "POST" in told.headers["access-control-allow-methods"]
         assert "content-type" in told.headers["access-control-allow-headers"].lower()
         assert int(told.headers["access-control-max-age"]) > 0
+    refused = client.options("/tables", headers={**ask, "Access-Control-Request-Headers": "x-other"})
+    assert refused.status_code == 400
     assert httpx.options(server.address, headers=ask).status_code == 405, "the page is for its own address"
+
+
+def test_a_page_of_another_address_reads_the_data_and_the_refusals_and_not_the_page(client, server):
+    asks = {"Origin": "https://a.example"}
+    for path in ("/config", "/tables/town.sex/data", "/geometry/people/region", "/tables/nothing", "/nothing"):
+        answer = client.get(path, headers=asks)
+        assert answer.headers["access-control-allow-origin"] == "*", path
+        assert "ETag" in answer.headers["access-control-expose-headers"]
+        assert answer.headers["cross-origin-resource-policy"] == "cross-origin"
+        if answer.status_code == 200:  # what a cache keeps for one client it must not give to the other kind
+            for said in (answer.headers["vary"], client.get(path).headers["vary"]):
+                assert {"Accept-Encoding", "Origin"} == set(said.split(", ")), path
+    assert client.get("/tables", params={"x": "y" * 61_000}, headers=asks).headers["access-control-allow-origin"] == "*"
+    for path in ("", "static/app.js", "health", "nothing"):
+        answer = httpx.get(f"{server.address}{path}", headers=asks)
+        assert "access-control-allow-origin" not in answer.headers, path
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+
+
+def test_the_files_of_the_page_are_packed_and_not_sent_twice(server):
+    with httpx.Client(base_url=server.address) as client:
+        for path, media in (("", "text/html"), ("static/app.js", "text/javascript"), ("static/page.css", "text/css")):
+            packed = client.get(path)
+            assert packed.headers["content-encoding"] == "gzip"
+            assert packed.headers["content-type"] == f"{media}; charset=utf-8"
+            assert packed.headers["cache-control"] == "no-cache"
+            assert client.get(path, headers={"Accept-Encoding": "identity"}).content == packed.content
+            again = client.get(path, headers={"If-None-Match": packed.headers["etag"]})
+            assert (again.status_code, again.content) == (304, b"")
+            assert client.head(path).status_code == 200
+        assert client.get("static/words").status_code == 404
+        assert client.post("static/app.js").status_code == 405
 
 
 def test_no_address_reaches_the_files_of_the_machine(server, tmp_path):

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.attack.bounds import Attack
-from ilba.attack.counterexamples import witnessed
+from ilba.attack.counterexamples import with_counterexample
 from ilba.attack.explanations import explain
 from ilba.attack.lattice import Node, table_of
 from ilba.attack.published import PublishedTables
@@ -27,7 +27,7 @@ from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, notice, suggesting
-from ilba.methods.controlled.search import loss_summary
+from ilba.methods.loss import loss_summary
 from ilba.progress import Progress, ProgressStep, silent, within
 from ilba.release import Release
 from ilba.release.telling import leaks
@@ -67,10 +67,12 @@ def audit(
 ) -> AuditReport:
     """Find out what everybody could prove from these tables, if they were released together.
 
-    finest
-        A finest table, in memory or on Spark; or `PublishedTables`, made from public tables alone.
-    method
-        How the tables are made; left out, as this finest table makes them. "ilba" is iLBA as this package publishes
+    Parameters
+    ----------
+    finest : FinestTable, SparkFinestTable, Release or PublishedTables
+        A finest table, in memory or on Spark; a release; or `PublishedTables`, made from public tables alone.
+    method : str, optional
+        How the tables are made. Left out, as this finest table makes them. "ilba" is iLBA as this package publishes
         it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are "r-file"
         (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and "sca-aggregates"
         (SCA drawn anew for each aggregate).
@@ -84,9 +86,9 @@ def audit(
         At most so many keys in a table. Left out, any number.
     explanations : int, default 10
         For how many of the disclosed cells to say how they are proven.
-    progress
+    progress : callable, optional
         Called with each `ProgressStep`: how many parts of the release were attacked, and of how many.
-    store
+    store : FinestTable or SparkFinestTable, optional
         With a release: the store it was made from, to know how many cells are truly small. Without it the published
         code lists are taken for complete.
 
@@ -151,14 +153,16 @@ def audit(
 
 
 def _certified(published: PublishedTables, disclosed: IntArray) -> int:
-    """How many small cells have a witness; looked for where the finest table is released."""
+    """How many small cells have a counterexample; looked for where the finest table is released."""
     rows = published.base
     if rows is None or not published.split:
         return 0
     proven = np.isin(rows.packed, disclosed)
-    safe = witnessed(published, proven)
-    if (safe & proven).any():  # a witness and a proof cannot both be right: each checks the other
-        raise AssertionError("a cell was proven small and has a witness. This is a mistake in ilba: please report it.")
+    safe = with_counterexample(published, proven)
+    if (safe & proven).any():  # a counterexample and a proof cannot both be right: each checks the other
+        raise AssertionError(
+            "a cell was proven small and has a counterexample. This is a mistake in ilba: please report it."
+        )
     return int(safe.sum())
 
 
@@ -200,7 +204,7 @@ def what_if(
     max_keys : int, optional
         At most so many keys in a table. Left out, any number.
     progress : callable, optional
-        Called with the number of rows that are done and the number of all.
+        Called with each `ProgressStep` of the work.
 
     Returns
     -------

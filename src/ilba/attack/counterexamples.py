@@ -1,10 +1,10 @@
-"""Witnesses: other truths that would have led to the same release, in which a small cell is not small.
+"""Counterexamples: other truths that would have led to the same release, in which a small cell is not small.
 
 Where the truth is known, worlds near it are looked at. In each of them the simplest changes are tried for each cell:
 set it to 0 (one masked to K: to K), and either leave it at that, or let one other cell that differs in a single
 variable make up for it, so that every table without this variable stays as it is. Each world is reached from the one
-before by changes of the same kind that leave every released number as it is. A witness shows that nobody can prove the
-cell small; that none was found shows nothing.
+before by changes of the same kind that leave every released number as it is. A counterexample shows that nobody can
+prove the cell small; that none was found shows nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOKS = 40_000_000
 """how many released numbers are looked at while walking from world to world: a few seconds"""
 
 
-class Limits(NamedTuple):
+class SumLimits(NamedTuple):
     """Between which sums of small cells the released value of each aggregate stays the same."""
 
     low: IntArray
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
     high_fewer: IntArray
 
 
-def limits(published: PublishedTables, rows: PublishedRows, truth: Truth) -> Limits:
+def limits(published: PublishedTables, rows: PublishedRows, truth: Truth) -> SumLimits:
     """The limits of each row of a table."""
     K, policy = published.K, published.policy
     n, at_k, f, large = (part.astype(np.int64) for part in truth)
@@ -43,7 +43,7 @@ def limits(published: PublishedTables, rows: PublishedRows, truth: Truth) -> Lim
     if policy.scheme == "sca":
         low = np.where(released == 0, 0, np.where(released == K, 1, released))
         high = np.where(released == 0, K - 1, released)
-        return Limits(low, high, low, high)
+        return SumLimits(low, high, low, high)
     low, high = masking.preimage(released, n, at_k, K)
     if rows.type1 is not None and rows.type2 is not None:
         block, _ = masking.candidates(f, K)
@@ -51,8 +51,8 @@ def limits(published: PublishedTables, rows: PublishedRows, truth: Truth) -> Lim
         low = np.where(several, np.maximum(low, block), low)
         high = np.where(several, np.minimum(high, block + K - 1), high)
     if published.cells == "grid" or policy.listed:
-        return Limits(low, high, low, high)
-    return Limits(low, high, *masking.preimage(released, n - 1, at_k, K))
+        return SumLimits(low, high, low, high)
+    return SumLimits(low, high, *masking.preimage(released, n - 1, at_k, K))
 
 
 class _World:
@@ -71,7 +71,7 @@ class _World:
         member, parts, sums, offset = [], [], [], 0
         for node in nodes:
             table = published.tables[node]
-            assert table.truth is not None  # noqa: S101 - witnesses are only looked for where the truth is known
+            assert table.truth is not None  # noqa: S101 - counterexamples are only looked for where the truth is known
             target = codes.cell_index(table_of(codes.design, node))
             place = np.searchsorted(table.packed, cell_index.project([packed], target, codes.lists)[0])
             member.append((place + offset).astype(np.int32))
@@ -81,7 +81,9 @@ class _World:
         self.member = np.array(member, dtype=np.int32).reshape(len(nodes), len(packed))
         empty = np.zeros(0, np.int64)
         self.limits = (
-            Limits(*(np.concatenate(part) for part in zip(*parts, strict=True))) if parts else Limits(*[empty] * 4)
+            SumLimits(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+            if parts
+            else SumLimits(*[empty] * 4)
         )
         self.sums = np.concatenate(sums) if sums else empty
         self.axes = range(len(codes.lists))
@@ -89,7 +91,7 @@ class _World:
         digits = cell_index.digits([packed])
         self.fibre = [_fibres(published, digits, d) for d in self.axes]
 
-    def witnesses(self) -> BoolArray:
+    def counterexamples(self) -> BoolArray:
         """For which cells this world, or one simple change of it, shows that they need not be small."""
         K, count, at_k, size = self.K, self.count, self.at_k, len(self.count)
         far = np.int64(2**40)
@@ -136,7 +138,7 @@ class _World:
             same = np.flatnonzero(self.fibre[d][order[:-1]] == self.fibre[d][order[1:]])
             first, second = order[same], order[same + 1]
             shown = self.member[self.shows[d]]
-        # Half of the time to the end that would be a witness, else by one: small steps open the way.
+        # Half of the time to the end that would be a counterexample, else by one: small steps open the way.
         end = np.where(self.at_k[first], self.K, 0) - self.count[first]
         step = np.where(rng.random(len(first)) < 0.5, end, rng.choice([-1, 1], len(first)))
         pair = second is not first
@@ -163,20 +165,20 @@ class _World:
                 self.sums[shown[:, cell]] += change
 
 
-def witnessed(published: PublishedTables, proven: BoolArray | None = None, looks: int = _LOOKS) -> BoolArray:
-    """For each row of the finest table whether a witness was found; only for rows with a true count in 1..K-1.
+def with_counterexample(published: PublishedTables, proven: BoolArray | None = None, looks: int = _LOOKS) -> BoolArray:
+    """For each row of the finest table whether a counterexample was found; only for rows with a true count in 1..K-1.
 
     `proven` are rows that are proven small, for which there is none.
     """
     rows = published.tables[published.lattice.base]
-    assert rows.truth is not None  # noqa: S101 - witnesses are only looked for where the truth is known
+    assert rows.truth is not None  # noqa: S101 - counterexamples are only looked for where the truth is known
     found = np.zeros(len(rows.packed), dtype=bool)
     occupied = np.flatnonzero(rows.truth.sum_large == 0)  # cells of 1..K, which may take part in a change
     if not len(occupied):
         return found
     count = rows.truth.sum_small[occupied].astype(np.int64)
     world = _World(published, rows.packed[occupied], count, rows.value[occupied] == published.K)
-    good = world.witnesses()
+    good = world.counterexamples()
     rng = np.random.default_rng(2010)  # any walk will do; the same on every run is best
     open_ = count < published.K
     if proven is not None:
@@ -186,7 +188,7 @@ def witnessed(published: PublishedTables, proven: BoolArray | None = None, looks
             break
         world.walk(rng)
         if step % 5 == 4:
-            good |= world.witnesses()
+            good |= world.counterexamples()
     found[occupied] = good & (count < published.K)
     return found
 

@@ -141,7 +141,18 @@ class AuditReport:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report as one self-contained page, for its owner alone."""
+        """Write the report as one self-contained page, for its owner alone.
+
+        Parameters
+        ----------
+        path : path
+            Where to write the page.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+        """
         from ilba.output.pages import write
 
         return write(path, "audit.html", **_facts(self))

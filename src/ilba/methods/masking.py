@@ -297,55 +297,6 @@ def loss_bound(n_small: npt.ArrayLike, sum_small: npt.ArrayLike, K: int) -> IntA
     return np.where((n >= 2) & (total >= 1), K // 2 + K, K - 1)
 
 
-def loss_shares(loss: npt.ArrayLike) -> tuple[IntArray, IntArray, npt.NDArray[np.float64]]:
-    """Count how often each loss occurs.
-
-    Parameters
-    ----------
-    loss : array_like of int
-        Masked minus true counts.
-
-    Returns
-    -------
-    tuple of three arrays
-        The distinct losses, how often each occurs, and its share in percent, rounded to two digits as R rounds.
-
-    Examples
-    --------
-    >>> [column.tolist() for column in loss_shares([0, 0, 1, -2])]
-    [[-2, 0, 1], [1, 2, 1], [25.0, 50.0, 25.0]]
-    """
-    values, n = np.unique(_ints(loss), return_counts=True)
-    return values, n.astype(np.int64), percent(n)
-
-
-def percent(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """Compute the share of each number in their sum, in percent, rounded to two digits as R rounds.
-
-    Parameters
-    ----------
-    n : array_like of int
-        Numbers of cells.
-
-    Returns
-    -------
-    array of float
-        The shares.
-
-    Examples
-    --------
-    >>> percent([1, 2, 1]).tolist()
-    [25.0, 50.0, 25.0]
-    """
-    number = _ints(n)
-    share = number / number.sum() * 100
-    below = np.floor(share * 100)
-    down, up = below / 100, np.ceil(share * 100) / 100
-    nearer_down = (share - down < up - share) | ((share - down == up - share) & (below % 2 == 0))
-    rounded: npt.NDArray[np.float64] = np.where(nearer_down, down, up)
-    return rounded
-
-
 @suggesting
 def apply_SCA(freq: npt.ArrayLike, mask_thr: int, *, draws: npt.ArrayLike | None = None) -> IntArray:
     """Mask counts with SCA, as the R function of this name does.

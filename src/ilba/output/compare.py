@@ -15,7 +15,7 @@ from ilba.design.design import Level, Names
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, suggesting
 from ilba.files import writable
-from ilba.methods.controlled.search import loss_summary
+from ilba.methods.loss import loss_summary
 from ilba.output import charts
 from ilba.output.pages import inline, write
 from ilba.progress import Progress, ProgressStep, silent, within
@@ -36,7 +36,18 @@ class Comparison:
     """what was compared, in words"""
 
     def to_html(self, path: Path_) -> Path:
-        """Write the comparison with its chart of risk against loss: one file, for its owner alone."""
+        """Write the comparison with its chart of risk against loss: one file, for its owner alone.
+
+        Parameters
+        ----------
+        path : path
+            Where to write the page.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+        """
         rows = in_percent(self.rows)
         return write(
             writable(path),

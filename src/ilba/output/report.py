@@ -20,7 +20,7 @@ from ilba.design.design import COUNT, Level, Names, Selection
 from ilba.design.tables import selections
 from ilba.errors import some, suggesting
 from ilba.files import writable
-from ilba.methods.controlled.search import LossSummary
+from ilba.methods.loss import LossSummary, loss_counts
 from ilba.output import charts
 from ilba.output.pages import inline, percent, write
 from ilba.progress import Progress, ProgressStep, silent
@@ -79,7 +79,7 @@ class Loss:
         Loss
             What masking did to it.
         """
-        values, n = np.unique(table.detail["loss"].to_numpy(), return_counts=True)
+        values, n = loss_counts(table.detail["loss"].to_numpy())
         return cls(
             table.selection.name,
             " x ".join((*table.selection.finest, *table.selection.keys)) or "Total",

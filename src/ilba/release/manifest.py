@@ -32,7 +32,7 @@ class HierarchyEntry(Struct):
     columns: Annotated[list[Name], Meta(min_length=1)]
 
 
-class TableEntry(Struct):
+class TableFile(Struct):
     """One table of the release."""
 
     name: Name
@@ -91,7 +91,7 @@ class Manifest(Struct):
     rows: Literal["nonzero", "grid"]
     absent: Annotated[Literal[0], Meta(description="what a combination that has no row counts")]
     additive: bool
-    tables: list[TableEntry]
+    tables: list[TableFile]
     codes: CodesEntry
     geometry: list[MapEntry]
     software: str

@@ -32,14 +32,8 @@ class PublicTable:
 
     Parameters
     ----------
-    name : str
-        The name of the table, such as "LA3.gender".
-    levels : dict of str to int
-        The level of each hierarchy by its name.
-    keys : tuple of str
-        Its keys.
-    columns : tuple of str
-        Its label columns.
+    selection : Selection
+        Which table it is: its levels, keys, columns and name.
     rows : int
         The number of its rows.
     sha256 : str

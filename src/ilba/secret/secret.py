@@ -49,6 +49,8 @@ class Secret:
     ----------
     raw : bytes
         32 random bytes. `Secret.new` makes them.
+    place : Path, optional
+        The file that holds it. Left out, it is in memory alone.
 
     Raises
     ------
@@ -256,7 +258,18 @@ class Secret:
         return Secret(self._derive(purpose))
 
     def hashes(self, texts: Iterable[str]) -> Words:
-        """A number of 64 bits for each text, which nobody can compute without the secret."""
+        """Compute a number of 64 bits for each text, which nobody can compute without the secret.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            The texts.
+
+        Returns
+        -------
+        array of uint64
+            The numbers.
+        """
         own = self._derive("hash")
         joined = b"".join(_hmac(own, text.encode())[:8] for text in texts)
         return np.frombuffer(joined, dtype=">u8").astype(np.uint64)

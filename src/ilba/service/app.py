@@ -1,8 +1,8 @@
 """The service over HTTP: PxWebApi 2, and the page.
 
 Stateless: any number of workers and hosts may serve the same folders. There is no cookie and no session, and no path
-from the outside reaches the file system: tables are found by name in the manifest, the files of the page in a list made
-at the start.
+from the outside reaches the data: tables are found by name in the manifest. Starlette serves the files of the page from
+a folder that holds nothing else, and tells browsers which pages may read the data.
 
 What a request asks for is read and answered in threads (`work`); the event loop only receives and sends. Two
 things are answered at once, because to hand them over takes longer: a short address whose answer is in memory, and a
@@ -15,21 +15,23 @@ import contextlib
 import gzip
 import hashlib
 import json
-import mimetypes
 import os
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from importlib import resources
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ilba import __version__
@@ -69,20 +71,10 @@ _HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 # The data are public: any page may read them. The page itself is for this address alone.
-_OPEN = {
-    "Access-Control-Allow-Origin": "*",
-    "Access-Control-Expose-Headers": "Content-Disposition, ETag, Retry-After",
-    "Cross-Origin-Resource-Policy": "cross-origin",
-}
-# What a browser asks before a page of another origin may send JSON.
-_PREFLIGHT = {
-    **_OPEN,
-    "Access-Control-Allow-Methods": "GET, HEAD, POST",
-    "Access-Control-Allow-Headers": "Content-Type, If-None-Match",
-    "Access-Control-Max-Age": "86400",
-}
-_SAID = {**_OPEN, "Cache-Control": _FRESH, "Vary": "Accept-Encoding"}
+_OPEN = {"Cross-Origin-Resource-Policy": "cross-origin"}
 _CLOSED = {"Cross-Origin-Resource-Policy": "same-origin"}
+_VARY = "Accept-Encoding, Origin"  # a cache must not give what was said to one kind of client to another
+_SAID = {**_OPEN, "Cache-Control": _FRESH, "Vary": _VARY}
 
 _TITLES = {
     400: "Bad request",
@@ -137,14 +129,15 @@ class _Service:
         self._lanes = Lanes(limits.timeout)
         self._room = Room(_MOST_BODIES)
         self._memory: Recent[Answer] = Recent(64 * 2**20)
-        self._page = _page_files()
+        self._page = StaticFiles(packages=[("ilba.service", "page")])
+        packed = [Middleware(GZipMiddleware, minimum_size=_WORTH_COMPRESSING, compresslevel=5)]
         self._document = _plain(document(settings, catalog))
         # Names may hold a slash, which stands decoded in the path.
         table = f"{API}/tables/{{table:path}}"
         self.app = Starlette(
             routes=[
-                Route("/", self.page),
-                Route("/static/{name:path}", self.page),
+                Route("/", self.page, middleware=packed),
+                Mount("/static", self._page, middleware=packed),
                 Route("/health", self.health),
                 Route(f"{API}/cell", self.cell),
                 Route(f"{API}/openapi.json", self._route(self.openapi)),
@@ -184,12 +177,8 @@ class _Service:
         return run
 
     async def page(self, request: Request) -> Response:
-        """The page and its files; what stands behind a ? is the page's own affair."""
-        name = request.path_params.get("name", "index.html")
-        if name not in self._page:
-            raise UnknownError("there is no such file.")
-        body, packed, media, tag = self._page[name]
-        return _conditional(request, tag, {**_CLOSED, "Cache-Control": "no-cache"}, body, packed, media)
+        """The page; what stands behind a ? is the page's own affair."""
+        return await self._page.get_response("index.html", request.scope)
 
     async def health(self, request: Request) -> Response:
         """Whether the releases can be read, as the last look found them: 503 when none can.
@@ -382,8 +371,12 @@ class _Service:
         if found is None:
             raise UnknownError("there is no map of this column.")
         plain, packed, digest = found
-        said = {**_OPEN, "Cache-Control": _FRESH}
-        return _conditional(request, digest[:32], said, plain, packed, "application/geo+json")
+        said = {**_SAID, "ETag": f'W/"{digest[:32]}"'}
+        if _has(request, digest[:32]):
+            return Response(status_code=304, headers=said)
+        if packed and _packs(request):
+            plain, said = packed, {**said, "Content-Encoding": "gzip"}
+        return Response(plain, media_type="application/geo+json", headers=said)
 
     def _found(self, request: Request) -> TableEntry | None:
         # Names hold % where a column's own name has a dot or a slash, and the address is decoded once on its way.
@@ -463,38 +456,6 @@ def _json(value: Any, lang: str | None = None) -> Answer:
     return Answer(_plain(value), "application/json", {"Content-Language": lang} if lang else {})
 
 
-def _page_files() -> dict[str, tuple[bytes, bytes | None, str, str]]:
-    """Every file of the page with its compressed form, kind and checksum, read once."""
-    found = {}
-    todo = [("", resources.files("ilba.service") / "page")]
-    while todo:
-        before, folder = todo.pop()
-        for entry in folder.iterdir() if folder.is_dir() else ():
-            name = f"{before}{entry.name}"
-            if entry.is_dir():
-                todo.append((f"{name}/", entry))
-                continue
-            body = entry.read_bytes()
-            media = mimetypes.guess_type(name)[0] or "application/octet-stream"
-            media = {".js": "text/javascript", ".woff2": "font/woff2"}.get(os.path.splitext(name)[1], media)  # noqa: PTH122
-            if media.startswith("text/"):
-                media += "; charset=utf-8"
-            packed = gzip.compress(body, 6, mtime=0) if len(body) > _WORTH_COMPRESSING else None
-            found[name] = (body, packed, media, hashlib.sha256(body).hexdigest()[:32])
-    return found
-
-
-def _conditional(
-    request: Request, tag: str, said: Mapping[str, str], body: bytes, packed: bytes | None, media: str
-) -> Response:
-    headers = {**said, "ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
-    if _has(request, tag):
-        return Response(status_code=304, headers=headers)
-    if packed and _packs(request):
-        body, headers = packed, {**headers, "Content-Encoding": "gzip"}
-    return Response(body, media_type=media, headers=headers)
-
-
 def _has(request: Request, tag: str) -> bool:
     given = request.headers.get("if-none-match", "")
     return request.method in ("GET", "HEAD") and (given.strip() == "*" or f'"{tag}"' in given)
@@ -558,7 +519,8 @@ def _problem(
         "detail": detail,
         "instance": request.scope["path"],
     }
-    said = {**_OPEN, "Cache-Control": "no-store", **(headers or {})}
+    open_to_all = _OPEN if request.scope["path"].startswith(f"{API}/") else {}
+    said = {**open_to_all, "Cache-Control": "no-store", **(headers or {})}
     return Response(_plain(told), status, said, media_type="application/problem+json")
 
 
@@ -598,26 +560,40 @@ class _Guard:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._headers = [(name.lower().encode(), value.encode()) for name, value in _HEADERS.items()]
+        self._open = CORSMiddleware(
+            self._within_limits,
+            allow_origins=["*"],
+            allow_methods=["GET", "HEAD", "POST"],
+            allow_headers=["Content-Type", "If-None-Match"],
+            expose_headers=["Content-Disposition", "ETag", "Retry-After"],
+            max_age=86_400,
+        )
+        self._headers = _raw(_HEADERS)
+        self._of_page = _raw({**_HEADERS, **_CLOSED})
+        self._checked = _raw({"Cache-Control": "no-cache"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        of_api = scope["path"].startswith(f"{API}/")
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *self._headers]
+                said = message["headers"]
+                kept = () if of_api or any(name == b"cache-control" for name, _ in said) else self._checked
+                message["headers"] = [*said, *(self._headers if of_api else self._of_page), *kept]
             await send(message)
 
+        await (self._open if of_api else self._within_limits)(scope, receive, guarded)
+
+    async def _within_limits(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = _refused(scope)
-        if refused is not None:
-            await _problem(Request(scope), *refused)(scope, receive, guarded)
-            return
-        if scope["method"] == "OPTIONS" and scope["path"].startswith(f"{API}/"):
-            await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, guarded)
-            return
-        await self._app(scope, receive, guarded)
+        await (_problem(Request(scope), *refused) if refused else self._app)(scope, receive, send)
+
+
+def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
 
 def _refused(scope: Scope) -> tuple[int, str] | None:

@@ -19,7 +19,8 @@ from ilba.cells.tree import walk
 from ilba.design.design import COUNT, MASKED, Level, Names, Origins, Selection
 from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
-from ilba.methods.controlled.search import Chosen, Control, usual_bound
+from ilba.methods.controlled.search import Chosen, Control
+from ilba.methods.loss import usual_bound
 from ilba.progress import Progress
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames
@@ -156,7 +157,13 @@ class SparkFinestTable(AnyFinestTable):
         return mapped(self.cells, schema, "name_cells", self._shipped)
 
     def collect(self) -> FinestTable:
-        """The same table in the memory of the driver, for what Spark cannot do (confidential)."""
+        """Bring the same table into the memory of the driver, for what Spark cannot do.
+
+        Returns
+        -------
+        FinestTable
+            The table. Confidential.
+        """
         cells = pl.concat(pieces(self.cells, pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
         finest = FinestTable.of_cells(self._about, cells.sort(self._about.words))
         finest.place, finest.control = self.place, self.control
@@ -536,6 +543,8 @@ class SparkFinestTable(AnyFinestTable):
         path : path or str
             A path that driver and workers share, or a URL such as s3a://bucket/store. A URL is written by the workers
             alone, and what stands there is never replaced.
+        progress : callable, optional
+            Called with each `ProgressStep` of the work.
 
         Returns
         -------
@@ -651,6 +660,6 @@ def _dataset(spark: Any, folder: str, about: store.About) -> store.Dataset:
     parts, rows, mark = [], 0, 0
     for file, digest in sorted(content.select("_metadata.file_name", F.sha2("content", 256)).collect()):
         here, first, last, hashed = found.get(file, (0, 0, 0, 0))
-        parts.append(store.Part(file, here, first, last, digest))
+        parts.append(store.DatasetPart(file, here, first, last, digest))
         rows, mark = rows + here, mark ^ hashed
     return store.Dataset(about, rows, mark & (2**64 - 1), tuple(parts))

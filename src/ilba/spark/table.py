@@ -11,15 +11,13 @@ import polars as pl
 
 from ilba.cells.codes import CodeLists
 from ilba.design.design import COUNT, MASKED, Selection
-from ilba.errors import InputError
-from ilba.files import replacing, writable
-from ilba.methods.masking import percent
+from ilba.files import replacing
 from ilba.spark import frames
 from ilba.spark.frames import Frame, as_polars, label_types, labelled, mapped, pieces
 from ilba.spark.sessions import pyspark, quoted
 from ilba.spark.tasks import Shipped, word_names
 from ilba.tables.sealed import seal
-from ilba.tables.table import AS_R, Table, loss_frame, tell_unaudited, write_pieces
+from ilba.tables.table import AS_R, AnyTable, Table, loss_frame, write_pieces
 
 Path_: TypeAlias = str | os.PathLike[str]
 
@@ -27,16 +25,14 @@ _DETAIL = [COUNT, MASKED, "type1", "type2", "loss"]
 _PARQUET: Any = {"compression": "lz4", "statistics": False}
 
 
-class SparkTable:
+class SparkTable(AnyTable):
     """Counts at one level by some keys, masked, on Spark. Confidential: `public()` is what may leave the house."""
 
     def __init__(self, codes: CodeLists, shipped: Shipped, selection: Selection, sums: Frame, plain: bool) -> None:
-        self.design = codes.design
-        self.selection = selection
+        self.design, self.selection, self.additive = codes.design, selection, plain
         self._codes = codes
         self._shipped = shipped
         self._sums = sums
-        self._plain = plain
 
     @cached_property
     def detail(self) -> Frame:
@@ -48,7 +44,7 @@ class SparkTable:
         else:
             ordered = self._sums.orderBy(*names)
         schema = labelled(self._codes, cell_index, _DETAIL)
-        return mapped(ordered, schema, "show", self._shipped, self.selection, self._plain)
+        return mapped(ordered, schema, "show", self._shipped, self.selection, self.additive)
 
     @property
     def frame(self) -> Frame:
@@ -70,8 +66,7 @@ class SparkTable:
     def loss(self) -> pl.DataFrame:
         """The distribution of the information loss, masked minus true: Loss, n, perc and a Total row (confidential)."""
         found = as_polars(self.detail.groupBy("loss").count().toArrow()).sort("loss")
-        n = found["count"].to_numpy()
-        return loss_frame(found["loss"].to_numpy(), n, percent(n))
+        return loss_frame(found["loss"].to_numpy(), found["count"].to_numpy())
 
     def collect(self) -> Table:
         """Bring the same table into the memory of the driver.
@@ -82,7 +77,7 @@ class SparkTable:
             The table. Confidential.
         """
         whole = pl.concat(pieces(self.detail, self._empty(_DETAIL)))
-        return Table(self.design, self.selection, whole, self._plain)
+        return Table(self.design, self.selection, whole, self.additive)
 
     def public_parts(self) -> Iterator[pl.DataFrame]:
         """Give what `public()` holds, piece after piece, on the driver.
@@ -113,47 +108,9 @@ class SparkTable:
             write_pieces(self._frame_parts(), temporary, **_PARQUET)
             seal(temporary)
 
-    def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
-        """Write `frame` as one CSV file on the driver, or with `public` only what the public may see.
-
-        Parameters
-        ----------
-        path : path
-            Where to write the table.
-        loss_path : path, optional
-            Where to write `loss` (confidential). Left out, it is not written.
-        public : bool, default False
-            Write `public()` instead of `frame`. A notice tells that an iLBA table was not audited by this.
-
-        Raises
-        ------
-        InputError
-            Both paths are the same.
-        """
-        if loss_path is not None and writable(path) == writable(loss_path):
-            raise InputError("the table and its loss would go to the same file. Give two names.")
-        if public and not self._plain:
-            tell_unaudited()
+    def _write_rows(self, path: Path_, public: bool) -> None:
         with replacing(path) as temporary:
             write_pieces(self.public_parts() if public else self._frame_parts(), temporary, **AS_R)
-        if loss_path is not None:
-            self.write_loss(loss_path)
-
-    def write_loss(self, path: Path_) -> None:
-        """Write `loss` as CSV (confidential).
-
-        Parameters
-        ----------
-        path : path
-            Where to write.
-        """
-        with replacing(path) as temporary:
-            self.loss.write_csv(temporary, **AS_R)
-
-    @property
-    def title(self) -> str:
-        """The variables of the table in words."""
-        return " x ".join(self.selection.columns) or "Total"
 
     def __len__(self) -> int:
         return int(self._sums.count())

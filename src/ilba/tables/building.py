@@ -121,9 +121,7 @@ def build(
         The time that the data speaks of, such as "2026-07-01".
     unit : str, default ""
         What one record stands for, such as "persons".
-    output_path
-        Where to save the store.
-    progress
+    progress : callable, optional
         Called with each `ProgressStep` of the work.
 
     Returns

@@ -68,7 +68,8 @@ class AnyFinestTable(ABC):
     """Every observed cell with its true count N and its masked count N_masked. Confidential.
 
     `FinestTable` has the cells in memory, `SparkFinestTable` on Spark. Whatever works with a finest table asks for no
-    more than stands here, and so works with both.
+    more than stands here, and so works with both. The page of Python names lists what is for users; the rest is for
+    the other rooms.
     """
 
     cells: Any
@@ -154,10 +155,30 @@ class AnyFinestTable(ABC):
 
     @suggesting
     def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
-        """The masked count of one cell: the entry of the table for it, or 0 where it does not occur.
+        """Look up the masked count of one cell: the entry of the table for it, or 0 where it does not occur.
 
-        `hkey_value` holds the whole path down to the level. With several hierarchies it is a mapping from their
-        names, or all paths one after the other.
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+        hkey_value : sequence or dict, default ()
+            The labels of the area: the whole path from the coarsest level down to `level`. With several hierarchies a
+            mapping from their names, or all paths one after the other.
+        key_value : label or sequence of labels, default ()
+            One label for each of `key`. None stands for a missing one.
+
+        Returns
+        -------
+        int
+            The masked count.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key, or the number of values does not fit.
         """
         masked, _ = self.lookup(level, key, hkey_value, key_value)
         return masked
@@ -172,10 +193,31 @@ class AnyFinestTable(ABC):
     def cube(
         self, levels: Iterable[Level] | None = None, keys: Names | None = None, max_keys: int | None = None
     ) -> Cube:
-        """All tables of these levels (left out: all, 0 included) by all subsets of these keys, at most `max_keys` each.
+        """Make all tables of some levels by all subsets of some keys. Nothing is computed yet.
 
         Iterating makes the tables one after the other, each from a small finer one; `write` streams them to a folder.
 
+        Parameters
+        ----------
+        levels : iterable of int, str or dict, optional
+            Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+        keys : str or sequence of str, optional
+            Only tables by subsets of these keys. Left out, of all keys.
+        max_keys : int, optional
+            At most so many keys in a table. Left out, any number.
+
+        Returns
+        -------
+        Cube
+            The tables, to be iterated or written. Confidential.
+
+        Raises
+        ------
+        InputError
+            The store has no such level or key.
+
+        Examples
+        --------
         >>> import polars as pl
         >>> from ilba import FinestTable
         >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1], "N_masked": [5, 8, 0]})
@@ -289,7 +331,7 @@ class AnyFinestTable(ABC):
         previous: AnyFinestTable | KnownMasks | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """The same counts with masks chosen jointly, so that plain sums of them stay near the truth in many tables.
+        """Choose masks jointly, so that plain sums of them stay near the truth in many tables.
 
         The tables of the result are sums of N_masked: they add up, are 0 or at least K, and prove no small count.
         `control` tells what was reached. Needs the extra `controlled`.
@@ -298,22 +340,43 @@ class AnyFinestTable(ABC):
         the top level of the first hierarchy: then no count of theirs holds cells of two areas, and choosing area by
         area leaves nothing out. Tables above are sums of them, without a bound.
 
-        tables
-            The tables to be released: "all" of `levels`, `keys` and `max_keys`, which mean what they mean in `cube`;
-            or a list of names such as "town.sex", or of `Selection`.
-        bound
-            How far a count of these tables may lie from the truth; left out, floor(K/2) + K. It is raised step by
+        Interrupted with Ctrl-C, a table in memory gives the best masks so far.
+
+        Parameters
+        ----------
+        tables : str or iterable of str, default "all"
+            The tables to be released: "all", cut down by `levels`, `keys` and `max_keys`; or a list of names such as
+            "town.sex", or of selections.
+        bound : int, optional
+            How far a count of these tables may lie from the truth. Left out, floor(K/2) + K. It is raised step by
             step where it cannot be reached; `control` says so.
-        secret
-            The secret with which this table was built: a `Secret` or the path of its file; else the new one that is
-            not saved yet; else ILBA_SECRET.
-        previous
+        levels : iterable of int, str or dict, optional
+            Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+        keys : str or sequence of str, optional
+            Only tables by subsets of these keys. Left out, of all keys.
+        max_keys : int, optional
+            At most so many keys in a table. Left out, any number.
+        secret : Secret or path, optional
+            The secret with which this table was built: a `Secret` or the path of its file. Left out, the new one that
+            is not saved yet, then ILBA_SECRET.
+        previous : FinestTable or SparkFinestTable, optional
             The table of an earlier wave, in memory or on Spark: a cell whose count is the same keeps its mask. Where
             the bound cannot be held with it, the bound gives way.
-        progress
+        progress : callable, optional
             Called with each `ProgressStep` of the work.
 
-        Interrupted with Ctrl-C, a table in memory gives the best masks so far.
+        Returns
+        -------
+        FinestTable or SparkFinestTable
+            The same counts with other masks. Confidential.
+
+        Raises
+        ------
+        InputError
+            The masks were chosen jointly already, `previous` has other cells, or on Spark a table stands above the
+            top level.
+        SecretError
+            The secret is not at hand, or did not draw these masks.
         """
         if self.chosen:
             raise InputError(
@@ -395,53 +458,59 @@ class AnyFinestTable(ABC):
 
         Parameters
         ----------
-        path
+        path : path
             The folder. A release that stands there is replaced in one step; anything else is left alone.
-        method
+        method : {"controlled", "ilba"}, optional
             "controlled", the default: masks are chosen jointly, and tables are plain sums of them. "ilba": the tables
             are audited first and published if the audit finds them safe, else only with `accept_risk`.
-        tables
-            "all", or a list of names such as "LA3.gender.age"; `levels`, `keys` and `max_keys` cut "all" down.
-        plan
+        tables : str or iterable of str, default "all"
+            "all", cut down by `levels`, `keys` and `max_keys`; or a list of names such as "LA3.gender.age".
+        plan : str or iterable of str, default "all"
             The tables that masks are chosen for when a population is first published; all, unless it says fewer. Other
             tables can be published too, and lie further from the truth.
-        rows
+        levels : iterable of int, str or dict, optional
+            Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+        keys : str or sequence of str, optional
+            Only tables by subsets of these keys. Left out, of all keys.
+        max_keys : int, optional
+            At most so many keys in a table. Left out, any number.
+        rows : {"nonzero", "grid"}, default "nonzero"
             "nonzero" leaves out rows that are 0; "grid" writes the complete grid. Either way a row tells nothing.
-        title, description, source, licence
+        title, description, source, licence : str
             What readers are told of the release.
-        labels
+        labels : path or frame, optional
             The declared code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent.
-        geometry
+        geometry : dict, optional
             GeoJSON for area columns, such as {"LA3": "towns.geojson"}; features carry the code as `id`.
-        bound
+        bound : int, optional
             How far a count may lie from the truth when masks are chosen; left out, floor(K/2) + K, or 2K for large
             designs. It is confidential and never stands in the release.
-        stated_bound
+        stated_bound : int, optional
             A bound to be stated in the release, fixed before the data was seen. It is checked for every published
             table; where it does not hold nothing is published, and no bound can be stated later.
-        secret
+        secret : Secret or path, optional
             The secret of the store, where it is neither in memory, in ILBA_SECRET nor beside the store.
-        ledger
+        ledger : Ledger, path or False, optional
             The ledger in which masks and publications are kept, or its path; left out, ILBA_LEDGER, else the one
             beside the secret. False publishes a trial that nobody remembers.
-        accept_conflict
+        accept_conflict : str, optional
             The word that a refusal gave, to publish all the same. It is valid once and recorded.
-        from_ledger
+        from_ledger : FinestTable or path, optional
             A finer store that was published: this table is published as sums of its masked counts.
-        regroup
+        regroup : dict, optional
             With `from_ledger`: for a column, which finer label belongs to which coarser one; a mapping, or a csv file
             with two columns.
-        where
+        where : dict, optional
             With `from_ledger`: for a column of the finer store, the labels that are counted here.
-        rename
+        rename : dict, optional
             With `from_ledger`: for a column, what it is called in the finer store.
-        require_safe
+        require_safe : bool, default False
             Publish only what is certified or what the audit finds safe. It goes without saying unless `accept_risk`.
-        accept_risk
+        accept_risk : bool, default False
             Publish iLBA tables that the audit does not find safe, or that are too many to be audited.
-        audit
+        audit : path, optional
             Write the report of the audit here (confidential).
-        progress
+        progress : callable, optional
             Called with each `ProgressStep`: choosing masks, attacking, writing tables (each table is written twice).
 
         Returns
@@ -497,10 +566,39 @@ class AnyFinestTable(ABC):
         accept_conflict: str | None = None,
         progress: Progress | None = None,
     ) -> AnyFinestTable:
-        """The finest table from which this one table may be published by itself, by the rules of `release`.
+        """Make the finest table from which one table may be published by itself, by the rules of `release`.
 
-        Where masks of this population were published it is the table with those masks. `remember` says that the table
-        is about to be published, and enters it into the ledger; without it one only looks.
+        Where masks of this population were published it is the table with those masks.
+
+        Parameters
+        ----------
+        level : int, str or dict, default 0
+            A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
+            of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
+        key : str or sequence of str, default ()
+            The keys of the table, in the order in which its columns are to stand.
+        accept_risk : bool, default False
+            Publish an iLBA table that the audit does not find safe, or that is too large to be audited.
+        remember : bool, default True
+            Enter the table into the ledger: it is about to be published. Without it one only looks.
+        secret : Secret or path, optional
+            The secret of the store, where it is neither in memory, in ILBA_SECRET nor beside the store.
+        ledger : Ledger, path or False, optional
+            The ledger. Left out, ILBA_LEDGER, then the one beside the secret. False is for a trial.
+        accept_conflict : str, optional
+            The word that a refusal gave, to publish all the same.
+        progress : callable, optional
+            Called with each `ProgressStep` of the work.
+
+        Returns
+        -------
+        FinestTable or SparkFinestTable
+            The finest table whose `table` may be published. Confidential.
+
+        Raises
+        ------
+        UnsafeRelease
+            The table would give counts away.
         """
         from ilba.release import publishable
 
@@ -531,8 +629,16 @@ class AnyFinestTable(ABC):
 
 
 def class_means(finest: AnyFinestTable) -> dict[int, float]:
-    """The mean masked count of the cells with each true count of 1..K-1 (confidential).
+    """Compute the mean masked count of the cells with each true count of 1..K-1 (confidential).
 
-    Unbiased masks give a mean of x for the count x.
+    Parameters
+    ----------
+    finest : FinestTable or SparkFinestTable
+        The finest table.
+
+    Returns
+    -------
+    dict of int to float
+        The mean for each count that occurs. Unbiased masks give a mean of x for the count x.
     """
     return finest.class_means()

@@ -23,7 +23,8 @@ from ilba.design.design import COUNT, MASKED, Cells, HKey, Level, Names, Origins
 from ilba.errors import InputError, SecretError, StoreError, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import masking
-from ilba.methods.controlled.search import Chosen, choose, mean_masks, usual_bound
+from ilba.methods.controlled.search import Chosen, choose, mean_masks
+from ilba.methods.loss import usual_bound
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import Secret, given_secret
@@ -553,6 +554,8 @@ class FinestTable(AnyFinestTable):
         ----------
         path : path
             Where to write. A store that stands there is replaced; a Parquet file of another kind is not.
+        progress : callable, optional
+            Called with each `ProgressStep` of the work.
 
         Returns
         -------

@@ -23,10 +23,26 @@ def open_store(path: Path_, *, within: object = None, spark: Any) -> SparkFinest
 def open_store(path: Path_, *, within: object = None, spark: Any = None) -> FinestTable | SparkFinestTable:
     """Open a store that `build` or `save` wrote: a file, or a folder that was made on Spark.
 
-    within
+    Parameters
+    ----------
+    path : path
+        The store. With `spark` also a URL such as s3a://bucket/store.
+    within : label, optional
         Only this area of the top level: for an audit, or masks chosen jointly, of a store too large for memory.
-    spark
-        A Spark session, to leave the cells where they are: then the path may be a URL such as s3a://bucket/store.
+    spark : SparkSession, optional
+        A Spark session, to leave the cells where they are.
+
+    Returns
+    -------
+    FinestTable or SparkFinestTable
+        The finest table; on Spark where `spark` is given. Confidential.
+
+    Raises
+    ------
+    StoreError
+        There is no such store, it is damaged, or a newer version wrote it.
+    InputError
+        `within` names no area, or is given together with `spark`.
     """
     if spark is not None:
         from ilba.spark import SparkFinestTable
@@ -41,7 +57,23 @@ def open_store(path: Path_, *, within: object = None, spark: Any = None) -> Fine
 
 
 def read_rds(path: Path_) -> FinestTable:
-    """Open the R package's own `full_tb.rds`, masked counts included."""
+    """Open the R package's own `full_tb.rds`, masked counts included.
+
+    Parameters
+    ----------
+    path : path
+        The file that R's `save_full_tb` wrote.
+
+    Returns
+    -------
+    FinestTable
+        The finest table with R's masks. Confidential.
+
+    Raises
+    ------
+    StoreError
+        There is no such file, or it holds no finest table.
+    """
     file = Path(path)
     if not file.exists():
         raise StoreError(f"there is no file {str(file)!r}.")

@@ -216,7 +216,7 @@ def damaged(path: object) -> StoreError:
 # --- datasets
 
 
-class Part(NamedTuple):
+class DatasetPart(NamedTuple):
     """One file with cells of a dataset: where its cells lie, and its checksum."""
 
     file: str
@@ -234,7 +234,7 @@ class Dataset:
     about: About
     rows: int
     mark: int
-    parts: tuple[Part, ...] | None
+    parts: tuple[DatasetPart, ...] | None
     """None in datasets of older versions"""
 
     def to_text(self) -> str:
@@ -251,7 +251,7 @@ class Dataset:
             total = plain.pop("crc32")
             if total != zlib.crc32(dump(plain).encode()):
                 raise ValueError
-            parts = tuple(Part(**part) for part in plain["parts"]) if "parts" in plain else None
+            parts = tuple(DatasetPart(**part) for part in plain["parts"]) if "parts" in plain else None
             return cls(About.from_json(plain, said), int(plain["rows"]), int(plain["mark"], 16), parts)
         except StoreError:
             raise
@@ -300,7 +300,7 @@ def _read_dataset(folder: Path, within: object) -> tuple[About, pl.DataFrame]:
     return (about, cells) if inside is None else _cut(about, cells, inside)
 
 
-def _read_part(folder: Path, part: Part, columns: Sequence[str]) -> pl.DataFrame:
+def _read_part(folder: Path, part: DatasetPart, columns: Sequence[str]) -> pl.DataFrame:
     content = (folder / CELLS / part.file).read_bytes()
     if hashlib.sha256(content).hexdigest() != part.sha256:
         raise ValueError
@@ -325,7 +325,7 @@ class _Area(NamedTuple):
         stride = codes.finest.stride(0)
         return cls(first, below, first * stride, (first + below) * stride if first + below < len(areas) else None)
 
-    def meets(self, part: Part) -> bool:
+    def meets(self, part: DatasetPart) -> bool:
         return part.rows > 0 and part.last >= self.low and (self.high is None or part.first < self.high)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,7 @@ from ilba.cells.codes import CodeLists, typed_labels
 from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import InputError, WriteError, notice, some, suggesting
 from ilba.files import replacing, writable
-from ilba.methods.masking import loss_shares
+from ilba.methods.loss import loss_counts, percent
 from ilba.tables.rollup import Sums, released
 from ilba.tables.sealed import seal
 
@@ -27,61 +28,95 @@ _SHOWN = 20  # rows in a notebook
 AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientific": False}
 
 
-class AnyTable(Protocol):
+class AnyTable(ABC):
     """What a masked table can do, wherever its cells are. Confidential."""
 
     design: Design
+    """the design of the store"""
     selection: Selection
+    """which table it is: its levels, keys, columns and name"""
+    additive: bool
+    """whether its counts are sums of masks that were chosen jointly"""
 
     @property
-    def detail(self) -> Any:
-        """Labels, N, N_masked, type1, type2, loss: all there is to know (confidential)."""
-
-    @property
+    @abstractmethod
     def frame(self) -> Any:
         """Labels, N_masked, type1, type2 (confidential)."""
 
     @property
+    @abstractmethod
     def loss(self) -> pl.DataFrame:
         """The distribution of the information loss (confidential)."""
 
     @property
     def title(self) -> str:
         """The variables of the table in words."""
+        return " x ".join(self.selection.columns) or "Total"
 
+    @abstractmethod
     def public(self) -> Any:
         """Labels and N_masked, without a row that is 0."""
 
+    @abstractmethod
     def public_parts(self) -> Iterator[pl.DataFrame]:
         """The rows of `public()`, piece after piece."""
-        ...
 
+    @abstractmethod
     def collect(self) -> Table:
         """The same table in the memory of this process."""
-        ...
 
+    @abstractmethod
     def write_parquet(self, path: Path_) -> None:
         """Write `frame` as a Parquet file with its checksum (confidential)."""
 
     def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
-        """Write `frame` as CSV, or with `public` only what the public may see; and `loss` to a file of its own."""
+        """Write `frame` as one CSV file, or with `public` only what the public may see.
+
+        Parameters
+        ----------
+        path : path
+            Where to write the table.
+        loss_path : path, optional
+            Where to write `loss` (confidential). Left out, it is not written.
+        public : bool, default False
+            Write `public()` instead of `frame`. A notice tells that an iLBA table was not audited by this.
+
+        Raises
+        ------
+        InputError
+            Both paths are the same.
+        """
+        if loss_path is not None and writable(path) == writable(loss_path):
+            raise InputError("the table and its loss would go to the same file. Give two names.")
+        if public and not self.additive:
+            _tell_unaudited()
+        self._write_rows(path, public)
+        if loss_path is not None:
+            self.write_loss(loss_path)
+
+    @abstractmethod
+    def _write_rows(self, path: Path_, public: bool) -> None:
+        """Write `frame` or `public()` as CSV."""
 
     def write_loss(self, path: Path_) -> None:
-        """Write `loss` as CSV."""
+        """Write `loss` as CSV (confidential).
 
+        Parameters
+        ----------
+        path : path
+            Where to write.
+        """
+        write_csv(self.loss, path)
+
+    @abstractmethod
     def __len__(self) -> int: ...
 
 
-class Table:
+class Table(AnyTable):
     """Counts at one level by some keys, masked. Confidential: `public()` is what may leave the house."""
 
     def __init__(self, design: Design, selection: Selection, detail: pl.DataFrame, additive: bool = False) -> None:
-        self.design = design
-        """the design of the store"""
-        self.selection = selection
-        """which table it is: its levels, keys, columns and name"""
-        self.additive = additive
-        """whether its counts are sums of masks that were chosen jointly"""
+        self.design, self.selection, self.additive = design, selection, additive
         self.detail = detail
         """labels, N, N_masked, type1, type2, loss: all there is to know (confidential)"""
 
@@ -93,7 +128,7 @@ class Table:
     @cached_property
     def loss(self) -> pl.DataFrame:
         """The distribution of the information loss, masked minus true: Loss, n, perc and a Total row (confidential)."""
-        return loss_frame(*loss_shares(self.detail["loss"].to_numpy()))
+        return loss_frame(*loss_counts(self.detail["loss"].to_numpy()))
 
     def public(self) -> pl.DataFrame:
         """Select what the public may see: labels and N_masked, without a row that is 0.
@@ -122,7 +157,13 @@ class Table:
         yield self.detail.filter(pl.col(MASKED) > 0).select(*self.selection.columns, MASKED)
 
     def collect(self) -> Table:
-        """This table: it is in the memory of this process already."""
+        """Give this table: it is in the memory of this process already.
+
+        Returns
+        -------
+        Table
+            The table itself. Confidential.
+        """
         return self
 
     def write_parquet(self, path: Path_) -> None:
@@ -137,40 +178,8 @@ class Table:
             self.frame.write_parquet(temporary, compression="lz4", statistics=False)
             seal(temporary)
 
-    def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
-        """Write `frame` as CSV, or with `public` only what the public may see.
-
-        Parameters
-        ----------
-        path : path
-            Where to write the table.
-        loss_path : path, optional
-            Where to write `loss` (confidential). Left out, it is not written.
-        public : bool, default False
-            Write `public()` instead of `frame`. A notice tells that an iLBA table was not audited by this.
-
-        Raises
-        ------
-        InputError
-            Both paths are the same.
-        """
-        if loss_path is not None and writable(path) == writable(loss_path):
-            raise InputError("the table and its loss would go to the same file. Give two names.")
-        if public and not self.additive:
-            tell_unaudited()
+    def _write_rows(self, path: Path_, public: bool) -> None:
         write_csv(self.public() if public else self.frame, path)
-        if loss_path is not None:
-            self.write_loss(loss_path)
-
-    def write_loss(self, path: Path_) -> None:
-        """Write `loss` as CSV (confidential).
-
-        Parameters
-        ----------
-        path : path
-            Where to write.
-        """
-        write_csv(self.loss, path)
 
     @suggesting
     def chart(self, labels: Any = None, lang: str = "en", title: str = "") -> Any:
@@ -240,11 +249,6 @@ class Table:
 
         return charts.areas(self.public(), geometry, self.design, labels=labels, lang=lang, title=title)
 
-    @property
-    def title(self) -> str:
-        """The variables of the table in words."""
-        return " x ".join(self.selection.columns) or "Total"
-
     def __len__(self) -> int:
         return self.detail.height
 
@@ -289,15 +293,13 @@ def detail(codes: CodeLists, sums: Sums, plain: bool) -> pl.DataFrame:
     return pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
 
 
-def loss_frame(
-    values: npt.NDArray[np.int64], n: npt.NDArray[np.int64], percent: npt.NDArray[np.float64]
-) -> pl.DataFrame:
+def loss_frame(values: npt.NDArray[np.int64], n: npt.NDArray[np.int64]) -> pl.DataFrame:
     """How often each loss occurs, as the R package writes it: Loss, n, perc and a Total row."""
     return pl.DataFrame(
         {
             "Loss": [*(str(value) for value in values), "Total"],
             "n": np.append(n, n.sum()),
-            "perc": np.append(percent, 100.0),
+            "perc": np.append(percent(n), 100.0),
         }
     )
 
@@ -329,7 +331,7 @@ def csv_text(frame: pl.DataFrame) -> str:
     return text
 
 
-def tell_unaudited() -> None:
+def _tell_unaudited() -> None:
     """Say that one table by itself does not know whether it may be published."""
     notice(
         "this table is masked by iLBA and was not audited. `release` and `publishable` decide what may be published."

@@ -8,11 +8,11 @@ and that is what makes it safe; `docs/understand/controlled.md` has the proof.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from ilba.cells.codes import CodeLists
 from ilba.design.design import Selection
 from ilba.design.labels import label_text
 from ilba.errors import InputError, notice, some
+from ilba.methods.loss import usual_bound
 from ilba.progress import Progress, ProgressStep, silent
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -115,15 +116,6 @@ class Control:
         if self.kept:
             text += f"; {self.moved:,} of {some(self.kept, 'unchanged cell')} moved"
         return text + ("; interrupted" if self.interrupted else "") + " (confidential)"
-
-
-def usual_bound(K: int) -> int:
-    """The bound of iLBA on a single aggregate, floor(K/2) + K.
-
-    >>> usual_bound(5)
-    7
-    """
-    return K // 2 + K
 
 
 def canonical_order(codes: CodeLists, words: Sequence[IntArray]) -> IntArray:
@@ -428,67 +420,6 @@ def _log_odds(x: int, K: int) -> int:
     from ilba.methods.controlled.kernels import BITS
 
     return int(((Decimal(x) / (K - x)).ln() * 2**BITS).to_integral_value())
-
-
-class LossSummary(NamedTuple):
-    """How far the counts of some tables lie from the truth (confidential)."""
-
-    mean: float
-    """of the absolute losses"""
-    p99: int
-    """the smallest loss that at least 99% of the counts do not exceed"""
-    max: int
-    within: float
-    """share of the counts that are at most floor(K/2) off"""
-    over: float
-    """share of the counts that are further off than the bound"""
-
-    @classmethod
-    def of(cls, counted: IntArray, K: int, bound: int | None = None) -> LossSummary:
-        """Sum up a distribution: how many counts are 0, 1, 2, ... off."""
-        total = int(counted.sum())
-        if not total:
-            return cls(0.0, 0, 0, 1.0, 0.0)
-        limit = usual_bound(K) if bound is None else bound
-        return cls(
-            mean=float(counted @ np.arange(len(counted))) / total,
-            p99=int(np.searchsorted(np.cumsum(counted), -(-99 * total // 100))),
-            max=int(np.flatnonzero(counted)[-1]),
-            within=float(counted[: K // 2 + 1].sum()) / total,
-            over=float(counted[limit + 1 :].sum()) / total,
-        )
-
-
-def loss_summary(table_losses: Iterable[npt.ArrayLike], K: int, bound: int | None = None) -> LossSummary:
-    """Sum up the losses of the counts of several tables together.
-
-    Parameters
-    ----------
-    table_losses : iterable of arrays
-        The losses of each table, such as `table.detail["loss"]` of each table of a cube. Signs do not matter.
-    K : int
-        The threshold.
-    bound : int, optional
-        What counts as over the bound. Left out, floor(K/2) + K.
-
-    Returns
-    -------
-    LossSummary
-        The mean, the 99th percentile and the largest loss; the shares of counts at most K/2 off (`within`) and over the
-        bound (`over`), from 0 to 1. Confidential.
-
-    Examples
-    --------
-    >>> loss_summary([[0, 1, -2], [9]], K=5)
-    LossSummary(mean=3.0, p99=9, max=9, within=0.75, over=0.25)
-    """
-    counted = np.zeros(0, dtype=np.int64)
-    for losses in table_losses:
-        more = np.bincount(np.abs(np.asarray(losses, dtype=np.int64)))
-        if len(more) > len(counted):
-            counted, more = more.astype(np.int64), counted
-        counted[: len(more)] += more
-    return LossSummary.of(counted, K, bound)
 
 
 def mean_masks(count: IntArray, masked: IntArray, K: int) -> dict[int, float]:

@@ -1,0 +1,121 @@
+"""How far masked counts lie from the truth: one summary of it for every report. Confidential.
+
+Shares run from 0 to 1. Percent are for paper and screen: `percent` writes them as the R package does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+
+def usual_bound(K: int) -> int:
+    """The bound of iLBA on a single aggregate, floor(K/2) + K.
+
+    >>> usual_bound(5)
+    7
+    """
+    return K // 2 + K
+
+
+class LossSummary(NamedTuple):
+    """How far the counts of some tables lie from the truth (confidential)."""
+
+    mean: float
+    """of the absolute losses"""
+    p99: int
+    """the smallest loss that at least 99% of the counts do not exceed"""
+    max: int
+    within: float
+    """share of the counts that are at most floor(K/2) off"""
+    over: float
+    """share of the counts that are further off than the bound"""
+
+    @classmethod
+    def of(cls, counted: IntArray, K: int, bound: int | None = None) -> LossSummary:
+        """Sum up a distribution: how many counts are 0, 1, 2, ... off."""
+        total = int(counted.sum())
+        if not total:
+            return cls(0.0, 0, 0, 1.0, 0.0)
+        limit = usual_bound(K) if bound is None else bound
+        return cls(
+            mean=float(counted @ np.arange(len(counted))) / total,
+            p99=int(np.searchsorted(np.cumsum(counted), -(-99 * total // 100))),
+            max=int(np.flatnonzero(counted)[-1]),
+            within=float(counted[: K // 2 + 1].sum()) / total,
+            over=float(counted[limit + 1 :].sum()) / total,
+        )
+
+
+def loss_summary(table_losses: Iterable[npt.ArrayLike], K: int, bound: int | None = None) -> LossSummary:
+    """Sum up the losses of the counts of several tables together.
+
+    Parameters
+    ----------
+    table_losses : iterable of arrays
+        The losses of each table, such as `table.detail["loss"]` of each table of a cube. Signs do not matter.
+    K : int
+        The threshold.
+    bound : int, optional
+        What counts as over the bound. Left out, floor(K/2) + K.
+
+    Returns
+    -------
+    LossSummary
+        The mean, the 99th percentile and the largest loss; the shares of counts at most K/2 off (`within`) and over the
+        bound (`over`), from 0 to 1. Confidential.
+
+    Examples
+    --------
+    >>> loss_summary([[0, 1, -2], [9]], K=5)
+    LossSummary(mean=3.0, p99=9, max=9, within=0.75, over=0.25)
+    """
+    counted = np.zeros(0, dtype=np.int64)
+    for losses in table_losses:
+        more = np.bincount(np.abs(np.asarray(losses, dtype=np.int64)))
+        if len(more) > len(counted):
+            counted, more = more.astype(np.int64), counted
+        counted[: len(more)] += more
+    return LossSummary.of(counted, K, bound)
+
+
+def loss_counts(loss: npt.ArrayLike) -> tuple[IntArray, IntArray]:
+    """Which losses occur, and how often.
+
+    >>> [column.tolist() for column in loss_counts([0, 0, 1, -2])]
+    [[-2, 0, 1], [1, 2, 1]]
+    """
+    values, n = np.unique(np.asarray(loss, dtype=np.int64), return_counts=True)
+    return values, n.astype(np.int64)
+
+
+def percent(n: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Compute the share of each number in their sum, in percent, rounded to two digits as R rounds.
+
+    Parameters
+    ----------
+    n : array_like of int
+        Numbers of cells.
+
+    Returns
+    -------
+    array of float
+        The shares.
+
+    Examples
+    --------
+    >>> percent([1, 2, 1]).tolist()
+    [25.0, 50.0, 25.0]
+    """
+    number = np.asarray(n, dtype=np.int64)
+    share = number / number.sum() * 100
+    below = np.floor(share * 100)
+    down, up = below / 100, np.ceil(share * 100) / 100
+    nearer_down = (share - down < up - share) | ((share - down == up - share) & (below % 2 == 0))
+    rounded: npt.NDArray[np.float64] = np.where(nearer_down, down, up)
+    return rounded
