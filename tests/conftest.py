@@ -45,17 +45,16 @@ def _no_secret_from_outside(monkeypatch):
     monkeypatch.delenv("ILBA_SECRET", raising=False)
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _a_ledger_for_what_tests_share(tmp_path_factory):
+def _with_a_new_ledger(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ILBA_LEDGER", str(tmp_path_factory.mktemp("ledger") / "shared.ledger"))
+        patch.setenv("ILBA_LEDGER", str(tmp_path_factory.mktemp("ledger") / "agency.ledger"))
         yield
 
 
-@pytest.fixture(autouse=True)
-def _a_ledger_of_its_own(monkeypatch, tmp_path_factory):
-    """What one test publishes is nothing to the next one."""
-    monkeypatch.setenv("ILBA_LEDGER", str(tmp_path_factory.mktemp("ledger") / "agency.ledger"))
+# What one test publishes is nothing to the next one, nor what a module shares to another module.
+_a_ledger_for_all = pytest.fixture(_with_a_new_ledger, autouse=True, scope="session")
+_a_ledger_for_a_module = pytest.fixture(_with_a_new_ledger, autouse=True, scope="module")
+_a_ledger_for_a_test = pytest.fixture(_with_a_new_ledger, autouse=True)
 
 
 @pytest.fixture(scope="session")

@@ -62,9 +62,9 @@ class Conflict(UnsafeRelease):
 
     Parameters
     ----------
-    text
+    text : str
         What conflicts, and the way out.
-    id
+    id : str
         What `accept_conflict` takes.
     """
 

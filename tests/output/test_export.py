@@ -436,7 +436,9 @@ def test_a_grid_or_a_sheet_that_is_too_large_is_refused(release, tmp_path, monke
 
 def test_a_table_without_any_published_cell_is_refused_where_the_format_needs_one(secret, tmp_path):
     counts = pl.DataFrame({"town": ["a", "b"], "N": [1, 1], "N_masked": [0, 0]})
-    release = ilba.FinestTable.from_counts(counts, ["town"]).release(tmp_path / "r", tables=["town"], **ILBA)
+    release = ilba.FinestTable.from_counts(counts, ["town"]).release(
+        tmp_path / "r", tables=["town"], secret=secret, **ILBA
+    )
     assert release.table("town").height == 0
     with pytest.raises(ilba.InputError, match="no published cell"):
         export(release, "town", "px", tmp_path / "t.px")

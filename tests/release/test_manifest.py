@@ -72,9 +72,9 @@ def test_a_manifest_with_a_changed_bit_is_refused_or_says_the_same(folder):
 
 
 def test_fields_that_are_not_known_are_kept(folder):
-    written(folder, told(folder) | {"population": "census", "waves": [{"wave": 1}]})
+    written(folder, told(folder) | {"readers": "all", "waves": [{"wave": 1}]})
     release = Release(folder)
-    assert (release.manifest["population"], release.manifest["waves"]) == ("census", [{"wave": 1}])
+    assert (release.manifest["readers"], release.manifest["waves"]) == ("all", [{"wave": 1}])
     release.verify()
 
 

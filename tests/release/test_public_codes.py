@@ -15,18 +15,21 @@ from ilba import FinestTable, PublishedTables, Secret
 from support.leaks import RAW_SECRET, every_code, walk_for_leaks
 from support.people import HKEY, ILBA, KEY
 
+KEPT = {**ILBA, "secret": Secret(RAW_SECRET)}
+"""for masks that came with their counts: the ledger keeps them under a secret"""
+
 
 def test_a_code_whose_counts_were_all_masked_to_0_is_not_listed_unless_the_agency_gave_it(tmp_path):
     counts = pl.DataFrame({"t": ["a", "a", "b"], "x": ["p", "rare", "p"], "N": [9, 1, 2], "N_masked": [9, 0, 0]})
     finest = FinestTable.from_counts(counts, ["t"])
-    bare = finest.release(tmp_path / "bare", **ILBA)
+    bare = finest.release(tmp_path / "bare", **KEPT)
     assert set(bare.codes["code"]) == {"a", "p"}
     assert b"rare" not in b"".join(f.read_bytes() for f in bare.path.rglob("*") if f.is_file())
     given = pl.DataFrame(
         {"variable": ["x", "x", "x"], "code": ["p", "rare", "never"], "label_en": ["P", "Rare", "Never"]}
     )
     with pytest.warns(ilba.Notice, match="does not name 1 code of the tables: t a"):
-        told = finest.release(tmp_path / "told", labels=given, **ILBA)
+        told = finest.release(tmp_path / "told", labels=given, **KEPT)
     assert set(told.codes["code"]) == {"a", "p", "rare", "never"}
 
 
@@ -41,7 +44,7 @@ def test_the_code_list_names_what_the_agency_gave_then_what_stands_in_a_table_wi
         }
     )
     finest = FinestTable.from_counts(counts, ["r", "t"])
-    bare = finest.release(tmp_path / "bare", **ILBA)
+    bare = finest.release(tmp_path / "bare", **KEPT)
     assert bare.codes.columns == ["variable", "code", "label_en", "label_ko", "parent"]
     assert bare.codes.rows() == [
         ("r", "A", "A", None, None),
@@ -62,7 +65,7 @@ def test_the_code_list_names_what_the_agency_gave_then_what_stands_in_a_table_wi
         }
     )
     with pytest.warns(ilba.Notice, match="does not name 4 codes of the tables: r B, t a1, t b1, x 9"):
-        told = finest.release(tmp_path / "told", labels=given, **ILBA)
+        told = finest.release(tmp_path / "told", labels=given, **KEPT)
     assert told.codes.rows() == [
         ("r", "A", "a", None, None),
         ("r", "B", "B", None, None),
@@ -77,7 +80,7 @@ def test_the_code_list_names_what_the_agency_gave_then_what_stands_in_a_table_wi
     whole = pl.DataFrame(bare.codes)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        again = finest.release(tmp_path / "again", labels=whole, **ILBA)
+        again = finest.release(tmp_path / "again", labels=whole, **KEPT)
     assert again.codes.equals(bare.codes)
 
 
@@ -95,7 +98,7 @@ def test_in_the_grid_reading_all_codes_are_public_unless_masks_were_chosen_joint
     assert release.table("t.x").select("t", "x").rows() == list(itertools.product("ab", ["never", "p", "rare"]))
     # With masks chosen jointly the cells that nobody is in play no part, so the code lists need not be public.
     finest = FinestTable.from_counts(counts, ["t"], cells="grid", secret=Secret(RAW_SECRET))
-    chosen = finest.release(tmp_path / "chosen")
+    chosen = finest.release(tmp_path / "chosen", ledger=tmp_path / "another.ledger")
     shown = {code for table in chosen.tables for row in chosen.table(table).drop("N_masked").rows() for code in row}
     assert set(chosen.codes["code"]) == shown
     assert shown < everything
@@ -225,7 +228,7 @@ def test_people_whose_label_is_missing_stay_in_every_table(tmp_path, secret, cel
 
 def test_a_complete_grid_does_not_name_what_is_masked_everywhere(tmp_path):
     counts = pl.DataFrame({"t": ["a", "a", "b"], "x": ["p", "rare", "p"], "N": [9, 1, 9], "N_masked": [9, 0, 9]})
-    release = FinestTable.from_counts(counts, ["t"], ["x"]).release(tmp_path / "out", rows="grid", **ILBA)
+    release = FinestTable.from_counts(counts, ["t"], ["x"]).release(tmp_path / "out", rows="grid", **KEPT)
     assert release.table("t.x").rows() == [("a", "p", 9), ("b", "p", 9)]
     assert "rare" not in (release.path / "codes.csv").read_text("utf-8")
 
@@ -255,23 +258,23 @@ def test_a_list_or_a_map_of_what_occurs_alone_is_told(tmp_path, recwarn):
     counts = pl.DataFrame({"town": ["a", "b"], "x": [1, 1], "N": [9, 1], "N_masked": [9, 0]})
     finest = FinestTable.from_counts(counts, ["town"], ["x"])
     properties = {"town": {"type": "FeatureCollection", "features": [{"properties": {"code": "b"}}]}}
-    finest.release(tmp_path / "published", geometry=shapes("a"), labels=listed("a"), **ILBA)
+    finest.release(tmp_path / "published", geometry=shapes("a"), labels=listed("a"), **KEPT)
     finest.release(
-        tmp_path / "everything", geometry=shapes("a", "b", "nobody"), labels=listed("a", "b", "nobody"), **ILBA
+        tmp_path / "everything", geometry=shapes("a", "b", "nobody"), labels=listed("a", "b", "nobody"), **KEPT
     )
-    finest.release(tmp_path / "not asked", geometry=shapes("a", "b"), tables=["all.x"], labels=listed("a", "b"), **ILBA)
+    finest.release(tmp_path / "not asked", geometry=shapes("a", "b"), tables=["all.x"], labels=listed("a", "b"), **KEPT)
     assert [str(one.message) for one in recwarn] == []
     for geometry in (shapes("a", "b"), properties):
         with pytest.warns(ilba.Notice, match="the map of 'town' has a shape for an area whose counts are all 0"):
-            finest.release(tmp_path / "told", geometry=geometry, **ILBA)
+            finest.release(tmp_path / "told", geometry=geometry, **KEPT)
     with pytest.warns(ilba.Notice, match="the code list of 'town' has a code whose counts are all 0 after masking"):
-        finest.release(tmp_path / "told", labels=listed("a", "b"), **ILBA)
+        finest.release(tmp_path / "told", labels=listed("a", "b"), **KEPT)
 
 
 def test_a_complete_grid_can_be_published_where_every_count_of_a_numeric_key_is_masked_to_0(tmp_path):
     counts = pl.DataFrame({"town": ["a", "a"], "age": [1, 2], "N": [1, 1], "N_masked": [0, 0]})
     codes = pl.DataFrame({"variable": ["town", "age", "age", "age"], "code": ["a", "1", "2", "3"]})
     finest = FinestTable.from_counts(counts, ["town"], ["age"], 5)
-    release = finest.release(tmp_path / "r", rows="grid", labels=codes, **ILBA)
+    release = finest.release(tmp_path / "r", rows="grid", labels=codes, **KEPT)
     assert release.table("town.age").rows() == [("a", 1, 0), ("a", 2, 0), ("a", 3, 0)]
     walk_for_leaks(release)

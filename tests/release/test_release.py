@@ -303,18 +303,16 @@ def test_killing_a_release_at_any_moment_leaves_the_old_one_or_the_new_one_whole
         assert len(release.tables) == 32
     subprocess.run(command("last"), check=True)
     assert Release(out).manifest["title"] == "last"
-    kept = {"s.masks.parquet", "s.parquet", "s.published.json", "out"}
+    kept = {"s.parquet", "s.published.json", "out"}
     assert {p.name for p in tmp_path.iterdir()} == kept, "what killed runs left is swept"
 
 
 def test_what_does_not_belong_to_a_release_is_not_destroyed_with_it(finest, tmp_path, secret):
     finest.release(tmp_path / "out", max_keys=0)
     store = finest.save(tmp_path / "out" / "full_tb.parquet")
-    with pytest.raises(ilba.InputError, match=r"full_tb\.parquet, full_tb\.published\.json, which belongs to no"):
+    with pytest.raises(ilba.InputError, match=r"full_tb\.parquet, which belongs to no"):
         finest.release(tmp_path / "out", max_keys=0)
-    for ending in (".parquet", ".masks.parquet", ".published.json"):
-        (store.parent / f"full_tb{ending}").rename(tmp_path / f"s{ending}")
-    finest.place = tmp_path / "s.parquet"
+    finest.place = store.rename(tmp_path / "s.parquet")
     for name in ("mine.csv", "tables/mine.csv", "geometry/deep/a.geojson"):
         (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "out" / name).write_text("mine")
@@ -324,9 +322,9 @@ def test_what_does_not_belong_to_a_release_is_not_destroyed_with_it(finest, tmp_
     finest.release(tmp_path / "out", max_keys=0)
 
 
-def test_a_release_with_a_secret_that_nobody_keeps_is_told(people, tmp_path, recwarn):
+def test_a_release_with_a_secret_that_nobody_keeps_is_refused(people, tmp_path, recwarn):
     finest = ilba.build(people, HKEY, KEY)
-    with pytest.warns(ilba.Notice, match="the secret of these masks is not kept"):
+    with pytest.raises(ilba.UnsafeRelease, match="the secret of these masks is kept nowhere"):
         finest.release(tmp_path / "out", max_keys=0)
     finest.save(tmp_path / "s.parquet")
     recwarn.clear()

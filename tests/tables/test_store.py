@@ -208,7 +208,7 @@ def test_what_a_killed_process_left_is_removed_whatever_its_number(finest, tmp_p
     (tmp_path / ".r.1-0a1b2c3d.tmp" / "table").write_bytes(b"true counts")
     finest.save(tmp_path / "s.parquet")
     finest.release(tmp_path / "r", max_keys=0)
-    kept = ["r", "s.masks.parquet", "s.parquet", "s.published.json"]
+    kept = ["r", "s.parquet", "s.published.json"]
     assert sorted(path.name for path in tmp_path.iterdir()) == kept
 
 

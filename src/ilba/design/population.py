@@ -19,13 +19,13 @@ class Population:
 
     Parameters
     ----------
-    name
+    name : str, default ""
         The same for all data about the same people: "census-2026". Empty where nobody declared one.
-    wave
+    wave : str, default ""
         Which of several counts of them, such as "2026" or "2026-W14".
-    period
+    period : str, default ""
         The time that it speaks of, such as "2026-07-01" or "2026-Q3".
-    unit
+    unit : str, default ""
         What one record stands for, such as "persons".
 
     Examples

@@ -94,7 +94,7 @@ class Ledger:
 
     Parameters
     ----------
-    path
+    path : path
         The folder of the ledger, such as "agency.ledger".
 
     Examples
@@ -292,11 +292,11 @@ class Ledger:
 
         Parameters
         ----------
-        number
+        number : int
             The number of the publication.
-        unseen
+        unseen : bool, default False
             Whether nobody outside ever saw it. Then it no longer binds what is published next.
-        reason
+        reason : str, default ""
             Why, in a sentence.
         """
         if number not in {one.number for one in self.publications}:
@@ -316,16 +316,16 @@ class Ledger:
 
         Parameters
         ----------
-        releases
+        releases : sequence of Release
             Opened releases, made by any version.
-        store
+        store : FinestTable
             The finest table that they were made from.
-        masks
+        masks : FinestTable, optional
             A finest table with the masks that were published, where neither a released finest table nor the store
             has them.
-        tables
+        tables : sequence of str, default ()
             Names of tables that were published in another way, such as the files of the R package.
-        secret
+        secret : Secret, optional
             The secret of the store, where it is not at hand.
 
         Returns
