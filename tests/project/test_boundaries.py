@@ -40,6 +40,7 @@ LAYERS = [
 ]
 # What hands over to a higher room, when it is called. "types" are imports that only the type checker makes.
 BACKWARDS = {
+    ("attack.joint_verdict", "JointReport.to_html"): {"output"},
     ("attack.verdict", "AuditReport.to_html"): {"output"},
     ("release.writing", "_audited"): {"attack"},
     ("tables.building", "_spark"): {"spark"},
@@ -73,6 +74,7 @@ PUBLIC = [
     "Hierarchy",
     "IlbaError",
     "InputError",
+    "JointReport",
     "MissingExtra",
     "Notice",
     "ProgressStep",
