@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ilba import charts, datasets, export, masking, report, spark
     from ilba.attack.audit import audit, losses, what_if
+    from ilba.attack.joint_verdict import JointReport
     from ilba.attack.published import PublishedTables
     from ilba.attack.verdict import AuditReport
     from ilba.design.design import Design, Hierarchy
@@ -56,6 +57,7 @@ __all__ = [
     "Hierarchy",
     "IlbaError",
     "InputError",
+    "JointReport",
     "Ledger",
     "MissingExtra",
     "Notice",
@@ -98,6 +100,7 @@ __all__ = [
 # Where each name lives. A module is loaded when one of its names is first asked for.
 _HOMES = {
     "attack.audit": ("audit", "losses", "what_if"),
+    "attack.joint_verdict": ("JointReport",),
     "attack.published": ("PublishedTables",),
     "attack.verdict": ("AuditReport",),
     "design.design": ("Design", "Hierarchy"),

@@ -16,7 +16,7 @@ from markupsafe import escape
 import ilba
 from ilba import PublishedTables
 from ilba.attack.lattice import table_of
-from ilba.attack.verdict import _facts, _shares
+from ilba.attack.verdict import _facts, shares
 from ilba.design.tables import selections
 from ilba.output.pages import filled
 from support.stores import toy
@@ -78,19 +78,19 @@ def bars_of(page: str):
 
 
 def test_bars_show_the_share_of_small_cells_and_numbers_where_it_is_unknown():
-    def shares(*rows):
-        lines = _shares([dict(zip(("name", "small", "disclosed", "exact"), row, strict=True)) for row in rows])
+    def bars(*rows):
+        lines = shares([dict(zip(("name", "small", "disclosed", "exact"), row, strict=True)) for row in rows])
         return [(line["name"], line["text"], line["share"], line["exact"]) for line in lines]
 
-    assert shares(("a<b", 2000, 1000, 500), ("n" * 33, 8, 8, 0), ("m", 0, 0, 0)) == [
+    assert bars(("a<b", 2000, 1000, 500), ("n" * 33, 8, 8, 0), ("m", 0, 0, 0)) == [
         ("a<b", "50.0% of 2,000", 0.5, 0.25),
         ("n" * 33, "100.0% of 8", 1, 0),
         ("m", "0.0% of 0", 0, 0),
     ]
-    assert shares(("a", None, 4000, 1000), ("b", None, 1000, 0)) == [("a", "4,000", 1, 0.25), ("b", "1,000", 0.25, 0)]
-    assert shares(("a", None, 1, 0)) == [("a", "1", 1, 0)]
-    assert shares(("a", None, 0, 0)) == [("a", "0", 0, 0)]
-    assert shares() == []
+    assert bars(("a", None, 4000, 1000), ("b", None, 1000, 0)) == [("a", "4,000", 1, 0.25), ("b", "1,000", 0.25, 0)]
+    assert bars(("a", None, 1, 0)) == [("a", "1", 1, 0)]
+    assert bars(("a", None, 0, 0)) == [("a", "0", 0, 0)]
+    assert bars() == []
 
 
 def test_the_page_shows_levels_tables_and_proofs_in_order(audited):

@@ -40,6 +40,7 @@ LAYERS = [
 ]
 # What hands over to a higher room, when it is called. "types" are imports that only the type checker makes.
 BACKWARDS = {
+    ("attack.joint_verdict", "JointReport.to_html"): {"output"},
     ("attack.verdict", "AuditReport.to_html"): {"output"},
     ("release.writing", "_audited"): {"attack"},
     ("tables.building", "_spark"): {"spark"},
@@ -75,6 +76,7 @@ PUBLIC = [
     "IlbaError",
     "InputError",
     "Ledger",
+    "JointReport",
     "MissingExtra",
     "Notice",
     "Population",

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,10 @@ import polars as pl
 from ilba.attack.bounds import Attack
 from ilba.attack.counterexamples import with_counterexample
 from ilba.attack.explanations import explain
+from ilba.attack.joint_verdict import JointReport
 from ilba.attack.lattice import Node, table_of
 from ilba.attack.published import PublishedTables
+from ilba.attack.together import audit_together
 from ilba.attack.verdict import AuditReport
 from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Level, Names, Selection
@@ -53,7 +55,7 @@ def cells_to_attack(codes: CodeLists, wanted: Sequence[Selection]) -> int:
     return sum(math.prod(place.size for place in codes.cell_index(table).places) for table in wanted)
 
 
-@suggesting
+@overload
 def audit(
     finest: AnyFinestTable | Release | PublishedTables,
     method: str | None = None,
@@ -64,13 +66,45 @@ def audit(
     explanations: int = 10,
     progress: Progress | None = None,
     store: AnyFinestTable | None = None,
-) -> AuditReport:
+) -> AuditReport: ...
+
+
+@overload
+def audit(
+    finest: Sequence[Release | FinestTable | str | os.PathLike[str]],
+    *,
+    explanations: int = 10,
+    progress: Progress | None = None,
+    stores: Sequence[FinestTable | str | os.PathLike[str]] = (),
+    unchanged: bool = False,
+    rename: Mapping[str, str] | None = None,
+    regroup: Mapping[str, Any] | None = None,
+) -> JointReport: ...
+
+
+@suggesting
+def audit(
+    finest: AnyFinestTable | Release | PublishedTables | Sequence[Release | FinestTable | str | os.PathLike[str]],
+    method: str | None = None,
+    tables: Tables = "all",
+    levels: Iterable[Level] | None = None,
+    keys: Names | None = None,
+    max_keys: int | None = None,
+    explanations: int = 10,
+    progress: Progress | None = None,
+    store: AnyFinestTable | None = None,
+    stores: Sequence[FinestTable | str | os.PathLike[str]] = (),
+    unchanged: bool = False,
+    rename: Mapping[str, str] | None = None,
+    regroup: Mapping[str, Any] | None = None,
+) -> AuditReport | JointReport:
     """Find out what everybody could prove from these tables, if they were released together.
 
     Parameters
     ----------
-    finest : FinestTable, SparkFinestTable, Release or PublishedTables
-        A finest table, in memory or on Spark; a release; or `PublishedTables`, made from public tables alone.
+    finest : FinestTable, Release, PublishedTables or list
+        A finest table, in memory or on Spark; or `PublishedTables`, made from public tables alone; or a release. A list
+        of releases, or of their paths, is audited together; a finest table in it stands for all its tables.
     method : str, optional
         How the tables are made. Left out, as this finest table makes them. "ilba" is iLBA as this package publishes
         it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are "r-file"
@@ -91,16 +125,28 @@ def audit(
     store : FinestTable or SparkFinestTable, optional
         With a release: the store it was made from, to know how many cells are truly small. Without it the published
         code lists are taken for complete.
+    stores : sequence of FinestTable or path, default ()
+        With a list: stores of the same people, or their paths. They say what codes there are, how columns nest and
+        how many cells are truly small. Their masks are not looked at.
+    unchanged : bool, default False
+        With a list: releases of different waves are audited as one, on the assumption that no count changed. Otherwise
+        each wave is audited by itself.
+    rename : dict of str to str, optional
+        With a list: for a column of some release, what it is called in the others.
+    regroup : dict, optional
+        With a list: for a column, which finer label belongs to which coarser one, as a mapping or a csv file with two
+        columns. Where the coarser column has another name, `rename` says which column it was made from.
 
     Returns
     -------
-    AuditReport
-        What is proven, what is certified and what is left open. Confidential.
+    AuditReport or JointReport
+        What is proven, what is certified and what is left open; of a list a `JointReport`. Confidential.
 
     Raises
     ------
     InputError
-        The tables are too many or too large to be followed, or the release was not made from `store`.
+        The tables are too many or too large to be followed, the release was not made from `store`, or how the columns
+        and labels of several releases correspond is not known.
 
     Examples
     --------
@@ -110,6 +156,23 @@ def audit(
     >>> report.cells_small, report.cells_disclosed, report.cells_exact
     (2, 2, 0)
     """
+    if isinstance(finest, Sequence) and not isinstance(finest, str):
+        if method is not None or store is not None or tables != "all" or (levels, keys, max_keys) != (None, None, None):
+            raise InputError(
+                "several releases are audited as they are: leave out method and the choice of tables, and give their "
+                "stores as stores=[...]."
+            )
+        return audit_together(
+            finest,
+            stores,
+            unchanged=unchanged,
+            rename=rename,
+            regroup=regroup,
+            explanations=explanations,
+            progress=progress,
+        )
+    if stores or unchanged or rename or regroup:
+        raise InputError("stores, unchanged, rename and regroup go with a list of releases. One release takes store=.")
     start = time.perf_counter()
     folder: tuple[str, ...] | None = None
     if isinstance(finest, Release):

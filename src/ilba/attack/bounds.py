@@ -166,6 +166,11 @@ class Block:
             self._record(kind, edge.child, is_high, where, new[better], edge)
         return up, True
 
+    def narrow(self, node: Node, low: Array, high: Array) -> bool:
+        """Take over what somebody else knows about the sums of a table; whether that is more than was known here."""
+        self._step += 1
+        return self._raise(0, node, low, None) | self._lower(0, node, high, None)
+
     def _raise(self, kind: int, node: Node, new: Array, edge: Edge | None) -> bool:
         bounds = self.kinds[kind]
         low = bounds.low[node]
@@ -441,7 +446,7 @@ class _Kept(NamedTuple):
 def _longest(block: Block, edge: Edge) -> int:
     """How many children are summed into one parent, at most."""
     longest = 1
-    for axis, starts, _ in block.steps(edge):
+    for axis, starts, _, _ in block.steps(edge):
         shape = (*block.lattice.shape(edge.child), block.rows[edge.child[0]][1] - block.rows[edge.child[0]][0])
         longest *= shape[axis] if starts is None else int(np.diff(starts, append=shape[axis]).max())
     return longest
@@ -453,7 +458,7 @@ def _children(
     """The places of the children of some parents, and beside each the place of its parent."""
     place, of = np.unravel_index(parents, parent_shape), parents
     coordinates = list(place)
-    for axis, starts, _ in steps:
+    for axis, starts, _, order in steps:
         if starts is None:
             first, number = np.zeros(len(of), dtype=np.int64), np.full(len(of), shape[axis])
         else:
@@ -462,7 +467,7 @@ def _children(
         again = np.repeat(np.arange(len(of)), number)
         running = np.arange(len(again)) - np.repeat(np.cumsum(number) - number, number)
         coordinates = [values[again] for values in coordinates]
-        coordinates[axis] = first[again] + running
+        coordinates[axis] = first[again] + running if order is None else order[first[again] + running]
         of = of[again]
     return np.ravel_multi_index(coordinates, shape).astype(np.int64, copy=False), of
 

@@ -20,12 +20,12 @@ from ilba.errors import some
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_LARGEST = 4_000_000
+LARGEST = 4_000_000
 """cells of all tables together up to which a part of a release is attacked again for an explanation"""
 _LARGER = 400_000
 """the same where a shorter proof of less is at hand"""
-_EXACT = " is above K, so it is exact."
-_LONG = 40
+EXACT = " is above K, so it is exact."
+LONG = 40
 """sentences beyond which a shorter proof of less is better"""
 
 
@@ -40,6 +40,9 @@ class Bound(NamedTuple):
 
 class Proof:
     """The steps of a recorded attack, to be asked why a bound holds."""
+
+    _few = 1
+    """so many sentences on cells above K are given as they are"""
 
     def __init__(self, attack: Attack) -> None:
         self.published = attack.published
@@ -86,12 +89,16 @@ class Proof:
         say(Bound(0, node, True, place), never)
         low, high = (self._last(Bound(0, node, end, place), never)[1] for end in (False, True))
         total = f"is exactly {low}" if low == high else f"lies in {low}..{high}"
-        exact = [text for text in published if text.endswith(_EXACT)]
-        if len(exact) > 1:  # they are all alike, and only say that these cells add nothing to the sums of small ones
-            K = self.published.K
+        exact = [text for text in published if text.endswith(EXACT)]
+        if (
+            len(exact) > self._few
+        ):  # they are all alike, and only say that these cells add nothing to the sums of small ones
             published = dict.fromkeys(text for text in published if text not in exact)
-            published[f"{len(exact)} other cells are published above K={K}, so they are exact and not small."] = None
+            published[self._exact(exact)] = None
         return [*published, *lines, f"So {self.name(node, place)} {total}."]
+
+    def _exact(self, exact: list[str]) -> str:
+        return f"{len(exact)} other cells are published above K={self.published.K}, so they are exact and not small."
 
     def _rests_on(self, bound: Bound, event: Event) -> Iterator[Bound]:
         """The bounds from which a step followed, as far as they add something."""
@@ -125,7 +132,7 @@ class Proof:
         where: list[IntArray] = [
             np.array([i]) for i in np.unravel_index(parent, self.block.kinds[0].low[edge.parent].shape)
         ]
-        for axis, starts, spread in self.block.steps(edge):
+        for axis, starts, spread, _ in self.block.steps(edge):
             if starts is None or spread is None:
                 where[axis] = np.arange(shape[axis])
             else:
@@ -135,7 +142,7 @@ class Proof:
     def _parent(self, edge: Edge, child: int) -> int:
         shape = self.block.kinds[0].low[edge.parent].shape
         where = [int(i) for i in np.unravel_index(child, self.block.kinds[0].low[edge.child].shape)]
-        for axis, _, spread in self.block.steps(edge):
+        for axis, _, spread, _ in self.block.steps(edge):
             where[axis] = 0 if spread is None else int(spread[where[axis]])
         return int(np.ravel_multi_index(where, shape))
 
@@ -177,7 +184,7 @@ class Proof:
             return f"{name}: {value} published means {low}..{high}."
         if node == published.lattice.base:
             if value > K:
-                return f"{name}: {value} published{_EXACT}"
+                return f"{name}: {value} published{EXACT}"
             return f"{name}: {value} published means {low}..{high}."
         large = self._large(node, place)
         flags = ""
@@ -269,7 +276,7 @@ def explain(
             region = Region(level, lattice.over(base[0], level, area, area + 1)[0])
             rows = region.rows(lattice)
             size = sum(lattice.width(n) * (rows[n[0]][1] - rows[n[0]][0]) for n in lattice.nodes if n[0] in rows)
-            if size > (_LARGEST if best is None and len(proofs) < most else _LARGER):
+            if size > (LARGEST if best is None and len(proofs) < most else _LARGER):
                 break
             if region not in proofs:
                 proofs[region] = Proof(Attack(published, region, record=True).run())
@@ -280,7 +287,7 @@ def explain(
             if lo < 1 or hi >= published.K or (best is not None and (lo, hi) == (best.low, best.high)):
                 continue
             why = proof.sentences(base, place)
-            if best is None or len(why) <= _LONG:
+            if best is None or len(why) <= LONG:
                 best = Explanation(proof.name(base, place), lo, hi, why)
             if (lo, hi) == (lowest, highest):
                 break

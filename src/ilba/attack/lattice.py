@@ -34,11 +34,15 @@ class Edge(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Summing along one axis: into one (`starts` is None), or into runs that begin at `starts`."""
+    """Summing along one axis: into one (`starts` is None), or into runs that begin at `starts`.
+
+    Where the parts of a whole do not stand side by side, `order` puts them so.
+    """
 
     axis: int
     starts: IntArray | None
     spread: IntArray | None
+    order: IntArray | None = None
 
 
 def node_of(design: Design, selection: Selection) -> Node:
@@ -130,7 +134,9 @@ class Lattice:
 
 def collapse(values: Array, steps: Sequence[Step], dtype: Any, how: np.ufunc = np.add) -> Array:
     """Sum a finer table's cells into a coarser one's (or take the largest of them, with np.maximum)."""
-    for axis, starts, _ in steps:
+    for axis, starts, _, order in steps:
+        if order is not None:
+            values = np.take(values, order, axis=axis)
         if starts is None:
             values = how.reduce(values, axis=axis, keepdims=True, dtype=dtype)
         else:
@@ -140,7 +146,7 @@ def collapse(values: Array, steps: Sequence[Step], dtype: Any, how: np.ufunc = n
 
 def spread(values: Array, steps: Sequence[Step]) -> Array:
     """Repeat a coarser table's cells for the finer one's, as far as broadcasting does not do it."""
-    for axis, _, places in steps:
+    for axis, _, places, _ in steps:
         if places is not None:
             values = np.take(values, places, axis=axis)
     return values

@@ -19,7 +19,7 @@ from ilba.attack.explanations import Explanation
 from ilba.attack.published import POLICIES, PublishedTables
 from ilba.errors import some
 
-_MOST_DRAWN = 40  # tables of the page that get a bar
+MOST_DRAWN = 40  # tables of the page that get a bar
 
 
 @dataclass(frozen=True)
@@ -220,13 +220,13 @@ def _facts(report: AuditReport) -> dict[str, Any]:
         "audited": _title(report.published),
         "policy": POLICIES[report.published.policy.name].about,
         "figures": [[text.strip() for text in line] for line in _figures(report)],
-        "levels": _shares(by_level.to_dicts()),
-        "tables": _shares(shown[:_MOST_DRAWN]),
+        "levels": shares(by_level.to_dicts()),
+        "tables": shares(shown[:MOST_DRAWN]),
         "rows": rows,
     }
 
 
-def _shares(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def shares(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """For bars: the share of small cells that is disclosed, and exactly so; of numbers where the truth is unknown."""
     known = all(row["small"] is not None for row in rows)
     most = max([1, *(row["disclosed"] for row in rows)])

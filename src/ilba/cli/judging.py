@@ -23,6 +23,7 @@ from ilba.cli.words import (
     shown,
     some_tables,
     typed_level,
+    typed_pairs,
 )
 from ilba.errors import InputError, UnsafeRelease
 from ilba.tables.finest import FinestTable
@@ -53,10 +54,19 @@ def report_command(
         click.echo(f"{out}: confidential, for you alone")
 
 
-@example("ilba audit full_tb.parquet --max-keys 3 --out audit.html")
+@example("ilba audit release-2025 release-2026 --store full_tb.parquet --out audit.html")
 @commands.command("audit", short_help="What can be proven from all tables together")
-@click.argument("source")
-@click.option("--store", type=click.Path(), help="With a release: its store, to know how many cells are truly small.")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "--store",
+    "stores",
+    multiple=True,
+    type=click.Path(),
+    help="With releases: their store, to know how many cells are truly small. Again for another one.",
+)
+@click.option("--unchanged", is_flag=True, help="Several releases: assume that no count changed between their waves.")
+@click.option("--rename", multiple=True, metavar="COL=OTHER", help="Several releases: what a column is in the others.")
+@click.option("--regroup", multiple=True, metavar="COL=FILE", help="Several releases: csv of finer and coarser label.")
 @click.option(
     "--method", multiple=True, help="ilba, controlled, sca-sums, sca-aggregates, r-file, r-rows; again for another one."
 )
@@ -72,8 +82,11 @@ def report_command(
 @click.option("--require-safe", is_flag=True, help="Exit with 1 unless the audit finds everything safe.")
 @json_option
 def audit_command(
-    source: str,
-    store: str | None,
+    sources: tuple[str, ...],
+    stores: tuple[str, ...],
+    unchanged: bool,
+    rename: tuple[str, ...],
+    regroup: tuple[str, ...],
     method: tuple[str, ...],
     mask_thr: tuple[int, ...],
     tables: list[str] | None,
@@ -87,10 +100,26 @@ def audit_command(
     require_safe: bool,
     as_json: bool,
 ) -> None:
-    """Attack all tables of a store or a release together: what can everybody prove? (confidential)"""
+    """Attack all tables of a store or a release together: what can everybody prove? (confidential)
+
+    Several releases of the same people are attacked together: whatever their methods, thresholds and columns, everybody
+    can compare them. Releases of different waves are compared with --unchanged only.
+    """
     from ilba.attack.audit import audit
     from ilba.release import Release
 
+    chosen = method or mask_thr or tables or levels or keys or max_keys is not None or within is not None
+    if len(sources) > 1:
+        if chosen or chart or secret:
+            raise InputError(
+                "several releases are audited as they are: leave out --method, --mask-thr, --within, --chart, --secret "
+                "and the choice of tables."
+            )
+        _several(sources, stores, unchanged, rename, regroup, out, as_json, require_safe)
+        return
+    if unchanged or rename or regroup or len(stores) > 1:
+        raise InputError("--unchanged, --rename, --regroup and a second --store go with several releases.")
+    source, store = sources[0], next(iter(stores), None)
     wanted: dict[str, Any] = {
         "tables": tables or "all",
         "levels": [typed_level(level) for level in levels] or None,
@@ -98,7 +127,7 @@ def audit_command(
         "max_keys": max_keys,
     }
     if Path(source).is_dir() and not (Path(source) / ABOUT).exists():
-        if method or mask_thr or tables or levels or keys or max_keys is not None or within is not None:
+        if chosen:
             raise InputError(
                 "a release is audited as it is: leave out --method, --mask-thr, --within and the choice of tables."
             )
@@ -124,6 +153,36 @@ def audit_command(
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
         report = audit(finest, method[0] if method else finest.method, **wanted, progress=bar)
+    _told_of_audit(report, out, as_json, require_safe)
+
+
+def _several(
+    sources: tuple[str, ...],
+    stores: tuple[str, ...],
+    unchanged: bool,
+    rename: tuple[str, ...],
+    regroup: tuple[str, ...],
+    out: str | None,
+    as_json: bool,
+    require_safe: bool,
+) -> None:
+    """The joint audit of release folders."""
+    from ilba.attack.audit import audit
+    from ilba.release import Release
+
+    for source in sources:
+        if not Path(source).is_dir() or (Path(source) / ABOUT).exists():
+            raise InputError(f"{source!r} is no release. Releases are audited together; give stores as --store.")
+    with ProgressBar(as_json) as bar:
+        bar.stage("attacking")
+        report = audit(
+            [Release(source) for source in sources],
+            stores=[opened(store) for store in stores],
+            unchanged=unchanged,
+            rename=typed_pairs("--rename", rename),
+            regroup=typed_pairs("--regroup", regroup),
+            progress=bar,
+        )
     _told_of_audit(report, out, as_json, require_safe)
 
 

@@ -22,6 +22,7 @@ from ilba.cli.words import (
     some_tables,
     typed_level,
     typed_list,
+    typed_pairs,
 )
 from ilba.errors import InputError, MissingExtra, listing, some
 
@@ -118,12 +119,12 @@ def release_command(
             levels=[typed_level(level) for level in levels] or None,
             keys=keys,
             max_keys=max_keys,
-            geometry=_pairs("--geometry", geometry),
+            geometry=typed_pairs("--geometry", geometry),
             audit=audit_path,
             plan=plan or "all",
-            regroup=_pairs("--regroup", regroup),
-            where={column: typed_list(labels) for column, labels in _pairs("--where", where).items()},
-            rename=_pairs("--rename", rename),
+            regroup=typed_pairs("--regroup", regroup),
+            where={column: typed_list(labels) for column, labels in typed_pairs("--where", where).items()},
+            rename=typed_pairs("--rename", rename),
             progress=bar,
             **options,
         )
@@ -137,16 +138,6 @@ def release_command(
             "  proven: the folder depends on masked counts and declared items alone (this output is confidential)"
         )
         click.echo(f"Next: {called()} serve {shlex.quote(out)}")
-
-
-def _pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:
-    """`LA3=towns.geojson`, once for each column."""
-    for pair in pairs:
-        if "=" not in pair:
-            file = bool(Path(pair).suffix)
-            example = f"COLUMN={pair}" if file else f"{pair}=VALUE"
-            raise InputError(f"{option} {pair} does not say which column it is for. Write {example}.")
-    return dict(pair.partition("=")[::2] for pair in pairs)
 
 
 @example("ilba export release --table LA3.gender.age --out table.xlsx --lang ko")

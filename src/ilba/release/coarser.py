@@ -69,7 +69,7 @@ class Finer:
             column: [values] if isinstance(values, str | int) else list(values)
             for column, values in (where or {}).items()
         }
-        maps = {column: _mapping(column, given) for column, given in (regroup or {}).items()}
+        maps = {column: label_map(column, given) for column, given in (regroup or {}).items()}
         return cls(opened, maps, lists, dict(rename or {}))
 
 
@@ -122,7 +122,8 @@ def _regrouped(column: pl.Series, name: str, mapping: Mapping[str, str] | None) 
     return column.replace_strict(mapping, default=None, return_dtype=pl.String).rename(name)
 
 
-def _mapping(column: str, given: Any) -> dict[str, str]:
+def label_map(column: str, given: Any) -> dict[str, str]:
+    """Which finer label belongs to which coarser one, from a mapping or a csv file with two columns."""
     if isinstance(given, Mapping):
         return {str(fine): str(coarse) for fine, coarse in given.items()}
     if isinstance(given, str | os.PathLike):

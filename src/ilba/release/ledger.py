@@ -211,7 +211,18 @@ class Ledger:
             raise StoreError(f"{str(file)!r} of the ledger is missing or damaged. Restore it from a copy.") from None
 
     def verify(self) -> int:
-        """Check every entry and every file of masks; how many entries there are."""
+        """Check every entry and every file of masks.
+
+        Returns
+        -------
+        int
+            How many entries there are.
+
+        Raises
+        ------
+        StoreError
+            The ledger is not what was written.
+        """
         self.entries = self._read()
         listed = set()
         for entry in self.entries:

@@ -1,0 +1,337 @@
+"""The attack on several releases together: each says between which ends counts lie, and all of it holds at once.
+
+Methods, thresholds and readings may differ, so what is bounded here are whole counts. Each end of each bound is kept
+with the release that it came from. What a release says through the number of its occupied cells (iLBA, observed
+reading) is worked out by its own attack, which is told what the others know, over and over until nothing moves.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ilba.attack.bounds import Attack, Block, Bounds, Event
+from ilba.attack.explanations import EXACT, LARGEST, LONG, Bound, Explanation, Proof
+from ilba.attack.lattice import Array, Edge, Node, collapse
+from ilba.attack.refinement import JointLattice, Placed
+from ilba.errors import InputError, listing, some
+from ilba.progress import Progress, ProgressStep, silent
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+MOST_CELLS = 60_000_000
+"""so many cells of all tables together are attacked; more do not fit the memory of a small machine"""
+
+
+class Statement(NamedTuple):
+    """What one release says by itself about the counts of one table."""
+
+    release: int
+    table: Node
+    """the table by its name in the release: two of them may tell the same cells apart"""
+    value: Array
+    low: Array
+    high: Array
+    large: Array
+    """the part of the value that is known to lie in cells above K"""
+
+
+@dataclass
+class Inner:
+    """The own attack of a release in which the number of occupied cells counts."""
+
+    release: int
+    attack: Attack
+    large: dict[Node, Array]
+
+
+class JointAttack:
+    """Several releases, attacked together."""
+
+    def __init__(self, placed: Sequence[Placed], *, record: bool = True) -> None:
+        self.placed = list(placed)
+        shown = [node for one in placed for node in one.nodes.values()]
+        self.lattice = lattice = JointLattice(placed[0].dimensions, shown)
+        total = sum(lattice.cells(node) for node in lattice.nodes)
+        if total > MOST_CELLS:
+            raise InputError(
+                f"the releases tell {total:,} cells apart, more than a joint audit can follow ({MOST_CELLS:,}). Audit "
+                f"releases with fewer keys together."
+            )
+        self.said: dict[Node, list[Statement]] = defaultdict(list)
+        self.inner: list[Inner] = []
+        for number, one in enumerate(placed):
+            self._hear(number, one)
+        self.repeats = self._repeats()
+        """releases that are sums of the masked counts of another one: they say nothing more"""
+        for node, said in self.said.items():
+            self.said[node] = [one for one in said if one.release not in self.repeats]
+        self.block = Block(lattice, {}, lattice.nodes, lattice.edges)
+        self.block.kinds = [self._start()]
+        if record and total <= LARGEST:
+            self.block.events = []
+            start = self.block.kinds[0]
+            self.block.start = [Bounds(*({n: a.copy() for n, a in side.items()} for side in (start.low, start.high)))]
+
+    def _hear(self, number: int, one: Placed) -> None:
+        """Take down what a release says."""
+        published, large_of = one.published, {}
+        for level in published.lattice.levels:
+            areas = published.codes.lists[0].size(level)
+            for node, known in published.knowledge(level, 0, areas).items():
+                if node not in one.nodes:
+                    continue
+                rows = published.tables[node]
+                dense = published.dense(node, 0, areas, rows.value)
+                large = np.zeros_like(dense) if known.large is None else known.large
+                large_of[node] = large
+                parts = (dense, known.low + large, known.high + large, large)
+                said = Statement(number, node, *(one.to_common(node, part, self.lattice) for part in parts))
+                if int(said.value.sum()) != int(rows.value.sum()):
+                    raise InputError(
+                        f"{one.source.name} shows counts for labels that no common list puts together. Give a store in "
+                        f"which they occur as stores= (--store)."
+                    )
+                self.said[one.nodes[node]].append(said)
+        if published.counted and one.straight:
+            self.inner.append(Inner(number, Attack(published, budget=sys.maxsize), large_of))
+
+    def _repeats(self) -> set[int]:
+        """Which releases only repeat the masked counts of another one, table by table as sums of its finest table.
+
+        A coarser release may be published as sums of the finer masks. Its counts above K are then not exact, though
+        nothing in it says so. What repeats another release adds nothing to it, so leaving it out is always right.
+        """
+        found: set[int] = set()
+        finest = {
+            number: self._finest(number)
+            for number, one in enumerate(self.placed)
+            if one.published.policy.scheme == "sums" and one.published.split
+        }
+        for number, one in enumerate(self.placed):
+            if one.published.policy.scheme != "sums":
+                continue
+            for other, (base, value) in finest.items():
+                if other in found or other == number or self.placed[other].published.K != one.published.K:
+                    continue
+                same = number in finest and finest[number][0] == base
+                if not (same and other > number) and self._is_sum(number, base, value):
+                    found.add(number)
+                    break
+        return found
+
+    def _finest(self, number: int) -> tuple[Node, Array]:
+        """The finest table of a release, and its published counts."""
+        one = self.placed[number]
+        table = one.published.lattice.base
+        node = one.nodes[table]
+        return node, next(said.value for said in self.said[node] if (said.release, said.table) == (number, table))
+
+    def _is_sum(self, number: int, base: Node, value: Array) -> bool:
+        """Whether every table of a release adds up from these counts."""
+        lattice = self.lattice
+        for node in set(self.placed[number].nodes.values()):
+            if not lattice.finer(base, node):
+                return False
+            summed = collapse(value, lattice.steps(Edge(node, base), {}), np.int64)
+            if not all((summed == said.value).all() for said in self.said[node] if said.release == number):
+                return False
+        return True
+
+    def _start(self) -> Bounds:
+        bounds = Bounds()
+        largest = max(int(said.high.max()) for every in self.said.values() for said in every)
+        for node in self.lattice.nodes:
+            shape = self.lattice.full_shape(node)
+            low, high = np.zeros(shape, np.int64), np.full(shape, largest, np.int64)
+            for said in self.said.get(node, ()):
+                low, high = np.maximum(low, said.low), np.minimum(high, said.high)
+            bounds.low[node], bounds.high[node] = low, high
+        return bounds
+
+    def check(self, truth: Array) -> None:
+        """Refuse a store whose counts are not those of the releases."""
+        for node, every in self.said.items():
+            true = self.summed(truth, node)
+            for said in every:
+                if (true < said.low).any() or (true > said.high).any():
+                    raise InputError(
+                        f"the counts of the store are not those of {self.placed[said.release].source.name}: it counts "
+                        f"other people, other times or labels of another meaning, or it was published as sums of a "
+                        f"finer table. Give its own store; a release of sums is audited together with the finer one."
+                    )
+
+    def summed(self, base: Array, node: Node) -> Array:
+        """Counts of the base, added up for another table."""
+        return collapse(base, self.lattice.steps(Edge(node, self.lattice.base), {}), np.int64)
+
+    def run(self, progress: Progress | None = None) -> JointAttack:
+        """Attack until nothing moves any more."""
+        tell, done = progress or silent, 0
+        self._contradict()
+        moved: set[Node] | None = None
+        while moved is None or moved:
+            self.block.close(0, moved)
+            self._contradict()
+            moved = set()
+            for inner in self.inner:
+                moved |= self._within(inner)
+            done += 1
+            tell(ProgressStep("attacking", done, done + bool(moved)))
+        return self
+
+    def _within(self, inner: Inner) -> set[Node]:
+        """Tell a release what all know, let it count its occupied cells, and hear what it knows then."""
+        one, bounds, own = self.placed[inner.release], self.block.kinds[0], inner.attack.whole
+        for node, common in one.nodes.items():
+            large = inner.large[node]
+            own.narrow(
+                node,
+                one.from_common(node, bounds.low[common]) - large,
+                one.from_common(node, bounds.high[common]) - large,
+            )
+        own.close(one.published.K)
+        moved = set()
+        for node, common in one.nodes.items():
+            large, known = inner.large[node], own.kinds[0]
+            low, high = (
+                one.to_common(node, side[node].astype(np.int64) + large, self.lattice)
+                for side in (known.low, known.high)
+            )
+            if self.block.narrow(common, low, high):
+                moved.add(common)
+        self._contradict(own)
+        return moved
+
+    def _contradict(self, block: Block | None = None) -> None:
+        if (block or self.block).contradicts():
+            names = listing(one.source.name for one in self.placed)
+            raise InputError(
+                f"{names} contradict each other: no counts give all of them. They count other people or other times, "
+                f"or labels of one name have another meaning. Releases of two waves are audited together with "
+                f"unchanged=True (--unchanged) only where nothing changed."
+            )
+
+    @property
+    def exact(self) -> bool:
+        """Whether the bounds are all that anybody can know, so that a cell that is not disclosed is safe.
+
+        So where all releases are sums of masked counts, each shows its finest table, and of any two of these tables
+        one is the other added up. Then each mask says something about one cell alone, these cells are nested in
+        each other, and every count between the ends is possible.
+        """
+        finest = []
+        for number, one in enumerate(self.placed):
+            if number in self.repeats:
+                continue
+            if one.published.policy.scheme != "sums" or not one.published.split:
+                return False
+            finest.append(one.nodes[one.published.lattice.base])
+        nested = all(self.lattice.finer(a, b) or self.lattice.finer(b, a) for a in finest for b in finest)
+        return nested and self.lattice.base in finest
+
+    @property
+    def certificate(self) -> bool:
+        """Whether one masked finest table, taken as the truth, leads to every release."""
+        K = max(one.published.K for one in self.placed)
+        return any(
+            one.published.K == K
+            and one.published.split
+            and one.nodes[one.published.lattice.base] == self.lattice.base
+            and all(self._follows_from(number, other) for other in range(len(self.placed)))
+            for number, one in enumerate(self.placed)
+            if number not in self.repeats
+        )
+
+    def _follows_from(self, world: int, number: int) -> bool:
+        """Whether a release would be the same if the masked finest table of `world` were the truth."""
+        if number in self.repeats:
+            return True
+        one, (base, value) = self.placed[number].published, self._finest(world)
+        if one.policy.scheme == "sums":
+            return self._is_sum(number, base, value)
+        # iLBA counts the small cells of its own finest table: that has to be the world itself.
+        if not one.split or one.K != self.placed[world].published.K:
+            return False
+        node, own = self._finest(number)
+        if node != base or not (own == value).all():
+            return False
+        levels = [(level, one.codes.lists[0].size(level)) for level in one.lattice.levels]
+        return not sum(k.misfits for level, areas in levels for k in one.knowledge(level, 0, areas).values())
+
+
+class JointProof(Proof):
+    """The steps of a joint attack; what is published is said with the name of its release."""
+
+    _few = 8
+
+    def __init__(self, attack: JointAttack) -> None:
+        self.joint = attack
+        self.block = attack.block
+        self._events = defaultdict(list)
+        for event in self.block.events or ():
+            self._events[event.kind, event.node, event.is_high].append(event)
+
+    def name(self, node: Node, place: int) -> str:
+        """A cell in words."""
+        return self.joint.lattice.name(node, place)
+
+    def _exact(self, exact: list[str]) -> str:
+        number = Counter(text.partition(": ")[0] for text in exact)
+        where = ", ".join(f"{some(many, 'cell')} in {name}" for name, many in number.items())
+        return f"{len(exact)} other cells are published above K, so they are exact: {where}."
+
+    def _given(self, bound: Bound) -> str:
+        """What is published about a cell, by which release, and what it means by itself."""
+        node, place = bound.node, bound.place
+        name, start = self.name(node, place), self.block.start[0]
+        wanted = int((start.high if bound.is_high else start.low)[node].reshape(-1)[place])
+        for said in self.joint.said.get(node, ()):
+            value, low, high, large = (int(part.reshape(-1)[place]) for part in said[2:])
+            if (high if bound.is_high else low) != wanted:
+                continue
+            one = self.joint.placed[said.release]
+            if value > one.published.K and low == high:
+                return f"{one.source.name}: {name}: {value} published{EXACT}"
+            part = f", {large} of it in cells above K={one.published.K};" if 0 < large < value else ""
+            return f"{one.source.name}: {name}: {value} published{part} means {low}..{high}."
+        return f"{name} is not published."
+
+    def _rests_on(self, bound: Bound, event: Event) -> Iterator[Bound]:
+        return iter(()) if event.edge is None else super()._rests_on(bound, event)
+
+    def _follows(self, bound: Bound, value: int, event: Event, rests: list[Bound]) -> str:
+        if event.edge is not None:
+            return super()._follows(bound, value, event, rests)
+        end, names = "at most" if bound.is_high else "at least", []
+        for inner in self.joint.inner:
+            if bound.node in self.joint.placed[inner.release].nodes.values():
+                names.append(self.joint.placed[inner.release].source.name)
+        return (
+            f"{' or '.join(names)}: {self.name(bound.node, bound.place)}: {end} {value}, by the number of cells that "
+            f"can be occupied there."
+        )
+
+
+def explain_jointly(
+    attack: JointAttack, places: IntArray, low: IntArray, high: IntArray, most: int
+) -> list[Explanation]:
+    """How the first disclosed cells are proven; a long derivation gives way to those of other cells that are short."""
+    if attack.block.events is None or not most:
+        return []
+    proof, base = JointProof(attack), attack.lattice.base
+    short: list[Explanation] = []
+    long: list[Explanation] = []
+    for place, lowest, highest in zip(places[: 4 * most].tolist(), low.tolist(), high.tolist(), strict=False):
+        why = proof.sentences(base, place)
+        found = Explanation(proof.name(base, place), lowest, highest, why)
+        (short if len(why) <= LONG else long).append(found)
+        if len(short) == most:
+            break
+    return [*short, *long][:most]

@@ -1,0 +1,281 @@
+"""What a joint audit of several releases found, for reading: as numbers, as text, as JSON and as a page.
+
+Confidential in every form: it says which cells are small.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from ilba.attack.explanations import Explanation
+from ilba.attack.verdict import MOST_DRAWN, shares
+from ilba.errors import some
+
+
+@dataclass(frozen=True)
+class JointReport:
+    """What an attacker can prove from several releases together. Confidential: it says which cells are small."""
+
+    releases: pl.DataFrame
+    """each release with its method, K, reading, wave and number of tables, whether it shows its finest table, and by
+    its own K how many cells are truly small (null without a store), how many are proven to be, and how many exactly"""
+    tables: pl.DataFrame
+    """the same for each table of each release, by `threshold`"""
+    threshold: int
+    """the largest K: small means a true count in 1..K-1, so that the promise of every release is looked at"""
+    cells_small: int | None
+    """cells that the releases together tell apart, with a small true count; None where no store tells"""
+    cells_disclosed: int
+    """of these, the cells that everybody who has all releases can prove to be small"""
+    cells_exact: int
+    """of the disclosed, the cells whose count everybody can name"""
+    cells_certified: int | None
+    """cells for which nobody can, whatever they try"""
+    cells_undecided: int | None
+    """the rest, about which this audit says nothing"""
+    aggregates: int
+    """how many cells of coarser tables are proven to be small"""
+    certificate: bool
+    """whether one masked finest table, taken as the truth, leads to every release, so that everything is safe"""
+    exhausted: bool
+    """whether nobody can prove more about the finest cells than this audit does"""
+    ranges: pl.DataFrame
+    """labels of each finest cell with low and high, between which an attacker knows its count to lie"""
+    worst: list[Explanation]
+    """how the disclosed cells are proven, each number with the release that it came from"""
+    folder: tuple[str, ...]
+    """what the folders tell besides their counts, in sentences"""
+    notes: tuple[str, ...]
+    """what the reader has to know about this audit, in sentences"""
+    assumed: tuple[str, ...] = ()
+    """what was taken for true"""
+    seconds: float = 0.0
+    """how long the audit took"""
+
+    @classmethod
+    def of(cls, reports: Sequence[JointReport], assumed: tuple[str, ...], seconds: float) -> JointReport:
+        """Put the reports of several waves, each audited by itself, into one.
+
+        Parameters
+        ----------
+        reports : sequence of JointReport
+            One for each wave.
+        assumed : tuple of str
+            What was taken for true.
+        seconds : float
+            How long it took.
+
+        Returns
+        -------
+        JointReport
+            The sums of all of them.
+        """
+        if len(reports) == 1:
+            return replace(reports[0], assumed=assumed, seconds=seconds)
+
+        def total(name: str) -> int | None:
+            numbers = [getattr(one, name) for one in reports]
+            return None if None in numbers else sum(numbers)
+
+        waves = [pl.lit(one.releases["wave"][0]).alias("wave") for one in reports]
+        return cls(
+            releases=pl.concat([one.releases for one in reports]),
+            tables=pl.concat([one.tables for one in reports]),
+            threshold=max(one.threshold for one in reports),
+            cells_small=total("cells_small"),
+            cells_disclosed=total("cells_disclosed") or 0,
+            cells_exact=total("cells_exact") or 0,
+            cells_certified=total("cells_certified"),
+            cells_undecided=total("cells_undecided"),
+            aggregates=total("aggregates") or 0,
+            certificate=all(one.certificate for one in reports),
+            exhausted=all(one.exhausted for one in reports),
+            ranges=pl.concat(
+                [one.ranges.select(wave, pl.all()) for one, wave in zip(reports, waves, strict=True)],
+                how="diagonal_relaxed",
+            ),
+            worst=[proof for one in reports for proof in one.worst],
+            folder=tuple(text for one in reports for text in one.folder),
+            notes=tuple(text for one in reports for text in one.notes),
+            assumed=assumed,
+            seconds=seconds,
+        )
+
+    @property
+    def safe(self) -> bool:
+        """Whether it is certain that nobody can prove a small count, by the counts and by the folders around them."""
+        return self.certificate and not self.folder
+
+    @property
+    def share(self) -> float:
+        """The share of small cells that is disclosed, from 0 to 1."""
+        return self.cells_disclosed / self.cells_small if self.cells_small else 0.0
+
+    @property
+    def share_exact(self) -> float:
+        """The share of small cells whose count everybody can name, from 0 to 1."""
+        return self.cells_exact / self.cells_small if self.cells_small else 0.0
+
+    @property
+    def verdict(self) -> str:
+        """The result in a sentence."""
+        if self.certificate and self.folder:
+            return "Not safe: no count gives anybody away, but the folders around the tables tell more than they do."
+        if self.certificate:
+            return "Safe: one masked finest table, taken as the truth, leads to all these releases."
+        if self.cells_disclosed or self.aggregates:
+            return (
+                "Not safe: everybody who has these releases can prove small counts. Withdraw one of them, and publish "
+                "its tables again as sums of the masks of the other."
+            )
+        if self.exhausted:
+            return "No finest cell can be proven small. Whether a coarser count can be was not decided."
+        return "Nothing was proven, and not everything is certified: of the undecided cells nothing is known."
+
+    @property
+    def why_undecided(self) -> str:
+        """Why cells are left undecided, in a sentence; empty where none are."""
+        if self.exhausted:
+            return ""
+        reasons = []
+        if (self.releases["method"] == "ilba").any():
+            reasons.append("iLBA tables are among the releases")
+        if not self.releases["finest"].all():
+            reasons.append("not every release shows its finest table")
+        reason = " and ".join(reasons) or "the finest tables of the releases cross each other"
+        return f"Undecided, because {reason}: who tries all truths may prove more than adding and subtracting does."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the report as plain values, without the ranges of all cells.
+
+        Returns
+        -------
+        dict
+            Names and numbers as they stand in the JSON of `ilba audit --json` (confidential).
+        """
+        return {
+            "confidential": True,
+            "releases": self.releases.to_dicts(),
+            "assumed": list(self.assumed),
+            "threshold": self.threshold,
+            "cells_small": self.cells_small,
+            "cells_disclosed": self.cells_disclosed,
+            "cells_exact": self.cells_exact,
+            "cells_certified": self.cells_certified,
+            "cells_undecided": self.cells_undecided,
+            "aggregates_disclosed": self.aggregates,
+            "certificate": self.certificate,
+            "exhausted": self.exhausted,
+            "why_undecided": self.why_undecided,
+            "safe": self.safe,
+            "verdict": self.verdict,
+            "folder": list(self.folder),
+            "notes": list(self.notes),
+            "tables": self.tables.to_dicts(),
+            "worst": [one._asdict() for one in self.worst],
+            "seconds": round(self.seconds, 2),
+        }
+
+    def to_json(self) -> str:
+        """Give the report as JSON text (confidential).
+
+        Returns
+        -------
+        str
+            What `to_dict` gives, as JSON.
+        """
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report as one self-contained page, for its owner alone.
+
+        Parameters
+        ----------
+        path : path
+            The HTML file.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        from ilba.output.pages import write
+
+        return write(path, "audit.html", **self._facts())
+
+    def _title(self) -> str:
+        return f"Joint audit of {some(self.releases.height, 'release')} (confidential)"
+
+    def _lines(self) -> list[str]:
+        """Each release in a line."""
+        return [
+            f"{row['release']}: {some(row['tables'], 'table')}, method={row['method']!r}, K={row['K']}, "
+            f"cells={row['cells']!r}" + (f", wave {row['wave']}" if row["wave"] else "")
+            for row in self.releases.to_dicts()
+        ]
+
+    def _figures(self) -> list[tuple[str, str, str]]:
+        small = self.cells_small
+
+        def line(name: str, number: int | None) -> tuple[str, str, str]:
+            share = f"{100 * number / small:8.1f}%" if small and number is not None else ""
+            return name, "unknown" if number is None else f"{number:,}", share
+
+        return [
+            (f"finest cells truly in 1..{self.threshold - 1}", "unknown" if small is None else f"{small:,}", ""),
+            line("  disclosed", self.cells_disclosed),
+            line("    exactly", self.cells_exact),
+            line("  certified safe", self.cells_certified),
+            line("  undecided", self.cells_undecided),
+            ("aggregates disclosed", f"{self.aggregates:,}", ""),
+        ]
+
+    def _facts(self) -> dict[str, Any]:
+        """What the page tells."""
+        measures = pl.col("small", "disclosed", "exact")
+        by_release = self.tables.group_by(name="release", maintain_order=True).agg(measures.sum()).to_dicts()
+        rows = self.tables.with_columns(name=pl.format("{}: {}", "release", "table")).to_dicts()
+        shown = sorted((row for row in rows if row["small"] or row["disclosed"]), key=lambda row: -row["disclosed"])
+        return {
+            "title": "What several releases prove together",
+            "report": self,
+            "K": self.threshold,
+            "audited": self._title(),
+            "policy": "; ".join([*self._lines(), f"assumed: {'; '.join(self.assumed)}", *self.notes]).rstrip("."),
+            "figures": [[text.strip() for text in line] for line in self._figures()],
+            "levels": shares(by_release),
+            "tables": shares(shown[:MOST_DRAWN]),
+            "rows": rows,
+        }
+
+    def __str__(self) -> str:
+        lines = [self._title(), *(f"  {line}" for line in self._lines()), f"Assumed: {'; '.join(self.assumed)}."]
+        lines += [f"  {name:<32}{text:>12}{rest}" for name, text, rest in self._figures()]
+        lines += ["", self.verdict, *(f"  {sentence}" for sentence in (*self.folder, *self.notes))]
+        if self.why_undecided:
+            lines.append(self.why_undecided)
+        if self.worst:
+            lines += ["", "How it is proven:"]
+            for one in self.worst[:3]:
+                lines += [f"  {one.cell}", *(f"    {sentence}" for sentence in one.why)]
+            if len(self.worst) > 3:
+                lines.append(f"  (and {len(self.worst) - 3} more in report.worst)")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        small = "?" if self.cells_small is None else f"{self.cells_small:,}"
+        return (
+            f"JointReport({some(self.releases.height, 'release')}; {self.cells_disclosed:,} of {small} small cells "
+            f"disclosed; confidential)"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"

@@ -1,0 +1,373 @@
+"""The joint audit: what several releases of the same people prove together, and which release each number is from."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ilba
+from ilba import InputError, Secret
+from support.commands import run
+from support.people import HKEY, ILBA, population
+
+pytestmark = pytest.mark.filterwarnings("ignore::ilba.Notice")
+
+CONTROLLED = {"method": "controlled"}
+KEYS = ["sex", "age", "job"]
+FINEST = "block.sex.age.job"
+BANDS = {str(age): f"{(age - 1) // 3}" for age in range(1, 13)}
+
+
+@pytest.fixture(scope="module")
+def people() -> pl.DataFrame:
+    return population(2500)
+
+
+@pytest.fixture(scope="module")
+def shelf(people, tmp_path_factory):
+    """Publications of the same people as they come about without a ledger: each with masks of its own."""
+    return Shelf(people, tmp_path_factory.mktemp("shelf"))
+
+
+class Shelf:
+    def __init__(self, people, folder) -> None:
+        self.people, self.folder, self._made = people, folder, {}
+        self.store = self.built()
+
+    def built(self, secret=1, K=5, hkey=HKEY, key=KEYS, people=None, **more):
+        data = self.people if people is None else people
+        return ilba.build(data, hkey, key, K, secret=Secret(bytes([secret]) * 32), **more)
+
+    def release(self, name, method=CONTROLLED, tables="all", **how):
+        if name not in self._made:
+            self._made[name] = self.built(**how).release(self.folder / name, tables=tables, ledger=False, **method)
+        return self._made[name]
+
+
+def true_counts(report, people):
+    """The ranges of a report beside the true count of each cell."""
+    columns = [column for column in report.ranges.columns if column not in ("low", "high")]
+    data = people.select(columns).cast(pl.String)
+    counted = data.group_by(columns).agg(N=pl.len().cast(pl.Int64))
+    ranges = report.ranges.with_columns(pl.col(columns).cast(pl.String))
+    return ranges.join(counted, on=columns, how="left", nulls_equal=True).with_columns(pl.col("N").fill_null(0))
+
+
+def holds(report, people):
+    """Every range holds the true count, and every cell that is called disclosed is truly small."""
+    found = true_counts(report, people)
+    assert found.filter((pl.col("N") < pl.col("low")) | (pl.col("N") > pl.col("high"))).is_empty()
+    proven = found.filter(pl.col("low") >= 1, pl.col("high") < report.threshold)
+    assert proven.height == report.cells_disclosed
+    assert proven.filter(pl.col("N").is_between(1, report.threshold - 1)).height == proven.height
+    assert report.cells_small == found.filter(pl.col("N").is_between(1, report.threshold - 1)).height
+    assert report.cells_small == report.cells_disclosed + report.cells_certified + report.cells_undecided
+    return report
+
+
+@pytest.mark.slow
+def test_two_lists_of_tables_with_masks_of_their_own_prove_every_cell_whose_masks_differ(shelf, people):
+    first = shelf.release("few", tables=[FINEST, "town.age"])
+    second = shelf.release("all", secret=2)
+    report = holds(ilba.audit([first, second], stores=[shelf.store]), people)
+    a, b = (one.table(FINEST).rename({"N_masked": name}) for one, name in ((first, "a"), (second, "b")))
+    both = a.join(b, on=[*HKEY, *KEYS], how="full", coalesce=True).fill_null(0)
+    assert report.cells_disclosed == both.filter(pl.col("a") != pl.col("b")).height
+    assert 0.3 < report.share < 0.5  # redteam: 37 to 38 %
+    assert report.cells_undecided == 0
+    assert report.exhausted
+    assert not report.safe
+    assert report.verdict.startswith("Not safe")
+    assert report.releases["release"].to_list() == ["few", "all"]
+
+
+@pytest.mark.slow
+def test_ilba_beside_controlled_proves_more_than_both_alone(shelf, people):
+    ilba_, controlled = shelf.release("ilba", ILBA), shelf.release("all", secret=2)
+    report = holds(ilba.audit([ilba_, controlled], stores=[shelf.store]), people)
+    alone = holds(ilba.audit([ilba_], stores=[shelf.store]), people)
+    assert alone.cells_disclosed == ilba.audit(ilba_, store=shelf.store).cells_disclosed
+    assert report.share > max(alone.share, 0.36)  # redteam: 38 % by comparing the finest tables alone
+    assert report.cells_undecided > 0
+    assert "iLBA" in report.why_undecided
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("K", "share", "exact"), [(3, 0.45, 0.08), (10, 0.4, 0.1)])
+def test_another_threshold_names_many_counts_exactly(shelf, people, K, share, exact):
+    report = ilba.audit([shelf.release("all", secret=2), shelf.release(f"K{K}", K=K)], stores=[shelf.store])
+    holds(report, people)
+    assert report.threshold == max(5, K)
+    assert report.share > share  # redteam: 58 and 51 %, exactly 11 and 16 %
+    assert report.share_exact > exact
+    assert report.releases["K"].to_list() == [5, K]
+    by_five = report.releases.row(0, named=True)
+    ranges = report.ranges.filter(pl.col("low") >= 1, pl.col("high") < 5)
+    assert (by_five["disclosed"], by_five["exact"]) == (
+        ranges.height,
+        ranges.filter(pl.col("low") == pl.col("high")).height,
+    )
+
+
+@pytest.mark.slow
+def test_with_and_without_a_key_proves_cells_of_both(shelf, people):
+    fewer = shelf.release("no job", key=["sex", "age"])
+    report = holds(ilba.audit([shelf.release("all", secret=2), fewer], stores=[shelf.store]), people)
+    assert report.share > 0.04  # redteam: 8 % of the fine cells, 20 % of the coarse
+    coarse = report.tables.filter(pl.col("release") == "no job", pl.col("table") == "block.sex.age").row(0, named=True)
+    assert coarse["disclosed"] > 0.1 * coarse["small"]
+    assert report.cells_undecided == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["age", "band"])
+def test_regrouped_ages_are_one_population_when_the_groups_are_said(shelf, people, name):
+    banded = people.with_columns(pl.col("age").cast(pl.String).replace_strict(BANDS).alias(name))
+    banded = banded if name == "age" else banded.drop("age")
+    coarse = shelf.release(f"by {name}", people=banded, key=["sex", name, "job"])
+    fine, words = shelf.release("all", secret=2), {} if name == "age" else {"rename": {"band": "age"}}
+    if name == "age":  # 0..3 and 1..12: the groups are told by the labels
+        with pytest.raises(InputError, match=r"the labels of 'age' differ.*regroup"):
+            ilba.audit([fine, coarse])
+    report = holds(ilba.audit([fine, coarse], stores=[shelf.store], regroup={name: BANDS}, **words), people)
+    assert report.share > 0.08  # redteam: 19 %
+    assert report.cells_undecided == 0
+    proof = next(one for one in report.worst if any(f"{name} " in text for text in one.why))
+    assert {text.partition(":")[0] for text in proof.why if "published" in text} >= {"all", f"by {name}"}
+
+
+@pytest.mark.slow
+def test_a_renamed_column_and_a_parent_left_out_are_found_when_the_name_is_said(shelf, people):
+    other = shelf.release("renamed", people=people.rename({"sex": "gender"}), hkey=HKEY[1:], key=["gender", *KEYS[1:]])
+    first = shelf.release("all", secret=2)
+    report = holds(ilba.audit([first, other], stores=[shelf.store], rename={"gender": "sex"}), people)
+    assert 0.3 < report.share < 0.5  # redteam: 38 %
+    unsaid = ilba.audit([first, other])
+    assert unsaid.cells_small is None
+    assert not unsaid.safe
+    assert "rename=" in unsaid.notes[0]
+
+
+@pytest.mark.slow
+def test_ages_in_another_spelling_are_refused_until_it_is_said_which_is_which(shelf, people):
+    padded = people.with_columns(pl.col("age").cast(pl.String).str.zfill(2))
+    other, first = shelf.release("padded", people=padded), shelf.release("all", secret=2)
+    with pytest.raises(InputError, match="two spellings"):
+        ilba.audit([first, other])
+    which = {str(age).zfill(2): str(age) for age in range(1, 13)}
+    report = ilba.audit([first, other], stores=[shelf.store], regroup={"age": which})
+    holds(report, people)
+    assert 0.3 < report.share < 0.5
+
+
+@pytest.mark.slow
+def test_the_same_masks_twice_are_safe_and_repeat_each_other(shelf):
+    masked = shelf.store.controlled(secret=Secret(bytes([1]) * 32))
+    one = masked.release(shelf.folder / "one", tables=[FINEST, "town"], ledger=False)
+    two = masked.release(shelf.folder / "two", tables=["town.age", "region.sex"], ledger=False)
+    report = ilba.audit([one, two], stores=[shelf.store])
+    assert report.safe
+    assert report.certificate
+    assert report.cells_certified == report.cells_small > 0
+    assert (report.cells_disclosed, report.cells_undecided, report.aggregates) == (0, 0, 0)
+    assert report.notes == ("two holds sums of the published counts of another release, and tells nothing more.",)
+    assert ilba.audit([two, one], stores=[shelf.store]).safe
+    without = ilba.audit([two], stores=[shelf.store])
+    assert not without.safe
+    assert without.cells_undecided == without.cells_small
+    assert "finest table" in without.why_undecided
+
+
+@pytest.mark.slow
+def test_every_number_of_a_derivation_is_the_number_of_the_release_it_names(shelf):
+    releases = {
+        name: shelf.release(name, **how) for name, how in {"all": {"secret": 2}, "ilba": {"method": ILBA}}.items()
+    }
+    report = ilba.audit(list(releases.values()), stores=[shelf.store], explanations=20)
+    assert len(report.worst) == 20
+    seen = 0
+    for one in report.worst:
+        assert one.why[-1].startswith(f"So {one.cell} ")
+        for text in one.why:
+            said = re.fullmatch(r"(\w+): (.*): (\d+) published.*", text)
+            if said is None:
+                continue
+            name, cell, value = said.groups()
+            labels = dict(re.findall(r"(\w+) ((?:[^,]|, (?!\w+ \w))+)", "" if cell == "the total" else cell))
+            finest = next((level for level in reversed(HKEY) if level in labels), 0)
+            table = releases[name].find(finest, [key for key in KEYS if key in labels])
+            rows = releases[name].table(table.name)
+            for column, label in labels.items():
+                rows = rows.filter(pl.col(column).cast(pl.String) == label)
+            assert rows["N_masked"].to_list() == ([int(value)] if int(value) else [])
+            seen += 1
+    assert seen > 5
+
+
+def waves(shelf, moved):
+    """Two waves, in the second of which some people moved."""
+    later = shelf.people.with_columns(
+        age=pl.when(pl.int_range(pl.len()) < moved).then(pl.lit(1, pl.Int64)).otherwise(pl.col("age"))
+    )
+    stores = [
+        shelf.built(population="p", wave="2025"),
+        shelf.built(secret=2, people=later, population="p", wave="2026"),
+    ]
+    folder = shelf.folder / f"moved {moved}"
+    folder.mkdir(exist_ok=True)
+    releases = [one.release(folder / one.population.wave, ledger=False, tables=[FINEST, "town"]) for one in stores]
+    return releases, stores
+
+
+@pytest.mark.slow
+def test_waves_are_audited_together_only_on_the_assumption_that_nothing_changed(shelf, people):
+    releases, stores = waves(shelf, 0)
+    apart = ilba.audit(releases, stores=stores)
+    assert (apart.cells_disclosed, apart.safe) == (0, True)
+    assert apart.assumed == (
+        "nothing: any count may have changed between the waves 2025, 2026, so each wave is audited by itself",
+    )
+    assert apart.ranges["wave"].unique(maintain_order=True).to_list() == ["2025", "2026"]
+    together = holds(ilba.audit(releases, stores=stores, unchanged=True), people)
+    assert together.share > 0.3
+    assert together.assumed == ("no count changed between the waves 2025, 2026",)
+    assert apart.cells_small == 2 * together.cells_small
+
+
+@pytest.mark.slow
+def test_waves_that_did_change_contradict_the_assumption_or_their_stores_do(shelf):
+    releases, stores = waves(shelf, 400)
+    with pytest.raises(InputError, match="do not hold the same counts"):
+        ilba.audit(releases, stores=stores, unchanged=True)
+    with pytest.raises(InputError, match="the counts of the store are not those of 2026"):
+        ilba.audit(releases, stores=stores[:1], unchanged=True)
+    with pytest.raises(InputError, match=r"contradict each other.*unchanged"):
+        ilba.audit(releases, unchanged=True)
+    assert ilba.audit(releases, stores=stores).safe
+
+
+def tiny(name="town", labels=("a", "b"), key="sex", codes=(1, 2), counts=(9, 8, 7, 6), **how):
+    rows = [(place, code) for place in labels for code in codes]
+    frame = pl.DataFrame(rows, schema=[name, key], orient="row").with_columns(N=pl.Series(counts))
+    return ilba.FinestTable.from_counts(frame, [name], [key], secret=Secret(bytes(32)), **how)
+
+
+def test_what_cannot_be_put_together_is_refused_with_what_to_type():
+    with pytest.raises(InputError, match="give their stores as stores="):
+        ilba.audit([tiny()], method="ilba")
+    with pytest.raises(InputError, match="One release takes store="):
+        ilba.audit(tiny(), stores=[tiny()])
+    with pytest.raises(InputError, match="no release"):
+        ilba.audit([])
+    with pytest.raises(InputError, match="which no release and no store has"):
+        ilba.audit([tiny(), tiny()], rename={"town": "city"})
+    with pytest.raises(InputError, match="does not name the labels 2 of 'sex'"):
+        ilba.audit([tiny(), tiny(codes=("x", "y"))], regroup={"sex": {"1": "x", "3": "y"}})
+    with pytest.raises(InputError, match="takes releases together"):
+        ilba.audit([3])  # type: ignore[list-item]
+    grid = tiny(codes=("1",), counts=(9, 8), cells="grid")
+    with pytest.raises(InputError, match="declares its code lists complete"):
+        ilba.audit([tiny(codes=("1", "2")), grid])
+    frame = pl.DataFrame({"region": ["r", "r"], "town": ["a", "b"], "area": [1, 2], "N": [9, 9]})
+    one, two = (
+        ilba.FinestTable.from_counts(frame.select(*path, "N"), path, [], secret=Secret(bytes(32)))
+        for path in (["region", "town"], ["town", "area"])
+    )
+    with pytest.raises(InputError, match=r"overlap.*a store that has .*in one hierarchy"):
+        ilba.audit([one, two])
+    assert ilba.audit(
+        [one, two],
+        stores=[ilba.FinestTable.from_counts(frame, ["region", "town", "area"], [], secret=Secret(bytes(32)))],
+    ).safe
+
+
+def test_releases_of_two_populations_are_refused():
+    pair = [tiny().declared_as(ilba.Population(name)) for name in ("a", "b")]
+    with pytest.raises(InputError, match="nothing follows from one for the other"):
+        ilba.audit(pair)
+
+
+def test_bands_that_are_also_ages_need_a_name_of_their_own():
+    with pytest.raises(InputError, match="a column name of its own"):
+        ilba.audit([tiny(), tiny()], regroup={"sex": {"1": "2", "2": "1"}})
+
+
+def test_a_store_that_has_both_columns_says_how_they_nest():
+    rows = pl.DataFrame({"town": ["a"] * 4, "band": ["x", "x", "y", "y"], "age": [1, 2, 3, 4], "N": [2, 9, 3, 1]})
+    both = ilba.FinestTable.from_counts(rows, {"area": ["town"], "age": ["band", "age"]}, [], secret=Secret(bytes(32)))
+    masks = rows.with_columns(N_masked=pl.Series([0, 9, 5, 5]))
+    fine = ilba.FinestTable.from_counts(masks.select("town", "age", "N", "N_masked"), ["town"], ["age"])
+    bands = pl.DataFrame({"town": ["a", "a"], "band": ["x", "y"], "N": [11, 4], "N_masked": [11, 0]})
+    coarse = ilba.FinestTable.from_counts(bands, ["town"], ["band"])
+    report = ilba.audit([fine, coarse], stores=[both])
+    found = {row["age"]: (row["low"], row["high"]) for row in report.ranges.to_dicts()}
+    assert found == {1: (2, 2), 2: (9, 9), 3: (1, 3), 4: (1, 3)}
+    assert report.cells_disclosed == report.cells_small == 3
+    assert report.cells_exact == 1
+
+
+def test_the_report_speaks_text_json_and_html(tmp_path):
+    a = tiny(counts=(2, 9, 3, 8))
+    frame = a.frame.with_columns(N_masked=5 - pl.col("N_masked")).with_columns(
+        N_masked=pl.when(pl.col("N") > 5).then(pl.col("N")).otherwise(pl.col("N_masked"))
+    )
+    b = ilba.FinestTable.from_counts(frame, ["town"], ["sex"])
+    report = ilba.audit([a, b])
+    assert report.cells_disclosed == report.cells_small == 2
+    text = str(report)
+    assert "table 1: 4 tables, method='ilba', K=5" in text
+    assert "Assumed: the releases count the same people." in text
+    assert "table 2: town a, sex 1:" in text
+    plain = json.loads(report.to_json())
+    assert plain["cells_disclosed"] == 2
+    assert plain["confidential"] is True
+    assert plain["worst"][0]["why"] == report.worst[0].why
+    page = report.to_html(tmp_path / "audit.html").read_text(encoding="utf-8")
+    assert "What several releases prove together" in page
+    assert "table 2: town a, sex 1" in page
+    assert repr(report) == "JointReport(2 releases; 2 of 2 small cells disclosed; confidential)"
+    assert "2 of 2" in report._repr_html_() or "disclosed" in report._repr_html_()
+
+
+@pytest.mark.slow
+def test_the_command_audits_releases_together(shelf, tmp_path):
+    first, second = shelf.release("few", tables=[FINEST, "town.age"]), shelf.release("all", secret=2)
+    store = tmp_path / "full_tb.parquet"
+    shelf.store.save(store)
+    words = ["audit", str(first.path), str(second.path), "--store", str(store)]
+    told = run(*words, "--out", "joint.html", cwd=tmp_path).stdout
+    assert told.startswith("Joint audit of 2 releases (confidential)")
+    assert (tmp_path / "joint.html").exists()
+    plain = json.loads(run(*words, "--json", cwd=tmp_path).stdout)
+    assert plain["cells_disclosed"] == ilba.audit([first, second], stores=[store]).cells_disclosed > 0
+    assert "not find these tables safe" in run(*words, "--require-safe", cwd=tmp_path, code=1).stderr
+    assert "leave out --method" in run(*words, "--method", "ilba", cwd=tmp_path, code=2).stderr
+    assert "is no release" in run("audit", str(first.path), str(store), cwd=tmp_path, code=2).stderr
+    assert "go with several releases" in run("audit", str(first.path), "--unchanged", cwd=tmp_path, code=2).stderr
+    assert "Write" in run(*words, "--rename", "sex", cwd=tmp_path, code=2).stderr
+
+
+def test_groups_that_do_not_stand_side_by_side_are_summed_rightly():
+    rng = np.random.default_rng(4)
+    codes = [f"c{n}" for n in range(9)]
+    groups = dict(zip(codes, ["g1", "g0", "g2"] * 3, strict=True))
+    rows = [(town, code, int(rng.integers(0, 9))) for town in "ab" for code in codes]
+    frame = pl.DataFrame(rows, schema=["town", "code", "N"], orient="row")
+    fine = ilba.FinestTable.from_counts(frame, ["town"], ["code"], secret=Secret(bytes(32))).controlled(
+        secret=Secret(bytes(32))
+    )
+    together = (
+        frame.with_columns(group=pl.col("code").replace_strict(groups)).group_by("town", "group").agg(pl.col("N").sum())
+    )
+    coarse = ilba.FinestTable.from_counts(together, ["town"], ["group"], secret=Secret(bytes([1]) * 32))
+    coarse = coarse.controlled(secret=Secret(bytes([1]) * 32))
+    report = ilba.audit([fine, coarse], rename={"group": "code"}, regroup={"group": groups})
+    found = report.ranges.join(frame, on=["town", "code"])
+    assert found.height == 18
+    assert found.filter(~pl.col("N").is_between("low", "high")).is_empty()
+    exact = fine.frame.filter(pl.col("N_masked") > 5).height
+    assert found.filter(pl.col("low") == pl.col("high"), pl.col("N") > 5).height >= exact
