@@ -176,6 +176,11 @@ def audit(
     start = time.perf_counter()
     folder: tuple[str, ...] | None = None
     if isinstance(finest, Release):
+        if finest.manifest.get("sums", False):
+            raise InputError(
+                f"the release {str(finest.path)!r} holds sums of the published counts of a finer table, and tells "
+                f"nothing more than those. Audit the finer release, or both together: ilba audit FINER {finest.path}"
+            )
         published = _released(finest, store)
         folder = tuple(leaks(finest))
     elif isinstance(finest, PublishedTables):

@@ -70,6 +70,11 @@ class JointAttack:
             self._hear(number, one)
         self.repeats = self._repeats()
         """releases that are sums of the masked counts of another one: they say nothing more"""
+        if len(self.repeats) == len(self.placed):
+            raise InputError(
+                "these releases hold sums of the published counts of a finer table, and tell nothing more than those. "
+                "Audit them together with the finer release."
+            )
         for node, said in self.said.items():
             self.said[node] = [one for one in said if one.release not in self.repeats]
         self.block = Block(lattice, {}, lattice.nodes, lattice.edges)
@@ -105,17 +110,17 @@ class JointAttack:
     def _repeats(self) -> set[int]:
         """Which releases only repeat the masked counts of another one, table by table as sums of its finest table.
 
-        A coarser release may be published as sums of the finer masks. Its counts above K are then not exact, though
-        nothing in it says so. What repeats another release adds nothing to it, so leaving it out is always right.
+        A coarser release may be published as sums of the finer masks, and its manifest says so. Its counts above K are
+        then not exact. It adds nothing to the finer release, so leaving it out is always right.
         """
-        found: set[int] = set()
+        found = {number for number, one in enumerate(self.placed) if one.source.sums}
         finest = {
             number: self._finest(number)
             for number, one in enumerate(self.placed)
             if one.published.policy.scheme == "sums" and one.published.split
         }
         for number, one in enumerate(self.placed):
-            if one.published.policy.scheme != "sums":
+            if one.published.policy.scheme != "sums" or number in found:
                 continue
             for other, (base, value) in finest.items():
                 if other in found or other == number or self.placed[other].published.K != one.published.K:

@@ -33,7 +33,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Source:
+class Joined:
     """A release, or a store: its design and what it lists."""
 
     name: str
@@ -45,9 +45,11 @@ class Source:
     frames: Mapping[str | Selection, pl.DataFrame] = field(default_factory=dict)
     """the published tables; of a store that is not itself audited none"""
     folder: tuple[str, ...] = ()
+    sums: bool = False
+    """whether all counts are sums of the published counts of a finer table"""
 
     @classmethod
-    def of_release(cls, release: Release, name: str, stores: Sequence[Source] = ()) -> Source:
+    def of_release(cls, release: Release, name: str, stores: Sequence[Joined] = ()) -> Joined:
         """A release as everybody has it. Columns that none of its tables shows are listed by a store alone."""
         try:
             lists = _texts(release.code_lists())
@@ -65,10 +67,11 @@ class Source:
             release.manifest["method"],
             {table: release.table(table) for table in release.tables},
             tuple(leaks(release)),
+            release.manifest.get("sums", False),
         )
 
     @classmethod
-    def of_store(cls, finest: FinestTable, name: str, published: bool = False) -> Source:
+    def of_store(cls, finest: FinestTable, name: str, published: bool = False) -> Joined:
         """A store: its code lists, and where `published` all its tables as they would be released."""
         frames: dict[str | Selection, pl.DataFrame] = {}
         if published:
@@ -108,7 +111,7 @@ class Words:
         """The common name of a column."""
         return self.rename.get(column, column)
 
-    def coarser(self, source: Source, column: str, codes: pl.Series) -> Mapping[str, str] | None:
+    def coarser(self, source: Joined, column: str, codes: pl.Series) -> Mapping[str, str] | None:
         """The map from the finer labels, where this source has the coarser ones."""
         if column not in self.regroup:
             return None
@@ -142,7 +145,7 @@ class Partition(NamedTuple):
     labels: pl.DataFrame
 
 
-class Dimension:
+class CommonDimension:
     """One dimension of the common refinement: its finest labels, and the partitions of them that releases use."""
 
     def __init__(self, columns: Sequence[str], labels: pl.DataFrame) -> None:
@@ -193,7 +196,7 @@ class Dimension:
 class JointLattice(Lattice):
     """The tables of all releases, by the partition of each dimension, with their common refinement `base`."""
 
-    def __init__(self, dimensions: Sequence[Dimension], nodes: Sequence[Node]) -> None:
+    def __init__(self, dimensions: Sequence[CommonDimension], nodes: Sequence[Node]) -> None:
         self.dimensions = list(dimensions)
         released = list(dict.fromkeys(nodes))
         self.base = tuple(d.meet(numbers) for d, numbers in zip(dimensions, zip(*released, strict=True), strict=True))
@@ -273,7 +276,7 @@ class JointLattice(Lattice):
 class Placed:
     """A release on the common refinement: its tables over code lists that all releases share."""
 
-    def __init__(self, source: Source, dimensions: Sequence[Dimension], words: Words) -> None:
+    def __init__(self, source: Joined, dimensions: Sequence[CommonDimension], words: Words) -> None:
         self.source, self.dimensions = source, dimensions
         self.homes: list[int] = []
         """for each dimension of the release the one of the refinement in which it lies"""
@@ -359,7 +362,7 @@ def _along(values: IntArray, dimension: int, number: int) -> IntArray:
 
 
 def projected(
-    source: Source, columns: Sequence[str], listed: pl.DataFrame, dimensions: Sequence[Dimension], words: Words
+    source: Joined, columns: Sequence[str], listed: pl.DataFrame, dimensions: Sequence[CommonDimension], words: Words
 ) -> tuple[int, pl.DataFrame]:
     """In which dimension these columns of a source lie, and their label for each finest label of it, as text."""
     common = [words.common(column) for column in columns]
@@ -387,7 +390,7 @@ def projected(
     return home, found
 
 
-def refine(releases: Sequence[Source], stores: Sequence[Source], words: Words) -> list[Dimension]:
+def refine(releases: Sequence[Joined], stores: Sequence[Joined], words: Words) -> list[CommonDimension]:
     """The dimensions of the common refinement: the longest paths of columns, each with all labels that are known."""
     everybody = [*stores, *releases]
     known = {column for one in everybody for column in one.design.columns}
@@ -406,10 +409,10 @@ def refine(releases: Sequence[Source], stores: Sequence[Source], words: Words) -
                 f"store that has {listing(dict.fromkeys([*near[0], *path]))} in one hierarchy as stores= (--store)."
             )
     _same_spelling(releases, stores, words)
-    return [Dimension(group, _labels(group, everybody, words)) for group in groups]
+    return [CommonDimension(group, _labels(group, everybody, words)) for group in groups]
 
 
-def _labels(group: Sequence[str], everybody: Sequence[Source], words: Words) -> pl.DataFrame:
+def _labels(group: Sequence[str], everybody: Sequence[Joined], words: Words) -> pl.DataFrame:
     """All finest labels of a dimension, from those that have all its columns and no regrouped one."""
     found = []
     for one in everybody:
@@ -425,14 +428,14 @@ def _labels(group: Sequence[str], everybody: Sequence[Source], words: Words) -> 
     return typed_labels(pl.concat(found).unique()).sort(group)
 
 
-def _same_spelling(releases: Sequence[Source], stores: Sequence[Source], words: Words) -> None:
+def _same_spelling(releases: Sequence[Joined], stores: Sequence[Joined], words: Words) -> None:
     """Refuse columns of one name whose labels differ both ways, unless a store has all of them.
 
     They may be spelled otherwise (01 and 1) or put together otherwise. Taken as they are, they would prove what is not
     so.
     """
 
-    def spelled(sources: Sequence[Source]) -> dict[str, list[tuple[str, set[str]]]]:
+    def spelled(sources: Sequence[Joined]) -> dict[str, list[tuple[str, set[str]]]]:
         found: dict[str, list[tuple[str, set[str]]]] = {}
         for one in sources:
             for path, listed in zip(one.dimensions, one.lists, strict=True):
@@ -459,7 +462,7 @@ def _same_spelling(releases: Sequence[Source], stores: Sequence[Source], words: 
             )
 
 
-def truth_of(store: FinestTable, source: Source, lattice: JointLattice, words: Words) -> IntArray | None:
+def truth_of(store: FinestTable, source: Joined, lattice: JointLattice, words: Words) -> IntArray | None:
     """The true counts of the cells of the base (confidential); None where the store does not tell them apart."""
     dimensions = lattice.dimensions
     named = {words.common(column): column for column in source.design.columns}

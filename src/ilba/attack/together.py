@@ -20,7 +20,7 @@ from ilba.attack.explanations import LARGEST
 from ilba.attack.joint import JointAttack, explain_jointly
 from ilba.attack.joint_verdict import JointReport
 from ilba.attack.lattice import table_of
-from ilba.attack.refinement import Placed, Source, Words, refine, truth_of
+from ilba.attack.refinement import Placed, Joined, Words, refine, truth_of
 from ilba.errors import InputError, listing
 from ilba.progress import Progress, within
 from ilba.release import Release
@@ -54,16 +54,16 @@ def audit_together(
     for table in tables:
         if not isinstance(table, FinestTable):
             raise InputError(f"stores= holds a {type(table).__name__}; give stores in memory or their paths.")
-    lists = [Source.of_store(table, f"store {number}") for number, table in enumerate(tables, 1)]
+    lists = [Joined.of_store(table, f"store {number}") for number, table in enumerate(tables, 1)]
     opened = [Release(one) if isinstance(one, str | os.PathLike) else one for one in given]
     releases = []
     for one, name in zip(opened, _names(opened), strict=True):
         if isinstance(one, Release):
-            releases.append(Source.of_release(one, name, lists))
+            releases.append(Joined.of_release(one, name, lists))
         elif isinstance(one, FinestTable):
-            releases.append(Source.of_store(one, name, published=True))
+            releases.append(Joined.of_store(one, name, published=True))
             tables.append(one)
-            lists.append(Source.of_store(one, name))
+            lists.append(Joined.of_store(one, name))
         else:
             raise InputError(f"audit() takes releases together, or finest tables, not a {type(one).__name__}.")
     _one_population(releases)
@@ -102,7 +102,7 @@ def _names(opened: Sequence[Any]) -> list[str]:
     return [f"{number}. {path.name}" for number, path in enumerate(paths, 1)]
 
 
-def _one_population(releases: Sequence[Source]) -> None:
+def _one_population(releases: Sequence[Joined]) -> None:
     named = {one.population.name: one.name for one in releases if one.population.name}
     if len(named) > 1:
         (first, a), (second, b), *_ = named.items()
@@ -113,8 +113,8 @@ def _one_population(releases: Sequence[Source]) -> None:
 
 
 def _audit(
-    releases: Sequence[Source],
-    stores: Sequence[tuple[FinestTable, Source]],
+    releases: Sequence[Joined],
+    stores: Sequence[tuple[FinestTable, Joined]],
     words: Words,
     explanations: int,
     progress: Progress | None,
@@ -171,7 +171,7 @@ def _audit(
     )
 
 
-def _truth(attack: JointAttack, stores: Sequence[tuple[FinestTable, Source]], words: Words) -> Any:
+def _truth(attack: JointAttack, stores: Sequence[tuple[FinestTable, Joined]], words: Words) -> Any:
     """The true counts of the base from the first store that tells its cells apart; all such stores must agree."""
     found, first = None, ""
     for store, source in stores:

@@ -48,6 +48,8 @@ class Declared:
     maps: Mapping[str, Any]
     origins: Origins
     bound: int | None
+    sums: bool
+    """whether all counts are sums of the published counts of a finer table"""
     created: str
 
     @staticmethod
@@ -109,6 +111,7 @@ def _manifest(folder: Path, declared: Declared, charted: list[dict[str, str]]) -
         "absent": 0,
         "additive": declared.method == "controlled",
         **({} if declared.bound is None else {"bound": declared.bound}),
+        **({"sums": True} if declared.sums else {}),
         "origins": {"hierarchies": "declared", "keys": declared.origins.keys, "codes": lists},
         "tables": [_entry(declared, selection, folder) for selection in declared.wanted],
         "codes": {"file": CODES, "sha256": digest(folder / CODES)},

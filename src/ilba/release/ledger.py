@@ -254,7 +254,7 @@ class Ledger:
         """Complete or drop each open intent by what stands in its place; remove masks that no entry names."""
         closed = {entry["of"] for entry in self.entries if entry["kind"] in ("done", "dropped")}
         for entry in [entry for entry in self.entries if entry["kind"] == "intent" and entry["n"] not in closed]:
-            stands = _checksum(Path(entry["place"])) == entry["checksum"]
+            stands = checksum_of(Path(entry["place"])) == entry["checksum"]
             self.append("done" if stands else "dropped", of=entry["n"])
         named = {entry["file"] for entry in self.entries if entry["kind"] == "masks"}
         for file in (self.path / MASKS).iterdir():
@@ -294,7 +294,7 @@ class Ledger:
         try:
             yield entry
         except BaseException:
-            self.append("done" if _checksum(place) == checksum else "dropped", of=entry["n"])
+            self.append("done" if checksum_of(place) == checksum else "dropped", of=entry["n"])
             raise
         self.append("done", of=entry["n"])
 
@@ -369,7 +369,7 @@ def _line(entry: Mapping[str, Any], before: str) -> bytes:
     return f'{text[:-1]},"digest":"{digest}"}}\n'.encode()
 
 
-def _checksum(place: Path) -> str:
+def checksum_of(place: Path) -> str:
     """The checksum of the release at a place, or of a file; empty where there is none."""
     file = place / "release.json" if place.is_dir() else place
     try:

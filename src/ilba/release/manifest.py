@@ -99,6 +99,9 @@ class Manifest(Struct):
     origins: OriginsEntry | UnsetType = UNSET
     bound: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
     licence: Annotated[str, Meta(description="the licence of the tables, its name or address")] | UnsetType = UNSET
+    sums: Annotated[bool, Meta(description="whether all counts are sums of the published counts of a finer table")] = (
+        False
+    )
     population: PopulationEntry | UnsetType = UNSET
     checksum: (
         Annotated[

@@ -113,7 +113,7 @@ def release(
         created = _time()
         declared = Declared(
             design, tuple(wanted), finest.method, rows, title, description, source, licence, finest.population, given,
-            maps, finest.origins, stated_bound, created,
+            maps, finest.origins, stated_bound, finer is not None, created,
         )  # fmt: skip
         steps = _Steps(progress, 2 * len(wanted))
         with making(target) as temporary:
