@@ -46,7 +46,8 @@ def test_a_level_is_the_same_by_its_column_by_its_number_and_by_its_number_as_te
 def test_the_columns_of_a_table_are_its_areas_from_coarse_to_fine_and_then_its_keys(design, data):
     levels = [data.draw(st.integers(0, len(hierarchy.columns))) for hierarchy in design.hierarchies]
     keys = data.draw(st.permutations(design.keys)) if design.keys else []
-    table = design.select(design.by_name(levels), keys)
+    names = [hierarchy.name for hierarchy in design.hierarchies]
+    table = design.select(dict(zip(names, levels, strict=True)), keys)
     areas = [c for h, level in zip(design.hierarchies, levels, strict=True) for c in h.columns[:level]]
     assert table.columns == (*areas, *keys)
     assert table.finest == tuple(h.columns[n - 1] for h, n in zip(design.hierarchies, levels, strict=True) if n)

@@ -30,7 +30,7 @@ def test_the_name_of_a_table_leads_back_to_it_whatever_its_columns_are_called(de
     table = data.draw(st.sampled_from(selections(design)))
     assert wanted_tables(design, [table.name]) == wanted_tables(design, table) == [table]
     shuffled = data.draw(st.permutations(table.keys)) if table.keys else ()
-    other = design.select(design.by_name(table.levels), shuffled)
+    other = design.select(table.by_name, shuffled)
     assert wanted_tables(design, [table.name, other.name, other]) == [table]
 
 

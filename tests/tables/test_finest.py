@@ -363,6 +363,6 @@ def test_a_table_is_named_by_its_levels_and_keys(made):
     design = made[0].design
     for levels, keys in every_selection(made[0]):
         asked = design.select(levels, keys)
-        assert design.by_name(asked.levels) == levels
+        assert asked.by_name == levels
         assert design.at(asked.levels, keys) == design.select(levels, [key for key in design.keys if key in keys])
     assert set(design.finest.columns) == set(design.columns)
