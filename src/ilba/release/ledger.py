@@ -121,6 +121,7 @@ class Ledger:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{os.fspath(path)!r} is a file, not a ledger. Give the name of a folder.")
         there = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
+        there -= {name for name in there if name.startswith(f".{LOG}.")}  # what a killed process left
         if there - {LOG, LOCK, MASKS} and LOG not in there:
             raise InputError(f"{os.fspath(path)!r} holds other things. A ledger has a folder of its own.")
         try:
