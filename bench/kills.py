@@ -103,8 +103,8 @@ def wrong(home: Path) -> list[str]:
     return found + [f"{name} is entered and absent" for name in entered if not (home / name).exists()]
 
 
-def kills(most: int) -> tuple[int, list[str]]:
-    """Kill publications at the first, second, third write and so on; how many were killed, and what was wrong."""
+def kills(most: int, every: int = 1) -> tuple[int, list[str]]:
+    """Kill publications at every n-th write; how many were killed, and what was wrong."""
     killed, found, number, at = 0, [], 0, 0
     while killed < most:
         with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ def kills(most: int) -> tuple[int, list[str]]:
             ilba.Secret(bytes(32)).to_file(home / "agency.secret")
             if number % 2:  # not only the very first publication is interrupted
                 ended(begun(home, 0))
-            at += 1
+            at += every
             code = ended(begun(home, 1, at))
             found += [f"write {at}: {text}" for text in wrong(home)]
             if code == 0:  # it came to its end: all its writes were tried

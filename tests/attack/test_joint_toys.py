@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ilba.attack.refinement import Source, Words
+from ilba.attack.refinement import Joined, Words
 from ilba.attack.together import _audit
 from ilba.design.design import MASKED, Design
 from ilba.design.population import Population
@@ -69,7 +69,7 @@ class Toy:
                 frame["x"] = [0, 1, 0, 1]
             frames[name] = pl.DataFrame({**frame, MASKED: values})
         lists = [pl.DataFrame({"town": ["a", "b"]})] + ([] if self.coarse else [pl.DataFrame({"x": ["0", "1"]})])
-        return Source(f"{self.method}{self.K}", self.design, tuple(lists), Population(), self.method, frames)
+        return Joined(f"{self.method}{self.K}", self.design, tuple(lists), Population(), self.method, frames)
 
     def table(self, own, at, groups):
         return np.stack(

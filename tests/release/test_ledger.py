@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import stat
 
@@ -13,6 +14,7 @@ import pytest
 import ilba
 from ilba import InputError, Ledger, Secret, StoreError, UnsafeRelease
 from ilba.errors import Conflict
+from support.places import ROOT
 
 HKEY, KEY = ["LA1", "LA2", "LA3"], ["gender", "age"]
 BANDS = {str(age): f"{(age - 1) // 6}" for age in range(1, 40)}
@@ -193,6 +195,12 @@ def test_a_coarser_design_is_published_as_sums_of_the_finer_masks(census, agency
     expected = published.group_by(*HKEY, "gender").agg(pl.col("N_masked").sum()).rename({"gender": "sex"})
     assert release.table("LA3.sex").sort(*HKEY, "sex").equals(expected.sort(*HKEY, "sex"))
     assert [one.sums for one in Ledger(agency / "agency.ledger").publications] == [False, True, True, True]
+    assert release.manifest["sums"] is True
+    with pytest.raises(InputError, match="sums of the published counts of a finer table"):
+        ilba.audit(release)
+    together = ilba.audit([ilba.Release(agency / "a"), release], rename={"sex": "gender"})
+    assert together.cells_disclosed == 0
+    assert any("tells nothing more" in note for note in together.notes)
     with pytest.raises(Conflict):
         coarse.release(agency / "e")
 
@@ -314,6 +322,18 @@ def test_an_older_copy_of_the_ledger_is_refused(census, agency):
     with pytest.raises(StoreError, match="older copy"):
         ilba.open_store(agency / "s.parquet").release(agency / "c")
     assert not (agency / "c").exists()
+
+
+@pytest.mark.slow
+def test_after_a_kill_at_any_write_each_folder_has_its_entry_and_each_entry_its_folder(monkeypatch):
+    """All of them: python bench/kills.py --kills 200."""
+    monkeypatch.delenv("ILBA_LEDGER")
+    monkeypatch.syspath_prepend(ROOT / "bench")
+    import kills
+
+    asked = int(os.environ.get("ILBA_EXAMPLES", "1"))
+    assert kills.kills(10 * asked, every=1 if asked > 1 else 5) == (10 * asked, [])
+    assert kills.at_once(4 + asked) == []
 
 
 def test_without_the_secret_the_masks_are_noise(census, agency):

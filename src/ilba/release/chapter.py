@@ -412,8 +412,8 @@ def _refuse_trial(place: Path | None) -> None:
     """A store that was published is no trial any more."""
     if place is not None and beside(place).exists():
         raise UnsafeRelease(
-            f"this store was published before ({str(beside(place))!r}), so it cannot be published as a trial: other masks "
-            f"would reveal small counts. Leave ledger=False (--no-ledger) out."
+            f"this store was published before ({str(beside(place))!r}), so it cannot be published as a trial: other "
+            f"masks would reveal small counts. Leave ledger=False (--no-ledger) out."
         )
 
 
