@@ -231,7 +231,7 @@ def test_what_cannot_be_drawn_is_refused_with_what_to_do(census, tmp_path):
         (lambda: census.table("OA").chart(), "Take a coarser level, or a map"),
         (lambda: census.table(0, ["gender", "age", "edu", "mar"]).chart(), "up to three variables"),
         (lambda: census.table("LA3", ["age", "htype"]).chart(), "too many for panels"),
-        (lambda: census.table("LA2").chart(lang="fr"), "en, ko"),
+        (lambda: census.table("LA2").chart(lang="xx"), "en, ko"),
         (lambda: census.table("LA2").chart(titel="x"), "Did you mean 'title'"),
         (lambda: census.table("LA3").map(shapes), "no shape for 78 areas"),
         (lambda: census.table("LA2", ["gender"]).map(shapes), "a map shows one variable"),

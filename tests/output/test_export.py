@@ -398,7 +398,7 @@ def test_a_wrong_export_is_refused(release, tmp_path):
         ("twon", "csv", {}, "Did you mean 'town'"),
         ("town", "json_stat", {}, "Did you mean 'json-stat'"),
         ("town", "cvs", {}, "Did you mean 'csv'"),
-        ("town", "csv", {"lang": "fr"}, "en, ko"),
+        ("town", "csv", {"lang": "xx"}, "en, ko"),
         ("town", "sdmx-csv", {"agency": "통계청"}, "agency"),
         ("town", "csv", {"langue": "en"}, "Did you mean 'lang'"),
     ]:

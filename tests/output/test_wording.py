@@ -12,8 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ilba
-from ilba.output.wording import LANGUAGES, WORDS, Labels, WordedTable
+from ilba.output.wording import LANGUAGES, Labels, WordedTable, languages
+from ilba.output.wording import words as words_of
+from ilba.release.texts import read_texts
 from support.people import ILBA
+from support.places import ROOT
 
 CODES = pl.DataFrame(
     {
@@ -42,11 +45,58 @@ def by_codes(table: WordedTable) -> dict[tuple[str, ...], int]:
     return dict(zip(itertools.product(*(one.codes for one in table.dimensions)), table.values.tolist(), strict=True))
 
 
-def test_both_languages_say_the_same_things_with_the_same_gaps():
-    assert set(WORDS) == set(LANGUAGES)
-    assert len({frozenset(words) for words in WORDS.values()}) == 1
-    for name in WORDS["en"]:
-        assert len({frozenset(re.findall(r"{\w+}", WORDS[lang][name])) for lang in LANGUAGES}) == 1, name
+def test_every_language_says_the_same_things_with_the_same_gaps():
+    assert {file.stem for file in (ROOT / "src/ilba/output/words").glob("*.json")} == set(LANGUAGES)
+    for lang in LANGUAGES:
+        assert words_of(lang).keys() == words_of("en").keys(), lang
+        for name, text in words_of(lang).items():
+            gaps = [sorted(re.findall(r"{\w+}", one)) for one in (text, words_of("en")[name])]
+            assert gaps[0] == gaps[1], (lang, name)
+
+
+def test_labels_are_read_in_any_language_and_titles_told_in_it(people, secret, tmp_path):
+    codes = CODES.with_columns(
+        label_fr=pl.Series(["Région", "Nord", "Sexe", "Hommes", None]), label_ar=pl.lit(None, pl.String)
+    )
+    texts = {"fr": {"title": "Habitants", "unit": "personnes", "note": "Chiffres d’essai."}, "de": {"title": "Leute"}}
+    finest = ilba.build(people.head(400), ["region", "town"], ["sex", "age"], secret=secret, unit="persons")
+    release = finest.release(tmp_path / "r", title="People", labels=codes, texts=texts, tables=TABLES, **ILBA)
+    assert languages(release.codes, release.manifest) == ["en", "ko", "fr", "es", "de"]
+    french, german = worded(release, "all.sex", "fr"), worded(release, "all.sex", "de")
+    assert french.title == "Habitants: Sexe"
+    assert french.dimensions[0].labels == ["Hommes", "Female"], "what has no label falls back to English"
+    assert french.notes(dense=True)[-1] == "Chiffres d’essai."
+    assert [one.told("unit") for one in (french, german)] == ["personnes", "persons"]
+    assert german.title == "Leute: Sex"
+    assert german.notes(dense=True)[0] == worded(release, "all.sex").notes(dense=True)[0]
+    [file] = ilba.export.export(release, "all.sex", "px", tmp_path / "t.px", lang="fr")
+    said = file.read_text(encoding="utf-8")
+    for line in ('LANGUAGE="fr";', 'UNITS="personnes";', 'CONTENTS="Effectif";', '"Hommes","Female"'):
+        assert line in said, line
+    with pytest.raises(ilba.InputError, match="'xx' is not known"):
+        ilba.export.export(release, "all.sex", "px", tmp_path / "t.px", lang="xx")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"french": {}}, "not a language"),
+        ({"fr": {"titel": "x"}}, "Did you mean"),
+        ({"fr": {"title": 5}}, "not a text"),
+        ({"fr": "Habitants"}, "by language"),
+        ("nowhere.toml", "cannot be read"),
+    ],
+)
+def test_texts_of_another_form_are_refused_in_words(given, said):
+    with pytest.raises(ilba.InputError, match=said):
+        read_texts(given)
+
+
+def test_texts_are_read_from_toml_and_json(tmp_path):
+    wanted = {"fr": {"title": "Habitants"}}
+    (tmp_path / "t.toml").write_text('[fr]\ntitle = "Habitants"\n', encoding="utf-8")
+    (tmp_path / "t.json").write_text('{"fr": {"title": "Habitants"}}', encoding="utf-8")
+    assert read_texts(tmp_path / "t.toml") == read_texts(tmp_path / "t.json") == wanted
 
 
 def test_labels_fall_back_to_the_other_language_and_to_the_code():
@@ -124,8 +174,8 @@ def test_rows_are_named_beside_their_codes_where_a_code_has_a_name(release):
 
 def test_a_reader_is_told_of_the_masks_of_absent_rows_and_of_sums(release):
     notes = worded(release, "all.sex").notes(dense=False)
-    absent = WORDS["en"]["absent"] in notes
+    absent = words_of("en")["absent"] in notes
     assert notes[0] == "Counts are masked for confidentiality (iLBA, K=5): each is 0 or at least 5."
     assert absent == (release.manifest["rows"] != "grid")
-    assert notes[-1] == WORDS["en"]["loose"]
-    assert WORDS["en"]["absent"] not in worded(release, "all.sex").notes(dense=True)
+    assert notes[-1] == words_of("en")["loose"]
+    assert words_of("en")["absent"] not in worded(release, "all.sex").notes(dense=True)

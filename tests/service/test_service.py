@@ -223,9 +223,10 @@ def test_every_format_holds_the_same_numbers(client, tmp_path):
         return found.content
 
     csv = pl.read_csv(answer("csv"), infer_schema=False)
-    assert csv["N_masked"].cast(pl.Int64).to_list() == values
-    assert csv["sex_label"].unique().sort().to_list() == ["남자", "여자"]
-    assert csv["town"][0] == "0101", "codes keep their zeros"
+    assert csv.columns == ["읍면동", "성별", "빈도"]
+    assert csv["빈도"].cast(pl.Int64).to_list() == values
+    assert csv["성별"].unique().sort().to_list() == ["남자", "여자"]
+    assert csv["읍면동"][0] == "0101", "codes keep their zeros"
     assert pl.read_parquet(answer("parquet"))["N_masked"].to_list() == values
     sheet = openpyxl.load_workbook(io.BytesIO(answer("xlsx"))).worksheets[0]
     counts = [row[-1] for row in sheet.iter_rows(values_only=True) if isinstance(row[-1], int | float)]

@@ -119,9 +119,7 @@ def demo_command(out: str, records: int) -> None:
     metavar="COL=int,..",
     help="CSV columns to read as whole numbers; all others are text.",
 )
-@click.option(
-    "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
-)
+@click.option("--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en .., parent.")
 @click.option("--population", default="", help="Of whom the data tells, such as census-2026; the same for all of it.")
 @click.option("--wave", default="", help="Which of several counts of the population, such as 2026.")
 @click.option("--period", default="", help="The time that the data speaks of, such as 2026-07-01.")

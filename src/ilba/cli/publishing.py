@@ -50,9 +50,8 @@ from ilba.errors import InputError, MissingExtra, listing, some
 @click.option("--description", default="", help="What it holds, in a sentence.")
 @click.option("--source", default="", help="Where the data comes from.")
 @click.option("--licence", default="", help="The licence of the tables, its name or address.")
-@click.option(
-    "--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en, label_ko, parent."
-)
+@click.option("--texts", type=click.Path(), help="Title, source, unit .. in further languages: json or toml.")
+@click.option("--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en .., parent.")
 @click.option("--geometry", multiple=True, metavar="COL=FILE", help="GeoJSON of an area column; give it once for each.")
 @click.option(
     "--method",
@@ -142,7 +141,7 @@ def release_command(
 
 @example("ilba export release --table LA3.gender.age --out table.xlsx --lang ko")
 @commands.command("export", short_help="A published table as csv, xlsx, JSON-stat, SDMX, PX")
-@click.argument("release")
+@click.argument("release", nargs=-1, required=True, metavar="RELEASE...")
 @click.option("--table", required=True, help="The name of the table, such as LA3.gender.age.")
 @click.option(
     "--format", "kind", help="csv, parquet, xlsx, json-stat, sdmx-csv, sdmx-ml or px [by the ending of --out]."
@@ -150,14 +149,14 @@ def release_command(
 @click.option(
     "-o", "--out", type=click.Path(), help="The file to write [the table's name with the ending of the format]."
 )
-@click.option("--lang", default="en", show_default=True, help="Language of the labels: en or ko.")
+@click.option("--lang", default="en", show_default=True, help="Language of the labels, such as ko.")
 @click.option("--agency", default="ILBA", show_default=True, help="Maintenance agency in SDMX identifiers.")
 @click.option(
     "--spreadsheet", is_flag=True, help="Csv for Excel: with a byte order mark, and no text runs as a formula."
 )
 @json_option
 def export_command(
-    release: str,
+    release: tuple[str, ...],
     table: str,
     kind: str | None,
     out: str | None,
@@ -166,7 +165,7 @@ def export_command(
     spreadsheet: bool,
     as_json: bool,
 ) -> None:
-    """One table of a release in a format that others read."""
+    """One table of a release in a format that others read; with several waves of one population, over time."""
     from ilba.output.export import FORMATS, export
 
     endings = {kind: kind for kind in FORMATS} | {"json-stat": "json", "sdmx-csv": "sdmx.csv", "sdmx-ml": "xml"}
@@ -217,6 +216,7 @@ def export_command(
     help="Seconds for the head of a request, for its body, for the work on it, and for taking 64 KB of the answer.",
 )
 @click.option("--license", default="", help="The licence of the data, as an address; clients read it.")
+@click.option("--languages", type=typed_list, metavar="A,B,..", help="Languages to offer, the usual one first [all].")
 @click.option("--access-log/--no-access-log", default=True, show_default=True, help="Write a line for each request.")
 def serve_command(
     releases: tuple[str, ...],
@@ -227,6 +227,7 @@ def serve_command(
     max_connections: int,
     timeout: float,
     license: str,
+    languages: list[str] | None,
     access_log: bool,
 ) -> None:
     """Serve release folders: a page for everybody and an open API (PxWebApi 2). Never a store."""
@@ -246,7 +247,7 @@ def serve_command(
         host=host,
         port=port,
         workers=workers,
-        settings=Settings(max_cells, license),
+        settings=Settings(max_cells, license, tuple(languages or ())),
         limits=Limits(timeout, max_connections),
         access_log=access_log,
         ready=ready,

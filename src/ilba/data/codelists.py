@@ -1,14 +1,15 @@
 """The agency's code list: which codes exist and what they are called.
 
-A csv or json file, or a frame, of `variable, code, label_en, label_ko, parent`; a row without a code names the
-variable, or a hierarchy.
+A csv or json file, or a frame, of `variable, code, label_en, label_ko, parent`, and `label_fr` and so on for further
+languages; a row without a code names the variable, or a hierarchy.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,25 @@ from ilba.design.labels import label_text
 from ilba.errors import InputError, listing
 
 CODE_COLUMNS = ("variable", "code", "label_en", "label_ko", "parent")
+LANGUAGE_TAG = "[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})*"
+"""a language as BCP 47 spells it, such as fr or pt-BR"""
+_LABEL = re.compile(f"label_({LANGUAGE_TAG})")
+
+
+def code_columns(given: Iterable[str]) -> list[str]:
+    """The columns of a code list: the five, and before the parent the labels of further languages that are given."""
+    more = [column for column in given if _LABEL.fullmatch(column) and column not in CODE_COLUMNS]
+    return [*CODE_COLUMNS[:-1], *more, CODE_COLUMNS[-1]]
+
+
+def label_languages(codes: pl.DataFrame) -> list[str]:
+    """The languages in which a code list holds any label."""
+    found = [column for column in codes.columns if _LABEL.fullmatch(column)]
+    return [column.removeprefix("label_") for column in found if codes[column].null_count() < codes.height]
 
 
 def read_labels(labels: Any, design: Design) -> pl.DataFrame:
-    """A code list in its five columns, cut to the variables of a design; empty when there is none."""
+    """A code list in its columns, cut to the variables of a design; empty when there is none."""
     if labels is None:
         return no_code_list()
     frame = _read(Path(labels)) if isinstance(labels, str | os.PathLike) else _given(labels)
@@ -35,10 +51,11 @@ def read_labels(labels: Any, design: Design) -> pl.DataFrame:
                 f"label_en, label_ko and parent may be left out."
             )
     frame = frame.with_columns(pl.lit(None, pl.String).alias(c) for c in CODE_COLUMNS if c not in frame.columns)
-    for column in CODE_COLUMNS:
+    columns = code_columns(frame.columns)
+    for column in columns:
         if frame.schema[column].is_nested():
             raise InputError(f"the code list holds lists or objects in the column {column!r}, where a text belongs.")
-    frame = frame.select(pl.col(CODE_COLUMNS).cast(pl.String))
+    frame = frame.select(pl.col(columns).cast(pl.String))
     names = [hierarchy.name for hierarchy in design.hierarchies if hierarchy.name not in design.columns]
     wanted = pl.col("variable").is_in(design.columns) | (pl.col("variable").is_in(names) & pl.col("code").is_null())
     return frame.filter(wanted).unique(maintain_order=True)
@@ -72,7 +89,8 @@ def _read(file: Path) -> pl.DataFrame:
 def _given(columns: Any) -> pl.DataFrame:
     """A frame, or what makes one; values of several kinds in a column of codes become text."""
     if isinstance(columns, dict):
-        columns = {name: _texts(values) if name in CODE_COLUMNS else values for name, values in columns.items()}
+        ours = code_columns(columns)
+        columns = {name: _texts(values) if name in ours else values for name, values in columns.items()}
     try:
         return pl.DataFrame(columns, strict=False)
     except (TypeError, ValueError, pl.exceptions.PolarsError):

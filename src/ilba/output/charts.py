@@ -21,7 +21,8 @@ import polars as pl
 from ilba.design.design import MASKED, Design
 from ilba.errors import InputError, MissingExtra, listing, nearest, some, suggesting
 from ilba.files import PRIVATE, replacing
-from ilba.output.wording import LANGUAGES, Labels
+from ilba.output.wording import Labels, check_language, languages
+from ilba.output.wording import words as words_of
 
 if TYPE_CHECKING:
     from ilba.tables.table import Table
@@ -39,26 +40,6 @@ _GREY, _ZERO = "#555555", "#EDEDED"
 _MOST_ON_AN_AXIS = 300
 _MOST_COLOURS = len(PALETTE)
 _MOST_PANELS = 12
-_SAID = {
-    "en": {
-        "count": "Count",
-        "note": "Masked counts, K={K}: each is 0 or at least {K}.",
-        "plain": "Masked counts.",
-        "zero": "Where nothing is drawn, it is 0.",
-        "grey": "Grey is 0.",
-        "total": "Total",
-        "by": " by ",
-    },
-    "ko": {
-        "count": "빈도",
-        "note": "조정한 빈도, K={K}: 모든 값은 0이거나 {K} 이상입니다.",
-        "plain": "조정한 빈도입니다.",
-        "zero": "그려지지 않은 값은 0입니다.",
-        "grey": "회색은 0입니다.",
-        "total": "합계",
-        "by": " · ",
-    },
-}
 
 
 @suggesting
@@ -80,7 +61,7 @@ def bars(
         `release.design` or `finest.design`: tells which columns are levels of one hierarchy, and K.
     labels : path or frame, optional
         The code list with labels, such as `release.codes`. Left out, codes are shown.
-    lang : {"en", "ko"}, default "en"
+    lang : str, default "en"
         The language of labels and words.
     title : str, default ""
         The title. Left out, one made from the variables of the table.
@@ -136,7 +117,7 @@ def bars(
         facet = alt.Facet(panel.field, type="nominal", title=None, sort=panel.labels)
         chart = chart.facet(facet, columns=across)
     return _finish(
-        alt, chart, title or table.title, [table.note + ("" if table.complete else f" {table.said['zero']}")]
+        alt, chart, title or table.title, [table.note + ("" if table.complete else f" {table.said['chart_zero']}")]
     )
 
 
@@ -234,7 +215,7 @@ def areas(
         `release.design` or `finest.design`: tells which columns are levels of one hierarchy, and K.
     labels : path or frame, optional
         The code list with labels, such as `release.codes`. Left out, codes are shown.
-    lang : {"en", "ko"}, default "en"
+    lang : str, default "en"
         The language of labels and words.
     title : str, default ""
         The title. Left out, one made from the variables of the table.
@@ -301,7 +282,7 @@ def areas(
         .project(type="identity", reflectY=True)
         .properties(width=560, height=520)
     )
-    grey = f" {table.said['grey']}" if any(shape[MASKED] == 0 for shape in shapes) else ""
+    grey = f" {table.said['chart_grey']}" if any(shape[MASKED] == 0 for shape in shapes) else ""
     return _finish(alt, chart, title or table.title, [f"{table.note}{grey}"])
 
 
@@ -678,12 +659,11 @@ class _Drawn:
     @property
     def title(self) -> str:
         words = ", ".join(axis.label for axis in self.axes)
-        return f"{self.said['count']}{self.said['by']}{words}" if words else self.said["total"]
+        return f"{self.said['count']}{self.said['chart_by']}{words}" if words else self.said["all"]
 
 
 def _drawn(frame: Any, design: Design | None, labels: Any, lang: str) -> _Drawn:
-    if lang not in LANGUAGES:
-        raise InputError(f"lang={lang!r} is not known. It is {listing(LANGUAGES)}.")
+    check_language(lang, languages(None if labels is None else pl.DataFrame(labels)))
     table = pl.DataFrame(frame)
     if MASKED not in table.columns:
         raise InputError(f"the frame has no column {MASKED!r}. Give a public table: its labels and {MASKED}.")
@@ -699,13 +679,13 @@ def _drawn(frame: Any, design: Design | None, labels: Any, lang: str) -> _Drawn:
             raise InputError(f"{listing(unknown)} is not in the design, whose columns are {listing(design.columns)}.")
         paths = [[column for column in h.columns if column in there] for h in design.hierarchies]
         dimensions = [path for path in paths if path] + [[column] for column in there if column in design.keys]
-    said, axes = _SAID[lang], []
+    said, axes = words_of(lang), []
     rows = table.select(pl.col(MASKED))
     for place, columns in enumerate(dimensions):
         axis, text = _axis(table, columns, words, f"axis{place}")
         axes.append(axis)
         rows = rows.with_columns(text[0], text[1])
-    note = said["note"].format(K=design.threshold) if design is not None else said["plain"]
+    note = said["chart_note"].format(K=design.threshold) if design is not None else said["chart_plain"]
     return _Drawn(rows, axes, said, note)
 
 

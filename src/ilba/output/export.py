@@ -26,7 +26,9 @@ import polars as pl
 from ilba.design.design import MASKED
 from ilba.errors import InputError, MissingExtra, listing, nearest, some, suggesting
 from ilba.files import replacing, writable
-from ilba.output.wording import LANGUAGES, Dimension, WordedTable
+from ilba.output.series import Series, frequency
+from ilba.output.series import opened as opened_as_one
+from ilba.output.wording import Dimension, WordedTable, check_language, languages
 from ilba.release import Release
 from ilba.tables.table import csv_text
 
@@ -45,7 +47,7 @@ _AT_ONCE = 2**16
 
 @suggesting
 def export(
-    release: Release | Path_,
+    release: Release | Path_ | Sequence[Release | Path_],
     table_name: str,
     format: str,
     path: Path_,
@@ -58,8 +60,8 @@ def export(
 
     Parameters
     ----------
-    release : Release or path
-        The release.
+    release : Release or path, or a sequence of them
+        The release; or several waves of one population, whose tables have the time as their last variable.
     table_name : str
         The name of the table, such as "LA3.gender".
     format : str
@@ -67,8 +69,8 @@ def export(
         beside the data.
     path : path
         Where to write.
-    lang : {"en", "ko"}, default "en"
-        The language of labels and notes. Codes are kept in any language.
+    lang : str, default "en"
+        The language of labels and notes: en, ko, fr, es, or one that the code list has labels in. Codes are kept.
     agency : str, default "ILBA"
         The maintenance agency in SDMX identifiers.
     spreadsheet : bool, default False
@@ -89,11 +91,10 @@ def export(
     WriteError
         The file could not be written.
     """
-    opened = release if isinstance(release, Release) else Release(release)
+    opened = opened_as_one(release)
     if format not in FORMATS:
         raise InputError(f"format={format!r} is not known.{nearest(format, FORMATS)} It is {listing(FORMATS)}.")
-    if lang not in LANGUAGES:
-        raise InputError(f"lang={lang!r} is not known. It is {listing(LANGUAGES)}.")
+    check_language(lang, languages(opened.codes, opened.manifest))
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_\-]*(\.[A-Za-z][A-Za-z0-9_\-]*)*", agency):
         raise InputError(f"agency={agency!r} is not an SDMX agency: letters, digits, _ and -, starting with a letter.")
     if spreadsheet and format != "csv":
@@ -126,6 +127,32 @@ def structure_path(path: Path_) -> Path:
 
 def _csv(table: WordedTable) -> bytes:
     return csv_text(table.named()).encode()
+
+
+def variables_csv(table: WordedTable, codes: bool, texts: bool, title: bool = False, separator: str = ",") -> bytes:
+    """The complete grid with exactly the variables of the table: their texts, their codes, or both; then the number.
+
+    With codes alone the header has the names of columns, for programs; else what they are called, for people.
+    """
+    sizes = [len(dimension) for dimension in table.dimensions] or [1]
+    places = np.unravel_index(np.arange(len(table.values)), sizes)
+    axes = [(one.name, one.label, one.codes, one.labels) for one in table.dimensions]
+    # A table has at least one variable, as in JSON-stat.
+    axes = axes or [("measure", table.said["variable"], [table.value_column], [table.value_label])]
+    columns = []
+    for (name, label, known, said), place in zip(axes, places, strict=True):
+        if codes:
+            heading = f"{label} ({table.said['code']})" if texts else name
+            columns.append(pl.Series(heading, known, dtype=pl.String).gather(place))
+        if texts:
+            columns.append(pl.Series(label, said, dtype=pl.String).gather(place))
+    number = table.value_label if texts else table.value_column
+    while number in {column.name for column in columns}:
+        number += "_"
+    columns.append(pl.Series(number, table.values).fill_nan(None))
+    written = pl.DataFrame(columns).write_csv(separator=separator, quote_style="non_numeric")
+    head = '"' + table.title.replace('"', '""') + '"\n' if title else ""
+    return (head + written).encode()
 
 
 def spreadsheet_csv(frame: pl.DataFrame) -> bytes:
@@ -163,12 +190,15 @@ def _about(table: WordedTable) -> dict[str, Any]:
 
 def _xlsx(table: WordedTable) -> bytes:
     notes = table.notes(dense=False)
-    if table.release.manifest["source"]:
-        notes.append(table.said["source"].format(source=table.release.manifest["source"]))
+    if table.told("source"):
+        notes.append(table.said["source"].format(source=table.told("source")))
+    if table.release.manifest.get("licence"):
+        notes.append(table.said["licence"].format(licence=table.release.manifest["licence"]))
     about = {"title": table.title, "comments": " ".join(notes), "created": table.created}
     file = io.BytesIO()
     with _workbook(file, about) as book:
-        _table_sheet(book, table.table.name, table.title, notes, _headings(table), table.named(), 1, table.pulse)
+        decimals, head = table.measure.decimals, _headings(table)
+        _table_sheet(book, table.table.name, table.title, notes, head, table.named(), 1, table.pulse, decimals)
         _code_sheet(book, table)
     return file.getvalue()
 
@@ -206,6 +236,7 @@ def _table_sheet(
     rows: pl.DataFrame,
     numbers: int,
     pulse: Callable[[], object] = lambda: None,
+    decimals: int = 0,
 ) -> None:
     """Title, notes and the table, its header frozen, with a filter."""
     top = len(notes) + 2
@@ -218,7 +249,7 @@ def _table_sheet(
         book.add_format(given)
         for given in (
             {"bold": True, "font_size": 14},
-            {"num_format": "#,##0"},
+            {"num_format": "#,##0" + (f".{'0' * decimals}" if decimals else "")},
             {"italic": True, "font_color": "#444444"},
         )
     )
@@ -239,7 +270,8 @@ def _table_sheet(
             # A code is text even where it looks like a number: 01 must not become 1.
             sheet.write_string(place, across, "" if value is None else str(value))
         for across, value in enumerate(row[labels:], labels):
-            sheet.write_number(place, across, value, count)
+            if value is not None:  # what cannot be computed is left empty
+                sheet.write_number(place, across, value, count)
     sheet.freeze_panes(top + 1, 0)
     if rows.height:
         sheet.autofilter(top, 0, top + rows.height, rows.width - 1)
@@ -257,7 +289,7 @@ def _headings(table: WordedTable) -> list[str]:
             names += [f"{word} ({table.said['code']})", word]
         else:
             names.append(word)
-    return [*names, table.said["count"]]
+    return [*names, table.value_label]
 
 
 def _code_sheet(book: Any, table: WordedTable) -> None:
@@ -305,8 +337,8 @@ def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict
     A whole one stands for itself: it has a metric dimension, which holds the one thing that is counted, and the codes
     above each area. The service says both elsewhere.
     """
-    values = table.values.tolist() if data else []
-    measure = "measure"
+    values = [value if value == value else None for value in table.values.tolist()] if data else []
+    measure, column = "measure", table.value_column
     while measure in table.table.columns:
         measure += "_"
     axes: dict[str, Any] = {
@@ -326,27 +358,45 @@ def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict
         axes[measure] = {
             "label": table.said["count"],
             "category": {
-                "index": {MASKED: 0},
-                "label": {MASKED: table.said["count"]},
-                "unit": {MASKED: {"base": table.said["number"], "decimals": 0}},
+                "index": {column: 0},
+                "label": {column: table.value_label},
+                "unit": {column: {"base": table.unit, "decimals": table.measure.decimals}},
             },
         }
     geo = [dimension.name for dimension in table.dimensions if dimension.geo]
+    time = [dimension.name for dimension in table.dimensions if dimension.name == time_column(table)]
     told = table.release.manifest
     return {
         "version": "2.0",
         "class": "dataset",
         "label": table.title,
-        **({"source": told["source"]} if told["source"] else {}),
+        **({"source": table.told("source")} if told["source"] else {}),
         "updated": told["created"],
-        "note": [*([told["description"]] if told["description"] else []), *table.notes(dense=True)],
+        "note": [*([table.told("description")] if told["description"] else []), *table.notes(dense=True)],
         "id": list(axes),
         "size": [len(dimension) for dimension in table.dimensions] + [1] * metric,
-        "role": {**({"geo": geo} if geo else {}), **({"metric": [measure]} if metric else {})},
+        "role": {
+            **({"time": time} if time else {}),
+            **({"geo": geo} if geo else {}),
+            **({"metric": [measure]} if metric else {}),
+        },
         "dimension": axes,
         "value": values,
-        "extension": {"ilba": {"K": told["threshold"], "lang": table.lang, **_about(table)}},
+        "extension": {"ilba": {"K": told["threshold"], "lang": table.lang, **_about(table), **_measured(table)}},
     }
+
+
+def time_column(table: WordedTable) -> str | None:
+    """The variable of a table that is the time, where it has one."""
+    return table.release.time if isinstance(table.release, Series) else None
+
+
+def _measured(table: WordedTable) -> dict[str, Any]:
+    """What the numbers are, where they are no counts."""
+    one = table.measure
+    if one.name == "count":
+        return {}
+    return {"measure": one.name, "of": list(one.of), "unit": table.unit, "decimals": one.decimals}
 
 
 def _parents(dimension: Dimension) -> dict[str, Any]:
@@ -364,7 +414,7 @@ def _px(table: WordedTable) -> bytes:
 
 def px(table: WordedTable) -> str:
     """A table as a PC-Axis file, version 2013: all dimensions but the last in the stub."""
-    values, told = table.values, table.release.manifest
+    values = table.values
     axes = [(d.label, d.name, d.codes, d.labels) for d in table.dimensions]
     if not axes:  # a file has at least one variable
         axes = [(table.said["count"], MASKED, [MASKED], [table.said["all"]])]
@@ -372,36 +422,56 @@ def px(table: WordedTable) -> str:
     stub, heading = (names, []) if len(names) == 1 else (names[:-1], names[-1:])
     matrix = re.sub(r"[^A-Za-z0-9_.+\-]", "_", table.table.name)
     created = table.created.strftime("%Y%m%d %H:%M")
-    lines = [
+    lines: list[tuple[str, str | bool | int | Sequence[str]]] = [
         ("CHARSET", "ANSI"),  # what the format calls a file that is not for DOS; the encoding is the code page
         ("AXIS-VERSION", "2013"),
         ("CODEPAGE", "utf-8"),
         ("LANGUAGE", table.lang),
         ("CREATION-DATE", created),
-        ("DECIMALS", 0),
-        ("SHOWDECIMALS", 0),
+        ("DECIMALS", table.measure.decimals),
+        ("SHOWDECIMALS", table.measure.decimals),
         ("MATRIX", matrix),
-        ("AGGREGALLOWED", table.release.additive),
+        ("AGGREGALLOWED", table.release.additive and table.measure.name in ("count", "change")),
         ("COPYRIGHT", False),
         ("SUBJECT-CODE", "ILBA"),
-        ("SUBJECT-AREA", told["title"]),
-        ("DESCRIPTION", told["description"] or table.title),
+        ("SUBJECT-AREA", table.told("title")),
+        ("DESCRIPTION", table.told("description") or table.title),
         ("TITLE", table.title),
-        ("CONTENTS", table.said["count"]),
-        ("UNITS", table.said["number"]),
+        ("CONTENTS", table.value_label),
+        ("UNITS", table.unit),
         ("STUB", stub),
         *([("HEADING", heading)] if heading else []),
         *((f'VALUES("{_bare(name)}")', labels) for name, _, _, labels in axes),
         *((f'VARIABLECODE("{_bare(name)}")', code) for name, code, _, _ in axes),
         *((f'CODES("{_bare(name)}")', codes) for name, _, codes, _ in axes),
+        *_px_time(axes, time_column(table)),
         ("LAST-UPDATED", created),
-        *([("SOURCE", told["source"])] if told["source"] else []),
+        *([("SOURCE", table.told("source"))] if table.told("source") else []),
         ("NOTEX", "#".join(table.notes(dense=True))),  # a # is a new line
     ]
     width = len(axes[-1][2]) if heading else 1
     # A blank after each number, also at the end of a line: some readers join the lines to one.
-    data = "\n".join(" ".join(map(str, row)) + " " for row in values.reshape(-1, width).tolist())
+    spelled = str if values.dtype.kind == "i" else _px_number
+    data = "\n".join(" ".join(map(spelled, row)) + " " for row in values.reshape(-1, width).tolist())
     return "".join(f"{keyword}={_px_value(value)};\n" for keyword, value in lines) + f"DATA=\n{data}\n;\n"
+
+
+class _Spelled(str):
+    """A value that is written as it is."""
+
+
+def _px_time(axes: Sequence[tuple[str, str, list[str], list[str]]], time: str | None) -> Iterator[tuple[str, str]]:
+    """Which variable is the time, and the times as the format spells them, where it can."""
+    for name, column, codes, _ in axes:
+        found = frequency(codes) if column == time else None
+        if found:
+            listed = ",".join(f'"{code}"' for code in found[1])
+            yield f'TIMEVAL("{_bare(name)}")', _Spelled(f"TLIST({found[0]}),{listed}")
+
+
+def _px_number(value: float) -> str:
+    """A number that is no count; what cannot be computed is two dots."""
+    return f"{value:.10g}" if value == value else '".."'
 
 
 def _bare(text: str) -> str:
@@ -413,6 +483,8 @@ def _px_value(value: str | bool | int | Sequence[str]) -> str:
     if isinstance(value, bool):
         return "YES" if value else "NO"
     if isinstance(value, int):
+        return str(value)
+    if isinstance(value, _Spelled):
         return str(value)
     if isinstance(value, str):
         # A line has at most 256 characters; a text goes on in further quotes.
@@ -493,6 +565,9 @@ def _sdmx_axes(table: WordedTable) -> list[Axis]:
             name = f"D{place}{name}".rstrip("_")
         while name in taken:
             name += "_"
+        if dimension.name == time_column(table):
+            axes.append(("TIME_PERIOD", dimension.label, dimension.codes, dimension.labels))
+            continue
         taken.add(name)
         axes.append((name, dimension.label, [_sdmx_code(code) for code in dimension.codes], dimension.labels))
     # A structure has at least one dimension; _T is the usual code of a total.
@@ -536,6 +611,7 @@ def _sdmx_structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> t
             items=[Code(id=code, name=text) for code, text in zip(codes, labels, strict=True)],
         )
         for axis, label, codes, labels in axes
+        if axis != "TIME_PERIOD"
     ]
     lists += [
         Codelist(
@@ -560,7 +636,9 @@ def _sdmx_structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> t
     def component(axis: str, role: Role, **more: Any) -> Component:
         concept = ItemReference("Concept", agency, scheme.id, version, axis)
         urn = f"urn:sdmx:org.sdmx.infomodel.codelist.Codelist={agency}:CL_{axis.upper()}({version})"
-        reference = None if role == Role.MEASURE else urn
+        reference = None if role == Role.MEASURE or axis == "TIME_PERIOD" else urn
+        if axis == "TIME_PERIOD":
+            more["local_dtype"] = DataType.PERIOD
         return Component(id=axis, required=True, role=role, concept=concept, local_enum_ref=reference, **more)
 
     structure = DataStructureDefinition(

@@ -6,62 +6,62 @@ published codes. Nothing here knows more than the release holds.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
-from typing import Literal, TypeAlias, get_args
+from functools import cache, cached_property
+from importlib import resources
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from ilba.data.codelists import label_languages
 from ilba.design.design import MASKED
-from ilba.errors import InputError
+from ilba.errors import InputError, listing
 from ilba.release import PublicTable, Release
 
-Lang: TypeAlias = Literal["en", "ko"]
 IntArray: TypeAlias = npt.NDArray[np.int64]
+Values: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
-LANGUAGES: tuple[str, ...] = get_args(Lang)
+LANGUAGES: tuple[str, ...] = ("en", "ko", "fr", "es")
+"""the languages that have words of our own; each is a file of `words/`"""
 _MOST_CELLS = 20_000_000
 _METHODS = {"ilba": "iLBA"}
-WORDS = {
-    "en": {
-        "count": "Count",
-        "number": "number",
-        "missing": "not stated",
-        "all": "Total",
-        "code": "code",
-        "label": "label",
-        "variable": "variable",
-        "parent": "parent",
-        "codes": "Codes",
-        "masked": "Counts are masked for confidentiality ({method}, K={K}): each is 0 or at least {K}.",
-        "absent": "A combination that is not listed is 0.",
-        "additive": "Tables add up.",
-        "loose": "Tables do not add up: take a total from the table that was published for it, not from a sum.",
-        "source": "Source: {source}",
-    },
-    "ko": {
-        "count": "빈도",
-        "number": "수",
-        "missing": "미상",
-        "all": "합계",
-        "code": "코드",
-        "label": "이름",
-        "variable": "변수",
-        "parent": "상위 코드",
-        "codes": "코드",
-        "masked": "비밀 보호를 위하여 빈도를 조정하였습니다({method}, K={K}). 모든 값은 0이거나 {K} 이상입니다.",
-        "absent": "표에 없는 조합의 값은 0입니다.",
-        "additive": "통계표 간 합계가 일치합니다.",
-        "loose": "통계표 간 합계가 일치하지 않습니다. 합계는 더하지 말고 해당 통계표에서 찾으십시오.",
-        "source": "출처: {source}",
-    },
-}
+
+
+@cache
+def words(lang: str) -> Mapping[str, str]:
+    """Our own words in a language, such as "Count"; English where there are none."""
+    if lang not in LANGUAGES:
+        return words(LANGUAGES[0])
+    file = resources.files("ilba.output") / "words" / f"{lang}.json"
+    found: dict[str, str] = json.loads(file.read_text("utf-8"))
+    return found
+
+
+def languages(codes: pl.DataFrame | None, manifest: Mapping[str, Any] | None = None) -> list[str]:
+    """The languages in which tables can be told: ours, then those of the labels and of the texts."""
+    declared = [] if codes is None else label_languages(codes)
+    return list(dict.fromkeys([*LANGUAGES, *declared, *((manifest or {}).get("texts") or {})]))
+
+
+def check_language(lang: str, known: Sequence[str]) -> None:
+    """Refuse a language in which nothing can be told."""
+    if lang not in known:
+        raise InputError(f"lang={lang[:50]!r} is not known. It is {listing(known)}.")
+
+
+def told(release: Release, name: str, lang: str) -> str:
+    """The title, description, source, unit or note of a release in a language, or as it was told without one."""
+    manifest = release.manifest
+    plain = manifest.get("population", {}).get("unit", "") if name == "unit" else manifest.get(name, "")
+    text = manifest.get("texts", {}).get(lang, {}).get(name) or plain
+    return str(text)
 
 
 class Labels:
@@ -73,7 +73,8 @@ class Labels:
         self._codes: dict[tuple[str, str], str] = {}
         self._below: dict[tuple[str, str, str], str] = {}
         self._labelled: set[str] = set()
-        wanted = [f"label_{lang}", *(f"label_{other}" for other in LANGUAGES if other != lang)]
+        others = languages(codes)
+        wanted = [f"label_{one}" for one in dict.fromkeys([lang, lang.partition("-")[0], *others])]
         for row in codes.iter_rows(named=True) if codes is not None else ():
             variable, code = row["variable"], row["code"]
             label = next((row[name] for name in wanted if row.get(name)), None)
@@ -93,13 +94,31 @@ class Labels:
     def code(self, column: str, code: str | None, parent: str | None = None) -> str:
         """The label of a code; the parent tells codes apart that stand under several."""
         if code is None:
-            return WORDS[self.lang]["missing"]
+            return words(self.lang)["missing"]
         found = self._below.get((column, parent, code)) if parent is not None else None
         return found or self._codes.get((column, code), code)
 
     def has(self, column: str) -> bool:
         """Whether any code of a variable has a label that says more than the code."""
         return column in self._labelled
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What the numbers of a table are, where they are no counts: a function of published counts."""
+
+    name: str
+    of: tuple[str, ...] = ()
+    """the variables that numerator and denominator have in common; none is everybody"""
+
+    @property
+    def decimals(self) -> int:
+        """The digits after the point that it is rounded to."""
+        return {"percent": 3, "rate": 2, "index": 1}.get(self.name, 0)
+
+
+COUNT = Measure("count")
+MEASURES = ("count", "percent", "rate", "index", "change")
 
 
 @dataclass(frozen=True)
@@ -135,20 +154,43 @@ class WordedTable:
         self._schema = frame.schema
         self.lang = lang
         self.labels = labels or Labels(release.codes, lang)
-        self.said = WORDS[lang]
+        self.said = words(lang)
         self.complete = release.manifest["rows"] == "grid"  # whether the rows hold every combination
+        self.measure = COUNT
         self.pulse: Callable[[], object] = lambda: None  # called now and then while it is written; may end that
 
     @property
     def frame(self) -> pl.DataFrame:
         """The rows: labels and masked counts. Those of a part are made when they are asked for."""
         if self._frame is None:
-            rows = pl.DataFrame({MASKED: self.values})
+            rows = pl.DataFrame({self.value_column: self.values}).fill_nan(None)
             digits = np.unravel_index(np.arange(len(self.values)), [len(one) for one in self.dimensions] or [1])
             for one, digit in zip(self.dimensions, digits, strict=False):
                 rows = rows.hstack(one.paths[pl.Series(digit.astype(np.uint32))])
-            self._frame = rows.select(self._schema.names()).cast(self._schema)
+            labels = {name: kind for name, kind in self._schema.items() if name != MASKED}
+            self._frame = rows.select([*labels, self.value_column]).cast(pl.Schema(labels))
         return self._frame
+
+    @property
+    def value_column(self) -> str:
+        """What the column of the numbers is called."""
+        return MASKED if self.measure == COUNT else self.measure.name
+
+    @property
+    def value_label(self) -> str:
+        """What the numbers are, in words."""
+        name = self.measure.name
+        if name in ("count", "index", "change"):
+            return self.said[name]
+        shared = ", ".join(self.labels.variable(column) for column in self.measure.of)
+        return self.said["of" if shared else "of_everybody"].format(measure=self.said[name], list=shared)
+
+    @property
+    def unit(self) -> str:
+        """What one of the numbers stands for."""
+        if self.measure.name in ("count", "change"):
+            return self.told("unit") or self.said["number"]
+        return self.said[self.measure.name]
 
     def forget_rows(self) -> None:
         """Keep the words and axes only."""
@@ -158,17 +200,26 @@ class WordedTable:
     @property
     def title(self) -> str:
         """The title of the release and the variables of the table."""
-        words = [self.labels.variable(dimension[-1]) for dimension in self._dimension_columns()]
-        return f"{self.release.manifest['title']}: {', '.join(words) or self.said['all']}"
+        names = [self.labels.variable(dimension[-1]) for dimension in self._dimension_columns()]
+        about = "" if self.measure == COUNT else f" ({self.value_label})"
+        return f"{self.told('title')}: {', '.join(names) or self.said['all']}{about}"
+
+    def told(self, name: str) -> str:
+        """The title, description, source, unit or note of the release in the language of the table."""
+        return told(self.release, name, self.lang)
 
     def notes(self, dense: bool) -> list[str]:
         """What a reader has to know, a sentence or two each."""
-        told = self.release.manifest
-        notes = [self.said["masked"].format(method=_METHODS.get(told["method"], told["method"]), K=told["threshold"])]
+        about = self.release.manifest
+        method = _METHODS.get(about["method"], about["method"])
+        notes = [self.said["masked"].format(method=method, K=about["threshold"])]
         if not dense and not self.complete:
             notes.append(self.said["absent"])
         notes.append(self.said["additive" if self.release.additive else "loose"])
-        return notes
+        if self.measure != COUNT:
+            notes.append(self.said["change_note" if self.measure.name == "change" else "ratio_note"])
+        own = self.told("note")
+        return [*notes, own] if own else notes
 
     @property
     def created(self) -> datetime:
@@ -183,7 +234,7 @@ class WordedTable:
             columns.append(codes)
             if self.labels.has(column):
                 columns.append(self._label_column(column))
-        return pl.DataFrame([*columns, self.frame[MASKED]])
+        return pl.DataFrame([*columns, self.frame[self.value_column]])
 
     def _label_column(self, column: str) -> pl.Series:
         above = self._above(column)
@@ -257,9 +308,10 @@ class WordedTable:
         other.dimensions = other._named_apart([other._dimension(one.columns, one.paths) for one in self.dimensions])
         return other
 
-    def cut(self, places: Sequence[Sequence[int]], values: IntArray) -> WordedTable:
-        """The part of the complete grid at some places of each dimension, zeros included; `values` are its counts."""
+    def cut(self, places: Sequence[Sequence[int]], values: Values, measure: Measure = COUNT) -> WordedTable:
+        """The part of the complete grid at some places of each dimension, zeros included; `values` are its numbers."""
         part = WordedTable(self.release, self.table, self.frame, self.lang, self.labels)
+        part.measure = measure
         part.complete = True
         part.dimensions = [
             replace(
@@ -306,7 +358,7 @@ class WordedTable:
         return pl.concat(self.release.table(name).select(pl.col(columns).cast(pl.String)).unique() for name in tables)
 
     @cached_property
-    def values(self) -> IntArray:
+    def values(self) -> Values:
         """The counts of the complete grid, the last dimension fastest."""
         size = [len(dimension) for dimension in self.dimensions]
         cells = math.prod(size)

@@ -42,6 +42,8 @@ class Declared:
     description: str
     source: str
     licence: str
+    texts: Mapping[str, Mapping[str, str]]
+    """title, description, source, unit and note in further languages"""
     population: Population
     given: pl.DataFrame
     """the declared code list, empty when there is none"""
@@ -104,6 +106,7 @@ def _manifest(folder: Path, declared: Declared, charted: list[dict[str, str]]) -
         "description": declared.description,
         "source": declared.source,
         **({"licence": declared.licence} if declared.licence else {}),
+        **({"texts": declared.texts} if declared.texts else {}),
         **({"population": declared.population.to_json()} if declared.population != Population() else {}),
         "method": declared.method,
         **declared.design.to_json(),
@@ -202,7 +205,7 @@ def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFram
     )
     names = [hierarchy.name for hierarchy in design.hierarchies]
     order = {name: place for place, name in enumerate(dict.fromkeys([*design.columns, *names]))}
-    return pl.concat([given, added]).sort(pl.col("variable").replace_strict(order), maintain_order=True)
+    return pl.concat([given, added], how="diagonal").sort(pl.col("variable").replace_strict(order), maintain_order=True)
 
 
 def tell_of_unnamed(given: pl.DataFrame, shown: Mapping[str, pl.Series]) -> None:

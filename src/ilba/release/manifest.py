@@ -76,6 +76,16 @@ class PopulationEntry(Struct):
     unit: Annotated[str, Meta(description="what one record stands for")] = ""
 
 
+class TextsEntry(Struct):
+    """What readers are told in a language; what is left out is told as the release says it without a language."""
+
+    title: str = ""
+    description: str = ""
+    source: str = ""
+    unit: str = ""
+    note: Annotated[str, Meta(description="a sentence of the agency that stands beside the notes on masking")] = ""
+
+
 class Manifest(Struct):
     """The manifest of a release of frequency tables."""
 
@@ -103,6 +113,7 @@ class Manifest(Struct):
         False
     )
     population: PopulationEntry | UnsetType = UNSET
+    texts: Annotated[dict[str, TextsEntry], Meta(description="by language, such as fr or pt-BR")] | UnsetType = UNSET
     checksum: (
         Annotated[
             str,

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba.cells.codes import CodeLists
-from ilba.data.codelists import CODE_COLUMNS, listed_paths
+from ilba.data.codelists import code_columns, listed_paths
 from ilba.design.design import MASKED, Design, Level, Names, Selection, file_name
 from ilba.errors import InputError, StoreError, listing, nearest, some
 from ilba.release.manifest import NewerFormat, load
@@ -235,9 +235,13 @@ class Release:
 
     @cached_property
     def codes(self) -> pl.DataFrame:
-        """The code lists: variable, code, label_en, label_ko, parent; a row without code names the variable."""
+        """The code lists: variable, code, label_en, label_ko and further languages, parent.
+
+        A row without code names the variable.
+        """
         try:
-            return pl.read_csv(io.BytesIO(self.content(CODES)), infer_schema=False).select(CODE_COLUMNS)
+            codes = pl.read_csv(io.BytesIO(self.content(CODES)), infer_schema=False)
+            return codes.select(code_columns(codes.columns))
         except pl.exceptions.PolarsError:
             raise self._changed(CODES) from None
 

@@ -32,6 +32,7 @@ from ilba.release.coarser import Finer, sums_of
 from ilba.release.folder import Declared, Rows, declared_type, fill, tell_of_unnamed
 from ilba.release.ledger import Publication
 from ilba.release.reading import CODES, MANIFEST, Path_, Release, digest
+from ilba.release.texts import read_texts
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
 
@@ -55,6 +56,7 @@ def release(
     description: str,
     source: str,
     licence: str,
+    texts: Any,
     labels: Any,
     geometry: Mapping[str, Any] | None,
     bound: int | None,
@@ -85,6 +87,7 @@ def release(
     _refuse_dropped(finest)
     given = finest.labels if labels is None else read_labels(labels, design)
     maps = _maps(geometry, design)
+    in_languages = read_texts(texts)
     if audit is not None:
         writable(audit)
     if stated_bound is not None:
@@ -112,8 +115,8 @@ def release(
             _check_bound(finest, wanted, stated_bound, chapter)
         created = _time()
         declared = Declared(
-            design, tuple(wanted), finest.method, rows, title, description, source, licence, finest.population, given,
-            maps, finest.origins, stated_bound, finer is not None, created,
+            design, tuple(wanted), finest.method, rows, title, description, source, licence, in_languages,
+            finest.population, given, maps, finest.origins, stated_bound, finer is not None, created,
         )  # fmt: skip
         steps = _Steps(progress, 2 * len(wanted))
         with making(target) as temporary:

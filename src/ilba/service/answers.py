@@ -19,9 +19,11 @@ from ilba import __version__
 from ilba.design.design import MASKED, Hierarchy, Selection, plain_name
 from ilba.errors import InputError, listing, nearest, some
 from ilba.output.export import json_stat
-from ilba.output.wording import LANGUAGES, Dimension, WordedTable
+from ilba.output.wording import COUNT, LANGUAGES, Dimension, Measure, WordedTable, told, words
 from ilba.service.asked import MOST_TEXT, Codes, ValueFilter, folded, variable
 from ilba.service.catalog import Catalog, ServedRelease, TableEntry
+from ilba.service.measures import measure_asked
+from ilba.service.measures import values as measured
 from ilba.service.work import still_wanted
 
 API = "/api/v2"
@@ -33,7 +35,6 @@ FORMATS = {
     "parquet": ("parquet", "application/vnd.apache.parquet", "parquet"),
     "px": ("px", "application/octet-stream", "px"),
 }
-_LANGUAGE_NAMES = {"en": "English", "ko": "한국어"}
 _NO_ROWS = pl.DataFrame()
 
 
@@ -51,29 +52,37 @@ class Settings:
 
     max_cells: int = 100_000
     license: str = ""
+    languages: tuple[str, ...] = ()
+    """those that are offered, the usual one first; all that there are where none is named"""
+
+
+def offered_languages(catalog: Catalog, settings: Settings) -> list[str]:
+    """The languages that can be asked for, the usual one first."""
+    return list(settings.languages) or catalog.languages
 
 
 def rehearse(served: ServedRelease) -> None:
     """Say everything about a release once, so that a manifest that cannot be put into words is noticed at once."""
-    told, design = served.release.manifest, served.release.design
+    about, design = served.release.manifest, served.release.design
     names = ("title", "description", "source", "method", "cells", "rows", "software", "created")
-    texts = [*(told[name] for name in names), *design.columns]
-    numbers = [told[name] for name in ("threshold", "absent", "additive")]
+    texts = [*(about[name] for name in names), *design.columns]
+    numbers = [about[name] for name in ("threshold", "absent", "additive")]
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
         raise TypeError("a field of the manifest is not of its type")
-    for lang in LANGUAGES:
+    for lang in served.languages:
         _release(served, lang)
         for entry in served.entries.values():
             _entry(entry, lang)
 
 
-def config(settings: Settings) -> dict[str, Any]:
+def config(catalog: Catalog, settings: Settings) -> dict[str, Any]:
     """What a client has to know beforehand."""
+    known = offered_languages(catalog, settings)
     return {
         "apiVersion": "2.0.0",
         "appVersion": __version__,
-        "languages": [{"id": lang, "label": _LANGUAGE_NAMES[lang]} for lang in LANGUAGES],
-        "defaultLanguage": LANGUAGES[0],
+        "languages": [{"id": lang, "label": language_name(lang)} for lang in known],
+        "defaultLanguage": known[0],
         "maxDataCells": settings.max_cells,
         "maxCallsPerTimeWindow": 0,
         "timeWindow": 1,
@@ -86,20 +95,31 @@ def config(settings: Settings) -> dict[str, Any]:
     }
 
 
+def language_name(lang: str) -> str:
+    """What a language calls itself, as far as we have words in it."""
+    return words(lang)["name"] if lang in LANGUAGES else lang
+
+
 def releases(catalog: Catalog, lang: str) -> dict[str, Any]:
     """What is published: the design of each release in words, and the tables that can be asked for."""
     return {"language": lang, "releases": [_release(served, lang) for served in catalog.releases]}
 
 
 def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
-    told, labels = served.release.manifest, served.labels[lang]
-    maps = {entry["column"] for entry in told["geometry"]}
+    about, labels = served.release.manifest, served.labels[lang]
+    maps = {entry["column"] for entry in about["geometry"]}
     first = next(iter(served.entries.values()))
     return {
         "id": served.id,
-        **{name: told[name] for name in ("title", "description", "source", "method", "threshold", "cells", "additive")},
-        "bound": told.get("bound"),
-        "created": _utc(told["created"]),
+        **{name: told(served.release, name, lang) for name in ("title", "description", "source", "unit")},
+        **{name: about[name] for name in ("method", "threshold", "cells", "additive")},
+        "licence": about.get("licence", ""),
+        "population": about.get("population", {}).get("name", ""),
+        "wave": "" if served.members else next(iter(served.times), ""),
+        "time": served.time,
+        "series": served.series,
+        "bound": about.get("bound"),
+        "created": _utc(about["created"]),
         "notes": _worded(first, lang).notes(dense=True),
         "hierarchies": [
             {
@@ -177,21 +197,21 @@ def table(entry: TableEntry, lang: str) -> dict[str, Any]:
 
 
 def _entry(entry: TableEntry, lang: str) -> dict[str, Any]:
-    told = entry.release.manifest
+    about, release = entry.release.manifest, entry.release
     name = quote(entry.id, safe="")
     return {
         "type": "Table",
         "id": entry.id,
         "label": _worded(entry, lang).title,
-        "description": told["description"],
-        "updated": _utc(told["created"]),
-        "firstPeriod": None,
-        "lastPeriod": None,
+        "description": told(release, "description", lang),
+        "updated": _utc(about["created"]),
+        "firstPeriod": next(iter(entry.served.times), None),
+        "lastPeriod": next(reversed(entry.served.times), None),
         "category": "public",
         "discontinued": False,
-        "source": told["source"],
+        "source": told(release, "source", lang),
         "variableNames": _variable_names(entry, lang),
-        "paths": [[{"id": entry.served.id, "label": told["title"]}]],
+        "paths": [[{"id": entry.served.id, "label": told(release, "title", lang)}]],
         "links": [
             _link("self", lang, f"/tables/{name}"),
             _link("metadata", lang, f"/tables/{name}/metadata"),
@@ -241,9 +261,9 @@ def _described(found: dict[str, Any], entry: TableEntry, lang: str) -> dict[str,
     found["extension"]["px"] = {
         "tableid": entry.id,
         "language": lang,
-        "decimals": 0,
-        "aggregallowed": entry.release.additive,
-        "contents": entry.release.manifest["title"],
+        "decimals": found["extension"]["ilba"].get("decimals", 0),
+        "aggregallowed": entry.release.additive and "of" not in found["extension"]["ilba"],
+        "contents": told(entry.release, "title", lang),
     }
     return found
 
@@ -326,7 +346,7 @@ def _code_list(
         "id": name,
         "label": areas.label,
         "language": lang,
-        "languages": list(LANGUAGES),
+        "languages": served.languages,
         "type": "Aggregation",
         "elimination": False,
         "values": [
@@ -355,6 +375,7 @@ class Part:
     entry: TableEntry
     places: list[list[int]]
     called: list[str]
+    measure: Measure = COUNT
 
     @property
     def cells(self) -> int:
@@ -362,7 +383,13 @@ class Part:
         return math.prod(len(places) for places in self.places)
 
 
-def part(catalog: Catalog, entry: TableEntry, filters: Mapping[str, ValueFilter], settings: Settings) -> Part:
+def part(
+    catalog: Catalog,
+    entry: TableEntry,
+    filters: Mapping[str, ValueFilter],
+    settings: Settings,
+    asked: Mapping[str, str] | None = None,
+) -> Part:
     """Find what is asked for: the table with the variables that are named, and the places of their values."""
     axes = entry.served.axes(entry.table)
     named = {variable(name, axes): filter_ for name, filter_ in filters.items()}
@@ -379,7 +406,7 @@ def part(catalog: Catalog, entry: TableEntry, filters: Mapping[str, ValueFilter]
             f"{found.cells:,} cells are asked for; one answer holds at most {settings.max_cells:,}. "
             f"Ask for fewer values, or in several parts."
         )
-    return found
+    return replace(found, measure=measure_asked(found.entry, asked or {}))
 
 
 def _default(catalog: Catalog, entry: TableEntry, most: int) -> list[list[int]]:
@@ -465,11 +492,36 @@ def _inside(
     return [place for place, path in enumerate(finer.paths.iter_rows()) if path[:level] in wanted]
 
 
+def csv_asked(parameters: str) -> dict[str, Any]:
+    """How a csv file is written, as PxWebApi 2 spells it; texts, with commas, where nothing is said."""
+    known: dict[str, dict[str, Any]] = {
+        "usecodes": {"codes": True, "texts": False},
+        "usetexts": {"codes": False, "texts": True},
+        "usecodesandtexts": {"codes": True, "texts": True},
+        "includetitle": {"title": True},
+        "separatortab": {"separator": "\t"},
+        "separatorspace": {"separator": " "},
+        "separatorsemicolon": {"separator": ";"},
+    }
+    found: dict[str, Any] = {"codes": False, "texts": True}
+    for name in parameters.split(",") if parameters else ():
+        if name.strip().lower() not in known:
+            spelled = ("UseCodes", "UseTexts", "UseCodesAndTexts", "IncludeTitle", "SeparatorTab", "SeparatorSpace")
+            said = f"It is {listing([*spelled, 'SeparatorSemicolon'], 7)}."
+            raise InputError(f"outputFormatParams holds {name[:50]!r}.{nearest(name[:50], spelled)} {said}")
+        found |= known[name.strip().lower()]
+    return found
+
+
 def answered(catalog: Catalog, found: Part, lang: str) -> WordedTable:
     """The part with its numbers and words."""
     loaded = catalog.load(found.entry)
     still_wanted()
-    cut = loaded.worded[lang].cut(found.places, loaded.values(found.places))
+    if found.measure == COUNT:
+        cut = loaded.worded[lang].cut(found.places, loaded.values(found.places))
+    else:
+        numbers = measured(catalog, found.entry, found.places, found.measure)
+        cut = loaded.worded[lang].cut(found.places, numbers, found.measure)
     cut.pulse = still_wanted
     cut.dimensions = [replace(one, name=name) for one, name in zip(cut.dimensions, found.called, strict=True)]
     return cut

@@ -36,8 +36,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ilba import __version__
 from ilba.errors import IlbaError, InputError, StoreError, listing, nearest
-from ilba.output.export import rendered
-from ilba.output.wording import LANGUAGES
+from ilba.output.export import rendered, variables_csv
 from ilba.service import answers
 from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownError
 from ilba.service.asked import from_body, from_query, split
@@ -89,7 +88,7 @@ _TITLES = {
 }
 _HOST = re.compile(rb"[A-Za-z0-9._~-]{0,255}(?::\d{0,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{0,5})?")
 # Words that are no words of a sentence: they are written as they are typed.
-_TYPED = {"codelist", "key", "lang", "level", "placement", "query", "release"}
+_TYPED = {"codelist", "key", "lang", "level", "measure", "of", "placement", "query", "release"}
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,8 @@ def from_environment() -> ASGIApp:
     """The application in a worker process, which is told in its environment what to serve."""
     sys.setswitchinterval(0.001)  # seconds after which a thread at work lets the event loop go on
     told = json.loads(os.environ[ENVIRONMENT])
-    return application(told["paths"], Settings(**told["settings"]), Limits(**told["limits"]))
+    settings = {**told["settings"], "languages": tuple(told["settings"]["languages"])}
+    return application(told["paths"], Settings(**settings), Limits(**told["limits"]))
 
 
 def environment(paths: list[str], settings: Settings, limits: Limits) -> str:
@@ -131,6 +131,10 @@ class _Service:
         self._memory: Recent[Answer] = Recent(64 * 2**20)
         self._page = StaticFiles(packages=[("ilba.service", "page")])
         packed = [Middleware(GZipMiddleware, minimum_size=_WORTH_COMPRESSING, compresslevel=5)]
+        if unknown := set(settings.languages) - set(catalog.languages):
+            raise InputError(
+                f"no release has labels or texts in {listing(sorted(unknown))}. Known are {listing(catalog.languages)}."
+            )
         self._document = _plain(document(settings, catalog))
         # Names may hold a slash, which stands decoded in the path.
         table = f"{API}/tables/{{table:path}}"
@@ -211,7 +215,7 @@ class _Service:
 
     def _question(self, request: Request) -> answers.Question:
         asked = _query(request, ("release", "level", "key", "hkey_value", "key_value", "lang"))
-        _language(asked)
+        self._language(asked)
         level, key = (split(asked.get(name, "")) for name in ("level", "key"))
         values = [split(asked[name]) or [""] if name in asked else [] for name in ("hkey_value", "key_value")]
         return answers.question(self.catalog, asked.get("release"), level, key, *values)
@@ -235,8 +239,8 @@ class _Service:
     def _part(self, request: Request, content: bytes) -> Response | tuple[Callable[[], Response], Lane]:
         """The answer; or what makes it and where, if that is long work."""
         filters, others = from_query(_pairs(request))
-        _known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading"))
-        lang, format = _language(others), others.get("outputformat", "json-stat2").lower()
+        _known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading", "measure", "of"))
+        lang, format = self._language(others), others.get("outputformat", "json-stat2").lower()
         if format not in FORMATS:
             raise InputError(
                 f"outputFormat is {format[:50]!r}.{nearest(format[:50], FORMATS)} It is {listing(FORMATS)}."
@@ -250,16 +254,17 @@ class _Service:
         kept = self._kept(request, entry.served.digest, body)
         if kept is not None:
             return kept
-        part = answers.part(self.catalog, entry, filters, self.settings)
+        written = answers.csv_asked(others.get("outputformatparams", ""))
+        part = answers.part(self.catalog, entry, filters, self.settings, others)
 
         def make() -> Response:
-            return self._answer(request, entry.served.digest, lambda: self._data(part, lang, format), body)
+            return self._answer(request, entry.served.digest, lambda: self._data(part, lang, format, written), body)
 
         if part.cells <= _LONG_WORK:
             return make()
         return make, "sheet" if format == "xlsx" else "long"
 
-    def _data(self, found: answers.Part, lang: str, format: str) -> Answer:
+    def _data(self, found: answers.Part, lang: str, format: str, written: Mapping[str, Any]) -> Answer:
         table = answers.answered(self.catalog, found, lang)
         still_wanted()
         kind, media, ending = FORMATS[format]
@@ -267,7 +272,8 @@ class _Service:
             return _json(answers.data(table, found.entry), lang)
         name = quote(f"{found.entry.id}.{ending}".replace(":", "."), safe=".+-_")
         shown = f"attachment; filename*=UTF-8''{name}"
-        return Answer(rendered(table, kind), media, {"Content-Disposition": shown, "Content-Language": lang})
+        content = variables_csv(table, **written) if format == "csv" else rendered(table, kind)
+        return Answer(content, media, {"Content-Disposition": shown, "Content-Language": lang})
 
     async def _body(self, request: Request) -> bytes:
         """The body of a POST, read no further than allowed."""
@@ -288,6 +294,13 @@ class _Service:
             return bytes(content)
         raise BusyError
 
+    def _language(self, asked: Mapping[str, str]) -> str:
+        known = answers.offered_languages(self.catalog, self.settings)
+        lang = asked.get("lang", known[0])
+        if lang not in known:
+            raise InputError(f"lang is {lang[:50]!r}. It is {listing(known)}.")
+        return lang
+
     # From here on everything runs in threads.
 
     def openapi(self, request: Request) -> Response:
@@ -297,19 +310,19 @@ class _Service:
 
     def config(self, request: Request) -> Response:
         """What a client has to know beforehand."""
-        _language(_query(request, ("lang",)))
-        return self._answer(request, __version__, lambda: _json(answers.config(self.settings)))
+        self._language(_query(request, ("lang",)))
+        return self._answer(request, self.catalog.digest, lambda: _json(answers.config(self.catalog, self.settings)))
 
     def releases(self, request: Request) -> Response:
         """What is published."""
-        lang = _language(_query(request, ("lang",)))
+        lang = self._language(_query(request, ("lang",)))
         return self._answer(request, self.catalog.digest, lambda: _json(answers.releases(self.catalog, lang), lang))
 
     def tables(self, request: Request) -> Response:
         """The list of tables."""
         known = ("lang", "query", "pastdays", "includediscontinued", "pagenumber", "pagesize")
         asked = _query(request, known)
-        lang = _language(asked)
+        lang = self._language(asked)
         if asked.get("includediscontinued", "false").lower() not in ("true", "false"):
             raise InputError("includeDiscontinued is 'true' or 'false'.")
         days = _number(asked, "pastDays", 0, 36_500) if "pastdays" in asked else None
@@ -327,14 +340,14 @@ class _Service:
 
     def table(self, request: Request) -> Response:
         """One table of the list."""
-        lang = _language(_query(request, ("lang",)))
+        lang = self._language(_query(request, ("lang",)))
         entry = self._table_entry(request)
         return self._answer(request, entry.served.digest, lambda: _json(answers.table(entry, lang), lang))
 
     def metadata(self, request: Request) -> Response:
         """A table without its numbers."""
         asked = _query(request, ("lang", "outputformat", "defaultselection"))
-        lang = _language(asked)
+        lang = self._language(asked)
         if asked.get("outputformat", "json-stat2").lower() != "json-stat2":
             raise InputError("metadata are written as json-stat2 only.")
         if asked.get("defaultselection", "false").lower() not in ("true", "false"):
@@ -346,7 +359,7 @@ class _Service:
 
     def default_selection(self, request: Request) -> Response:
         """What is answered when nothing is chosen."""
-        lang = _language(_query(request, ("lang",)))
+        lang = self._language(_query(request, ("lang",)))
         entry = self._table_entry(request)
         return self._answer(
             request,
@@ -356,7 +369,7 @@ class _Service:
 
     def code_list(self, request: Request) -> Response:
         """The areas of a coarser level."""
-        lang = _language(_query(request, ("lang",)))
+        lang = self._language(_query(request, ("lang",)))
         # The ids hold % where a column's name has a dot or a slash, and the address is decoded once on its way.
         name = request.path_params["name"]
         return self._answer(
@@ -489,13 +502,6 @@ def _known(given: Mapping[str, str], known: tuple[str, ...]) -> None:
         if name not in known:
             said = f"It takes {listing(known)}." if known else "It takes none."
             raise InputError(f"the parameter {name[:50]!r} is not known here.{nearest(name[:50], known)} {said}")
-
-
-def _language(asked: Mapping[str, str]) -> str:
-    lang = asked.get("lang", LANGUAGES[0])
-    if lang not in LANGUAGES:
-        raise InputError(f"lang is {lang[:50]!r}. It is {listing(LANGUAGES)}.")
-    return lang
 
 
 def _number(asked: Mapping[str, str], name: str, least: int, most: int, otherwise: int = 0) -> int:

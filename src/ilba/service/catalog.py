@@ -32,7 +32,8 @@ import polars as pl
 from ilba.design.design import MASKED
 from ilba.design.tables import selections
 from ilba.errors import IlbaError, InputError, StoreError
-from ilba.output.wording import LANGUAGES, Dimension, Labels, WordedTable
+from ilba.output.series import Series, fits, population_of, time_of
+from ilba.output.wording import LANGUAGES, Dimension, Labels, WordedTable, languages
 from ilba.release import MANIFEST, PublicTable, Release
 from ilba.release.reading import fitting
 from ilba.service.asked import Codes
@@ -89,11 +90,22 @@ class Recent(Generic[Kept]):
                 self._held -= self._kept.popitem(last=False)[1][1]
 
 
+class ByLanguage(dict[str, Kept]):
+    """What is made for each language when it is first asked for."""
+
+    def __init__(self, make: Callable[[str], Kept]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __missing__(self, lang: str) -> Kept:
+        return self.setdefault(lang, self._make(lang))
+
+
 @dataclass
 class Loaded:
     """A table in memory: its axes in each language, and the places and counts of its rows in the complete grid."""
 
-    worded: dict[str, WordedTable]
+    worded: ByLanguage[WordedTable]
     place: IntArray
     count: IntArray
 
@@ -145,8 +157,23 @@ class ServedRelease:
     id: str
     release: Release
     digest: str
-    labels: dict[str, Labels]
+    labels: ByLanguage[Labels]
     entries: dict[str, TableEntry] = field(default_factory=dict)
+    members: dict[str, ServedRelease] = field(default_factory=dict)
+    """the waves by their times, where this is a series"""
+    series: str | None = None
+    """the series that this is a wave of"""
+
+    @property
+    def time(self) -> str | None:
+        """The variable that tells waves apart, where this is a series of them."""
+        return self.release.time if isinstance(self.release, Series) else None
+
+    @property
+    def times(self) -> list[str]:
+        """The times of which it tells, from the first; empty where none was declared."""
+        own = time_of(self.release) if not self.members else ""
+        return list(self.members) or ([own] if own else [])
 
     def entry(self, levels: Mapping[str, int], keys: Iterable[str]) -> TableEntry | None:
         """The table at these levels by these keys, if there is one."""
@@ -155,6 +182,11 @@ class ServedRelease:
     def size(self, column: str) -> int:
         """How many codes of a variable were published."""
         return int(self._sizes.get(column, 0))
+
+    @property
+    def languages(self) -> list[str]:
+        """The languages in which it can be told."""
+        return languages(self.release.codes, self.release.manifest)
 
     def axes(self, table: PublicTable) -> list[str]:
         """The columns that name the axes of a table: the finest of each hierarchy, then the keys."""
@@ -341,6 +373,8 @@ class Catalog:
             raise InputError("name at least one release folder to serve.")
         self.paths = [Path(path) for path in paths]
         self.alone = len(paths) == 1
+        self._check = check
+        self._known_series: tuple[tuple[str, ...], list[ServedRelease]] = ((), [])
         self._memory: Recent[Loaded] = Recent(table_memory)
         self._files: Recent[tuple[bytes, bytes]] = Recent(64 * 2**20)
         names = _identifiers(self.paths)
@@ -355,7 +389,56 @@ class Catalog:
         there = [served for folder in self._folders.values() if (served := folder.served())]
         if not there:
             raise _gone()
-        return there
+        return [*self._series(there), *there]
+
+    def _series(self, there: list[ServedRelease]) -> list[ServedRelease]:
+        """The series that these releases make; made again when one of them is replaced."""
+        mark = tuple(served.digest for served in there)
+        if self._known_series[0] != mark:
+            self._known_series = mark, self._make_series(there)
+        return self._known_series[1]
+
+    def _make_series(self, there: list[ServedRelease]) -> list[ServedRelease]:
+        groups: list[list[ServedRelease]] = []
+        for served in there:
+            served.series = None
+            if not population_of(served.release) or not time_of(served.release):
+                continue
+            for group in groups:
+                if all(fits(served.release, one.release) for one in group):
+                    group.append(served)
+                    break
+            else:
+                groups.append([served])
+        taken, found = [*self._folders], []
+        for group in (group for group in groups if len(group) > 1):
+            release = Series([served.release for served in group])
+            name = _identifiers([Path(population_of(release))], taken)[0]
+            taken.append(name)
+            try:
+                found.append(self._one_series(name, release, group))
+            except Exception:  # the waves are served all the same
+                _log.exception("the series %r could not be made", name)
+        return found
+
+    def _one_series(self, name: str, release: Series, group: list[ServedRelease]) -> ServedRelease:
+        members = dict(sorted((time_of(one.release), one) for one in group))
+        digest = hashlib.sha256("".join(one.digest for one in members.values()).encode()).hexdigest()
+        series = ServedRelease(name, release, digest, ByLanguage(lambda lang: Labels(release.codes, lang)), {}, members)
+        for plain, entry in next(reversed(members.values())).entries.items():
+            if all(plain in one.entries for one in members.values()):
+                table = release.selected(entry.table)
+                series.entries[table.name] = TableEntry(f"{name}:{table.name}", series, table, table)
+        self._check(series)
+        for one in group:
+            one.series = name
+        return series
+
+    @property
+    def languages(self) -> list[str]:
+        """The languages in which any of the releases can be told."""
+        found = dict.fromkeys(lang for served in self.releases for lang in served.languages)
+        return list(found)
 
     @property
     def missing(self) -> list[str]:
@@ -402,7 +485,7 @@ class Catalog:
         """The release with this id, if there is one; that it is gone is an error."""
         folder = self._folders.get(name)
         if folder is None:
-            return None
+            return next((served for served in self.releases if served.id == name), None)
         served = folder.served()
         if served is None:
             raise _gone(name)
@@ -419,11 +502,9 @@ class Catalog:
         name = (entry.served.digest, entry.table.name)
         kept = self._memory.get(name)
         if kept is None:
-            source = entry.source
-            content = self._content(entry.served, source.file, source.sha256, f"the table {entry.id!r}")
             try:
-                kept = _loaded(entry, content)
-            except ChangedError:
+                kept = _loaded(entry, self._frame(entry))
+            except (ChangedError, DamagedError):
                 raise
             except Exception as problem:  # it fits its checksum, and is not the table that the manifest describes
                 _log.error("the table %r cannot be read: %s", entry.id, problem)
@@ -433,6 +514,21 @@ class Catalog:
             self._memory.put(name, kept, _size(kept))
         return kept
 
+    def _frame(self, entry: TableEntry) -> pl.DataFrame:
+        """The rows of a table: of its file, summed where the table itself is not stored, or of all waves."""
+        release = entry.release
+        if isinstance(release, Series):
+            keys = [key for key in entry.table.keys if key != release.time]
+            waves = {time: one.entry(entry.table.levels, keys) for time, one in entry.served.members.items()}
+            return release.joined({time: self._frame(wave) for time, wave in waves.items() if wave})
+        source, columns = entry.source, list(entry.table.columns)
+        content = self._content(entry.served, source.file, source.sha256, f"the table {entry.id!r}")
+        frame = release.parsed(source, content)
+        if source is entry.table:
+            return frame
+        summed = frame.group_by(columns).agg(pl.col(MASKED).sum()) if columns else frame.select(pl.col(MASKED).sum())
+        return summed.select([*columns, MASKED])
+
     def _content(self, served: ServedRelease, file: str, digest: str, what: str) -> bytes:
         return self._folders[served.id].content(served, file, digest, what)
 
@@ -441,7 +537,9 @@ class Catalog:
         return self._memory.get((entry.served.digest, entry.table.name)) is not None
 
     def geometry(self, served: ServedRelease, column: str) -> tuple[bytes, bytes, str] | None:
-        """The map of a column as GeoJSON, plain and compressed, with its checksum."""
+        """The map of a column as GeoJSON, plain and compressed, with its checksum; of a series its last wave's."""
+        if served.members:
+            served = next(reversed(served.members.values()))
         for entry in served.release.manifest["geometry"]:
             if entry["column"] == column:
                 kept = self._files.get(entry["sha256"])
@@ -458,13 +556,13 @@ def _gone(name: str = "") -> DamagedError:
     return DamagedError(f"{which} is not on this server now, or cannot be read. Its operator has to restore it.")
 
 
-def _identifiers(paths: Sequence[Path]) -> list[str]:
+def _identifiers(paths: Sequence[Path], taken: Sequence[str] = ()) -> list[str]:
     """A short name for each release, from its folder's."""
     names: list[str] = []
     for path in paths:
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", path.resolve().name).strip("-") or "release"
         name, number = plain, 2
-        while name in names:
+        while name in (*names, *taken):
             name, number = f"{plain}-{number}", number + 1
         names.append(name)
     return names
@@ -492,7 +590,7 @@ def _read_release(name: str, path: Path, alone: bool) -> ServedRelease:
     release = Release(path)
     release.verify()
     digest = hashlib.sha256(json.dumps(release.manifest, sort_keys=True).encode()).hexdigest()
-    served = ServedRelease(name, release, digest, {lang: Labels(release.codes, lang) for lang in LANGUAGES})
+    served = ServedRelease(name, release, digest, ByLanguage(lambda lang: Labels(release.codes, lang)))
     prefix = "" if alone else f"{name}:"
     for table, source in _offered(served):
         served.entries[table.name] = TableEntry(prefix + table.name, served, table, source)
@@ -516,19 +614,15 @@ def _offered(served: ServedRelease) -> Iterator[tuple[PublicTable, PublicTable]]
                 yield table, source
 
 
-def _loaded(entry: TableEntry, content: bytes) -> Loaded:
-    frame = entry.release.parsed(entry.source, content)
-    if entry.source is not entry.table:
-        columns = list(entry.table.columns)
-        summed = frame.group_by(columns).agg(pl.col(MASKED).sum()) if columns else frame.select(pl.col(MASKED).sum())
-        frame = summed.select([*columns, MASKED])
+def _loaded(entry: TableEntry, frame: pl.DataFrame) -> Loaded:
     first = LANGUAGES[0]
     worded = WordedTable(entry.release, entry.table, frame, first, entry.served.labels[first])
     places, counts = worded.places(), frame[MASKED].to_numpy()
     order = np.argsort(places, kind="stable")
     worded.forget_rows()  # they are held as places and counts from here on
-    others = {lang: worded.translated(lang, entry.served.labels[lang]) for lang in LANGUAGES if lang != first}
-    return Loaded({first: worded, **others}, places[order], counts[order])
+    by_language = ByLanguage(lambda lang: worded.translated(lang, entry.served.labels[lang]))
+    by_language[first] = worded
+    return Loaded(by_language, places[order], counts[order])
 
 
 def _size(loaded: Loaded) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ilba import __version__
-from ilba.service.answers import Settings
+from ilba.service.answers import Settings, offered_languages
 from ilba.service.catalog import Catalog
 
 
@@ -18,6 +18,8 @@ def document(settings: Settings, catalog: Catalog) -> dict[str, Any]:
     written = msgspec.yaml.decode((resources.files("ilba.service") / "openapi.yaml").read_bytes(), type=dict[str, Any])
     written["info"]["version"] = __version__
     written["info"]["description"] += f" One answer holds at most {settings.max_cells:,} cells."
+    for parameter in ("Lang", "LangOfNothing"):
+        written["components"]["parameters"][parameter]["schema"]["enum"] = offered_languages(catalog, settings)
     for parameter, names in _examples(catalog).items():
         written["components"]["parameters"][parameter]["examples"] = {name: {"value": name} for name in names}
     return written

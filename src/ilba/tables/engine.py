@@ -434,6 +434,7 @@ class AnyFinestTable(ABC):
         description: str = "",
         source: str = "",
         licence: str = "",
+        texts: Any = None,
         labels: Any = None,
         geometry: Mapping[str, Any] | None = None,
         bound: int | None = None,
@@ -478,8 +479,12 @@ class AnyFinestTable(ABC):
             "nonzero" leaves out rows that are 0; "grid" writes the complete grid. Either way a row tells nothing.
         title, description, source, licence : str
             What readers are told of the release.
+        texts : dict or path, optional
+            The same in further languages, such as {"fr": {"title": "...", "unit": "personnes"}}, or a json or toml
+            file of that form. A language may have title, description, source, unit and note.
         labels : path or frame, optional
-            The declared code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent.
+            The declared code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent, and
+            label_fr and so on for further languages.
         geometry : dict, optional
             GeoJSON for area columns, such as {"LA3": "towns.geojson"}; features carry the code as `id`.
         bound : int, optional

@@ -189,7 +189,7 @@ class Table(AnyTable):
         ----------
         labels : path or frame, optional
             The code list with labels, such as `release.codes`. Left out, codes are shown.
-        lang : {"en", "ko"}, default "en"
+        lang : str, default "en"
             The language of labels and words.
         title : str, default ""
             The title. Left out, one made from the variables of the table.
@@ -224,7 +224,7 @@ class Table(AnyTable):
             GeoJSON, a dictionary or a file. Its features carry the code of the area as `id`, or as the property `code`.
         labels : path or frame, optional
             The code list with labels, such as `release.codes`. Left out, codes are shown.
-        lang : {"en", "ko"}, default "en"
+        lang : str, default "en"
             The language of labels and words.
         title : str, default ""
             The title. Left out, one made from the variables of the table.

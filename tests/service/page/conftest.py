@@ -45,6 +45,58 @@ def others(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def waves(tmp_path_factory):
+    """Three waves of one population, with a unit, a licence and French texts."""
+    home, found = tmp_path_factory.mktemp("waves"), []
+    for seed, wave in enumerate(("2016", "2021", "2026")):
+        told = {"population": "hanul", "wave": wave, "unit": "persons"}
+        people = ilba.datasets.census(6000, seed=seed)
+        finest = ilba.build(people, AREAS[1:3], ["gender", "age"], secret=Secret(bytes(range(32))), **told)
+        found.append(
+            finest.release(
+                home / f"w{wave}",
+                title=f"People of Hanul {wave}",
+                source="Synthetic census",
+                licence="CC BY 4.0",
+                labels=ilba.datasets.census_codes(),
+                geometry={column: ilba.datasets.census_geometry(column) for column in AREAS[1:3]},
+                texts={"fr": {"title": f"Habitants de Hanul {wave}", "unit": "personnes"}},
+                ledger=False,
+            )
+        )
+    return found
+
+
+@pytest.fixture(scope="session")
+def over_time(waves):
+    with serving(*(release.path for release in waves), options=("--no-access-log",)) as running:
+        yield running.address.rstrip("/")
+
+
+@pytest.fixture
+def reader(browser, over_time):
+    visitor = Visitor(browser, over_time)
+    yield visitor
+    visitor.close()
+
+
+@pytest.fixture(scope="session")
+def hebrew(tmp_path_factory):
+    """A release with labels in a language that is written from right to left."""
+    codes = pl.DataFrame(
+        {
+            "variable": ["region", "sex", "sex", "sex"],
+            "code": [None, None, "f", "m"],
+            "label_en": ["Region", "Sex", "Women", "Men"],
+            "label_he": ["אזור", "מין", "נשים", "גברים"],
+        }
+    )
+    finest = ilba.build(population(), HKEY[:2], ["sex"], secret=Secret(bytes(range(32))))
+    folder = tmp_path_factory.mktemp("hebrew") / "people"
+    return finest.release(folder, title="People", labels=codes, texts={"he": {"title": "תושבים"}}, ledger=False, **ILBA)
+
+
+@pytest.fixture(scope="session")
 def server(census, others):
     with serving(*(release.path for release in (census, *others)), options=("--no-access-log",)) as running:
         yield running.address.rstrip("/")

@@ -14,6 +14,7 @@ import pytest
 
 import ilba
 from support.browsing import MARKUP, Visitor, cells, drawing, inside, labels, link, settled, title
+from support.places import ROOT
 from support.serving import eventually, serving
 
 pytestmark = pytest.mark.slow
@@ -24,7 +25,7 @@ VIEWS = ("map", "chart", "table")
 
 def test_the_language_is_switched_with_everything_in_it(visitor, census):
     page = visitor.visit(link(level_area="LA2", by="gender", view="table"))
-    page.get_by_role("button", name="한국어").click()
+    page.get_by_label("Language").select_option("ko")
     page.wait_for_selector("html[lang=ko]")
     page.locator("h1", has_text="빈도").wait_for()
     settled(page)
@@ -37,15 +38,56 @@ def test_the_language_is_switched_with_everything_in_it(visitor, census):
     assert page.locator("#get-csv").get_attribute("href").count("lang=ko") == 1
 
 
-def test_both_languages_have_the_same_words(visitor):
+def test_every_language_has_the_same_words_with_the_same_gaps(visitor):
     page = visitor.visit()
-    known = page.evaluate(
-        "() => Promise.all(['en', 'ko'].map(async one => (await import(`/static/words/${one}.js`)).default))"
+    spoken, known = page.evaluate(
+        """async () => {
+            const { SPOKEN } = await import('/static/words.js');
+            const files = await Promise.all(SPOKEN.map(one => import(`/static/words/${one}.js`)));
+            return [SPOKEN, files.map(one => one.default)];
+        }"""
     )
-    assert known[0].keys() == known[1].keys()
-    for name in known[0]:
-        gaps = [sorted(re.findall(r"\{(\w+)\}", words[name])) for words in known]
-        assert gaps[0] == gaps[1], name
+    assert {file.stem for file in (ROOT / "src/ilba/service/page/words").glob("*.js")} == set(spoken)
+    for lang, words in zip(spoken, known, strict=True):
+        assert words.keys() == known[0].keys(), lang
+        for name, text in words.items():
+            gaps = [sorted(re.findall(r"\{(\w+)\}", one)) for one in (text, known[0][name])]
+            assert gaps[0] == gaps[1], (lang, name)
+    code = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src/ilba/service/page").glob("*.[jh]*"))
+    used = set(re.findall(r'say\(\s*"(\w+)"', code)) | set(re.findall(r'data-word="(\w+)"', code))
+    assert used <= set(known[0])
+
+
+LONG = {"fr": "Effectif selon District et Sex", "es": "Recuento por District y Sex"}
+
+
+@pytest.mark.parametrize("lang", LONG)
+def test_numbers_dates_and_titles_are_written_as_the_language_does(visitor, census, lang):
+    page = visitor.visit(link(lang=lang, level_area="LA2", by="gender", view="table"))
+    assert title(page) == LONG[lang]
+    assert page.locator("html").get_attribute("lang") == lang
+    first = census.table("LA2.gender")["N_masked"][0]
+    assert cells(page)[0][-1] == page.evaluate("([n, lang]) => n.toLocaleString(lang)", [first, lang])
+    assert "Published" not in page.locator("#foot").inner_text()
+    reader = visitor.visit(locale=f"{lang}-{lang.upper()}")
+    assert reader.locator("html").get_attribute("lang") == lang, "the reader's own language is the first choice"
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_language_from_right_to_left_does_not_break_the_page(browser, hebrew, width):
+    with serving(hebrew.path, options=("--languages", "he,en")) as running:
+        other = Visitor(browser, running.address.rstrip("/"))
+        page = other.visit(viewport={"width": width, "height": 900}, locale="de-DE")
+        assert page.locator("html").get_attribute("dir") == "rtl", "the first language is the usual one"
+        for view in VIEWS:
+            other.go(page, link(lang="he", level_area="region", by="sex", view=view))
+            assert page.evaluate("document.documentElement.scrollWidth") == width, view
+        assert [row[1] for row in cells(page)[:2]] == ["נשים", "גברים"]
+        assert page.locator("#mark").inner_text() == "תושבים"
+        number, frame = (page.locator(one).first.bounding_box() for one in ("tbody td.number", "#scroll"))
+        assert number["x"] - frame["x"] < 30, "the last column is on the left"
+        assert page.get_by_label("Language").locator("option").all_inner_texts() == ["עברית", "English"]
+        other.close()
 
 
 def test_everything_can_be_done_by_keyboard(visitor):
@@ -69,7 +111,7 @@ def test_everything_can_be_done_by_keyboard(visitor):
     while focused() != "map" and len(walked) < 10:
         press("Tab")
         walked.append(focused())
-    assert walked == ["pick-gender", "choose-count", "choose-share", "map"]
+    assert walked == ["pick-gender", "measure", "box-range", "map"]
     press("ArrowRight")
     first = page.locator("#map-spoken").inner_text()
     press("ArrowDown")
@@ -116,7 +158,7 @@ def test_the_dark_theme_follows_the_system_and_a_choice_is_kept(visitor):
     assert ground(light) > 200
 
 
-@pytest.mark.parametrize("lang", ["en", "ko"])
+@pytest.mark.parametrize("lang", ["en", "ko", "fr", "es"])
 def test_a_phone_needs_no_sideways_scrolling(visitor, lang):
     page = visitor.visit(viewport={"width": 375, "height": 740}, has_touch=True, is_mobile=True)
     assert page.locator("#picker").is_hidden()
@@ -203,7 +245,7 @@ def test_a_server_that_cannot_be_reached_is_said_and_tried_again(visitor):
     page.context.set_offline(False)
     page.get_by_role("button", name="Try again").click()
     page.wait_for_selector("#map")
-    assert title(page) == "Count by Town and Sex"
+    assert title(page) == "Male: count by Town"
 
 
 def test_a_problem_of_the_server_is_told_in_its_words(visitor, browser, census, tmp_path):
@@ -238,8 +280,7 @@ def test_more_numbers_than_are_served_at_once_are_refused_with_advice(browser, c
         other.close()
 
 
-@pytest.mark.parametrize("lang", ["en", "ko"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("lang", "scheme"), [("en", "light"), ("ko", "dark"), ("fr", "light"), ("es", "dark")])
 def test_axe_finds_nothing_to_complain_about(visitor, scheme, lang):
     import axe_playwright_python
 
@@ -248,7 +289,7 @@ def test_axe_finds_nothing_to_complain_about(visitor, scheme, lang):
     page = visitor.visit(color_scheme=scheme, bypass_csp=True)
     found = {}
     for state in (
-        {"level_area": "LA3", "by": "gender", "in_area": "LA2:0102", "view": "map", "measure": "share"},
+        {"level_area": "LA3", "by": "gender", "in_area": "LA2:0102", "view": "map", "measure": "share", "range": "1"},
         {"level_area": "", "by": "gender,age", "view": "chart", "bars": "gender", "colours": "age"},
         {"level_area": "LA2", "by": "mar,gender", "view": "table", "across": "1"},
         {"level_area": "LA2", "by": "gender,age,mar", "view": "table"},

@@ -67,18 +67,20 @@ def test_all_2506_areas_are_drawn_and_counted_in_the_legend(visitor, census):
 def test_a_share_is_the_count_in_the_published_total_of_the_area(visitor, census):
     page = visitor.visit(link(level_area="LA2", by="gender", view="map"))
     page.locator("#pick-gender").select_option("2")
-    page.get_by_role("button", name="Share").click()
-    page.wait_for_selector("#choose-share[aria-pressed=true]")
+    page.locator("#measure").select_option("percent")
+    page.locator("h1", has_text="ercent").wait_for()
+    settled(page)
     settled(page)
     page.locator("#map").hover(position={"x": 300, "y": 260})
     name, said = page.locator(".tooltip strong").inner_text(), page.locator(".tooltip span").inner_text()
     code = {label: code for code, label in labels(census, "LA2").items()}[name]
     women = census.table("LA2.gender").filter((pl.col("LA2") == code) & (pl.col("gender") == 2))["N_masked"].item()
     everybody = census.table("LA2").filter(pl.col("LA2") == code)["N_masked"].item()
-    assert said == f"{100 * women / everybody:.1f}% ({women:,} of {everybody:,})"
+    assert said == f"{100 * women / everybody:.1f}%"
     page.locator("#pick-gender").select_option("")
-    page.wait_for_selector("#choose-count[aria-pressed=true]")
-    assert page.locator("#choose-share").is_disabled()
+    page.locator("h1", has_text="everybody").wait_for()
+    settled(page)
+    assert page.locator("#of").count() == 0, "everybody is the only denominator of a total"
 
 
 def test_areas_without_a_map_are_tiles_and_grid_codes_are_squares(visitor):
@@ -106,8 +108,9 @@ def test_areas_without_a_map_are_tiles_and_grid_codes_are_squares(visitor):
 def test_the_legend_says_that_a_zero_may_be_masked(visitor):
     page = visitor.visit(link(level_area="OA", by="gender,age", view="map"))
     assert page.locator(".legend li").first.inner_text().startswith("0, or masked to 0")
-    page.locator("#choose-share").click()
-    page.wait_for_selector("#choose-share[aria-pressed=true]")
+    page.locator("#measure").select_option("percent")
+    page.locator("h1", has_text="ercent").wait_for()
+    settled(page)
     settled(page)
     assert page.locator(".legend li").first.inner_text().startswith("0.0%, or masked to 0")
     visitor.go(page, link(lang="ko", level_area="OA", by="gender,age", view="map"))

@@ -55,8 +55,10 @@ export const geometry = (release, column) =>
  * How to ask for the values of a table. `selection` is a list of { code, values }, values null for all of them.
  * The address alone is enough for most; long lists and codes that look like expressions are sent as a body.
  */
-export function request(table, selection, lang, format) {
-  const address = `${ROOT}/tables/${encodeURIComponent(table)}/data?lang=${lang}&outputFormat=${format}`;
+export function request(table, selection, lang, format, measure) {
+  const name = measure && measure.name !== "count" ? `&measure=${measure.name}` : "";
+  const of = name && measure.of ? `&of=${encodeURIComponent(measure.of.map(quoted).join(","))}` : "";
+  const address = `${ROOT}/tables/${encodeURIComponent(table)}/data?lang=${lang}&outputFormat=${format}${name}${of}`;
   if (selection.every(({ values }) => values === null)) return { address, body: null };
   const plain = selection.every(({ values }) => values === null || values.every((code) => !/[,[\]*?()]/.test(code)));
   const asked = selection.map(
@@ -69,9 +71,11 @@ export function request(table, selection, lang, format) {
   return { address, body: { selection: listed } };
 }
 
+const quoted = (text) => (/[,"[]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+
 /** The values of a table as JSON-stat. */
-export function data(table, selection, lang) {
-  const { address, body } = request(table, selection, lang, "json-stat2");
+export function data(table, selection, lang, measure) {
+  const { address, body } = request(table, selection, lang, "json-stat2", measure);
   return once(address, body);
 }
 

@@ -7,12 +7,13 @@ import { Dataset } from "./dataset.js";
 import { choice, el, fill } from "./dom.js";
 import { showExplain } from "./explain.js";
 import { closeMap, showMap } from "./map.js";
+import { measuring } from "./measures.js";
 import { showPicker } from "./picker.js";
 import { Release } from "./release.js";
 import { VIEWS, read, settle, write } from "./state.js";
 import { showTable } from "./table.js";
 import { followLink, showTake } from "./take.js";
-import { language, words as wordsOf } from "./words.js";
+import { language, load, nameOf, words as wordsOf } from "./words.js";
 
 const SHOW = { map: showMap, chart: showChart, table: showTable };
 /** Nothing went wrong, but the reader has to choose something else. */
@@ -22,13 +23,13 @@ const at = (id) => document.getElementById(id);
 
 let state = read(location.hash);
 let turn = 0;
-let words = wordsOf(language(state.lang));
+let words = wordsOf("en");
 
 /** Change what is shown. Quietly: only the address follows, because the view has already changed itself. */
 function go(changes, { quietly = false } = {}) {
   if (changes.fresh) state = { ...read(""), lang: state.lang, release: changes.release };
   else Object.assign(state, changes);
-  if (changes.levels || changes.keys) Object.assign(state, { page: 1, sort: "", bars: "", colours: "" });
+  if (changes.levels || changes.keys) Object.assign(state, { page: 1, sort: "", bars: "", colours: "", of: "-" });
   if (!quietly) return show({ push: true });
   history.replaceState(null, "", write(state, go.release));
   followLink();
@@ -42,14 +43,20 @@ async function show({ push = false } = {}) {
   const current = () => {
     if (mine !== turn) throw STALE;
   };
-  words = wordsOf(language(state.lang));
-  state.lang = words.lang;
-  name();
   const panel = at("panel");
   panel.setAttribute("aria-busy", "true");
-  if (!panel.hasChildNodes()) tell(words.say("loading"));
   try {
-    const [{ releases }, limits] = await Promise.all([api.releases(words.lang), api.config().catch(() => ({}))]);
+    await load(state.lang ?? "en");
+    const limits = await api.config();
+    const offered = limits.languages.map(({ id }) => id);
+    const lang = language(state.lang, offered, limits.defaultLanguage);
+    await load(lang);
+    current();
+    words = wordsOf(lang);
+    state.lang = lang;
+    name(offered);
+    if (!panel.hasChildNodes()) tell(words.say("loading"));
+    const { releases } = await api.releases(lang);
     current();
     if (!releases.length) throw new api.Problem(404, words.say("gone"));
     const release = new Release(releases.find(({ id }) => id === state.release) ?? releases[0]);
@@ -76,11 +83,11 @@ async function view(context, panel) {
   frame(context);
   const table = release.find(state.levels, state.keys);
   const variables = release.variables(state.levels, state.keys);
-  context.title = variables.length
-    ? say("titleBy", { list: words.listing(variables.map(({ label }) => label)) })
-    : say("titleAll");
-  at("title").textContent = context.title;
-  document.title = `${context.title} – ${release.title}`;
+  context.entitle = (text) => {
+    at("title").textContent = text;
+    document.title = `${text} – ${release.title}`;
+  };
+  context.entitle(measuring(context).title(variables, []));
   if (!table) {
     await showPicker(at("picker"), { ...context, meta: null });
     closeMap();
@@ -106,10 +113,13 @@ async function view(context, panel) {
   current();
   const cells = meta.dimensions.reduce((product, { code }) => product * selection.codes(code).length, 1);
   const asking = questions({ ...context, table, meta, selection });
-  const whole = { ...context, ...asking, table, meta, selection, cells, tell, fail, up: (name) => up(context, name) };
+  const one = measuring(context);
+  const whole = { ...context, ...asking, table, meta, selection, cells, tell, fail, measure: one, up: (name) => up(context, name) };
   showTake(at("take"), whole);
   if (state.view !== "map") closeMap();
   await Promise.all([SHOW[state.view](panel, whole), showPicker(at("picker"), whole), crumbs(context)]);
+  current();
+  showTake(at("take"), whole); // once more: the citation has the title that the view found
 }
 
 /** Which codes of each variable are meant: those inside the chosen area, then those that were ticked. */
@@ -132,15 +142,16 @@ async function choose({ release }, meta) {
 /** How a view gets its numbers. A variable that a view leaves out is set to one value or to the published total. */
 function questions({ release, table, meta, selection, most, current }) {
   const { say } = words;
-  async function values(from, list) {
+  async function values(from, list, measure) {
     const sizes = list.map(({ code, values: some }) => some?.length ?? meta.dimension(code).codes.length);
     const n = sizes.reduce((product, size) => product * size, 1);
     if (n > most) throw new Advice(say("tooMany", { n: words.number(n), most: words.number(most) }));
-    const found = Dataset.of(await api.data(from.id, list, words.lang));
+    const found = Dataset.of(await api.data(from.id, list, words.lang, measure));
     current();
     return found;
   }
-  function ask(free, picked = {}) {
+  /** The numbers of a view in the measure that is chosen; those of the others than `free` as they are picked. */
+  function ask(free, picked, measure) {
     const dropped = Object.keys(picked).filter((code) => picked[code] === "");
     const from = dropped.length ? release.without(state.levels, state.keys, dropped) : table;
     if (!from) throw new Advice(say("notThere"));
@@ -148,19 +159,26 @@ function questions({ release, table, meta, selection, most, current }) {
     return values(
       from,
       kept.map(({ code }) => ({ code, values: free.includes(code) ? selection.asked(code) : [picked[code]] })),
+      measure,
     );
   }
   function picks(free, totals = false) {
     const others = meta.dimensions.filter(({ code }) => !free.includes(code));
-    const found = { values: {}, controls: [] };
+    const found = { values: {}, controls: [], said: [], dropped: [] };
     for (const { code, label, ...dimension } of others) {
       const dropped = Object.keys(found.values).filter((one) => found.values[one] === "");
       const hasTotal = Boolean(release.without(state.levels, state.keys, [...dropped, code]));
       const offered = selection.codes(code);
       let value = state.pick[code];
       const known = value === "" ? hasTotal : offered.includes(value);
-      if (!known) value = totals && hasTotal ? "" : offered[0];
+      if (!known) value = totals && hasTotal ? "" : code === release.time ? offered.at(-1) : offered[0];
       found.values[code] = value;
+      if (value !== "") found.said.push(meta.dimension(code).name(value));
+      else found.dropped.push(code);
+      if (code === release.time) {
+        found.controls.push(slider(code, label, offered, value));
+        continue;
+      }
       const labels = new Map(dimension.codes.map((one, i) => [one, dimension.labels[i]]));
       const options = [...(hasTotal ? [["", say("total")]] : []), ...offered.map((one) => [one, labels.get(one)])];
       found.controls.push(
@@ -168,6 +186,23 @@ function questions({ release, table, meta, selection, most, current }) {
       );
     }
     return found;
+  }
+  /** A slider over the times, which says where it stands. */
+  function slider(code, label, offered, value) {
+    const name = (one) => meta.dimension(code).name(one);
+    const said = el("output", { for: "time" }, name(value));
+    const input = el("input", {
+      type: "range",
+      id: "time",
+      min: "0",
+      max: String(offered.length - 1),
+      step: "1",
+      value: String(offered.indexOf(value)),
+      "aria-valuetext": name(value),
+      oninput: () => (said.textContent = name(offered[Number(input.value)])),
+      onchange: () => go({ pick: { ...state.pick, [code]: offered[Number(input.value)] } }),
+    });
+    return el("label", { class: "field slider", for: "time" }, el("span", {}, label), el("span", { class: "slide" }, input, said));
   }
   return { values, ask, picks };
 }
@@ -227,16 +262,19 @@ function frame({ release }) {
     at("foot"),
     release.description ? el("p", {}, release.description) : null,
     release.source ? el("p", {}, say("source", { source: release.source })) : null,
+    release.licence ? el("p", {}, say("licence", { licence: release.licence })) : null,
     date ? el("p", {}, say("made", { date })) : null,
   );
   showExplain(at("explain"), { release, words });
 }
 
 /** The words that are in the page before anything is loaded. */
-function name() {
-  document.documentElement.lang = words.lang;
+function name(offered) {
+  document.documentElement.lang = words.spoken;
+  document.documentElement.dir = words.direction;
+  const options = offered.map((one) => el("option", { value: one, lang: one, selected: one === words.lang }, nameOf(one)));
+  fill(at("lang"), options);
   for (const one of document.querySelectorAll("[data-word]")) one.textContent = words.say(one.dataset.word);
-  for (const lang of ["en", "ko"]) at(`lang-${lang}`).setAttribute("aria-pressed", String(lang === words.lang));
 }
 
 function tell(text) {
@@ -296,7 +334,7 @@ at("theme").addEventListener("click", () => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", theme);
 theme();
 
-for (const lang of ["en", "ko"]) at(`lang-${lang}`).addEventListener("click", () => go({ lang }));
+at("lang").addEventListener("change", ({ target }) => go({ lang: target.value }));
 at("skip").addEventListener("click", (event) => {
   event.preventDefault(); // the address describes the view and stays
   at("content").focus();

@@ -103,6 +103,19 @@ export class AreaCanvas {
     this.draw();
   }
 
+  /** Go to an area: so near that its neighbours are still seen. */
+  fly(code) {
+    if (!this.shapes.has(code) || !this.fit) return;
+    const { box: [left, top, right, bottom], centre } = this.shapes.get(code);
+    const [width, height] = this.size;
+    const near = Math.min(width / ((right - left) * this.fit.k || 1), height / ((bottom - top) * this.fit.k || 1)) / 5;
+    const k = Math.min(Math.max(near, 1), CLOSEST);
+    const [x, y] = [centre[0] * this.fit.k + this.fit.x, centre[1] * this.fit.k + this.fit.y];
+    const there = zoomIdentity.translate(width / 2 - k * x, height / 2 - k * y).scale(k);
+    this.area.call(this.zoom.transform, there);
+    this.#mark(code);
+  }
+
   zoomBy(factor) {
     this.#smooth().call(this.zoom.scaleBy, factor);
   }

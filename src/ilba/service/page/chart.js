@@ -1,49 +1,84 @@
 // Bars with their numbers beside them. They are a list of words and numbers, so that a screen reader reads what is seen.
 
-import { buttons, choice, el, fill } from "./dom.js";
+import { choice, el, fill } from "./dom.js";
+import { measuring } from "./measures.js";
+import { barPicture, linePicture, pictureButtons, pyramidPicture } from "./picture.js";
 
 const COLOURS = 8; // series that can be told apart by colour; more become panels
 const FIRST = 40;
 const MORE = 200;
 
-export async function showChart(place, { state, release, meta, selection, words, ask, picks, go, tell }) {
+const SEX = /^(sex|gender|sexe|sexo|genre|género|genero|성별|geschlecht)/i;
+const AGE = /^(age|âge|edad|연령|나이|alter)/i;
+const named = (pattern) => ({ code, label }) => pattern.test(code) || pattern.test(label);
+
+export async function showChart(place, context) {
+  const { state, release, meta, selection, words, ask, picks, go, tell, entitle } = context;
   const { say } = words;
   const size = ({ code }) => selection.codes(code).length;
   const by = (code) => meta.dimension(code);
   const dimensions = meta.dimensions;
-  const bars = by(state.bars) ?? usualBars();
-  const rest = dimensions.filter((one) => one !== bars);
-  const colours = state.colours === "none" ? undefined : (rest.find(({ code }) => code === state.colours) ?? usualColours());
-  const free = [bars, colours].filter(Boolean).map(({ code }) => code);
-  const fixed = picks(free, true);
-  const set = await ask(free, fixed.values);
+  const time = dimensions.find(({ code }) => code === release.time);
+  const sex = dimensions.find((one) => named(SEX)(one) && size(one) === 2);
+  const age = dimensions.find((one) => named(AGE)(one) && size(one) > 2);
+  const kinds = ["bars"];
+  if (sex && age) kinds.push("pyramid");
+  if (time && size(time) > 1) kinds.push("lines");
+  const wanted = kinds.includes(state.kind) ? state.kind : sex && age && !areaBars() ? "pyramid" : "bars";
+  const bars = wanted === "pyramid" ? age : wanted === "lines" ? time : (by(state.bars) ?? usualBars());
+  const rest = dimensions.filter((one) => one !== bars && (wanted !== "bars" || one !== time));
+  const colours =
+    wanted === "pyramid"
+      ? sex
+      : state.colours === "none"
+        ? undefined
+        : (rest.find(({ code }) => code === state.colours) ?? usualColours());
+  const free = [bars, colours].filter(Boolean);
+  const fixed = picks(free.map(({ code }) => code), true);
+  const measure = measuring(context, fixed.dropped);
+  const title = measure.title(free, fixed.said);
+  entitle(title);
+  const set = await ask(free.map(({ code }) => code), fixed.values, measure);
+  measure.fit(set.value);
 
   // Stacking shows a sum. Where tables do not add up, that sum was never published.
-  const canStack = Boolean(colours) && release.additive && size(colours) <= COLOURS;
-  const stacked = canStack && state.layout === "stacked";
+  const isCount = measure.name === "count";
+  const canStack = wanted === "bars" && Boolean(colours) && release.additive && isCount && size(colours) <= COLOURS;
+  const layouts = canStack ? ["grouped", "stacked", "shares"] : ["grouped"];
+  const layout = layouts.includes(state.layout) ? state.layout : "grouped";
+  const stacked = layout !== "grouped";
+  // Areas are sorted by size; what has an order of its own keeps it.
+  const order = state.order || (bars?.hierarchy ? "largest" : "listed");
   const names = (list) => list.map(({ code, label }) => [code, label]);
+  const picture = () => {
+    const told = { title, release, words, measure, set, bars, colours, codes: ordered.slice(0, shown), layout };
+    return wanted === "pyramid" ? pyramidPicture(told) : wanted === "lines" ? linePicture(told) : barPicture(told);
+  };
   const tools = el("div", { class: "bar-tools" }, [
-    dimensions.length > 1
+    kinds.length > 1 ? choice("kind", say("kind"), kinds.map((one) => [one, say(`kind_${one}`)]), wanted, (kind) => go({ kind })) : null,
+    wanted === "bars" && dimensions.length > 1
       ? choice("bars", say("bars"), names(dimensions), bars.code, (code) =>
           go({ bars: code, colours: code === colours?.code ? bars.code : state.colours }))
       : null,
-    rest.length
+    wanted !== "pyramid" && rest.length
       ? choice("colours", say("colours"), [["none", say("none")], ...names(rest)], colours?.code ?? "none", (code) =>
           go({ colours: code }))
       : null,
     ...fixed.controls,
-    canStack
-      ? buttons(say("layout"), [["grouped", say("grouped")], ["stacked", say("stacked")]], stacked ? "stacked" : "grouped", (layout) => go({ layout }))
+    ...measure.controls,
+    canStack ? choice("layout", say("layout"), layouts.map((one) => [one, say(one)]), layout, (one) => go({ layout: one })) : null,
+    wanted === "bars" && bars
+      ? choice("order", say("order"), [["listed", say("listed")], ["largest", say("largest")]], order, (one) => go({ order: one }))
       : null,
-    bars ? choice("order", say("order"), [["listed", say("listed")], ["largest", say("largest")]], state.order, (order) => go({ order })) : null,
+    bars ? pictureButtons(words, picture) : null,
   ]);
   const body = el("div", { class: "chart" });
-  fill(place, tools, body);
+  fill(place, tools, body, measure.note ? el("p", { class: "hint" }, measure.note) : null);
 
   if (!bars) {
     const total = set.at({});
-    tell(say("summaryTotal", { value: words.number(total) }));
-    fill(body, el("p", { class: "single" }, words.number(total)));
+    tell(say("summaryTotal", { value: measure.write(total) }));
+    fill(body, el("p", { class: "single" }, measure.told(total)));
     return;
   }
   const shownBars = set.dimension(bars.code);
@@ -51,28 +86,33 @@ export async function showChart(place, { state, release, meta, selection, words,
   const count = (bar, one) => set.at({ [bars.code]: bar, ...(series ? { [series.code]: one } : {}) });
   const ones = series ? series.codes : [undefined];
   const longest = (bar) =>
-    stacked ? ones.reduce((sum, one) => sum + count(bar, one), 0) : Math.max(...ones.map((one) => count(bar, one)));
+    stacked ? ones.reduce((sum, one) => sum + count(bar, one), 0) : Math.max(...ones.map((one) => Math.abs(count(bar, one) ?? 0)));
   const height = new Map(shownBars.codes.map((bar) => [bar, longest(bar)]));
   const most = Math.max(...height.values());
+  let shown = FIRST;
+  const ordered = [...shownBars.codes];
+  if (wanted === "bars" && order === "largest") ordered.sort((a, b) => height.get(b) - height.get(a));
   if (!(most > 0)) {
     tell("");
     fill(body, el("p", { class: "empty" }, say("chartEmpty")));
     return;
   }
-  const ordered = [...shownBars.codes];
-  if (state.order === "largest") ordered.sort((a, b) => height.get(b) - height.get(a));
   const high = ordered.reduce((best, bar) => (height.get(bar) > height.get(best) ? bar : best));
-  const inside = series && !stacked ? ones.find((one) => count(high, one) === most) : undefined;
+  const inside = series && !stacked ? ones.find((one) => Math.abs(count(high, one)) === most) : undefined;
   const longestName = [shownBars.name(high), inside === undefined ? null : series.name(inside)].filter(Boolean).join(", ");
   tell(
-    say("summaryBars", {
+    say(wanted === "bars" ? "summaryBars" : "summaryPoints", {
       n: words.number(ordered.length * (stacked ? 1 : ones.length)),
       high: longestName,
-      highValue: words.number(most),
+      highValue: measure.write(stacked || inside === undefined ? (stacked ? most : count(high, undefined)) : count(high, inside)),
     }),
   );
+  if (wanted !== "bars") {
+    shown = ordered.length;
+    fill(body, el("div", { class: "drawn", id: "drawn" }, picture().node()));
+    return;
+  }
   const panels = series && series.codes.length > COLOURS;
-  let shown = FIRST;
   draw();
 
   function draw() {
@@ -110,20 +150,24 @@ export async function showChart(place, { state, release, meta, selection, words,
   function row(bar, wanted, coloured) {
     const lines = wanted.map((one, i) => {
       const n = count(bar, one);
-      const drawn = el("span", { class: `bar ${coloured ? `series-${i + 1}` : "series-1"}` });
-      drawn.style.width = `${(100 * n) / most}%`;
+      const drawn = el("span", { class: `bar ${coloured ? `series-${i + 1}` : n < 0 ? "fall-3" : "series-1"}` });
+      drawn.style.width = `${(100 * Math.abs(n ?? 0)) / (layout === "shares" ? height.get(bar) || 1 : most)}%`;
       const name = coloured ? el("span", { class: "unseen" }, `${series.name(one)}: `) : null;
-      const number = el("span", { class: stacked ? "unseen" : "bar-number" }, words.number(n));
-      drawn.title = coloured ? `${series.name(one)}: ${words.number(n)}` : words.number(n);
+      const number = el("span", { class: stacked ? "unseen" : "bar-number" }, measure.told(n));
+      drawn.title = coloured ? `${series.name(one)}: ${measure.told(n)}` : measure.told(n);
       return el("span", { class: "line" }, drawn, name, number);
     });
-    const total = stacked ? el("span", { class: "bar-number" }, words.number(height.get(bar))) : null;
+    const total = stacked ? el("span", { class: "bar-number" }, measure.told(height.get(bar))) : null;
     return el("li", {}, el("span", { class: "bar-label" }, shownBars.name(bar)), el("span", { class: "lines" }, lines, total));
+  }
+
+  function areaBars() {
+    return dimensions.some((one) => one.hierarchy && size(one) > 1);
   }
 
   /** Areas are the usual bars, else the variable with most values. */
   function usualBars() {
-    const found = dimensions.filter((one) => size(one) > 1);
+    const found = dimensions.filter((one) => size(one) > 1 && one !== time);
     return found.find(({ hierarchy }) => hierarchy) ?? found.toSorted((a, b) => size(b) - size(a))[0] ?? dimensions[0];
   }
 

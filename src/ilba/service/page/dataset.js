@@ -30,7 +30,7 @@ export class Dataset {
     return this.dimensions.find((one) => one.code === code);
   }
 
-  /** The count where each dimension has the given code; one that is not named has its first. */
+  /** The number where each dimension has the given code; one that is not named has its first. */
   at(codes) {
     let place = 0;
     for (const dimension of this.dimensions) {
@@ -40,7 +40,7 @@ export class Dataset {
       if (index === undefined) return undefined;
       place += index * dimension.stride;
     }
-    return this.value[place] ?? 0;
+    return this.value[place] === null ? undefined : (this.value[place] ?? 0);
   }
 }
 

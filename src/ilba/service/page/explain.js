@@ -4,9 +4,7 @@ import { el, fill } from "./dom.js";
 
 export function showExplain(dialog, { release, words }) {
   const { say } = words;
-  const { threshold: K, additive, method, bound } = release;
-  // What iLBA may change a count by at most; see the method's bound on its loss.
-  const most = method === "ilba" ? K + Math.floor(K / 2) : bound;
+  const { threshold: K, additive, most } = release;
   const parts = [
     ["why1", ["why1a"]],
     ["why2", ["why2a", "why2b"]],

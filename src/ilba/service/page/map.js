@@ -1,12 +1,15 @@
-// The map of one hierarchy's areas, coloured by count or by share of the area's published total.
+// The map of one hierarchy's areas, coloured by the measure that is chosen.
 
 import * as api from "./api.js";
 import { AreaCanvas } from "./canvas.js";
-import { classOf, limits, shades } from "./classes.js";
-import { buttons, choice, el, fill } from "./dom.js";
+import { classed } from "./classes.js";
+import { choice, el, fill } from "./dom.js";
+import { measuring } from "./measures.js";
+import { mapPicture, pictureButtons } from "./picture.js";
 import { shapes } from "./shapes.js";
 
 let open = null;
+const PALETTES = ["sea", "viridis", "grey"];
 const drawn = new Map(); // shapes that were made, by release, level and drawing
 
 /** Forget the canvas of the map that was shown. */
@@ -16,7 +19,7 @@ export function closeMap() {
 }
 
 export async function showMap(place, context) {
-  const { state, release, title, meta, selection, words, ask, picks, go, tell } = context;
+  const { state, release, meta, selection, words, ask, picks, go, tell, entitle } = context;
   const { say } = words;
   const hierarchies = meta.dimensions.filter(({ hierarchy }) => hierarchy);
   if (!hierarchies.length) {
@@ -31,41 +34,23 @@ export async function showMap(place, context) {
   const { hierarchy, level } = mapped;
   const codes = selection.codes(mapped.code);
   const fixed = picks([mapped.code]);
-  const narrowed = Object.values(fixed.values).some((value) => value !== "");
-  const whole = release.find({ [hierarchy]: level }, []);
-  const measure = state.measure === "share" && narrowed && whole ? "share" : "count";
+  const measure = measuring(context, fixed.dropped);
+  const title = measure.title([mapped], fixed.said);
+  entitle(title);
 
   const kind = release.drawing(hierarchy, level, mapped.codes);
-  const [set, total, drawing] = await Promise.all([
-    ask([mapped.code], fixed.values),
-    measure === "share" ? context.values(whole, [{ code: mapped.code, values: selection.asked(mapped.code) }]) : null,
-    outline(),
-  ]);
+  const [set, drawing] = await Promise.all([ask([mapped.code], fixed.values, measure), outline()]);
   context.current();
   const made = drawing.areas;
 
-  const counts = new Map(codes.map((code) => [code, set.at({ [mapped.code]: code, ...fixed.values })]));
-  const totals = total && new Map(codes.map((code) => [code, total.at({ [mapped.code]: code })]));
-  const shareOf = (code) => (totals.get(code) ? counts.get(code) / totals.get(code) : undefined);
-  const shown = totals ? new Map(codes.map((code) => [code, shareOf(code)])) : counts;
-  const write = (value) =>
-    value === undefined ? say("noTotal") : totals ? words.percent(value) : words.number(value);
-  const told = (code) => {
-    const value = write(shown.get(code));
-    if (!totals) return value;
-    const of = { value: words.number(counts.get(code)), total: words.number(totals.get(code)) };
-    return shown.get(code) === undefined ? value : `${value} (${say("of", of)})`;
-  };
-
-  const cuts = limits([...shown.values()].filter((value) => value !== undefined), !totals);
-  const steps = shades(cuts.length + 1);
-  const classes = new Map();
-  for (const code of codes) {
-    const number = classOf(shown.get(code), cuts);
-    const name = number === undefined ? "absent" : number === 0 ? "zero" : `ramp-${steps[number - 1]}`;
-    if (!classes.has(name)) classes.set(name, []);
-    classes.get(name).push(code);
-  }
+  const raw = codes.map((code) => [code, set.at({ [mapped.code]: code, ...fixed.values })]);
+  measure.fit(raw.map(([, value]) => value).filter((value) => value !== undefined));
+  const shown = new Map(raw.map(([code, value]) => [code, measure.round(value)]));
+  const write = (value) => (value === undefined ? say("noTotal") : measure.write(value));
+  const told = (code) => (shown.get(code) === undefined ? say("noTotal") : measure.told(shown.get(code)));
+  const [most, equal] = [Number.parseInt(state.cuts, 10) || 6, state.cuts.endsWith("e")];
+  const signed = measure.name === "change";
+  const { classes, items } = classed(shown, { step: measure.step, most, equal, signed });
 
   // Going into an area: one level finer, the same variables.
   const finer = release.hierarchy(hierarchy).levels[level];
@@ -87,14 +72,13 @@ export async function showMap(place, context) {
     "aria-label": say("mapName", { title }),
     "aria-describedby": "map-help",
   });
-  const why = !narrowed ? say("shareNeeds") : !whole ? say("shareNoTotal") : null;
   const hint = canOpen ? say("openFiner", { level: finer.label }) : finer ? say("finerNotPublished") : say("finest");
   const missing = codes.filter((code) => !made.has(code)).length;
   const notes = [
     hint,
     kind === "squares" ? say("squares") : kind === "tiles" ? say("tiles") : null,
     missing ? say("notDrawn", { n: words.number(missing) }) : null,
-    measure === "share" ? say("shareNote") : why,
+    measure.note,
   ];
   const button = (id, name, text, onclick, disabled) =>
     el("button", { type: "button", id, "aria-label": say(name), title: say(name), onclick, disabled }, text);
@@ -121,15 +105,11 @@ export async function showMap(place, context) {
         ? choice("mapped", say("mapOf"), hierarchies.map((one) => [one.hierarchy, one.label]), hierarchy, (name) => go({ mapped: name }))
         : null,
       fixed.controls,
-      el(
-        "div",
-        { class: "field" },
-        el("span", { "aria-hidden": "true" }, say("measure")),
-        buttons(say("measure"), [["count", say("count")], ["share", say("share"), Boolean(why), why]], measure, (one) => go({ measure: one })),
-      ),
+      measure.controls,
     ),
     el("div", { class: "map-and-legend" }, frame, legend()),
     strip,
+    look(),
     el("p", { class: "hint" }, notes.filter(Boolean).join(" ")),
     spoken,
     el("p", { class: "unseen", id: "map-help" }, say("mapHelp")),
@@ -137,8 +117,10 @@ export async function showMap(place, context) {
 
   open = new AreaCanvas(host, { point, open: enter, up: () => context.up(hierarchy) });
   open.place(made, codes, (code) => mapped.name(code), drawing.ground, !within);
+  host.dataset.palette = state.palette;
   open.paint([...classes].map(([name, list]) => ({ ink: name, codes: list })));
   summarise();
+  if (state.place && codes.includes(state.place)) open.fly(state.place);
 
   async function outline() {
     const name = JSON.stringify([release.id, mapped.code, kind, kind === "tiles" ? codes : mapped.codes.length]);
@@ -175,28 +157,25 @@ export async function showMap(place, context) {
     tooltip.style.transform = `translate(${left}px, ${low ? y - 12 - tooltip.offsetHeight : y + 14}px)`;
   }
 
+  /** The legend: each class with its limits, written so that no number stands in two of them. */
+  function entries() {
+    const text = (low, high) => (low === high ? measure.write(low) : `${measure.write(low)} – ${measure.write(high)}`);
+    const found = items.map(([name, low, high]) => [name, text(low, high)]);
+    const nought = signed ? measure.write(0) : say("zero", { zero: measure.write(0) });
+    if (classes.has("zero")) found.splice(signed ? items.filter(([, low]) => low < 0).length : 0, 0, ["zero", nought]);
+    if (classes.has("absent")) found.push(["absent", say("absent")]);
+    return found;
+  }
+
   function legend() {
-    const edge = (value) => (totals ? words.percent(value) : words.number(value));
-    const positive = [...shown.values()].filter((value) => value > 0);
-    const least = Math.min(...positive);
-    const most = Math.max(...positive);
-    const items = positive.length
-      ? steps.map((shade, i) => {
-          const low = i ? cuts[i - 1] : least;
-          const high = i < cuts.length ? cuts[i] - (totals ? 0 : 1) : most;
-          return [`ramp-${shade}`, low >= high ? edge(low) : `${edge(low)} – ${edge(high)}`];
-        })
-      : [];
-    if (classes.has("zero")) items.unshift(["zero", say("zero", { zero: edge(0) })]);
-    if (classes.has("absent")) items.push(["absent", say("absent")]);
     return el(
       "div",
-      { class: "legend" },
-      el("p", { id: "legend-name", class: "legend-name" }, measure === "share" ? say("share") : say("count")),
+      { class: "legend", "data-palette": state.palette },
+      el("p", { id: "legend-name", class: "legend-name" }, measure.heading),
       el(
         "ul",
         { "aria-labelledby": "legend-name" },
-        items.map(([name, text]) =>
+        entries().map(([name, text]) =>
           el(
             "li",
             {},
@@ -205,6 +184,24 @@ export async function showMap(place, context) {
             el("span", { class: "size" }, words.number(classes.get(name)?.length ?? 0)),
           ),
         ),
+      ),
+    );
+  }
+
+  /** The choice of colours and classes, and the map as a picture. */
+  function look() {
+    const classCounts = ["3", "4", "5", "6"].map((n) => [n, say("classesOf", { n })]);
+    const steps = ["3", "4", "5", "6"].map((n) => [`${n}e`, say("stepsOf", { n })]);
+    return el(
+      "details",
+      { id: "look" },
+      el("summary", {}, say("look")),
+      el(
+        "div",
+        { class: "bar-tools" },
+        choice("palette", say("palette"), PALETTES.map((one) => [one, say(`palette_${one}`)]), state.palette, (palette) => go({ palette })),
+        choice("cuts", say("cuts"), [...classCounts, ...steps], state.cuts, (cuts) => go({ cuts })),
+        pictureButtons(words, () => mapPicture({ canvas: open, title, release, words, entries: entries(), heading: measure.heading })),
       ),
     );
   }

@@ -3,6 +3,7 @@
 
 import { areas } from "./areas.js";
 import { choice, el, fill } from "./dom.js";
+import { placeSearch } from "./places.js";
 import { folded } from "./search.js";
 
 const LONG = 12; // values from which a search helps
@@ -12,11 +13,16 @@ export async function showPicker(place, { state, release, releases, meta, select
   const { say } = words;
   const parts = [];
   if (releases.length > 1) {
-    const options = releases.map(({ id, title }) => [id, title]);
-    parts.push(choice("release", say("release"), options, release.id, (id) => go({ release: id, fresh: true })));
+    // A wave that is part of a series is reached by its time; alone it is shown to those who have a link to it.
+    const own = releases.filter(({ id, series }) => !series || id === release.id);
+    const options = own.map(({ id, title, wave, time }) => [id, wave && !time ? `${title}, ${wave}` : title]);
+    const alike = (id) => releases.find((one) => one.id === id).population === release.population && release.population;
+    if (own.length > 1)
+      parts.push(choice("release", say("release"), options, release.id, (id) => go({ release: id, fresh: !alike(id) })));
   }
+  parts.push(placeSearch({ state, release, words, go }));
   parts.push(...(await Promise.all(release.hierarchies.map(levels))));
-  if (release.keys.length) parts.push(variables());
+  if (release.keys.some(({ code }) => code !== release.time)) parts.push(variables());
   if (meta?.dimensions.length) parts.push(values());
   current();
   fill(place, parts);
@@ -75,7 +81,7 @@ export async function showPicker(place, { state, release, releases, meta, select
 
   function variables() {
     let off = 0;
-    const options = release.keys.map(({ code, label, size }) => {
+    const options = release.keys.filter(({ code }) => code !== release.time).map(({ code, label, size }) => {
       const chosen = state.keys.includes(code);
       const keys = chosen ? state.keys.filter((one) => one !== code) : [...state.keys, code];
       const there = Boolean(release.find(state.levels, keys));

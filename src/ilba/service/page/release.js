@@ -7,6 +7,8 @@ const COMFORTABLE = 300; // areas that a first look takes in
 export class Release {
   constructor(json) {
     Object.assign(this, json);
+    // How far a count may be from the truth: known of iLBA, else where a bound is stated.
+    this.most = this.method === "ilba" ? this.threshold + Math.floor(this.threshold / 2) : (this.bound ?? null);
     this.index = new Map(json.tables.map((table) => [this.#signature(table.levels, table.keys), table]));
   }
 
@@ -17,6 +19,11 @@ export class Release {
   /** The table at these levels by these variables, when it is published. */
   find(levels, keys) {
     return this.index.get(this.#signature(levels, keys));
+  }
+
+  /** The variables that every table has. */
+  get always() {
+    return this.time ? [this.time] : [];
   }
 
   hierarchy(name) {
@@ -57,10 +64,10 @@ export class Release {
   beginning() {
     for (const { name, levels } of this.hierarchies) {
       const known = levels.map((level, i) => ({ ...level, number: i + 1 }));
-      const fits = known.filter(({ size, number }) => size <= COMFORTABLE && this.find({ [name]: number }, []));
+      const fits = known.filter(({ size, number }) => size <= COMFORTABLE && this.find({ [name]: number }, this.always));
       const drawn = fits.filter(({ geometry }) => geometry);
       const best = (drawn.length ? drawn : fits).at(-1);
-      if (best) return { levels: { [name]: best.number }, keys: [] };
+      if (best) return { levels: { [name]: best.number }, keys: [...this.always] };
     }
     const several = this.tables.filter(({ cells }) => cells > 1);
     const table = several.reduce((best, one) => (one.cells < best.cells ? one : best), several[0] ?? this.tables[0]);

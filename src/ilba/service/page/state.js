@@ -4,7 +4,7 @@ const list = (text) => (text ? text.split(",").map(decodeURIComponent) : []);
 const joined = (codes) => codes.map(encodeURIComponent).join(",");
 
 export const VIEWS = ["map", "chart", "table"];
-const PLAIN = { view: "", measure: "count", bars: "", colours: "", layout: "grouped", order: "listed", sort: "", q: "", mapped: "" };
+const PLAIN = { view: "", measure: "count", of: "-", kind: "", palette: "sea", cuts: "6", bars: "", colours: "", layout: "grouped", order: "", sort: "", q: "", mapped: "", place: "" };
 
 /** The state that an address describes; what it does not say is left to `settle`. */
 export function read(hash) {
@@ -12,6 +12,8 @@ export function read(hash) {
   const state = { lang: said.get("lang"), release: said.get("release"), levels: null, keys: null };
   Object.assign(state, { within: {}, only: {}, pick: {}, page: Number(said.get("page")) || 1 });
   for (const [name, usual] of Object.entries(PLAIN)) state[name] = said.get(name) ?? usual;
+  if (state.measure === "share") state.measure = "percent"; // as links of an earlier version say
+  state.range = said.get("range") === "1";
   state.across = said.get("across") === "1";
   state.zeros = said.get("zeros") !== "0";
   for (const [name, value] of said) {
@@ -42,6 +44,7 @@ export function write(state, release) {
   for (const [code, values] of Object.entries(state.only)) said.set(`only.${code}`, joined(values));
   for (const [code, value] of Object.entries(state.pick)) said.set(`pick.${code}`, value);
   for (const [name, usual] of Object.entries(PLAIN)) if (state[name] !== usual) said.set(name, state[name]);
+  if (state.range) said.set("range", "1");
   if (state.across) said.set("across", "1");
   if (!state.zeros) said.set("zeros", "0");
   if (state.page > 1) said.set("page", String(state.page));
@@ -61,6 +64,8 @@ export function settle(state, release) {
     }
     settled.keys = (state.keys ?? []).filter((code) => release.keys.some((key) => key.code === code));
   }
+  // A series has a time in every table.
+  if (release.time && !settled.keys.includes(release.time)) settled.keys = [...settled.keys, release.time];
   for (const { name, levels } of release.hierarchies) {
     settled.levels[name] ??= 0;
     const within = state.within[name];

@@ -7,10 +7,14 @@ const ROWS = 50;
 const SHORT = 24; // letters of a name that stays on one line
 const WIDEST = 40; // values that can stand across
 
-export async function showTable(place, { state, title, meta, selection, words, ask, go, tell }) {
+export async function showTable(place, { state, meta, selection, words, ask, go, tell, measure, entitle }) {
   const { say } = words;
-  const set = await ask(meta.dimensions.map(({ code }) => code));
+  const set = await ask(meta.dimensions.map(({ code }) => code), {}, measure);
   const dimensions = set.dimensions;
+  measure.fit(set.value);
+  const single = dimensions.filter(({ code, codes }) => codes.length === 1 && meta.dimension(code).codes.length > 1);
+  const title = measure.title(dimensions.filter((one) => !single.includes(one)), single.map(({ labels }) => labels[0]));
+  entitle(title);
   const last = dimensions.at(-1);
   const canTurn = dimensions.length > 1 && last.codes.length <= WIDEST;
   const across = canTurn && state.across ? last : null;
@@ -25,7 +29,7 @@ export async function showTable(place, { state, title, meta, selection, words, a
     step *= down[i].codes.length;
   }
   const part = (row, i) => Math.floor(row / steps[i]) % down[i].codes.length;
-  const count = (row, column) => set.value[row * width + column] ?? 0;
+  const count = (row, column) => set.value[row * width + column];
 
   const bar = el(
     "div",
@@ -46,6 +50,7 @@ export async function showTable(place, { state, title, meta, selection, words, a
         },
       }),
     ),
+    measure.controls,
     canTurn ? box("across", state.across, { across: !state.across, sort: "", page: 1 }) : null,
     box("zeros", state.zeros, { zeros: !state.zeros, page: 1 }),
   );
@@ -81,7 +86,7 @@ export async function showTable(place, { state, title, meta, selection, words, a
       if (!hits.every((has) => has.some((values, i) => values[part(row, i)]))) continue;
       if (!state.zeros) {
         let any = false;
-        for (let column = 0; column < width && !any; column += 1) any = count(row, column) > 0;
+        for (let column = 0; column < width && !any; column += 1) any = Boolean(count(row, column));
         if (!any) continue;
       }
       found.push(row);
@@ -96,7 +101,7 @@ export async function showTable(place, { state, title, meta, selection, words, a
       found.sort((a, b) => sign * (rank[part(a, place)] - rank[part(b, place)]) || a - b);
     } else if (by.startsWith("n-")) {
       const column = across ? across.place.get(by.slice(2)) : 0;
-      if (column !== undefined) found.sort((a, b) => sign * (count(a, column) - count(b, column)) || a - b);
+      if (column !== undefined) found.sort((a, b) => sign * ((count(a, column) ?? -Infinity) - (count(b, column) ?? -Infinity)) || a - b);
     }
     return found;
   }
@@ -151,7 +156,7 @@ export async function showTable(place, { state, title, meta, selection, words, a
           ),
           el("tr", {}, stub, across.codes.map((code, i) => heading(`n-${code}`, across.labels[i], "col", true))),
         ]
-      : [el("tr", {}, stub, heading("n-", say("count"), "col", true))];
+      : [el("tr", {}, stub, heading("n-", measure.heading, "col", true))];
     const shown = found.slice((state.page - 1) * ROWS, state.page * ROWS);
     const lines = shown.map((row) => {
       const names = down.map(({ code: variable, codes, labels }, i) => {
@@ -163,7 +168,7 @@ export async function showTable(place, { state, title, meta, selection, words, a
       });
       const counts = Array.from({ length: width }, (_, column) => {
         const n = count(row, column);
-        return el("td", { class: n ? "number" : "number nought" }, words.number(n));
+        return el("td", { class: n ? "number" : "number nought" }, measure.told(n ?? undefined));
       });
       return el("tr", {}, names, counts);
     });
@@ -178,6 +183,7 @@ export async function showTable(place, { state, title, meta, selection, words, a
       body,
       el("div", { class: "scroll", role: "region", "aria-label": say("scrollable"), tabindex: "0", id: "scroll", "data-scroll": "" }, table),
       pages > 1 ? pager(pages) : null,
+      measure.note ? el("p", { class: "hint" }, measure.note) : null,
     );
   }
 

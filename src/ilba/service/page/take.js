@@ -11,10 +11,10 @@ const FORMATS = [
   ["json-stat2", "JSON-stat"],
 ];
 
-export function showTake(place, { table, selection, cells, most, words, fail }) {
+export function showTake(place, { table, selection, cells, most, words, fail, measure, release }) {
   const { say } = words;
   const tooMany = cells > most;
-  const asked = (format) => api.request(table.id, selection.list(), words.lang, format);
+  const asked = (format) => api.request(table.id, selection.list(), words.lang, format, measure);
   const files = FORMATS.map(([format, name]) => {
     const wanted = asked(format);
     const named = `${table.id.replaceAll(":", ".")}.${format === "json-stat2" ? "json" : format}`;
@@ -48,12 +48,26 @@ export function showTake(place, { table, selection, cells, most, words, fail }) 
       el("summary", {}, say("forPrograms")),
       el("p", { class: "hint" }, program.body ? say("apiPost") : [before, docs, after]),
       copied("api", new URL(program.address, location.href).href),
-      program.body ? el("pre", { tabindex: "0" }, JSON.stringify(program.body)) : null,
+      program.body ? el("pre", { tabindex: "0" }, JSON.stringify(program.body)) : snippets(),
     ),
+    el("h3", { id: "cite-name" }, say("cite")),
+    copied("cite", citation()),
   );
 
+  /** Lines that fetch the same table, to be pasted. */
+  function snippets() {
+    const address = `${new URL(asked("csv").address, location.href).href}&outputFormatParams=UseCodes`;
+    const written = { Python: `import polars as pl\nfrom urllib.request import urlopen\n\ntable = pl.read_csv(urlopen("${address}").read())`, R: `table <- read.csv("${address}")`, curl: `curl -g -o table.csv "${address}"` };
+    return Object.entries(written).map(([name, text]) => el("div", {}, el("h3", {}, name), el("pre", { tabindex: "0", id: `snippet-${name.toLowerCase()}` }, text)));
+  }
+
+  function citation() {
+    const parts = [release.source, release.title, document.getElementById("title").textContent, words.date(release.created), release.licence];
+    return `${parts.filter(Boolean).join(". ")}. ${location.href}`;
+  }
+
   function copied(name, text) {
-    const field = el("input", { id: `${name}-text`, type: "text", readonly: "", value: text, "aria-label": name === "link" ? say("link") : say("forPrograms") });
+    const field = el("input", { id: `${name}-text`, type: "text", readonly: "", value: text, "aria-label": say({ link: "link", cite: "cite" }[name] ?? "forPrograms") });
     const button = el(
       "button",
       {

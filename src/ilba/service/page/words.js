@@ -1,34 +1,65 @@
 // The page's own words in the chosen language, and numbers as that language writes them.
 
-import en from "./words/en.js";
-import ko from "./words/ko.js";
+/** The languages that have a file of words; the page speaks English in any other, with its labels and numbers. */
+export const SPOKEN = ["en", "ko", "fr", "es"];
+const RIGHT_TO_LEFT = /^(ar|arc|ckb|dv|fa|he|iw|ks|ku-arab|nqo|ps|sd|syr|ug|ur|yi)\b/i;
+const loaded = new Map();
 
-const ALL = { en, ko };
-export const LANGUAGES = Object.keys(ALL);
-
-/** The language of an address, else the reader's own, else English. */
-export function language(asked) {
-  if (LANGUAGES.includes(asked)) return asked;
-  return navigator.languages?.some((one) => one.startsWith("ko")) ? "ko" : "en";
+/** The language to show, of those that are offered: the one of the address, else the reader's own, else the usual. */
+export function language(asked, offered, usual) {
+  const wanted = [asked, ...(navigator.languages ?? [])].filter(Boolean);
+  for (const one of wanted)
+    if (offered.includes(one)) return one;
+    else if (one !== asked && offered.includes(one.split("-")[0])) return one.split("-")[0];
+  return usual ?? offered[0];
 }
 
-/** `say(name, values)` gives a sentence; `number`, `percent`, `listing` and `date` write values. */
+/** What a language calls itself. */
+export function nameOf(lang) {
+  try {
+    const name = new Intl.DisplayNames([lang], { type: "language" }).of(lang);
+    return name.charAt(0).toLocaleUpperCase(lang) + name.slice(1);
+  } catch {
+    return lang;
+  }
+}
+
+/** Fetch the words of a language: `words` needs them. */
+export async function load(lang) {
+  const spoken = SPOKEN.includes(lang) ? lang : "en";
+  const wanted = [...new Set(["en", spoken])].filter((one) => !loaded.has(one));
+  const found = await Promise.all(wanted.map((one) => import(`./words/${one}.js`)));
+  wanted.forEach((one, i) => loaded.set(one, found[i].default));
+}
+
+/** `say(name, values)` gives a sentence; `number`, `decimal`, `percentage`, `signed`, `listing` and `date` write values. */
 export function words(lang) {
-  const locale = lang === "ko" ? "ko-KR" : "en-GB";
+  const locale = lang === "en" ? "en-GB" : lang;
+  const spoken = SPOKEN.includes(lang) ? lang : "en";
   const whole = new Intl.NumberFormat(locale);
-  const share = new Intl.NumberFormat(locale, { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 });
-  const list = new Intl.ListFormat(locale, { type: lang === "ko" ? "unit" : "conjunction", style: "long" });
-  const day = new Intl.DateTimeFormat(locale, { dateStyle: "long" });
+  const list = new Intl.ListFormat(spoken === lang ? locale : spoken, { type: spoken === "ko" ? "unit" : "conjunction", style: "long" });
+  const day = new Intl.DateTimeFormat(spoken === lang ? locale : spoken, { dateStyle: "long" });
+  const change = new Intl.NumberFormat(locale, { signDisplay: "exceptZero" });
+  const made = new Map();
+  const decimals = (places, style) => {
+    const fixed = { style, minimumFractionDigits: places, maximumFractionDigits: places };
+    if (!made.has(style + places)) made.set(style + places, new Intl.NumberFormat(locale, fixed));
+    return made.get(style + places);
+  };
   return {
     lang,
+    spoken,
+    direction: RIGHT_TO_LEFT.test(lang) ? "rtl" : "ltr",
     say(name, values = {}) {
-      const text = ALL[lang][name] ?? ALL.en[name];
+      const text = loaded.get(spoken)?.[name] ?? loaded.get("en")?.[name];
       if (text === undefined) throw new Error(`no word ${name}`);
-      return text.replace(/\{(\w+)\}/g, (_, each) => values[each]);
+      return text.replace(/\{(\w+)\}/g, (_, each) => values[each]).replace(/ {2,}/g, " ");
     },
     number: (value) => whole.format(value),
-    percent: (value) => share.format(value),
-    listing: (texts) => (lang === "ko" ? texts.join(", ") : list.format(texts)),
+    signed: (value) => change.format(value),
+    percentage: (value, places) => decimals(places, "percent").format(value / 100),
+    decimal: (value, places) => decimals(places, "decimal").format(value),
+    listing: (texts) => (spoken === "ko" ? texts.join(", ") : list.format(texts)),
     date: (text) => (Number.isNaN(Date.parse(text)) ? "" : day.format(new Date(text))),
     compare: new Intl.Collator(locale, { numeric: true }).compare,
   };

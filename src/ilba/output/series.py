@@ -1,0 +1,210 @@
+"""Releases of several waves of one population as one: every table has the time as its last variable.
+
+Nothing is computed across waves here. What a table of a series holds stands in a release.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from ilba.data.codelists import code_columns
+from ilba.design.design import MASKED, Design
+from ilba.errors import InputError, listing, nearest
+from ilba.output.wording import LANGUAGES, words
+from ilba.release import PublicTable, Release
+
+# How PX, SDMX and readers write times: the letter of the frequency, the pattern, and the PX spelling.
+_FREQUENCIES = (
+    ("A1", r"(\d{4})"),
+    ("H1", r"(\d{4})-?[HS]([12])"),
+    ("Q1", r"(\d{4})-?Q([1-4])"),
+    ("M1", r"(\d{4})-?M?(0[1-9]|1[0-2])"),
+    ("W1", r"(\d{4})-?W(\d{2})"),
+    ("D1", r"(\d{4})-(\d{2})-(\d{2})"),
+)
+
+
+def frequency(times: Iterable[str]) -> tuple[str, list[str]] | None:
+    """The PX frequency that all of these times have, and the times as PX spells them.
+
+    >>> frequency(["2021", "2026"]), frequency(["2026-Q1", "2026-Q3"])
+    (('A1', ['2021', '2026']), ('Q1', ['20261', '20263']))
+    """
+    listed = list(times)
+    for letter, pattern in _FREQUENCIES:
+        found = [re.fullmatch(pattern, time) for time in listed]
+        if found and all(found):
+            return letter, ["".join(one.groups()) for one in found if one]
+    return None
+
+
+def time_of(release: Release) -> str:
+    """The time that a release speaks of: its wave, or its period where only that can be read as a time."""
+    told = release.manifest.get("population", {})
+    wave, period = told.get("wave", ""), told.get("period", "")
+    return str(wave if wave and (frequency([wave]) or not frequency([period])) else period or wave)
+
+
+def population_of(release: Release) -> str:
+    """The name of the population, empty where none was declared."""
+    return str(release.manifest.get("population", {}).get("name", ""))
+
+
+def fits(one: Release, other: Release) -> bool:
+    """Whether two releases can stand in one series."""
+    alike = ("method", "threshold", "cells", "hierarchies", "keys")
+    return (
+        population_of(one) == population_of(other)
+        and time_of(one) != time_of(other)
+        and all(one.manifest[name] == other.manifest[name] for name in alike)
+    )
+
+
+class Series(Release):
+    """Several releases of one population, by time.
+
+    Parameters
+    ----------
+    releases : sequence of Release
+        The waves, in any order. They have the same population, variables, method and threshold.
+
+    Raises
+    ------
+    InputError
+        They are not waves of one population.
+    """
+
+    def __init__(self, releases: Sequence[Release]) -> None:
+        found = sorted(releases, key=time_of)
+        if len(found) < 2 or not all(population_of(one) and time_of(one) for one in found):
+            raise InputError(
+                "a series is two or more releases with the same population and different waves. Declare both when "
+                "you build: population=, wave= (--population, --wave)."
+            )
+        for place, one in enumerate(found[1:]):
+            if not all(fits(one, before) for before in found[: place + 1]):
+                raise InputError(
+                    f"the releases {listing(str(each.path) for each in found)} are no series: population, variables, "
+                    f"method and K have to be the same, and waves different."
+                )
+        last = found[-1]
+        self.waves = {time_of(one): one for one in found}
+        self.path = last.path
+        self.time = "time"
+        while self.time in last.design.columns:
+            self.time += "_"
+        bounds = [int(one.manifest.get("bound", 0)) for one in found]
+        self.manifest = {
+            **{name: value for name, value in last.manifest.items() if name not in ("bound", "wave")},
+            **({"bound": max(bounds)} if all(bounds) else {}),
+            "title": self._timeless(last.manifest["title"]),
+            "keys": [*last.manifest["keys"], self.time],
+            "rows": "nonzero",
+            "created": max(one.manifest["created"] for one in found),
+            "texts": {
+                lang: {name: self._timeless(text) for name, text in told.items()}
+                for lang, told in last.manifest.get("texts", {}).items()
+            },
+        }
+        self.design = Design.from_json(self.manifest)
+        self.tables = {}
+        for name, table in last.tables.items():
+            if all(name in one.tables for one in found):
+                here = self.selected(table)
+                self.tables[here.name] = here
+        self.digests = {}
+
+    def _timeless(self, title: str) -> str:
+        """A title without the time of its wave: what it is called is the whole series."""
+        for time in self.waves:
+            title = re.sub(rf"[\s,:\-–(]*\b{re.escape(time)}\b\)?", "", title)
+        return title.strip() or "Series"
+
+    def selected(self, table: PublicTable) -> PublicTable:
+        """A table of the waves, over time."""
+        selection = self.design.select(dict(table.levels), [*table.keys, self.time])
+        return PublicTable(selection, table.rows, table.sha256)
+
+    @cached_property
+    def codes(self) -> pl.DataFrame:
+        """The code lists of all waves, the newest first, and the times."""
+        newest = list(reversed(self.waves.values()))
+        joined = pl.concat([one.codes for one in newest], how="diagonal").unique(
+            ["variable", "code", "parent"], keep="first", maintain_order=True
+        )
+        said = {f"label_{lang}": words(lang)["time"] for lang in LANGUAGES}
+        own = [
+            {"variable": self.time, "code": None, **said},
+            *({"variable": self.time, "code": time, "label_en": time} for time in self.waves),
+        ]
+        kinds = dict.fromkeys(["variable", "code", *said], pl.String)
+        whole = pl.concat([joined, pl.DataFrame(own, schema=kinds)], how="diagonal")
+        return whole.select(code_columns(whole.columns))
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Read a table over all waves.
+
+        Parameters
+        ----------
+        name : str
+            The name of a table of the waves with the time after it, such as "LA3.gender.time".
+
+        Returns
+        -------
+        polars.DataFrame
+            Labels, time and N_masked.
+
+        Raises
+        ------
+        InputError
+            The series has no such table.
+        """
+        if name not in self.tables:
+            raise InputError(f"this series has no table {name!r}.{nearest(name, self.tables)}")
+        wanted = self.tables[name]
+        plain = {
+            time: one.design.select(dict(wanted.levels), list(wanted.keys[:-1])) for time, one in self.waves.items()
+        }
+        return self.joined({time: self.waves[time].table(selection.name) for time, selection in plain.items()})
+
+    def joined(self, frames: dict[str, pl.DataFrame]) -> pl.DataFrame:
+        """The rows of all waves, each with its time; a label column of two types is text."""
+        kinds: dict[str, set[Any]] = {}
+        for frame in frames.values():
+            for column, kind in frame.schema.items():
+                kinds.setdefault(column, set()).add(kind)
+        mixed = [column for column, found in kinds.items() if len(found) > 1 and column != MASKED]
+        rows = [
+            frame.with_columns(pl.col(mixed).cast(pl.String), pl.lit(time).alias(self.time))
+            for time, frame in frames.items()
+        ]
+        columns = [*(column for column in kinds if column != MASKED), self.time, MASKED]
+        return pl.concat([frame.select(columns) for frame in rows])
+
+    def content(self, file: str) -> bytes:
+        """Read a file of the newest wave.
+
+        Parameters
+        ----------
+        file : str
+            Its path inside the folder.
+
+        Returns
+        -------
+        bytes
+            The checked bytes.
+        """
+        return list(self.waves.values())[-1].content(file)
+
+
+def opened(releases: Any) -> Release:
+    """A release, or a series of several: paths or opened ones."""
+    if isinstance(releases, list | tuple):
+        waves = [one if isinstance(one, Release) else Release(one) for one in releases]
+        return waves[0] if len(waves) == 1 else Series(waves)
+    return releases if isinstance(releases, Release) else Release(releases)

@@ -1,0 +1,117 @@
+// What the numbers are: counts, percent of a chosen denominator, per 1,000, an index against all areas, or the change
+// since the time before. The server computes them from published counts; here they are chosen, written and named.
+
+import { choice, el } from "./dom.js";
+
+export const MEASURES = ["count", "percent", "rate", "index", "change"];
+
+const capital = (text, lang) => text.charAt(0).toLocaleUpperCase(lang) + text.slice(1);
+
+/** The sets of variables whose table is published, and can be divided by: lists of codes, the areas alone first. */
+function denominators(release, variables, find) {
+  const always = variables.filter(({ code }) => code === release.time);
+  const others = variables.filter(({ code }) => code !== release.time);
+  const found = [];
+  for (let mask = 0; mask < 2 ** others.length - 1; mask += 1) {
+    const kept = others.filter((_, i) => mask & (1 << i));
+    if (find([...kept, ...always])) found.push(kept);
+  }
+  const areas = (kept) => kept.length > 0 && kept.every(({ hierarchy }) => hierarchy);
+  return found.toSorted((a, b) => areas(b) - areas(a) || b.length - a.length);
+}
+
+/** The measure that is shown for a table without some of its variables, and the controls to choose it. */
+export function measuring({ state, release, words, go }, dropped = []) {
+  const { say } = words;
+  const variables = release.variables(state.levels, state.keys).filter(({ code }) => !dropped.includes(code));
+  const all = new Set(release.variables(state.levels, state.keys).map(({ code }) => code));
+  const find = (kept) => {
+    const codes = new Set(kept.map(({ code }) => code));
+    return release.without(state.levels, state.keys, [...all].filter((code) => !codes.has(code)));
+  };
+  const options = variables.length <= 8 ? denominators(release, variables, find) : [];
+  const keysOf = (list) => list.filter(({ hierarchy }) => !hierarchy);
+  const timeOf = variables.filter(({ code }) => code === release.time);
+  const compared = options.filter((kept) => find(keysOf(variables)) && find([...keysOf(kept), ...timeOf]));
+  const hasAreas = variables.some(({ hierarchy }) => hierarchy);
+  const offered = MEASURES.filter(
+    (name) =>
+      name === "count" ||
+      (name === "change" ? Boolean(timeOf.length) : name === "index" ? hasAreas && compared.length : options.length),
+  );
+  const name = offered.includes(state.measure) ? state.measure : "count";
+  const divided = name === "percent" || name === "rate" || name === "index";
+  const bases = name === "index" ? compared : options;
+  const spelled = (kept) => kept.map(({ code }) => code).join(",");
+  const base = divided ? (bases.find((kept) => spelled(kept) === state.of) ?? bases[0]) : null;
+  const unit = release.unit;
+  const whom = (kept) => {
+    if (!kept.length) return unit ? say("allUnits", { unit }) : say("everybody");
+    return say("allSame", { unit, list: words.listing(kept.map(({ label }) => label)) });
+  };
+  const plain = name === "count" ? unit || say("count").toLocaleLowerCase(words.lang) : say(`what_${name}`, { unit }).replace(/[,\s]+$/, "");
+  const what = divided && name !== "index" ? say("whatOf", { measure: plain, whom: whom(base) }) : plain;
+  const controls = [
+    choice("measure", say("measure"), offered.map((one) => [one, say(one)]), name, (one) => go({ measure: one })),
+    divided && bases.length > 1
+      ? choice("of", say("ofWhom"), bases.map((kept) => [spelled(kept), whom(kept)]), spelled(base), (of) => go({ of }))
+      : null,
+    name === "count" && release.most
+      ? el(
+          "label",
+          { class: "option", for: "box-range" },
+          el("input", { type: "checkbox", id: "box-range", checked: state.range, onchange: () => go({ range: !state.range }) }),
+          el("span", {}, say("range")),
+        )
+      : null,
+  ].filter(Boolean);
+  const notes = {
+    percent: say("ratioNote"),
+    rate: say("ratioNote"),
+    index: `${say("indexNote")} ${say("ratioNote")}`,
+    change: `${say("changeNote")} ${release.most ? say("changeMost", { most: words.number(2 * release.most) }) : ""}`,
+  };
+  let digits = 0;
+
+  return {
+    name,
+    of: base?.map(({ code }) => code) ?? null,
+    controls,
+    what,
+    heading: capital(what, words.lang),
+    note: notes[name] ?? "",
+    /** Take the digits that these values need, so that a small one is not written as nought. */
+    fit(values) {
+      const least = Math.min(...values.filter((value) => value > 0));
+      digits = !divided ? 0 : name === "index" ? 0 : least >= 0.1 || least === Infinity ? 1 : least >= 0.01 ? 2 : 3;
+      return digits;
+    },
+    round: (value) => (value === undefined ? undefined : Number(value.toFixed(digits))),
+    get step() {
+      return 10 ** -digits;
+    },
+    write(value) {
+      if (value === undefined || value === null) return "–";
+      if (name === "percent") return words.percentage(value, digits);
+      if (name === "change") return words.signed(value);
+      return divided ? words.decimal(value, digits) : words.number(value);
+    },
+    /** A number with its range, where a bound is known and ranges are wanted. */
+    told(value) {
+      const plainly = this.write(value);
+      if (name !== "count" || !state.range || !release.most || value === undefined) return plainly;
+      const low = words.number(Math.max(0, value - release.most));
+      return `${plainly} (${low} – ${words.number(value + release.most)})`;
+    },
+    /** The title of a view: what is shown, of whom, by which variables. */
+    title(free, picked) {
+      const shown = divided && free.length ? say("whatLong", { what }) : what;
+      const list = words.listing(free.map(({ label }) => label));
+      const picks = picked.join(", ");
+      const text = !free.length
+        ? say(picks ? "titleOnly" : "titleAll", { what: shown, picks })
+        : say(picks ? "titlePicked" : "titleBy", { what: shown, list, picks });
+      return capital(text, words.lang);
+    },
+  };
+}

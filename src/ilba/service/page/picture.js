@@ -1,0 +1,268 @@
+// Pictures to take along, as SVG and PNG: title, unit, drawing, legend, source and licence in one. The pyramid and the
+// lines are shown on the page by the same drawing.
+
+import { el } from "./dom.js";
+
+const SPACE = "http://www.w3.org/2000/svg";
+const WIDE = 960;
+const NARROW = 460; // on a phone, so that letters keep their size
+const FONT = "system-ui, 'Segoe UI', Roboto, 'Noto Sans', 'Noto Sans KR', NanumGothic, sans-serif";
+const EDGE = 32;
+
+function node(tag, attributes = {}, ...children) {
+  const made = document.createElementNS(SPACE, tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== null) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+/** What the colours of the page are just now. */
+function inks(host = document.body) {
+  const probe = el("span", { hidden: true });
+  host.append(probe);
+  const found = (name) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color;
+  };
+  const names = ["paper", "ink", "soft", "rule", "edge", "zero", "absent", "fall-1", "fall-2", "fall-3", "rise-1", "rise-2", "rise-3"];
+  for (let i = 1; i <= 8; i += 1) names.push(`series-${i}`);
+  for (let i = 1; i <= 6; i += 1) names.push(`ramp-${i}`);
+  const all = Object.fromEntries(names.map((name) => [name, found(name)]));
+  probe.remove();
+  return all;
+}
+
+const write = (x, y, text, more = {}) =>
+  node("text", { x, y, "font-size": 14, "dominant-baseline": "middle", ...more }, String(text));
+
+/** A text in lines that fit. */
+function lines(text, size, width) {
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = `${size}px ${FONT}`;
+  const found = [""];
+  for (const word of text.split(/\s+/)) {
+    const longer = found.at(-1) ? `${found.at(-1)} ${word}` : word;
+    if (pen.measureText(longer).width > width && found.at(-1)) found.push(word);
+    else found[found.length - 1] = longer;
+  }
+  return found;
+}
+
+const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+
+/** The whole picture around a drawing of a given height; `draw(group, ink, wide)` fills it. */
+function framed({ title, release, words, heading }, height, draw, host) {
+  const { say } = words;
+  const about = [
+    release.source && say("source", { source: release.source }),
+    release.licence && say("licence", { licence: release.licence }),
+    say(release.additive ? "noteAdditive" : "noteLoose", { K: words.number(release.threshold) }),
+  ];
+  const head = lines(title, 22, WIDE - 2 * EDGE);
+  const foot = lines(about.filter(Boolean).join(" · "), 12, WIDE - 2 * EDGE);
+  const top = EDGE + head.length * 28 + 26;
+  const whole = top + height + 24 + foot.length * 17 + 14;
+  const make = (framedIn, wide = WIDE) => {
+    const ink = inks(host);
+    const svg = node("svg", {
+      xmlns: SPACE,
+      viewBox: framedIn ? `0 0 ${WIDE} ${whole}` : `0 0 ${wide} ${height}`,
+      role: "img",
+      "aria-label": title,
+      "font-family": FONT,
+      direction: words.direction,
+      fill: ink.ink,
+    });
+    const part = node("g", framedIn ? { transform: `translate(0 ${top})` } : {});
+    if (framedIn) {
+      svg.setAttribute("width", WIDE);
+      svg.setAttribute("height", whole);
+      svg.append(node("rect", { width: WIDE, height: whole, fill: ink.paper }));
+      head.forEach((text, i) => svg.append(write(EDGE, EDGE + 6 + i * 28, text, { "font-size": 22 })));
+      svg.append(write(EDGE, EDGE + head.length * 28 + 2, `${heading} · ${release.title}`, { "font-size": 13, fill: ink.soft }));
+      foot.forEach((text, i) => svg.append(write(EDGE, top + height + 26 + i * 17, text, { "font-size": 12, fill: ink.soft })));
+    }
+    draw(part, ink, wide);
+    svg.append(part);
+    return svg;
+  };
+  return {
+    /** For the page, which has title and source itself. */
+    node: () => make(false, matchMedia("(max-width: 40rem)").matches ? NARROW : WIDE),
+    svg: () => new XMLSerializer().serializeToString(make(true)),
+    size: [WIDE, whole],
+    name: title.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 80) || "picture",
+  };
+}
+
+/** A key of the series in rows; its height. */
+function key(part, ink, names, y) {
+  let [x, row] = [EDGE, y];
+  names.forEach((name, i) => {
+    const wide = 34 + 8 * name.length;
+    if (x + wide > WIDE - EDGE && x > EDGE) [x, row] = [EDGE, row + 24];
+    part.append(node("rect", { x, y: row - 7, width: 14, height: 14, rx: 2, fill: ink[`series-${i + 1}`] }));
+    part.append(write(x + 20, row, name));
+    x += wide;
+  });
+  return row - y + 30;
+}
+
+const seriesOf = ({ set, colours }) => (colours ? set.dimension(colours.code) : null);
+const counter = ({ set, bars, colours }) => (bar, one) =>
+  set.at({ [bars.code]: bar, ...(colours ? { [colours.code]: one } : {}) });
+
+export function barPicture(told) {
+  const { set, bars, codes, measure, layout } = told;
+  const series = seriesOf(told);
+  const count = counter(told);
+  const ones = series ? series.codes.slice(0, 8) : [undefined];
+  const dimension = set.dimension(bars.code);
+  const stacked = layout !== "grouped";
+  const sum = (bar) => ones.reduce((all, one) => all + Math.abs(count(bar, one) ?? 0), 0);
+  const size = (bar) => (stacked ? sum(bar) : Math.max(...ones.map((one) => Math.abs(count(bar, one) ?? 0))));
+  const most = Math.max(...codes.map(size), 1e-9);
+  const each = stacked ? 22 : Math.max(22, 16 * ones.length + 6);
+  const left = 250;
+  const room = WIDE - left - 110;
+  const names = series ? ones.map((one) => series.name(one)) : [];
+  return framed({ ...told, heading: measure.heading }, codes.length * each + (series ? 34 + 24 * Math.floor(names.join("").length / 90) : 0), (part, ink) => {
+    let y = series ? 4 + key(part, ink, names, 8) : 0;
+    for (const bar of codes) {
+      part.append(write(left - 10, y + each / 2, cut(dimension.name(bar), 32), { "text-anchor": "end" }));
+      let x = left;
+      ones.forEach((one, i) => {
+        const n = count(bar, one);
+        const wide = (room * Math.abs(n ?? 0)) / (layout === "shares" ? sum(bar) || 1 : most);
+        const fill = series ? ink[`series-${i + 1}`] : n < 0 ? ink["fall-3"] : ink["series-1"];
+        const high = stacked ? 16 : Math.min(16, (each - 6) / ones.length - 2);
+        const at = stacked ? y + 3 : y + 3 + i * (high + 2);
+        part.append(node("rect", { x, y: at, width: wide, height: high, fill }));
+        if (stacked) x += wide;
+        else part.append(write(left + wide + 6, at + high / 2, measure.told(n), { "font-size": 12 }));
+      });
+      if (stacked && layout !== "shares") part.append(write(x + 6, y + 11, measure.told(sum(bar)), { "font-size": 12 }));
+      y += each;
+    }
+    part.append(node("line", { x1: left, x2: left, y1: series ? 30 : 0, y2: y, stroke: ink.edge }));
+  });
+}
+
+/** Ages as bars that grow to both sides, the oldest on top. */
+export function pyramidPicture(told) {
+  const { set, bars, measure } = told;
+  const series = seriesOf(told);
+  const count = counter(told);
+  const ages = set.dimension(bars.code);
+  const [one, other] = series.codes;
+  const most = Math.max(...ages.codes.flatMap((age) => [count(age, one) ?? 0, count(age, other) ?? 0]), 1e-9);
+  const each = 24;
+  const height = ages.codes.length * each + 34;
+  return framed({ ...told, heading: measure.heading }, height, (part, ink, wide) => {
+    const middle = wide === WIDE ? 130 : 90;
+    const room = (wide - middle) / 2 - (wide === WIDE ? 96 : 52);
+    const [left, right] = [wide / 2 - middle / 2, wide / 2 + middle / 2];
+    part.append(write(left - 6, 10, series.name(one), { "text-anchor": "end", "font-weight": 600 }));
+    part.append(write(right + 6, 10, series.name(other), { "font-weight": 600 }));
+    [...ages.codes].reverse().forEach((age, i) => {
+      const y = 30 + i * each;
+      const [a, b] = [count(age, one) ?? 0, count(age, other) ?? 0];
+      part.append(node("rect", { x: left - (room * a) / most, y, width: (room * a) / most, height: each - 4, fill: ink["series-1"] }));
+      part.append(node("rect", { x: right, y, width: (room * b) / most, height: each - 4, fill: ink["series-2"] }));
+      part.append(write(wide / 2, y + each / 2 - 2, cut(ages.name(age), wide === WIDE ? 18 : 11), { "text-anchor": "middle", "font-size": 13 }));
+      part.append(write(left - (room * a) / most - 6, y + each / 2 - 2, measure.told(a), { "text-anchor": "end", "font-size": 12 }));
+      part.append(write(right + (room * b) / most + 6, y + each / 2 - 2, measure.told(b), { "font-size": 12 }));
+    });
+  });
+}
+
+/** Lines over time, each with its name at the end. */
+export function linePicture(told) {
+  const { set, bars, measure } = told;
+  const series = seriesOf(told);
+  const count = counter(told);
+  const times = set.dimension(bars.code);
+  const ones = series ? series.codes.slice(0, 8) : [undefined];
+  const all = times.codes.flatMap((time) => ones.map((one) => count(time, one))).filter((value) => value !== undefined);
+  const high = Math.max(...all, 0);
+  const low = Math.min(...all, 0);
+  const height = 420;
+  const bottom = height - 40;
+  const y = (value) => bottom - ((value - low) * (bottom - 20)) / (high - low || 1);
+  return framed({ ...told, heading: measure.heading }, height, (part, ink, wide) => {
+    const [left, right] = wide === WIDE ? [90, wide - 220] : [64, wide - 130];
+    const x = (i) => left + (i * (right - left)) / Math.max(1, times.codes.length - 1);
+    for (let i = 0; i <= 4; i += 1) {
+      const value = low + (i * (high - low)) / 4;
+      part.append(node("line", { x1: left, x2: right, y1: y(value), y2: y(value), stroke: ink.rule }));
+      part.append(write(left - 8, y(value), measure.write(measure.round(value)), { "text-anchor": "end", "font-size": 12, fill: ink.soft }));
+    }
+    times.codes.forEach((time, i) => part.append(write(x(i), bottom + 20, times.name(time), { "text-anchor": "middle", "font-size": 13 })));
+    const ends = [];
+    ones.forEach((one, i) => {
+      const points = times.codes.map((time, at) => [x(at), count(time, one)]).filter(([, value]) => value !== undefined);
+      if (!points.length) return;
+      const colour = ink[`series-${i + 1}`];
+      const path = points.map(([at, value], n) => `${n ? "L" : "M"}${at},${y(value)}`).join("");
+      part.append(node("path", { d: path, fill: "none", stroke: colour, "stroke-width": 2.5 }));
+      for (const [at, value] of points)
+        part.append(node("circle", { cx: at, cy: y(value), r: 4, fill: colour }, node("title", {}, measure.told(value))));
+      const value = points.at(-1)[1];
+      ends.push({ y: y(value), text: `${series ? `${cut(series.name(one), wide === WIDE ? 18 : 8)} ` : ""}${measure.told(value)}`, colour });
+    });
+    ends.sort((a, b) => a.y - b.y);
+    ends.forEach((end, i) => {
+      if (i) end.y = Math.max(end.y, ends[i - 1].y + 17);
+      part.append(node("rect", { x: right + 12, y: end.y - 5, width: 10, height: 10, fill: end.colour }));
+      part.append(write(right + 28, end.y, end.text, { "font-size": 13 }));
+    });
+  });
+}
+
+/** The map as it is on the screen, with its legend. */
+export function mapPicture({ canvas, title, release, words, entries, heading }) {
+  const [width, height] = [canvas.host.clientWidth, canvas.host.clientHeight];
+  const drawn = WIDE - 2 * EDGE - 230;
+  const scale = drawn / width;
+  const high = Math.max(height * scale, entries.length * 26 + 10);
+  return framed({ title, release, words, heading }, high, (part, ink) => {
+    part.append(node("image", { x: EDGE, y: 0, width: drawn, height: height * scale, href: canvas.base.toDataURL("image/png") }));
+    entries.forEach(([name, text], i) => {
+      part.append(node("rect", { x: WIDE - EDGE - 210, y: 6 + i * 26, width: 18, height: 18, rx: 3, fill: ink[name], stroke: ink.edge }));
+      part.append(write(WIDE - EDGE - 184, 16 + i * 26, text, { "font-size": 13 }));
+    });
+  }, canvas.host);
+}
+
+/** Two buttons that make the picture and hand it over. */
+export function pictureButtons(words, make) {
+  const { say } = words;
+  const give = (address, name) => el("a", { href: address, download: name }).click();
+  const asSvg = () => {
+    const picture = make();
+    const address = URL.createObjectURL(new Blob([picture.svg()], { type: "image/svg+xml" }));
+    give(address, `${picture.name}.svg`);
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  };
+  const asPng = async () => {
+    const picture = make();
+    const image = new Image();
+    image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(picture.svg())}`;
+    await image.decode();
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = picture.size.map((side) => 2 * side);
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    give(canvas.toDataURL("image/png"), `${picture.name}.png`);
+  };
+  return el(
+    "div",
+    { class: "field" },
+    el("span", { "aria-hidden": "true" }, say("picture")),
+    el(
+      "div",
+      { class: "pictures", role: "group", "aria-label": say("picture") },
+      el("button", { type: "button", id: "picture-svg", onclick: asSvg }, "SVG"),
+      el("button", { type: "button", id: "picture-png", onclick: asPng }, "PNG"),
+    ),
+  );
+}

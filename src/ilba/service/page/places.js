@@ -1,0 +1,92 @@
+// Finding a place by its name, in any script, with slips of the fingers; choosing one leads to it on the map.
+
+import { areas } from "./areas.js";
+import { el, fill } from "./dom.js";
+import { fitness, folded } from "./search.js";
+
+const SHOWN = 8;
+const LONGEST = 20_000; // areas of a level that are searched
+
+/** The places of all levels that have a table of their own: { hierarchy, level, code, name, kind, above }. */
+async function places(release, lang) {
+  const found = [];
+  for (const { name: hierarchy, levels } of release.hierarchies) {
+    let before = null;
+    for (const [i, { label, size }] of levels.entries()) {
+      if (size > LONGEST) break;
+      const known = await areas(release, hierarchy, i + 1, lang);
+      if (!known) continue;
+      known.codes.forEach((code, at) => {
+        const name = known.labels[at];
+        const above = before?.place.has(known.parents[code]) ? before.name(known.parents[code]) : "";
+        found.push({ hierarchy, level: i + 1, code, name, plain: folded(name), kind: label, above });
+      });
+      before = known;
+    }
+  }
+  return found;
+}
+
+const kept = new Map();
+
+/** A field to type a name into, and below it the places that fit best. */
+export function placeSearch({ state, release, words, go }) {
+  const { say } = words;
+  const list = el("ul", { class: "places", id: "places", "aria-label": say("placesFound") });
+  const said = el("p", { class: "unseen", role: "status" });
+  const field = el("input", {
+    type: "search",
+    id: "place",
+    autocomplete: "off",
+    placeholder: say("findPlace"),
+    "aria-label": say("findPlace"),
+    oninput: look,
+    onkeydown: (event) => {
+      if (event.key === "Enter") list.querySelector("button")?.click();
+      else if (event.key === "ArrowDown") list.querySelector("button")?.focus();
+      else return;
+      event.preventDefault();
+    },
+  });
+  return el("div", { class: "place-search" }, field, list, said);
+
+  async function look() {
+    const typed = folded(field.value).trim();
+    if (!typed) return fill(list);
+    const name = `${release.id} ${words.lang}`;
+    if (!kept.has(name)) kept.set(name, places(release, words.lang));
+    const all = await kept.get(name);
+    if (typed !== folded(field.value).trim()) return undefined;
+    const fitting = all
+      .map((place) => ({ place, score: place.code === field.value.trim() ? -1 : fitness(typed, place.plain) }))
+      .filter(({ score }) => score < Infinity)
+      .sort((a, b) => a.score - b.score || a.place.level - b.place.level || words.compare(a.place.name, b.place.name));
+    said.textContent = say("placesCount", { n: words.number(fitting.length) });
+    return fill(
+      list,
+      fitting.slice(0, SHOWN).map(({ place }) =>
+        el(
+          "li",
+          {},
+          el(
+            "button",
+            { type: "button", class: "place", onclick: () => lead(place) },
+            el("span", {}, place.name),
+            el("span", { class: "size" }, [place.kind, place.above].filter(Boolean).join(", ")),
+          ),
+        ),
+      ),
+      fitting.length ? null : el("li", { class: "hint" }, say("nothing")),
+    );
+  }
+
+  /** To the map of its level, which goes to the place; where that table is not published, without the variables. */
+  function lead({ hierarchy, level, code }) {
+    const levels = { ...state.levels, [hierarchy]: level };
+    const keys = release.find(levels, state.keys) ? state.keys : release.always;
+    const { [hierarchy]: _, ...within } = state.within;
+    field.value = "";
+    fill(list);
+    go({ levels, keys, within, view: "map", place: code });
+  }
+}

@@ -1,0 +1,102 @@
+"""Waves of one population as one: a table over time holds what the releases hold, in every format."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import ilba
+from ilba.errors import InputError
+from ilba.output.series import Series, frequency, opened, time_of
+from support.people import population
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::ResourceWarning"
+)
+CODES = pl.DataFrame({"variable": ["sex", "sex"], "code": ["f", "m"], "label_en": ["Women", "Men"]})
+
+
+@pytest.fixture(scope="module")
+def waves(secret, tmp_path_factory):
+    home = tmp_path_factory.mktemp("waves")
+    found = []
+    for wave, n in (("2026", 900), ("2021", 700)):
+        finest = ilba.build(
+            population(n, seed=n),
+            ["region", "town"],
+            ["sex"],
+            secret=secret,
+            population="towns",
+            wave=wave,
+            unit="persons",
+        )
+        given = {"title": f"People {wave}", "labels": CODES, "texts": {"fr": {"title": f"Habitants ({wave})"}}}
+        found.append(finest.release(home / wave, method="controlled", ledger=False, **given))
+    return found
+
+
+def test_a_series_has_the_rows_of_its_waves_in_the_order_of_time(waves):
+    series = Series(waves)
+    assert list(series.waves) == ["2021", "2026"]
+    assert set(series.tables) == {f"{name}.time" for name in waves[0].tables}
+    whole = series.table("town.sex.time")
+    assert whole.columns == ["region", "town", "sex", "time", "N_masked"]
+    for release in waves:
+        part = whole.filter(pl.col("time") == time_of(release)).drop("time")
+        assert part.equals(release.table("town.sex"))
+    assert series.manifest["title"] == "People"
+    assert series.manifest["texts"]["fr"]["title"] == "Habitants"
+
+
+def test_releases_that_are_no_waves_are_refused(waves, secret, tmp_path):
+    with pytest.raises(InputError, match="two or more releases"):
+        Series(waves[:1])
+    with pytest.raises(InputError, match="are no series"):
+        Series([waves[0], waves[0]])
+    other = ilba.build(
+        population(500), ["region", "town"], ["sex", "age"], secret=secret, population="towns", wave="2031"
+    )
+    with pytest.raises(InputError, match="are no series"):
+        opened([*waves, other.release(tmp_path / "r", tables=["town.sex"], ledger=False)])
+
+
+@pytest.mark.parametrize(
+    ("times", "found"),
+    [
+        (["2021", "2026"], ("A1", ["2021", "2026"])),
+        (["2026-M02", "2026-M12"], ("M1", ["202602", "202612"])),
+        (["2026-W07"], ("W1", ["202607"])),
+        (["2026-07-01"], ("D1", ["20260701"])),
+        (["2026", "before"], None),
+    ],
+)
+def test_times_are_spelled_as_px_does_where_it_can(times, found):
+    assert frequency(times) == found
+
+
+def test_every_format_knows_the_time(waves, tmp_path):
+    import sdmx
+    from pyaxis import pyaxis
+    from pyjstat import pyjstat
+
+    name, expected = "region.sex.time", Series(waves).table("region.sex.time")
+    total = expected["N_masked"].sum()
+    [file] = ilba.export.export(waves, name, "px", tmp_path / "t.px")
+    said = file.read_text(encoding="utf-8")
+    assert 'TIMEVAL("Time")=TLIST(A1),"2021","2026";' in said
+    assert 'UNITS="persons";' in said
+    assert sum(int(n) for n in pyaxis.parse(str(file), encoding="utf-8")["DATA"]["DATA"]) == total
+    [file] = ilba.export.export(waves, name, "json-stat", tmp_path / "t.json")
+    read = pyjstat.Dataset.read(file.read_text(encoding="utf-8"))
+    assert read["role"]["time"] == ["time"]
+    assert read.write("dataframe")["value"].sum() == total
+    data, structure = ilba.export.export(waves, name, "sdmx-ml", tmp_path / "t.xml")
+    dsd = sdmx.read_sdmx(structure).structure["DSD_REGION_SEX_TIME"]
+    assert [one.id for one in dsd.dimensions.components] == ["region", "sex", "TIME_PERIOD"]
+    found = sdmx.to_pandas(sdmx.read_sdmx(data, structure=dsd))
+    assert found.sum() == total
+    [file, _] = ilba.export.export(waves, name, "sdmx-csv", tmp_path / "t.csv")
+    assert pl.read_csv(file, schema_overrides={"TIME_PERIOD": pl.String})["TIME_PERIOD"].unique().sort().to_list() == [
+        "2021",
+        "2026",
+    ]

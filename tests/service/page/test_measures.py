@@ -1,0 +1,168 @@
+"""What readers compare, in a real browser: measures with their denominators, waves, charts and pictures of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+
+from support.browsing import cells, labels, link, number, settled, title
+
+pytestmark = pytest.mark.slow
+
+
+def legend(page) -> list[str]:
+    return page.locator(".legend li span:nth-child(2)").all_inner_texts()
+
+
+def test_women_over_85_of_all_women_here_now_and_five_years_ago(reader, waves):
+    page = reader.visit(link(level_area="LA2", by="gender,age", view="map", pick_gender="2", pick_age="18"))
+    assert title(page) == "Female, over 85, 2026: persons by District", "unit, values and time stand in the title"
+    page.locator("#measure").select_option("percent")
+    page.locator("h1", has_text="ercent").wait_for()
+    page.locator("#of").select_option(label="all persons with the same District and Sex")
+    page.locator("h1", has_text="District and Sex").wait_for()
+    settled(page)
+    for place, wave in ((2, "2026"), (1, "2021")):
+        slider = page.locator("#time")
+        slider.fill(str(place))
+        page.locator("h1", has_text=wave).wait_for()
+        settled(page)
+        assert (
+            title(page)
+            == f"Female, over 85, {wave}: percent of all persons with the same District and Sex, by District"
+        )
+        chosen = (pl.col("LA2") == "0101") & (pl.col("gender") == 2)
+        old = waves[place].table("LA2.gender.age").filter(chosen & (pl.col("age") == 18))["N_masked"].sum()
+        women = waves[place].table("LA2.gender").filter(chosen)["N_masked"].item()
+        page.locator("#map").focus()
+        page.keyboard.press("Home")
+        name = labels(waves[0], "LA2")["0101"]
+        assert page.locator("#map-spoken").inner_text() == f"{name}: {100 * old / women:.1f}%"
+    page.get_by_role("tab", name="Table").click()
+    page.wait_for_selector("#panel table")
+    href = page.locator("#get-csv").get_attribute("href")
+    assert "measure=percent&of=LA2%2Cgender" in href, "the download is what is shown"
+    assert page.locator("thead").inner_text().count("Percent of all persons with the same District and Sex") == 1
+
+
+def test_a_legend_never_shows_a_number_twice(reader):
+    page = reader.visit(link(level_area="LA3", by="gender,age", view="map", pick_gender="2", measure="rate", of=""))
+    for palette, cuts in (("sea", "6"), ("viridis", "5e"), ("grey", "3")):
+        reader.go(
+            page, link(level_area="LA3", by="gender,age", pick_age="4", measure="percent", palette=palette, cuts=cuts)
+        )
+        numbers = re.findall(r"[\d.]+(?=%)", " ".join(legend(page)))
+        assert len(numbers) == len(set(numbers)), legend(page)
+        assert len([text for text in legend(page) if "masked" not in text]) <= int(cuts[0])
+        assert page.locator(".legend").get_attribute("data-palette") == palette
+
+
+def test_a_change_says_what_masking_can_do_to_it(reader, waves):
+    page = reader.visit(link(level_area="LA2", by="", view="table", measure="change"))
+    assert title(page) == "Change since the time before, persons by District and Time"
+    towns = [one.table("LA2")["N_masked"].to_list() for one in waves]
+    first = [row[-1] for row in cells(page)[:3]]
+    assert first[0] == "–"
+    assert [number(text.replace("+", "").replace("−", "-")) for text in first[1:]] == [
+        towns[1][0] - towns[0][0],
+        towns[2][0] - towns[1][0],
+    ]
+    assert "may come from masking alone" in page.locator("#panel").inner_text()
+
+
+def test_the_choice_stays_when_the_time_or_the_view_changes(reader):
+    page = reader.visit(link(level_area="LA3", by="gender", in_area="LA2:0102", view="map", pick_gender="2"))
+    page.locator("#time").fill("0")
+    page.locator("h1", has_text="2016").wait_for()
+    settled(page)
+    assert page.locator("#pick-gender").input_value() == "2"
+    assert "in.area=LA2%3A0102" in page.url
+    page.get_by_role("tab", name="Chart").click()
+    page.wait_for_selector(".bars")
+    settled(page)
+    assert "2016" in title(page)
+
+
+def test_a_pyramid_and_lines_are_drawn_from_the_published_numbers(reader, waves):
+    page = reader.visit(link(level_area="", by="gender,age", view="chart"))
+    texts = page.locator("#drawn text").evaluate_all("all => all.map(one => one.textContent)")
+    shown = waves[-1].table("all.gender.age")["N_masked"].to_list()
+    assert sorted(number(text) for text in texts if re.fullmatch(r"[\d,]+", text)) == sorted(
+        [*shown, *[0] * (36 - len(shown))]
+    )
+    page.locator("#kind").select_option("lines")
+    page.locator("h1", has_text="by Time").wait_for()
+    settled(page)
+    assert page.locator("#drawn circle").count() == 2 * 3
+    assert page.locator("#drawn circle title").evaluate_all("all => all.map(one => one.textContent)") == [
+        f"{n:,}"
+        for sex in (1, 2)
+        for n in (one.table("all.gender").filter(gender=sex)["N_masked"].item() for one in waves)
+    ]
+
+
+def test_bars_are_sorted_where_they_are_areas_and_stack_to_a_hundred(reader, waves):
+    page = reader.visit(link(level_area="LA2", by="gender", view="chart", layout="shares"))
+    widths = page.locator(".bars li").evaluate_all(
+        """rows => rows.map(row => [...row.querySelectorAll('.bar')]
+             .reduce((sum, one) => sum + parseFloat(one.style.width), 0))"""
+    )
+    assert widths == pytest.approx([100] * 5)
+    totals = [number(text) for text in page.locator(".bars li > .lines > .bar-number").all_inner_texts()]
+    assert totals == sorted(waves[-1].table("LA2")["N_masked"].to_list(), reverse=True)
+
+
+@pytest.mark.parametrize(("view", "opens"), [("map", True), ("chart", False)])
+def test_a_picture_carries_title_unit_source_and_licence(reader, view, opens):
+    page = reader.visit(link(level_area="LA2", by="gender", view=view))
+    if opens:
+        page.locator("#look summary").click()
+    found = {}
+    for kind in ("svg", "png"):
+        with page.expect_download() as download:
+            page.locator(f"#picture-{kind}").click()
+        found[kind] = Path(download.value.path()).read_bytes()
+        assert download.value.suggested_filename.endswith(f".{kind}")
+    drawn = ElementTree.fromstring(found["svg"])
+    said = " ".join(text.text or "" for text in drawn.iter("{http://www.w3.org/2000/svg}text"))
+    for part in (title(page), "Persons", "Synthetic census", "CC BY 4.0"):
+        assert part in said, part
+    assert found["png"].startswith(b"\x89PNG")
+    assert len(found["png"]) > 10_000
+
+
+def test_ranges_are_shown_where_a_bound_is_known_and_nowhere_else(reader, visitor, census):
+    page = reader.visit(link(level_area="LA2", by="", view="table"))
+    assert page.get_by_label("Show ranges").count() == 0
+    other = visitor.visit(link(level_area="LA2", by="", view="table"))
+    other.get_by_label("Show ranges").check()
+    n = census.table("LA2")["N_masked"][0]
+    other.get_by_text(f"{n:,} ({n - 7:,} – {n + 7:,})").wait_for()
+
+
+PLACES = [("en", "light", 390), ("ko", "dark", 1440), ("fr", "dark", 390), ("es", "light", 1440)]
+
+
+@pytest.mark.parametrize(("lang", "scheme", "width"), PLACES)
+def test_axe_finds_nothing_in_the_views_over_time(reader, lang, scheme, width):
+    import axe_playwright_python
+
+    axe = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    page = reader.visit(color_scheme=scheme, viewport={"width": width, "height": 900}, bypass_csp=True)
+    for state in (
+        {"level_area": "LA3", "by": "gender", "view": "map", "measure": "change"},
+        {"level_area": "", "by": "gender,age", "view": "chart"},
+        {"level_area": "LA2", "by": "", "view": "chart", "kind": "lines", "measure": "index"},
+    ):
+        reader.go(page, link(lang=lang, **state))
+        page.locator("#look").evaluate_all("all => all.forEach(one => { one.open = true; })")
+        page.evaluate(axe)
+        told = page.evaluate(
+            "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes[0].html]))"
+        )
+        assert told == [], state
+        assert page.evaluate("document.documentElement.scrollWidth") == width, state

@@ -1,0 +1,66 @@
+"""Finding places and taking numbers along, in a real browser."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+from support.browsing import labels, link, settled, title
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("lang", ["en", "ko"])
+def test_a_place_is_found_by_its_name_in_any_script_and_shown_on_the_map(reader, waves, lang):
+    page = reader.visit(link(lang=lang, level_area="LA2", by="gender", view="table"))
+    name = labels(waves[0], "LA3", lang)["010203"]
+    page.locator("#place").fill(name)
+    page.locator("#places button").first.wait_for()
+    assert name in page.locator("#places button").first.inner_text()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#map")
+    settled(page)
+    assert page.locator("#map-spoken").text_content().startswith(f"{name}: ")
+    assert "place=010203" in page.url, "the address leads others to the same place"
+    assert page.locator("#level-area-2").is_checked()
+
+
+def test_slips_of_the_fingers_are_forgiven_but_not_all(reader, waves):
+    page = reader.visit(link(level_area="LA2", by="", view="table"))
+    name = labels(waves[0], "LA3")["010203"].lower()
+    swapped = name[:2] + name[3] + name[2] + name[4:]
+    accented = name[0] + "\u0301" + name[1:]
+    for typed in (name, swapped, name[:4] + name[5:], accented, name.upper()):
+        found = page.evaluate(
+            """async ([typed, name]) => {
+                const { fitness, folded } = await import('/static/search.js');
+                return fitness(folded(typed), folded(name));
+            }""",
+            [typed, name],
+        )
+        assert found <= 2, typed
+    page.locator("#place").fill("qqqqqq")
+    page.get_by_text("Nothing fits").wait_for()
+    assert page.locator("#places button").count() == 0
+
+
+def test_the_snippets_run_and_give_the_numbers_that_are_shown(reader, waves, tmp_path):
+    page = reader.visit(link(level_area="LA2", by="gender", view="table", only_gender="2"))
+    page.locator("#programs summary").click()
+    code = page.locator("#snippet-python").text_content()
+    run = [sys.executable, "-c", f"{code}\nprint(table.write_csv(), end='')"]
+    printed = subprocess.run(run, check=True, capture_output=True, timeout=60).stdout
+    columns = [wave.table("LA2.gender").filter(gender=2)["N_masked"] for wave in waves]
+    shown = [n for row in zip(*columns, strict=True) for n in row]
+    assert pl.read_csv(io.BytesIO(printed))["N_masked"].to_list() == shown
+    command = page.locator("#snippet-curl").text_content()
+    assert command.startswith('curl -g -o table.csv "http')
+    subprocess.run(["bash", "-c", command], check=True, cwd=tmp_path, capture_output=True, timeout=60)
+    assert pl.read_csv(tmp_path / "table.csv")["N_masked"].to_list() == shown
+    cited = page.locator("#cite-text").input_value()
+    for part in ("Synthetic census", "People of Hanul", title(page), "CC BY 4.0", page.url):
+        assert part in cited

@@ -1,0 +1,179 @@
+"""Percent, rate, index and change over HTTP: made from published counts, the same in every format."""
+
+from __future__ import annotations
+
+import io
+
+import polars as pl
+import pytest
+
+import ilba
+from ilba import Secret
+from support.people import HKEY, LABELS, population
+from support.serving import problem, serving
+
+
+@pytest.fixture(scope="module")
+def waves(tmp_path_factory):
+    home, secret = tmp_path_factory.mktemp("waves"), Secret(bytes(range(32)))
+    found = []
+    for wave, n in (("2021", 900), ("2026", 1200)):
+        finest = ilba.build(
+            population(n, seed=n),
+            HKEY[:2],
+            ["sex", "age"],
+            secret=secret,
+            population="towns",
+            wave=wave,
+            unit="persons",
+        )
+        tables = ["town.sex.age", "town.sex", "town", "region.sex", "all.sex", "all"]
+        found.append(finest.release(home / wave, "controlled", tables, title="Towns", labels=LABELS, ledger=False))
+    return found
+
+
+@pytest.fixture(scope="module")
+def client(waves):
+    with serving(*(one.path for one in waves), options=("--no-access-log",)) as running, running.client() as one:
+        yield one
+
+
+def asked(client, table, **given):
+    answer = client.get(f"/tables/{table}/data", params=given)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def counts(release, table) -> pl.DataFrame:
+    return release.table(table)
+
+
+def test_a_percentage_divides_by_the_published_table_of_what_both_have(client, waves):
+    told = asked(client, "2026:town.sex", measure="percent", of="town")
+    towns = dict(counts(waves[1], "town").select("town", "N_masked").rows())
+    cells = {(town, sex): n for _, town, sex, n in counts(waves[1], "town.sex").rows()}
+    names = [list(told["dimension"][axis]["category"]["index"]) for axis in told["id"]]
+    expected = [round(100 * cells.get((town, sex), 0) / towns[town], 3) for town in names[0] for sex in names[1]]
+    assert told["value"] == pytest.approx(expected)
+    assert told["extension"]["ilba"]["of"] == ["town"]
+    everybody = asked(client, "2026:town.sex", measure="rate", of="")
+    total = counts(waves[1], "all")["N_masked"].item()
+    assert everybody["value"] == pytest.approx(
+        [round(1000 * cells.get((town, sex), 0) / total, 2) for town in names[0] for sex in names[1]]
+    )
+
+
+def test_an_index_is_100_where_an_area_is_like_all_together(client, waves):
+    told = asked(client, "2026:region.sex", measure="index")
+    women = {region: n for region, sex, n in counts(waves[1], "region.sex").rows() if sex == "f"}
+    regions = counts(waves[1], "region.sex").group_by("region").agg(pl.col("N_masked").sum())
+    totals, all_sex = dict(regions.rows()), dict(counts(waves[1], "all.sex").rows())
+    overall = all_sex["f"] / sum(all_sex.values())
+    assert told["value"][0] == pytest.approx(100 * (women["01"] / totals["01"]) / overall, abs=0.06)
+    assert "has no areas" in problem(client.get("/tables/2026:all.sex/data", params={"measure": "index"}), 400)
+
+
+def test_waves_are_one_table_over_time_with_the_change_between_them(client, waves):
+    told = asked(client, "towns:town.time")
+    assert told["role"] == {"time": ["time"], "geo": ["town"]}
+    by_wave = [dict(counts(one, "town").select("town", "N_masked").rows()) for one in waves]
+    towns = list(told["dimension"]["town"]["category"]["index"])
+    assert told["value"] == [wave.get(town, 0) for town in towns for wave in by_wave]
+    change = asked(client, "towns:town.time", measure="change")["value"]
+    assert change[::2] == [None] * len(towns)
+    assert change[1::2] == [by_wave[1].get(town, 0) - by_wave[0].get(town, 0) for town in towns]
+    entry = client.get("/tables/towns:town.time").json()
+    assert (entry["firstPeriod"], entry["lastPeriod"]) == ("2021", "2026")
+    assert client.get("/tables/2021:town").json()["lastPeriod"] == "2021"
+    assert "has no time" in problem(client.get("/tables/2021:town/data", params={"measure": "change"}), 400)
+    share = asked(client, "towns:town.sex.time", measure="percent")
+    assert share["value"][0] + share["value"][2] == pytest.approx(100, abs=0.01)
+
+
+def test_the_series_is_described_with_its_waves(client):
+    told = {one["id"]: one for one in client.get("/releases").json()["releases"]}
+    assert list(told) == ["towns", "2021", "2026"]
+    assert told["towns"]["time"] == "time"
+    assert [told[name]["series"] for name in told] == [None, "towns", "towns"]
+    meta = client.get("/tables/towns:town.time/metadata").json()
+    assert meta["dimension"]["time"]["extension"]["elimination"] is False
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_measure_is_the_same_in_every_format(client):
+    import openpyxl
+
+    question = {"measure": "percent", "of": "town"}
+    values = asked(client, "2026:town.sex", **question)["value"]
+
+    def content(format):
+        return client.get("/tables/2026:town.sex/data", params={**question, "outputFormat": format}).content
+
+    csv = pl.read_csv(io.BytesIO(content("csv")))
+    assert csv.columns == ["Town", "Sex", "percent of all with the same Town"]
+    assert csv.to_series(2).to_list() == pytest.approx(values)
+    assert pl.read_parquet(io.BytesIO(content("parquet")))["percent"].to_list() == pytest.approx(values)
+    sheet = openpyxl.load_workbook(io.BytesIO(content("xlsx"))).worksheets[0]
+    written = [row[-1] for row in sheet.iter_rows(values_only=True) if isinstance(row[-1], int | float)]
+    assert written == pytest.approx(values)
+    px = content("px").decode()
+    assert "DECIMALS=3;" in px
+    assert "AGGREGALLOWED=NO;" in px
+    assert [float(n) for n in px.partition("DATA=")[2].replace(";", "").split()] == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"measure": "percents"}, "Did you mean"),
+        ({"measure": "percent", "of": "nothing"}, "not a variable"),
+        ({"of": "town"}, "of goes with"),
+    ],
+)
+def test_a_measure_that_cannot_be_made_is_refused_in_words(client, given, said):
+    assert said in problem(client.get("/tables/2026:town.sex/data", params=given), 400)
+
+
+def test_what_was_not_published_is_not_divided_by(tmp_path):
+    finest = ilba.build(population(900), HKEY[:2], ["sex", "age"], secret=Secret(bytes(range(32))))
+    given = {"tables": ["town.sex", "all"], "method": "ilba", "accept_risk": True, "ledger": False}
+    release = finest.release(tmp_path / "few", **given)
+    with serving(release.path, options=("--no-access-log",)) as running, running.client() as client:
+        asked_for = {"measure": "percent", "of": "town"}
+        assert "was not published" in problem(client.get("/tables/town.sex/data", params=asked_for), 400)
+        assert client.get("/tables/town.sex/data", params={"measure": "percent", "of": ""}).status_code == 200
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_what_cannot_be_computed_is_empty_in_files(client):
+    import openpyxl
+
+    question = {"measure": "change", "outputFormatParams": "UseCodes"}
+    content = {
+        format: client.get("/tables/towns:town.time/data", params={**question, "outputFormat": format}).content
+        for format in ("csv", "xlsx")
+    }
+    csv = pl.read_csv(io.BytesIO(content["csv"]), schema_overrides={"town": pl.String})
+    assert csv.columns == ["town", "time", "change"]
+    assert csv["change"].null_count() == csv.height // 2
+    sheet = openpyxl.load_workbook(io.BytesIO(content["xlsx"])).worksheets[0]
+    assert len([row for row in sheet.iter_rows(values_only=True) if isinstance(row[-1], int)]) == csv.height // 2
+
+
+def test_csv_is_written_as_pxwebapi_asks(client, waves):
+    def lines(table="2026:region.sex", **given):
+        answer = client.get(f"/tables/{table}/data", params={"outputFormat": "csv", **given})
+        assert answer.status_code == 200, answer.text
+        return answer.text.splitlines()
+
+    first = waves[1].table("region.sex")["N_masked"][0]
+    assert lines()[:2] == ['"region","Sex","Count"', f'"North","Women",{first}']
+    assert lines(lang="fr")[0] == '"region","Sex","Effectif"'
+    assert lines(outputFormatParams="UseCodes")[:2] == ['"region","sex","N_masked"', f'"01","f",{first}']
+    both = lines(outputFormatParams="usecodesandtexts,separatorsemicolon,includetitle")
+    assert both[0] == '"Towns: region, Sex"'
+    assert both[2] == f'"01";"North";"f";"Women";{first}'
+    total = waves[1].table("all")["N_masked"].item()
+    assert lines("2026:all") == ['"variable","Count"', f'"Count",{total}']
+    wrong = client.get("/tables/2026:all/data", params={"outputFormat": "csv", "outputFormatParams": "UseCode"})
+    assert "Did you mean" in problem(wrong, 400)
