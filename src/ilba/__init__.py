@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ilba import charts, datasets, export, masking, report, spark
+    from ilba import charts, datasets, export, masking, methods, report, spark
     from ilba.attack.audit import audit, losses, what_if
     from ilba.attack.joint_verdict import JointReport
     from ilba.attack.published import PublishedTables
@@ -88,6 +88,7 @@ __all__ = [
     "loss_summary",
     "losses",
     "masking",
+    "methods",
     "open_store",
     "read_rds",
     "report",
