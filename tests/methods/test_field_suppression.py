@@ -8,6 +8,8 @@ import pytest
 import ilba
 from ilba.methods import suppress
 
+pytestmark = pytest.mark.slow  # the first run compiles
+
 GAUSS = {
     "g0": ("region*hovedint", 3, False),
     "g1": ("region*main_income", 1, False),

@@ -12,6 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ilba.methods.cell_key import cell_key_table, create_perturbed_table
+    from ilba.methods.lab import (
+        ILBA,
+        SCA,
+        CellKey,
+        Controlled,
+        Noise,
+        Rounding,
+        SmallCountRounding,
+        Suppression,
+    )
+    from ilba.methods.method import CountedTables, Method, Shown
     from ilba.methods.noise import DiscreteGaussian, DiscreteLaplace, fit_least_squares, fit_to_parent
     from ilba.methods.ptables import ptable
     from ilba.methods.rounding import controlled_rounding, conventional_rounding, random_rounding
@@ -19,9 +30,20 @@ if TYPE_CHECKING:
     from ilba.methods.suppression import suppress
 
 __all__ = [
+    "ILBA",
+    "SCA",
+    "CellKey",
+    "Controlled",
+    "CountedTables",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "Method",
+    "Noise",
     "RoundedCounts",
+    "Rounding",
+    "Shown",
+    "SmallCountRounding",
+    "Suppression",
     "cell_key_table",
     "controlled_rounding",
     "conventional_rounding",
@@ -36,6 +58,17 @@ __all__ = [
 
 _HOMES = {
     "cell_key": ("cell_key_table", "create_perturbed_table"),
+    "lab": (
+        "ILBA",
+        "SCA",
+        "CellKey",
+        "Controlled",
+        "Noise",
+        "Rounding",
+        "SmallCountRounding",
+        "Suppression",
+    ),
+    "method": ("CountedTables", "Method", "Shown"),
     "noise": ("DiscreteGaussian", "DiscreteLaplace", "fit_least_squares", "fit_to_parent"),
     "ptables": ("ptable",),
     "rounding": ("controlled_rounding", "conventional_rounding", "random_rounding"),

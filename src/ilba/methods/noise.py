@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.errors import InputError
+from ilba.methods.method import Shown
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -286,14 +288,22 @@ def fit_to_parent(noisy: npt.ArrayLike, parent: float) -> tuple[FloatArray, IntA
     given = np.asarray(noisy, dtype=np.float64)
     if parent < 0 or not len(given):
         raise InputError("children are fitted to a parent of at least 0, and there has to be one child.")
-    falling = np.sort(given)[::-1]
-    over = (np.cumsum(falling) - parent) / np.arange(1, len(given) + 1)
-    kept = int(np.flatnonzero(falling - over > 0)[-1]) if parent > 0 else 0
-    near: FloatArray = np.maximum(given - over[kept], 0) if parent > 0 else np.zeros(len(given))
+    near, whole = fit_columns(given[:, None], np.array([parent], dtype=np.float64))
+    return near[:, 0], whole[:, 0]
+
+
+def fit_columns(noisy: FloatArray, parents: FloatArray) -> tuple[FloatArray, IntArray]:
+    """`fit_to_parent` for many parents at once: a column for each, a row for each child."""
+    rows = np.arange(len(noisy))[:, None]
+    falling = -np.sort(-noisy, axis=0)
+    over = (np.cumsum(falling, axis=0) - parents) / (rows + 1)
+    kept = np.where(falling > over, rows, 0).max(axis=0)
+    near: FloatArray = np.maximum(noisy - np.take_along_axis(over, kept[None, :], axis=0), 0)
+    near[:, parents == 0] = 0
     low = np.floor(near + 1e-9).astype(np.int64)
-    missing = round(parent - int(low.sum()))
-    fraction = np.round(near - low, 9)
-    low[np.argsort(-fraction, kind="stable")[:missing]] += 1
+    missing = np.rint(parents - low.sum(axis=0)).astype(np.int64)
+    order = np.argsort(-np.round(near - low, 9), axis=0, kind="stable")
+    np.put_along_axis(low, order, np.take_along_axis(low, order, axis=0) + (rows < missing), axis=0)
     return near, low
 
 
@@ -320,3 +330,41 @@ def fit_least_squares(root: float, children: npt.ArrayLike) -> tuple[float, Floa
     given = np.asarray(children, dtype=np.float64)
     fitted: FloatArray = given + (root - given.sum()) / (len(given) + 1)
     return float(fitted.sum()), fitted
+
+
+@dataclass(frozen=True)
+class CountedGrid:
+    """The true counts of a whole grid: areas of the first hierarchy by all other variables (confidential)."""
+
+    count: IntArray
+    """a row for each finest area, a column for each combination of the other variables"""
+    parents: Sequence[IntArray]
+    """for each level from the top down, the area above each of its areas"""
+    tables: Callable[[IntArray], list[Shown]]
+    """what follows for each table from counts of the grid"""
+
+    @property
+    def levels(self) -> int:
+        """How many levels are measured, the whole included."""
+        return len(self.parents) + 1
+
+    def fitted(self, noise: Noise, rng: np.random.Generator) -> IntArray:
+        """Counts of the finest areas, measured with noise at each level and fitted from the top down.
+
+        The total is kept, as the United States keeps that of each state.
+        """
+        sums = [self.count]
+        for above in reversed(self.parents):
+            up = np.zeros((int(above.max(initial=0)) + 1, self.count.shape[1]), dtype=np.int64)
+            np.add.at(up, above, sums[0])
+            sums.insert(0, up)
+        noisy = [true + noise.draw(rng, true.size).reshape(true.shape) for true in sums]
+        _, top = fit_columns(noisy[0].reshape(-1, 1).astype(np.float64), np.array([float(self.count.sum())]))
+        fitted = top.reshape(1, -1)
+        for level, above in enumerate(self.parents, 1):
+            here = np.zeros_like(sums[level])
+            for area in range(len(fitted)):
+                inside = np.flatnonzero(above == area)
+                _, here[inside] = fit_columns(noisy[level][inside].astype(np.float64), fitted[area].astype(np.float64))
+            fitted = here
+        return fitted

@@ -185,14 +185,16 @@ class KeyedTable:
     def reach(self, value: IntArray) -> tuple[IntArray, IntArray]:
         """The smallest and the largest count that can have been published as a value."""
         top = int(np.abs(self.change).max())
-        tried = np.arange(-top, top + 1)
-        low, high = np.full(len(value), np.iinfo(np.int64).max), np.full(len(value), -1)
-        width = np.diff(self.upper, axis=1, prepend=0) > 0
-        for away in tried:
+        happens = np.zeros((self.last + 1, 2 * top + 1), dtype=bool)
+        wide = np.diff(self.upper, axis=1, prepend=0) > 0
+        rows = np.broadcast_to(np.arange(self.last + 1)[:, None], self.change.shape)
+        happens[rows[wide], self.change[wide] + top] = True
+        happens[0] = False
+        happens[0, top] = True
+        low, high = np.full(value.shape, np.iinfo(np.int64).max), np.full(value.shape, -1)
+        for away in range(-top, top + 1):
             count = value - away
-            row = self.row(np.maximum(count, 0))
-            can = (count > 0) & (((self.change[row] == away) & width[row]).any(axis=1))
-            can |= (count == 0) & (away == 0)
+            can = (count >= 0) & happens[self.row(np.maximum(count, 0)), away + top]
             low, high = np.where(can, np.minimum(low, count), low), np.where(can, np.maximum(high, count), high)
         return low, high
 
