@@ -115,12 +115,20 @@ class CellKey(Method):
     about = "the random keys of the people in a cell, added up, pick a small change from a fixed table"
     strong = "the same people give the same number in every table; small changes of a known limit"
     weak = "many tables together narrow counts down; does not add up"
+    told = ("D", "V")
     ptable: Any = None
     D: int = 3
     V: float = 2.0
     js: int = 0
     pstay: float | None = None
     threshold: int = 0
+
+    @property
+    def label(self) -> str:
+        """The method with its parameters, as a table shows it."""
+        if self.ptable is None:
+            return super().label
+        return f"{self.name} ptable" + (f" threshold={self.threshold}" if self.threshold else "")
 
     @cached_property
     def moves(self) -> KeyedTable:
@@ -163,6 +171,7 @@ class Rounding(Method):
     about = "each count becomes a multiple of the base next to it"
     strong = "simple; nothing from 1 to base - 1 is published; each count within the base"
     weak = "tables that overlap narrow counts down; sums hold only if all are rounded together"
+    told = ("base",)
     base: int = 5
     kind: Literal["random", "conventional", "controlled"] = "random"
     seconds: float = 60.0
@@ -202,6 +211,7 @@ class SmallCountRounding(Method):
     strong = "adds up; nothing from 1 to base - 1 is published; proves little"
     weak = "no bound on how far a sum may lie from the truth; other tables later need the same cells"
     additive = True
+    told = ("base",)
     base: int = 5
 
     def __post_init__(self) -> None:
@@ -288,6 +298,7 @@ class Noise(Method):
     strong = "bounds what anybody learns from one person's record, whatever they know; proves nothing"
     weak = "no limit to the error; empty cells fill up; epsilons add up over everything published"
     bounded: ClassVar[bool] = False
+    told = ("epsilon",)
     epsilon: float = 1.0
     kind: Literal["laplace", "gaussian"] = "laplace"
     fit: bool = False

@@ -172,6 +172,9 @@ class Method(ABC):
     policy: ClassVar[str | None] = None
     """for the methods of this package: how `audit` calls them"""
 
+    told: ClassVar[tuple[str, ...]] = ()
+    """the parameters that the label always shows; others only where they are not the usual ones"""
+
     def __init_subclass__(cls) -> None:
         """Complete the docstrings of a method: what a function takes and gives is said once, here."""
         for name in ("masks", "publish", "preimage", "blank_range"):
@@ -183,12 +186,12 @@ class Method(ABC):
     @property
     def label(self) -> str:
         """The method with its parameters, as a table shows it."""
-        shown = [f"{f.name}={_short(getattr(self, f.name))}" for f in self._parameters() if f.name != "ptable"]
+        shown = []
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            if one.name in self.told or (value is not one.default and value != one.default):
+                shown.append(f"{one.name}={value:g}" if isinstance(value, float) else f"{one.name}={value}")
         return " ".join([self.name, *shown])
-
-    def _parameters(self) -> list[Any]:
-        declared = list(fields(self))  # type: ignore[arg-type]
-        return [one for one in declared if getattr(self, one.name) != one.default or one.name in ("base", "epsilon")]
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
@@ -274,7 +277,3 @@ class Method(ABC):
             The smallest and the largest count that a blank may stand for.
         """
         return 0, FAR
-
-
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
