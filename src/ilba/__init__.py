@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ilba.attack.audit import audit, losses, what_if
     from ilba.attack.joint_verdict import JointReport
     from ilba.attack.published import PublishedTables
+    from ilba.attack.slivers import slivers
     from ilba.attack.verdict import AuditReport
     from ilba.design.design import Design, Hierarchy
     from ilba.design.population import Population
@@ -94,6 +95,7 @@ __all__ = [
     "report",
     "save_agg_tb",
     "save_full_tb",
+    "slivers",
     "spark",
     "what_if",
 ]
@@ -103,6 +105,7 @@ _HOMES = {
     "attack.audit": ("audit", "losses", "what_if"),
     "attack.joint_verdict": ("JointReport",),
     "attack.published": ("PublishedTables",),
+    "attack.slivers": ("slivers",),
     "attack.verdict": ("AuditReport",),
     "design.design": ("Design", "Hierarchy"),
     "design.population": ("Population",),

@@ -111,6 +111,7 @@ PUBLIC = [
     "report",
     "save_agg_tb",
     "save_full_tb",
+    "slivers",
     "spark",
     "what_if",
 ]

@@ -209,7 +209,8 @@ def _tabulated(
     inner: pl.DataFrame, used: list[str], number: str, terms: Terms, total: str, complete: bool
 ) -> Tabulation:
     coarser = _groupings(inner, used)
-    home = {name: next((finer for finer in used if name in coarser[finer]), name) for name in used}
+    finest = [name for name in used if not any(name in coarser[other] for other in used)]
+    home = {name: next((finer for finer in finest if name in coarser[finer]), name) for name in used}
     shown = [name for name in used if home[name] == name]
     places: list[IntArray] = []
     labels: list[pl.DataFrame] = []
