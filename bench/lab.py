@@ -1,12 +1,20 @@
-"""Compare ten methods on the design of census A: a million people by three levels, gender, education and age.
+"""Compare the methods of the lab: on the design of census A, or on group 1 of the EU's census cubes of 2021.
 
-`python bench/lab.py [RECORDS]` prints a line for each method with its time, then the whole comparison.
+`python bench/lab.py [RECORDS]` takes a million people by three levels, gender, education and age.
+`ILBA_SHARED=.. python bench/lab.py eu` takes the 10,000 people of the reference data in four linked cubes.
+Each prints the time as methods are done, then a line for each method.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
 import sys
 import time
+from pathlib import Path
+from typing import Any
+
+import polars as pl
 
 import ilba
 from ilba.progress import ProgressStep
@@ -26,11 +34,36 @@ METHODS = [
 ]
 
 
-def main(records: int) -> None:
-    """Build the finest table, compare, print."""
-    secret = ilba.Secret(bytes(range(32)))
+SECRET = ilba.Secret(bytes(range(32)))
+
+
+def census(records: int) -> tuple[ilba.FinestTable, dict[str, Any]]:
+    """The finest table of census A, and which of its tables are compared."""
     people = ilba.datasets.census(records)
-    finest = ilba.build(people, ["LA1", "LA2", "LA3"], ["gender", "edu", "age"], secret=secret)
+    finest = ilba.build(people, ["LA1", "LA2", "LA3"], ["gender", "edu", "age"], secret=SECRET)
+    return finest, {"levels": [0, "LA2", "LA3"]}
+
+
+def eu_cubes(folder: Path) -> tuple[ilba.FinestTable, dict[str, Any]]:
+    """Group 1 of the EU's cubes: age, marital status, household and family status at all their levels, by sex."""
+    frame = pl.read_csv(folder / "group1_synthetic.csv", infer_schema=False).with_columns(
+        N=pl.col("freq").cast(pl.Int64)
+    )
+    levels = {"age": "lmh", "lms": "lh", "hst": "lmh", "fst": "lmh"}
+    hkey = {name: [f"{name}_{level}" for level in deep] for name, deep in levels.items()}
+    finest = ilba.FinestTable.from_counts(frame.drop("freq"), hkey, ["sex"], secret=SECRET)
+    tables = []
+    for cube in (("age", "lms"), ("age", "hst"), ("age", "fst"), ("lms", "hst")):
+        for one, other in itertools.product(["", *hkey[cube[0]]], ["", *hkey[cube[1]]]):
+            area = "+".join(filter(None, [one, other])) or "all"
+            tables += [area, f"{area}.sex"]
+    return finest, {"tables": list(dict.fromkeys(tables))}
+
+
+def main(what: str) -> None:
+    """Build the finest table, compare, print."""
+    shared = Path(os.environ.get("ILBA_SHARED", "../shared"))
+    finest, wanted = eu_cubes(shared / "outside" / "08_eu_2021") if what == "eu" else census(int(what))
     start, cpu = time.perf_counter(), time.process_time()
 
     def tell(step: ProgressStep) -> None:
@@ -41,7 +74,7 @@ def main(records: int) -> None:
                 flush=True,
             )
 
-    compared = ilba.compare(finest, methods=METHODS, levels=[0, "LA2", "LA3"], secret=secret, progress=tell)
+    compared = ilba.compare(finest, methods=METHODS, secret=SECRET, progress=tell, **wanted)
     for row in compared.rows.iter_rows(named=True):
         print(
             "{method:<32} loss {mean_loss:6.2f} p99 {p99_loss:4} max {max_loss:5} proven {provable:7.2%} "
@@ -51,4 +84,4 @@ def main(records: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    main(sys.argv[1] if len(sys.argv) > 1 else "1000000")
