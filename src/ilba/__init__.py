@@ -9,10 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ilba import charts, datasets, export, masking, report, spark
+    from ilba import charts, datasets, export, masking, methods, report, spark
     from ilba.attack.audit import audit, losses, what_if
     from ilba.attack.joint_verdict import JointReport
     from ilba.attack.published import PublishedTables
+    from ilba.attack.slivers import slivers
     from ilba.attack.verdict import AuditReport
     from ilba.design.design import Design, Hierarchy
     from ilba.design.population import Population
@@ -88,11 +89,13 @@ __all__ = [
     "loss_summary",
     "losses",
     "masking",
+    "methods",
     "open_store",
     "read_rds",
     "report",
     "save_agg_tb",
     "save_full_tb",
+    "slivers",
     "spark",
     "what_if",
 ]
@@ -102,6 +105,7 @@ _HOMES = {
     "attack.audit": ("audit", "losses", "what_if"),
     "attack.joint_verdict": ("JointReport",),
     "attack.published": ("PublishedTables",),
+    "attack.slivers": ("slivers",),
     "attack.verdict": ("AuditReport",),
     "design.design": ("Design", "Hierarchy"),
     "design.population": ("Population",),

@@ -84,3 +84,59 @@ def test_a_store_whose_masks_were_chosen_and_a_wrong_word_are_refused(small, sec
         compare(small, max_key=1)
     with pytest.raises(ilba.InputError, match="there is no table 'twon'"):
         compare(small, ["twon"])
+
+
+@pytest.fixture(scope="module")
+def lab(small, secret):
+    names = ["controlled", "rounding:3", "rounding:5", "cell-key:D=2,V=1", "suppression", "noise:2"]
+    return compare(small, methods=names, **WANTED, secret=secret)
+
+
+def test_a_list_of_methods_gives_a_row_each_with_the_loss_of_its_own_tables(lab):
+    rows = {row["method"]: row for row in lab.rows.iter_rows(named=True)}
+    assert list(rows) == [
+        "controlled",
+        "rounding base=3",
+        "rounding base=5",
+        "cell-key D=2 V=1",
+        "suppression",
+        "noise epsilon=2",
+    ]
+    assert rows["rounding base=5"]["max_loss"] <= 4
+    assert rows["cell-key D=2 V=1"]["max_loss"] <= 2
+    assert rows["suppression"]["max_loss"] == 0
+    assert rows["suppression"]["blank"] > 0
+    assert rows["noise epsilon=2"]["invented"] > 0
+    assert not rows["noise epsilon=2"]["safe"]
+    assert rows["controlled"]["safe"]
+    assert rows["controlled"]["lost"] > 0
+    assert [name for name, row in rows.items() if row["adds_up"]] == ["controlled"]
+
+
+def test_a_row_of_our_own_method_is_the_one_of_the_variants(lab, small, secret):
+    (ours,) = compare(small, methods=["ilba"], **WANTED).rows.to_dicts()
+    variants = {row["method"]: row for row in compare(small, **WANTED, secret=secret).rows.iter_rows(named=True)}
+    same = [name for name in ours if name not in ("method", "family", "seconds")]
+    assert {name: ours[name] for name in same} == {name: variants["iLBA, observed cells"][name] for name in same}
+
+
+def test_the_rows_go_to_csv_for_their_owner_alone_and_to_a_notebook(lab, tmp_path):
+    path = lab.to_csv(tmp_path / "lab.csv")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert pl.read_csv(path)["method"].to_list() == lab.rows["method"].to_list()
+    page = lab._repr_html_()
+    assert "confidential" in page
+    assert "rounding base=3" in page
+
+
+def test_the_page_names_strong_and_weak_points_of_each_method_ours_included(lab, tmp_path):
+    page = lab.to_html(tmp_path / "lab.html").read_text(encoding="utf-8")
+    assert "proves no small count, from any number of tables" in page
+    assert "many blanks; that a cell is small remains visible" in page
+
+
+def test_an_attacker_that_is_not_known_here_and_an_empty_list_are_refused(small):
+    with pytest.raises(ilba.InputError, match="'proof' alone"):
+        compare(small, methods=["rounding"], attackers=["insider"], **WANTED)
+    with pytest.raises(ilba.InputError, match="methods is empty"):
+        compare(small, methods=[], **WANTED)

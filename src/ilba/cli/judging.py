@@ -221,28 +221,40 @@ def _what_if(
         print_frame(in_percent(rows), rows.height)
 
 
-@example("ilba compare full_tb.parquet --max-keys 2 --out compare.html")
+@example("ilba compare full_tb.parquet --method controlled --method rounding:base=5 --method cell-key:D=5,V=3,js=2")
 @commands.command("compare", short_help="Every method on the same tables")
 @click.argument("store")
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    metavar="NAME[:P=V,..]",
+    help="A method with its parameters, such as rounding:base=3; again for another one [ours, in all variants].",
+)
 @named_tables
 @some_tables
 @click.option(
     "--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else the secret beside the store]."
 )
 @click.option("-o", "--out", type=click.Path(), help="Write the comparison with its chart as HTML (confidential).")
+@click.option("--csv", "csv_path", type=click.Path(), help="Write the rows as csv (confidential).")
 @json_option
 def compare_command(
     store: str,
+    methods: tuple[str, ...],
     tables: list[str] | None,
     levels: tuple[str, ...],
     keys: list[str] | None,
     max_keys: int | None,
     secret: str | None,
     out: str | None,
+    csv_path: str | None,
     as_json: bool,
 ) -> None:
-    """Every method on the same tables: loss, bias, and what everybody can prove (confidential)."""
-    from ilba.attack.audit import in_percent
+    """Every method on the same tables: loss, bias, and what everybody can prove (confidential).
+
+    Methods: sca, ilba, controlled, cell-key, rounding, small-count-rounding, suppression, noise.
+    """
     from ilba.output.compare import compare
 
     with ProgressBar(as_json) as bar:
@@ -250,24 +262,30 @@ def compare_command(
         comparison = compare(
             opened(store),
             tables or "all",
+            methods=methods or None,
             levels=[typed_level(level) for level in levels] or None,
             keys=keys,
             max_keys=max_keys,
             secret=secret_of(store, secret),
             progress=bar,
         )
+    if csv_path:
+        comparison.to_csv(csv_path)
     if out:
         comparison.to_html(out)
     if as_json:
         print_json(comparison.rows.to_dicts())
     else:
         click.echo(f"{comparison.title} (confidential)")
-        click.echo(_side_by_side(in_percent(comparison.rows), shutil.get_terminal_size((80, 24)).columns))
+        click.echo(_side_by_side(comparison.in_words(), shutil.get_terminal_size((80, 24)).columns))
         click.echo(
-            "Loss: masked minus true, without the sign. Bound: K and a half. Provable: the\n"
-            "finest cells with 1..K-1 that everybody with these tables can prove to be so;\n"
-            "aggregates: how many counts of coarser tables. Safe: none, and for each\n"
-            "another truth is known."
+            "Loss: masked minus true, without the sign; blanks have none. Totals: tables of\n"
+            "one variable. Differences, ranks: of neighbouring areas. Bound: K and a half.\n"
+            "Invented: empty cells published as something; lost: others published as 0.\n"
+            "Provable: the finest cells with 1..K-1 that everybody with these tables can\n"
+            "prove to be so; aggregates: how many counts of coarser tables. Guessed: small\n"
+            "cells whose count is the commonest one behind their number. Safe: nothing is\n"
+            "proven, and for each cell another truth is known."
         )
 
 

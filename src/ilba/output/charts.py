@@ -371,7 +371,8 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     frame : frame
         One row per method: `method`, `mean_loss` (mean absolute loss) and `provable` (share of the small cells of
         which an attacker can prove more than is published, from 0 to 1). Where there is a column `K`, as in the rows
-        of `ilba.what_if`, a point is called by both.
+        of `ilba.what_if`, a point is called by both. Where there is a column `family`, as in the rows of
+        `ilba.compare`, a line joins the points of a family: a method over its parameter.
     title : str, default "Risk and loss"
         The title.
 
@@ -398,12 +399,19 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     far = max([0.0, *rows["mean_loss"].to_list()]) * 1.25 or 1
     high = min(1.0, max([0.05, *rows["provable"].to_list()]) * 1.15)
     wide, tall = 460, 320
-    spots = rows.select(pl.col("mean_loss") / far * wide, pl.col("provable") / high * tall).rows()
-    rows = rows.select("method", "mean_loss", "provable", word=pl.Series(_apart(spots, names)) / tall * high)
+    # A method far to the right would press all others together: then distances are drawn by their square roots.
+    bent = len(names) > 2 and far > 6 * max(float(rows["mean_loss"].median() or 0), 0.1)  # type: ignore[arg-type]
+    across = (pl.col("mean_loss") / far).sqrt() if bent else pl.col("mean_loss") / far
+    spots = rows.select(across * wide, pl.col("provable") / high * tall).rows()
+    family = pl.col("family") if "family" in rows.columns else pl.col("method").alias("family")
+    rows = rows.select("method", "mean_loss", "provable", family, word=pl.Series(_apart(spots, names)) / tall * high)
     data = alt.InlineData(values=rows.to_dicts())
     base = alt.Chart(data).encode(
         x=alt.X(
-            "mean_loss", type="quantitative", title="mean absolute loss per cell", scale=alt.Scale(domain=[0, far])
+            "mean_loss",
+            type="quantitative",
+            title="mean absolute loss per cell",
+            scale=alt.Scale(domain=[0, far], type="sqrt" if bent else "linear"),
         ),
         y=alt.Y(
             "provable",
@@ -421,7 +429,9 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     words = base.mark_text(align="left", dx=9, fontSize=13).encode(
         y=alt.Y("word", type="quantitative"), text=alt.Text("method", type="nominal")
     )
-    chart = (points + words).properties(width=wide, height=tall)
+    curves = base.mark_line(strokeWidth=1, color="#999999").encode(detail=alt.Detail("family", type="nominal"))
+    layers = points + words if rows["family"].is_unique().all() else curves + points + words
+    chart = layers.properties(width=wide, height=tall)
     return _finish(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
 
 

@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import polars as pl
 
-from ilba.attack.audit import audit, in_percent, losses
-from ilba.design.design import Level, Names
+from ilba.attack.audit import audit, in_percent
+from ilba.attack.field import MethodTables
+from ilba.attack.lattice import table_of
+from ilba.attack.published import PublishedRows, PublishedTables
+from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
-from ilba.errors import InputError, suggesting
-from ilba.files import writable
+from ilba.errors import InputError, listing, suggesting
+from ilba.files import replacing, writable
+from ilba.methods import utility
+from ilba.methods.controlled.search import mean_masks
+from ilba.methods.lab import method_of
 from ilba.methods.loss import loss_summary
+from ilba.methods.method import Method
 from ilba.output import charts
 from ilba.output.pages import inline, write
 from ilba.progress import Progress, ProgressStep, silent, within
 from ilba.secret.secret import Secret
-from ilba.tables.engine import class_means
 from ilba.tables.finest import FinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
+SHARES = ("blank", "lost", "ranks_turned", "guessed")
+"""shares that `in_percent` of the audit does not know"""
 
 
 @dataclass(frozen=True)
@@ -31,9 +42,22 @@ class Comparison:
     """A row per method: loss, bias, additivity, and what everybody can prove (confidential)."""
 
     rows: pl.DataFrame
-    """shares (`within_half_K`, `over_bound`, `provable`, `exact`) run from 0 to 1"""
+    """shares (`within_half_K`, `over_bound`, `provable`, `exact` and others) run from 0 to 1"""
     title: str
     """what was compared, in words"""
+    notes: tuple[tuple[str, str, str], ...] = ()
+    """for each method its label, what it is good at and what it does not do"""
+
+    def in_words(self) -> pl.DataFrame:
+        """Give the rows for paper and screen: shares in percent, and called so.
+
+        Returns
+        -------
+        polars.DataFrame
+            A row per method.
+        """
+        rows = in_percent(self.rows.drop("family", strict=False))
+        return rows.select((pl.col(c) * 100).alias(f"{c} %") if c in SHARES else pl.col(c) for c in rows.columns)
 
     def to_html(self, path: Path_) -> Path:
         """Write the comparison with its chart of risk against loss: one file, for its owner alone.
@@ -41,14 +65,14 @@ class Comparison:
         Parameters
         ----------
         path : path
-            Where to write the page.
+            Where to write.
 
         Returns
         -------
         Path
-            Where it was written.
+            Where it is.
         """
-        rows = in_percent(self.rows)
+        rows = self.in_words()
         return write(
             writable(path),
             "comparison.html",
@@ -56,7 +80,56 @@ class Comparison:
             picture=inline(charts.svg(charts.risk(self.rows))),
             heads=[name.replace("_", " ") for name in rows.columns],
             rows=[[_shown(value) for value in row] for row in rows.iter_rows()],
+            notes=self.notes,
         )
+
+    def to_csv(self, path: Path_) -> Path:
+        """Write the rows as csv, for their owner alone.
+
+        Parameters
+        ----------
+        path : path
+            Where to write.
+
+        Returns
+        -------
+        Path
+            Where it is.
+        """
+        target = writable(path)
+        with replacing(target) as temporary:
+            self.rows.write_csv(temporary)
+        return target
+
+    def _repr_html_(self) -> str:
+        """A method a column and a measure a row, for a notebook."""
+        rows = self.in_words()
+        right = ' style="text-align:right;padding:2px 10px"'
+        head = "".join(f"<th{right}>{escape(name)}</th>" for name in ["", *rows["method"]])
+        body = "".join(
+            f'<tr><th style="text-align:left;padding:2px 10px">{escape(name.replace("_", " "))}</th>'
+            + "".join(f"<td{right}>{escape(_shown(value))}</td>" for value in rows[name])
+            + "</tr>"
+            for name in rows.columns[1:]
+        )
+        return (
+            f'<div><p><b>{escape(self.title)}</b> · <b style="color:#B00020">confidential</b></p>'
+            f'<table style="border-collapse:collapse;font-size:90%"><thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>"
+        )
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """One row of a comparison before it is measured."""
+
+    name: str
+    family: str
+    published: PublishedTables
+    bias: float
+    additive: bool
+    attacked: bool
+    note: tuple[str, str, str] | None = None
 
 
 @suggesting
@@ -64,6 +137,8 @@ def compare(
     finest: FinestTable,
     tables: Tables = "all",
     *,
+    methods: Sequence[Method | str] | None = None,
+    attackers: Sequence[Any] = ("proof",),
     levels: Iterable[Level] | None = None,
     keys: Names | None = None,
     max_keys: int | None = None,
@@ -71,7 +146,7 @@ def compare(
     bound: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compare the methods on the same counts and tables. Nothing is released.
+    """Compare methods on the same counts and tables, against the same attacker. Nothing is released.
 
     Parameters
     ----------
@@ -79,6 +154,11 @@ def compare(
         A finest table whose masks were drawn by SCA.
     tables : str or iterable of str, default "all"
         "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+    methods : sequence of Method or str, optional
+        Methods of `ilba.methods`, such as `Rounding(5)`, or their names with parameters: "rounding:base=5",
+        "cell-key:D=5,V=3,js=2". Left out, the methods of this package, each in its variants.
+    attackers : sequence, default ("proof",)
+        Who attacks. "proof" is everybody with all tables who can add and subtract.
     levels : iterable of int, str or dict, optional
         Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
     keys : str or sequence of str, optional
@@ -100,51 +180,176 @@ def compare(
     Raises
     ------
     InputError
-        The masks of this table were chosen jointly already.
+        The masks of this table were chosen jointly already, or a method is not known.
     SecretError
         The secret that drew the masks is not at hand, or it is another one.
     """
     if finest.method != "ilba":
         raise InputError("the masks of this store were chosen jointly already. Compare from the store that was built.")
+    if list(attackers) not in ([], ["proof"]):
+        raise InputError(f"attackers={listing(attackers)}: here methods are compared against 'proof' alone.")
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
-    names = [table.name for table in wanted]
     K, tell = finest.design.threshold, progress or silent
-
-    def candidates() -> Iterator[tuple[str, FinestTable, str]]:
-        yield "sums of SCA", finest, "sca-sums"
-        yield "SCA on each aggregate", finest, "sca-aggregates"
-        yield "iLBA, as R writes it", finest.with_cells("observed"), "r-file"
-        yield "iLBA, observed cells", finest.with_cells("observed"), "ilba"
-        yield "iLBA, all cells of the grid", finest.with_cells("grid"), "ilba"
-        chosen = finest.controlled(wanted, bound, secret=secret, progress=within(progress, "controlled"))
-        yield "controlled", chosen, "controlled"
-
+    given = None if methods is None else [method_of(method) for method in methods]
+    if given is not None and not given:
+        raise InputError("methods is empty. Name at least one, such as 'rounding:base=5'.")
+    number = 6 if given is None else len(given)
+    candidates = (
+        _variants(finest, wanted, secret, bound, progress)
+        if given is None
+        else _published(given, finest, wanted, secret, bound, progress)
+    )
     rows: list[dict[str, Any]] = []
-    for done, (name, masked, method) in enumerate(candidates(), 1):
-        report = audit(masked, method, names, explanations=0, progress=within(progress, name))
-        loss = loss_summary([losses(report.published)], K, bound)
-        means = class_means(masked)
-        rows.append(
-            {
-                "method": name,
-                "mean_loss": loss.mean,
-                "p99_loss": loss.p99,
-                "max_loss": loss.max,
-                "within_half_K": loss.within,
-                "over_bound": loss.over,
-                "bias": max((abs(mean - x) for x, mean in means.items()), default=0.0),
-                "adds_up": method in ("sca-sums", "controlled"),
-                "provable": report.share,
-                "exact": report.share_exact,
-                "aggregates": report.aggregates,
-                "safe": report.safe,
-            }
-        )
-        tell(ProgressStep("comparing", done, 6))
-    return Comparison(pl.DataFrame(rows), f"Methods compared on {len(wanted)} tables, K={K}")
+    notes = []
+    start = time.perf_counter()
+    for done, one in enumerate(candidates, 1):
+        rows.append({**_measured(one, K, bound, progress), "seconds": time.perf_counter() - start})
+        notes += [one.note] if one.note else []
+        tell(ProgressStep("comparing", done, number))
+        start = time.perf_counter()
+    return Comparison(pl.DataFrame(rows), f"Methods compared on {len(wanted)} tables, K={K}", tuple(notes))
+
+
+def _variants(
+    finest: FinestTable, wanted: list[Selection], secret: Any, bound: int | None, progress: Progress | None
+) -> Iterator[_Candidate]:
+    """The methods of this package, each in its variants."""
+    observed, grid = finest.with_cells("observed"), finest.with_cells("grid")
+    for name, masked, method in (
+        ("sums of SCA", finest, "sca-sums"),
+        ("SCA on each aggregate", finest, "sca-aggregates"),
+        ("iLBA, as R writes it", observed, "r-file"),
+        ("iLBA, observed cells", observed, "ilba"),
+        ("iLBA, all cells of the grid", grid, "ilba"),
+    ):
+        yield _own(name, name, masked, method, wanted)
+    chosen = finest.controlled(wanted, bound, secret=secret, progress=within(progress, "controlled"))
+    yield _own("controlled", "controlled", chosen, "controlled", wanted)
+
+
+def _published(
+    methods: Sequence[Method],
+    finest: FinestTable,
+    wanted: list[Selection],
+    secret: Any,
+    bound: int | None,
+    progress: Progress | None,
+) -> Iterator[_Candidate]:
+    """The tables of each method."""
+    for method in methods:
+        note = (method.label, method.strong, method.weak)
+        masked = method.masks(finest, wanted, secret, bound, within(progress, method.label))
+        if method.policy is not None:
+            yield _own(method.label, method.name, masked, method.policy, wanted, note)
+            continue
+        made = MethodTables.made_by(method, masked, wanted)
+        base = made.tables.get(made.lattice.base)
+        bias = _bias(base, made.K) if base is not None else 0.0
+        yield _Candidate(method.label, method.name, made, bias, method.additive, method.bounded, note)
+
+
+def _own(
+    name: str,
+    family: str,
+    masked: FinestTable,
+    method: str,
+    wanted: list[Selection],
+    note: tuple[str, str, str] | None = None,
+) -> _Candidate:
+    bias = max((abs(mean - x) for x, mean in masked.class_means().items()), default=0.0)
+    additive = method in ("sca-sums", "controlled")
+    return _Candidate(name, family, PublishedTables.of(masked, method, wanted), bias, additive, True, note)
+
+
+def _bias(rows: PublishedRows, K: int) -> float:
+    true, value = _counts(rows)
+    return max((abs(mean - x) for x, mean in mean_masks(true, value, K).items()), default=0.0)
+
+
+def _counts(rows: PublishedRows) -> tuple[Any, Any]:
+    """The true and the published counts of a table."""
+    if rows.truth is None:
+        raise InputError("methods are compared on tables that were made from a store.")
+    true = rows.truth.sum_small.astype(np.int64) + rows.truth.sum_large
+    return true, rows.value.astype(np.int64)
+
+
+def _measured(one: _Candidate, K: int, bound: int | None, progress: Progress | None) -> dict[str, Any]:
+    """The row of one method."""
+    published = one.published
+    true, value, blank, total, invented = [], [], [], [], 0
+    near = []
+    for node, rows in published.tables.items():
+        count, shown = _counts(rows)
+        hidden = np.zeros(len(count), dtype=bool)
+        if isinstance(published, MethodTables):
+            told = published.shown[node]
+            hidden = hidden if told.blank is None else told.blank
+            invented += len(told.invented)
+        if node[0]:
+            seen = ~hidden
+            width = published.lattice.width(node)
+            near.append(utility.neighbours(rows.packed[seen], width, count[seen], shown[seen]))
+        true.append(count)
+        value.append(shown)
+        blank.append(hidden)
+        total.append(np.full(len(count), sum(map(bool, node)) <= 1))
+    counts, shown, hidden, totals = (np.concatenate(parts) for parts in (true, value, blank, total))
+    seen = ~hidden
+    loss = np.abs(shown - counts)[seen]
+    summary = loss_summary([loss], K, bound)
+    small, middle, large = utility.by_size(counts[seen], loss, K)
+    pairs = utility.Neighbours(*map(sum, zip(*near, strict=True))) if near else utility.Neighbours(0, 0, 0, 0)
+    return {
+        "method": one.name,
+        "family": one.family,
+        "mean_loss": summary.mean,
+        "p99_loss": summary.p99,
+        "max_loss": summary.max,
+        "loss_below_K": small,
+        "loss_to_99": middle,
+        "loss_from_100": large,
+        "loss_of_totals": utility.mean(loss[totals[seen]]),
+        "loss_of_differences": pairs.off / pairs.pairs if pairs.pairs else 0.0,
+        "ranks_turned": pairs.turned / pairs.differing if pairs.differing else 0.0,
+        "within_half_K": summary.within,
+        "over_bound": summary.over,
+        "bias": one.bias,
+        "adds_up": one.additive,
+        "blank": utility.mean(hidden),
+        "invented": invented,
+        "lost": utility.mean((shown == 0) & seen),
+        **_risk(one, K, progress),
+    }
+
+
+def _risk(one: _Candidate, K: int, progress: Progress | None) -> dict[str, Any]:
+    """What everybody can prove, and what is guessed from a number by itself. Noise without a limit proves nothing."""
+    published = one.published
+    found = {"provable": 0.0, "exact": 0.0, "guessed": _guessed(published, K), "aggregates": 0, "safe": False}
+    if one.attacked:
+        report = audit(published, explanations=0, progress=within(progress, one.name))
+        found |= {"provable": report.share, "exact": report.share_exact}
+        found |= {"aggregates": report.aggregates, "safe": report.safe}
+    return found
+
+
+def _guessed(published: PublishedTables, K: int) -> float | None:
+    """The share of small cells of the finest published table that are guessed from their own number."""
+    rows = published.tables.get(published.lattice.base)
+    if rows is None:
+        return None
+    count, value = _counts(rows)
+    if isinstance(published, MethodTables):
+        hidden = published.shown[published.lattice.base].blank
+        value = value if hidden is None else np.where(hidden, -1, value)
+    grid = published.codes.cell_index(table_of(published.design, published.lattice.base)).grid
+    return utility.guessed(count, value, grid - len(count), K)
 
 
 def _shown(value: object) -> str:
+    if value is None:
+        return "unknown"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.2f}" if isinstance(value, float) else str(value)

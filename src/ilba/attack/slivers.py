@@ -1,0 +1,212 @@
+"""Two geographies that do not nest: what the difference between areas of one and of the other gives away.
+
+Municipalities beside grid squares, say. A set of municipalities and the squares that lie wholly in it (or touch
+it) differ by few people: a sliver. Whoever has both tables subtracts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ilba.attack.field import MethodTables
+from ilba.attack.lattice import node_of
+from ilba.attack.published import PublishedTables
+from ilba.design.design import COUNT
+from ilba.errors import InputError, suggesting
+from ilba.methods.lab import method_of
+from ilba.methods.method import Method
+from ilba.methods.tabulation import count_column, polars_frame
+from ilba.tables.finest import FinestTable
+
+_MOST = 2_000_000
+"""so many sets of areas are looked at"""
+
+
+@suggesting
+def slivers(
+    source: Any,
+    one: str,
+    other: str,
+    *,
+    threshold: int | None = None,
+    most: int = 4,
+    methods: Sequence[Method | str] = (),
+    secret: Any = None,
+) -> pl.DataFrame:
+    """Find sets of areas of one geography that differ by few people from areas of another one.
+
+    A set is connected: its neighbours share an area of the other geography with people in both. On its inner side the
+    areas of the other geography that lie wholly in the set are subtracted from it; on its outer side the set is
+    subtracted from those that touch it.
+
+    Parameters
+    ----------
+    source : FinestTable or frame
+        A finest table with both columns in hierarchies or keys of their own; or a frame of both columns and counts.
+    one : str
+        The column of the geography whose areas are put together.
+    other : str
+        The column of the other geography.
+    threshold : int, optional
+        A difference from 1 to threshold - 1 is a sliver. Left out, the K of the finest table, or 5.
+    most : int, default 4
+        How many areas are put together at most.
+    methods : sequence of Method or str, optional
+        With a finest table: publish both geographies by each of these methods, and say whether everybody proves from it
+        that the difference is small.
+    secret : Secret or path, optional
+        The secret of the finest table, for a method that chooses masks.
+
+    Returns
+    -------
+    polars.DataFrame
+        The set, side, the areas of the other geography, n_one, n_other, difference, and minimal: whether no smaller set
+        in it is a sliver of the same side. For each method its label: the range in which the difference is known to
+        lie, and `LABEL proven`. Confidential.
+
+    Raises
+    ------
+    InputError
+        A column is not there, or there are too many sets.
+
+    Examples
+    --------
+    >>> people = pl.DataFrame({"town": ["a", "a", "b"], "square": ["x", "y", "y"], "N": [40, 3, 60]})
+    >>> slivers(people, "town", "square", most=1).select("set", "side", "areas", "difference").rows()
+    [('a', 'inner', 'x', 3), ('b', 'outer', 'y', 3)]
+    """
+    finest = source if isinstance(source, FinestTable) else None
+    if methods and finest is None:
+        raise InputError("methods= needs a finest table: build one with both geographies as hierarchies.")
+    K = threshold or (finest.design.threshold if finest is not None else 5)
+    cross = _cross(source, one, other)
+    found = _Zones(cross, one, other).slivers(K, most)
+    for method in methods:
+        made = method_of(method)
+        low, high = _told(found, finest, made, one, other, secret)
+        proven = (low >= 1) & (high < K)
+        words = [f"{a} to {b}" for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+        found = found.with_columns(
+            pl.Series(made.label, words, dtype=pl.String), pl.Series(f"{made.label} proven", proven)
+        )
+    return found
+
+
+def _cross(source: Any, one: str, other: str) -> pl.DataFrame:
+    """The people of each piece of both geographies."""
+    frame = source.frame if isinstance(source, FinestTable) else polars_frame(source)
+    for column in (one, other):
+        if column not in frame.columns:
+            raise InputError(f"there is no column {column!r}.")
+    count = COUNT if isinstance(source, FinestTable) else count_column(frame, None)
+    texts = frame.select(pl.col(one, other).cast(pl.String), pl.col(count).cast(pl.Int64).alias("n"))
+    return texts.group_by(one, other).agg(pl.col("n").sum()).filter(pl.col("n") > 0).sort(one, other)
+
+
+class _Zones:
+    """Sets of areas as bits of whole numbers."""
+
+    def __init__(self, cross: pl.DataFrame, one: str, other: str) -> None:
+        self.names = cross[one].unique().sort().to_list()
+        self.others = cross[other].unique().sort().to_list()
+        place = {name: bit for bit, name in enumerate(self.names)}
+        far = {name: bit for bit, name in enumerate(self.others)}
+        self.people = [0] * len(self.names)
+        self.other_people = [0] * len(self.others)
+        self.touching = [0] * len(self.names)  # the other areas that each area touches
+        self.members = [0] * len(self.others)  # the areas that each other area holds people of
+        for name, area, n in cross.iter_rows():
+            a, b = place[name], far[area]
+            self.people[a] += n
+            self.other_people[b] += n
+            self.touching[a] |= 1 << b
+            self.members[b] |= 1 << a
+        self.beside = [0] * len(self.names)
+        for a, touched in enumerate(self.touching):
+            for b in _bits(touched):
+                self.beside[a] |= self.members[b]
+
+    def sets(self, most: int) -> list[int]:
+        """All connected sets of up to `most` areas, small ones first."""
+        found = layer = [1 << a for a in range(len(self.names))]
+        for _ in range(most - 1):
+            grown: set[int] = set()
+            for chosen in layer:
+                near = 0
+                for a in _bits(chosen):
+                    near |= self.beside[a]
+                grown.update(chosen | 1 << a for a in _bits(near & ~chosen))
+                if len(found) + len(grown) > _MOST:
+                    raise InputError(f"there are more than {_MOST:,} sets of up to {most} areas. Give a smaller most=.")
+            layer = sorted(grown)
+            found = found + layer
+        return found
+
+    def slivers(self, K: int, most: int) -> pl.DataFrame:
+        """The sets whose difference is small."""
+        rows: list[tuple[str, str, str, int, int, int, bool]] = []
+        smaller: dict[str, list[int]] = {"inner": [], "outer": []}
+        for chosen in self.sets(most):
+            n = sum(self.people[a] for a in _bits(chosen))
+            touched = 0
+            for a in _bits(chosen):
+                touched |= self.touching[a]
+            inside = sum(1 << b for b in _bits(touched) if self.members[b] & ~chosen == 0)
+            for side, areas, sign in (("inner", inside, 1), ("outer", touched, -1)):
+                beside = sum(self.other_people[b] for b in _bits(areas))
+                difference = sign * (n - beside)
+                if 0 < difference < K:
+                    minimal = not any(known & ~chosen == 0 for known in smaller[side])
+                    smaller[side].append(chosen)
+                    names = " ".join(self.names[a] for a in _bits(chosen))
+                    others = " ".join(self.others[b] for b in _bits(areas))
+                    rows.append((names, side, others, n, beside, difference, minimal))
+        columns: dict[str, Any] = dict.fromkeys(("set", "side", "areas"), pl.String)
+        columns |= {"n_one": pl.Int64, "n_other": pl.Int64, "difference": pl.Int64, "minimal": pl.Boolean}
+        return pl.DataFrame(rows, schema=columns, orient="row")
+
+
+def _bits(number: int) -> list[int]:
+    """Which bits of a number are set."""
+    found = []
+    while number:
+        low = number & -number
+        found.append(low.bit_length() - 1)
+        number ^= low
+    return found
+
+
+def _told(
+    found: pl.DataFrame, finest: FinestTable | None, method: Method, one: str, other: str, secret: Any
+) -> tuple[Any, Any]:
+    """The ends between which everybody knows each difference to lie, where a method publishes both geographies."""
+    if finest is None:
+        raise InputError("methods= needs a finest table.")
+    design = finest.design
+    wanted = [design.select(0, [c]) if c in design.keys else design.select(c) for c in (one, other)]
+    masked = method.masks(finest, wanted, secret, None, None)
+    if method.policy is not None:
+        published = PublishedTables.of(masked, method.policy, wanted)
+    else:
+        published = MethodTables.made_by(method, masked, wanted)
+    ends = []
+    for selection in wanted:
+        node = node_of(design, selection)
+        areas = published.codes.lists[0].size(node[0])
+        known = published.knowledge(node[0], 0, areas)[node]
+        index = published.codes.cell_index(selection)
+        names = published.codes.labels(index, [np.arange(index.grid)])[-1].cast(pl.String).to_list()
+        least, largest = (np.moveaxis(side, -1, 0).reshape(-1).tolist() for side in (known.low, known.high))
+        ends.append({"": (0, 0), **{name: (a, b) for name, a, b in zip(names, least, largest, strict=True)}})
+    low, high = np.zeros(found.height, np.int64), np.zeros(found.height, np.int64)
+    for row, (chosen, side, areas) in enumerate(found.select("set", "side", "areas").iter_rows()):
+        ours = [ends[0][name] for name in chosen.split(" ")]
+        theirs = [ends[1][name] for name in areas.split(" ")]
+        plus, minus = (ours, theirs) if side == "inner" else (theirs, ours)
+        low[row] = max(sum(a for a, _ in plus) - sum(b for _, b in minus), 0)
+        high[row] = sum(b for _, b in plus) - sum(a for a, _ in minus)
+    return low, high

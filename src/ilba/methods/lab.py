@@ -1,0 +1,407 @@
+"""The methods that can be compared, each as a class: this package's own, and those of the field."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, Literal, TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from ilba.errors import InputError, listing, nearest
+from ilba.methods import noise, suppression
+from ilba.methods.cell_key import perturbation
+from ilba.methods.method import FAR, CountedTables, Method, Shown
+from ilba.methods.ptables import KeyedTable, ptable, read_ptable
+from ilba.methods.rounding import conventional_rounding, random_rounding, rounded_together, whole_base
+from ilba.methods.small_counts import round_small
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+
+class _Own(Method):
+    """A method of this package: the audit knows what follows from its numbers, beside all others."""
+
+    def publish(self, cells: CountedTables) -> list[Shown]:
+        """See `Method.publish`: these are published from the masks of a finest table."""
+        raise InputError(f"{self.name} is published from the masks of a finest table: see FinestTable.table.")
+
+    def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
+        """Say what one number tells by itself; `audit` says what all tell together."""
+        raise InputError(f"what {self.name} tells depends on K and on the finest table: see ilba.audit.")
+
+
+@dataclass(frozen=True)
+class SCA(_Own):
+    """Small cell adjustment of the finest cells; tables are sums of what results."""
+
+    name = "sca"
+    about = "small finest counts become 0 or K by chance; tables are sums of them"
+    strong = "proves no small count; adds up"
+    weak = "sums of many cells lie far from the truth"
+    additive = True
+    policy = "sca-sums"
+
+
+@dataclass(frozen=True)
+class ILBA(_Own):
+    """Information-loss-bounded aggregation.
+
+    Parameters
+    ----------
+    cells : {"observed", "grid"}, default "observed"
+        Which cells count as small cells of an aggregate.
+    """
+
+    name = "ilba"
+    about = "the small cells of each count are released as the middle of a block of K numbers"
+    strong = "every count within K and a half of the truth"
+    weak = "many tables together prove small counts; does not add up"
+    policy = "ilba"
+    cells: Literal["observed", "grid"] = "observed"
+
+    def masks(self, finest: Any, wanted: Sequence[Any], secret: Any, bound: int | None, progress: Any) -> Any:
+        """Take the same masks with this reading of S."""
+        return finest.with_cells(self.cells)
+
+
+@dataclass(frozen=True)
+class Controlled(_Own):
+    """Masks of small cells that are chosen jointly; tables are plain sums.
+
+    Parameters
+    ----------
+    bound : int, optional
+        How far a count may lie from the truth.
+    """
+
+    name = "controlled"
+    about = "small finest counts become 0 or K, chosen together so that all sums stay near the truth"
+    strong = "proves no small count, from any number of tables; adds up; within a bound"
+    weak = "says nothing of chances, nor against somebody who knows true numbers from outside"
+    additive = True
+    policy = "controlled"
+    bound: int | None = None
+
+    def masks(self, finest: Any, wanted: Sequence[Any], secret: Any, bound: int | None, progress: Any) -> Any:
+        """Choose masks for these tables."""
+        return finest.controlled(wanted, bound if self.bound is None else self.bound, secret=secret, progress=progress)
+
+
+@dataclass(frozen=True)
+class CellKey(Method):
+    """Cell keys: the keys of the people in a cell decide how its count is moved.
+
+    Parameters
+    ----------
+    ptable : frame, optional
+        The p-table, in the layout of the ONS or of European offices. Left out, one is made from D, V, js and pstay.
+    D : int, default 3
+        The largest change of a count.
+    V : float, default 2.0
+        The variance of the change.
+    js : int, default 0
+        The results 1..js never occur.
+    pstay : float, optional
+        The least chance with which a count stays as it is.
+    threshold : int, default 0
+        Counts below it are left blank.
+    """
+
+    name = "cell-key"
+    about = "the random keys of the people in a cell, added up, pick a small change from a fixed table"
+    strong = "the same people give the same number in every table; small changes of a known limit"
+    weak = "many tables together narrow counts down; does not add up"
+    told = ("D", "V")
+    ptable: Any = None
+    D: int = 3
+    V: float = 2.0
+    js: int = 0
+    pstay: float | None = None
+    threshold: int = 0
+
+    @property
+    def label(self) -> str:
+        """The method with its parameters, as a table shows it."""
+        if self.ptable is None:
+            return super().label
+        return f"{self.name} ptable" + (f" threshold={self.threshold}" if self.threshold else "")
+
+    @cached_property
+    def moves(self) -> KeyedTable:
+        """The p-table, ready to be looked up."""
+        made = ptable(self.D, self.V, self.js, self.pstay) if self.ptable is None else self.ptable
+        return read_ptable(made)
+
+    def publish(self, cells: CountedTables) -> list[Shown]:
+        """Move each count by its cell key."""
+        shown = []
+        for table, key in zip(cells.tables, cells.keys(self.moves.parts), strict=True):
+            value = table.count + perturbation(table.count, key, self.moves)
+            shown.append(Shown(value, value < self.threshold if self.threshold else None))
+        return shown
+
+    def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
+        """Find the counts that the p-table can have moved there."""
+        return self.moves.reach(value)
+
+    def blank_range(self, K: int) -> tuple[int, int]:
+        """Say that a blank is below the threshold after it was moved."""
+        return 0, self.threshold - 1 + int(np.abs(self.moves.change).max())
+
+
+@dataclass(frozen=True)
+class Rounding(Method):
+    """Rounding of each count to a multiple of a base.
+
+    Parameters
+    ----------
+    base : int, default 5
+        The base, at least 2.
+    kind : {"random", "conventional", "controlled"}, default "random"
+        By chance without bias, to the nearest, or all together so that sums hold (by HiGHS, for small tables).
+    seconds : float, default 60.0
+        With "controlled": how long to look for it.
+    """
+
+    name = "rounding"
+    about = "each count becomes a multiple of the base next to it"
+    strong = "simple; nothing from 1 to base - 1 is published; each count within the base"
+    weak = "tables that overlap narrow counts down; sums hold only if all are rounded together"
+    told = ("base",)
+    base: int = 5
+    kind: Literal["random", "conventional", "controlled"] = "random"
+    seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        whole_base(self.base)
+
+    def publish(self, cells: CountedTables) -> list[Shown]:
+        """Round each count."""
+        if self.kind == "controlled":
+            return [Shown(v) for v in cells.split(rounded_together(cells.joint, self.base, self.seconds))]
+        if self.kind == "conventional":
+            return [Shown(conventional_rounding(table.count, self.base)) for table in cells.tables]
+        return [
+            Shown(random_rounding(table.count, self.base, cells.draws(table, "rounding"))) for table in cells.tables
+        ]
+
+    def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
+        """Go less than the base away, or at most half of it."""
+        below = self.base // 2 if self.kind == "conventional" else self.base - 1
+        above = (self.base - 1) // 2 if self.kind == "conventional" else self.base - 1
+        return np.maximum(value - below, 0), value + above
+
+
+@dataclass(frozen=True)
+class SmallCountRounding(Method):
+    """Rounding of small inner cells alone, chosen together; tables are sums of what results.
+
+    Parameters
+    ----------
+    base : int, default 5
+        Small counts become 0 or this number.
+    """
+
+    name = "small-count-rounding"
+    about = "small counts become 0 or the base, chosen together so that published sums stay near the truth"
+    strong = "adds up; nothing from 1 to base - 1 is published; proves little"
+    weak = "no bound on how far a sum may lie from the truth; other tables later need the same cells"
+    additive = True
+    told = ("base",)
+    base: int = 5
+
+    def __post_init__(self) -> None:
+        whole_base(self.base)
+
+    def publish(self, cells: CountedTables) -> list[Shown]:
+        """Round the small inner cells and sum again."""
+        inner = round_small(cells.joint, self.base, self.base - 1, True, False, cells.rng("small counts"))
+        return [Shown(value) for value in cells.split(cells.joint.sums(inner))]
+
+    def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
+        """Take every base inside for 1 to base, and every finest cell that is 0 for up to base - 1."""
+        most = self.base - 1
+        low = value - most * (value // self.base)
+        high = value + most * (size - (value > 0))
+        alone = size == 1
+        low = np.where(alone & (value > self.base), value, low)
+        high = np.where(alone, np.where(value >= self.base, value, most), high)
+        return low, high
+
+
+@dataclass(frozen=True)
+class Suppression(Method):
+    """Small cells are left blank, and others with them.
+
+    Parameters
+    ----------
+    max_n : int, optional
+        Counts 1..max_n must not be published. Left out, K - 1.
+    kind : {"gauss", "primary", "optimal"}, default "gauss"
+        How the further blanks are found: as in `suppress`.
+    width : float, default 1.0
+        With "optimal": how far each primary cell stays unknown.
+    seconds : float, default 60.0
+        With "optimal": how long to look for it.
+    """
+
+    name = "suppression"
+    about = "small counts are left blank, and further ones so that no blank can be computed"
+    strong = "what is published is exact"
+    weak = "many blanks; that a cell is small remains visible; tables made apart undo each other"
+    max_n: int | None = None
+    kind: Literal["gauss", "primary", "optimal"] = "gauss"
+    width: float = 1.0
+    seconds: float = 60.0
+
+    def publish(self, cells: CountedTables) -> list[Shown]:
+        """Leave blanks."""
+        most = cells.K - 1 if self.max_n is None else self.max_n
+        joint = cells.joint
+        blank = (joint.published > 0) & (joint.published <= most)
+        if self.kind == "gauss":
+            blank = suppression.gauss(joint, blank)
+        elif self.kind == "optimal":
+            blank = suppression.optimal(joint, blank, self.width, self.seconds)
+        return [Shown(table.count, hidden) for table, hidden in zip(cells.tables, cells.split(blank), strict=True)]
+
+    def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
+        """Take what is shown as exact."""
+        return value, value
+
+    def blank_range(self, K: int) -> tuple[int, int]:
+        """Say that primary blanks alone are 1..max_n, and that among further ones a blank is anything but 0."""
+        return 1, (K - 1 if self.max_n is None else self.max_n) if self.kind == "primary" else FAR
+
+
+@dataclass(frozen=True)
+class Noise(Method):
+    """Noise of differential privacy on every count of the grid, empty ones included.
+
+    Parameters
+    ----------
+    epsilon : float, default 1.0
+        The privacy loss of everything that is published together.
+    kind : {"laplace", "gaussian"}, default "laplace"
+        The distribution. For "gaussian" epsilon holds but for a chance of 10^-10.
+    fit : bool, default False
+        Measure only the levels of the first hierarchy by all keys, and fit them from the top down to counts that are
+        not negative and add up, under the true total. All other tables are sums.
+    """
+
+    name = "noise"
+    about = "random whole numbers are added to counts; epsilon says how much one person can matter"
+    strong = "bounds what anybody learns from one person's record, whatever they know; proves nothing"
+    weak = "no limit to the error; empty cells fill up; epsilons add up over everything published"
+    bounded: ClassVar[bool] = False
+    told = ("epsilon",)
+    epsilon: float = 1.0
+    kind: Literal["laplace", "gaussian"] = "laplace"
+    fit: bool = False
+
+    @property
+    def additive(self) -> bool:  # type: ignore[override]
+        """Whether published sums hold: only after the fit."""
+        return self.fit
+
+    def distribution(self, tables: int) -> noise.Noise:
+        """Scale the noise to the number of tables.
+
+        Parameters
+        ----------
+        tables : int
+            In how many tables each person is counted.
+
+        Returns
+        -------
+        ilba.methods.noise.Noise
+            The noise of one count.
+        """
+        if self.kind == "laplace":
+            return noise.DiscreteLaplace(self.epsilon, tables)
+        # epsilon = rho + 2 sqrt(rho ln(1/delta)), solved for rho
+        log = np.log(1 / _DELTA)
+        rho = float((np.sqrt(log + self.epsilon) - np.sqrt(log)) ** 2)
+        return noise.DiscreteGaussian(float(np.sqrt(tables / (2 * rho))), float(np.sqrt(tables)))
+
+    def publish(self, cells: CountedTables) -> list[Shown]:
+        """Add noise to each count, or to few of them and fit the others."""
+        if self.fit:
+            if cells.grid is None:
+                raise InputError("the grid of these tables is too large to be fitted. Compare fewer keys: keys=[...].")
+            grid = cast("noise.CountedGrid", cells.grid())
+            return grid.tables(grid.fitted(self.distribution(grid.levels), cells.rng("fit")))
+        spread = self.distribution(len(cells.tables))
+        shown = []
+        for table in cells.tables:
+            rng = cells.rng(f"noise {table.name}")
+            value = table.count + spread.draw(rng, len(table.count))
+            invented = spread.draw(rng, table.empty)
+            shown.append(Shown(value, None, invented[invented != 0]))
+        return shown
+
+    def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
+        """Leave any count possible."""
+        return np.zeros_like(value), np.full_like(value, FAR)
+
+
+_DELTA = 1e-10
+METHODS: dict[str, Callable[..., Method]] = {
+    cls.name: cls for cls in (SCA, ILBA, Controlled, CellKey, Rounding, SmallCountRounding, Suppression, Noise)
+}
+
+
+def method_of(given: Method | str) -> Method:
+    """A method: as an object, or as it is typed: `rounding`, `rounding:base=3`, `cell-key:D=5,V=3,js=2`."""
+    if isinstance(given, Method):
+        return given
+    if not isinstance(given, str):
+        raise InputError(f"methods holds a {type(given).__name__}. Give a name such as 'rounding:base=3', or a Method.")
+    name, _, rest = given.strip().partition(":")
+    if name not in METHODS:
+        raise InputError(f"there is no method {name!r}.{nearest(name, METHODS)} It is {listing(METHODS)}.")
+    made = cast("type[Method]", METHODS[name])
+    known = {field.name: field for field in fields(made)}  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
+    for number, part in enumerate(part for part in re.split(r"[,\s]+", rest) if part):
+        key, equals, text = part.partition("=")
+        if not equals:  # `rounding:3` gives the first parameter
+            shown = [one for one in known if one != "ptable"]
+            if number or not shown:
+                raise InputError(f"{given!r}: write {name}:{'=..,'.join(shown)}=..")
+            key, text = shown[0], part
+        if key not in known:
+            raise InputError(
+                f"{name} has no parameter {key!r}.{nearest(key, known)} It has {listing(known) or 'none'}."
+            )
+        values[key] = _typed(text)
+    return _checked(made, values)
+
+
+def _checked(made: type[Method], values: dict[str, Any]) -> Method:
+    """A method from values that came as text, checked against its parameters."""
+    import msgspec
+
+    if "ptable" in values:
+        import polars as pl
+
+        path = str(values["ptable"])
+        values["ptable"] = pl.read_parquet(path) if path.endswith(".parquet") else pl.read_csv(path)
+        return made(**values)
+    try:
+        return msgspec.convert(values, made)
+    except msgspec.ValidationError as problem:
+        raise InputError(f"{made.name}: {str(problem).rstrip('.')}.") from None
+
+
+def _typed(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "yes": True, "false": False, "no": False}.get(text.lower(), text)

@@ -1,0 +1,279 @@
+"""What a method of protection is: what it publishes, and what its public description lets everybody conclude.
+
+A new method is one class: `publish` gives the numbers, `preimage` the smallest and the largest truth that a published
+number stands for. The audit's attacker, `compare`, charts and pages ask for nothing else.
+"""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.methods.masking import DRAW_RANGE
+from ilba.methods.tabulation import Tabulation
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+FAR = 2**40
+"""Stands for 'without a limit' where a published number leaves one side open."""
+
+
+class Shown(NamedTuple):
+    """What a method publishes for the cells of one table that hold somebody, and for those that hold nobody.
+
+    Parameters
+    ----------
+    value : array of int
+        The published number of each cell; any number where the cell is blank.
+    blank : array of bool, optional
+        Which cells are left blank. Left out, none.
+    invented : array of int
+        The published numbers, other than 0, of cells that hold nobody.
+    """
+
+    value: IntArray
+    blank: BoolArray | None = None
+    invented: IntArray = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class TableCells:
+    """The cells of one table that hold somebody (confidential)."""
+
+    name: str
+    count: IntArray
+    empty: int
+    """how many cells of its grid hold nobody"""
+    find_cells: Callable[[], IntArray]
+
+    @cached_property
+    def cell_of(self) -> IntArray:
+        """The cell that each finest cell lies in."""
+        return self.find_cells()
+
+
+@dataclass(frozen=True)
+class CountedTables:
+    """The counts that a method works on: all tables that are published together (confidential)."""
+
+    K: int
+    """the threshold of the design"""
+    inner: IntArray
+    """the counts of the finest cells that occur"""
+    tables: Sequence[TableCells]
+    seed: int
+    """what is drawn is only compared, never published: the same on every run is best"""
+    grid: Callable[[], Any] | None = None
+    """the finest grid, for methods that fill empty cells: an `ilba.methods.noise.CountedGrid`"""
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """Make the draws for a purpose.
+
+        Parameters
+        ----------
+        purpose : str
+            What is drawn; another purpose has other draws.
+
+        Returns
+        -------
+        numpy.random.Generator
+            Where the draws come from.
+        """
+        return np.random.default_rng([self.seed, zlib.crc32(purpose.encode())])
+
+    def draws(self, table: TableCells, purpose: str) -> IntArray:
+        """Draw for each cell of a table.
+
+        Parameters
+        ----------
+        table : TableCells
+            The table.
+        purpose : str
+            What is drawn.
+
+        Returns
+        -------
+        array of int
+            Numbers, uniform on 0 .. 2^53 - 1.
+        """
+        return self.rng(f"{purpose} {table.name}").integers(0, DRAW_RANGE, len(table.count))
+
+    def keys(self, parts: int) -> list[IntArray]:
+        """Sum one draw for each finest cell into the cell keys of all tables.
+
+        Parameters
+        ----------
+        parts : int
+            How many keys there are.
+
+        Returns
+        -------
+        list of array
+            The cell key of each cell of each table.
+        """
+        inner = self.rng("cell keys").integers(0, parts, len(self.inner))
+        found = []
+        for table in self.tables:
+            # Each key is below 2^27, so sums over fewer than 2^26 cells are exact in floating point.
+            sums = np.bincount(table.cell_of, weights=inner, minlength=len(table.count))
+            found.append(sums.astype(np.int64) % parts)
+        return found
+
+    @cached_property
+    def joint(self) -> Tabulation:
+        """All tables as one structure, for methods that look at them together."""
+        columns, size = [], 0
+        for table in self.tables:
+            columns.append(table.cell_of + size)
+            size += len(table.count)
+        nothing = pl.DataFrame({"cell": np.arange(size)})
+        return Tabulation(self.inner, np.column_stack(columns), nothing, pl.DataFrame({"cell": self.inner}))
+
+    def split(self, published: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        """Split values of all cells of `joint` table by table.
+
+        Parameters
+        ----------
+        published : array
+            A value for each cell of each table.
+
+        Returns
+        -------
+        list of array
+            The values of each table.
+        """
+        return np.split(published, np.cumsum([len(table.count) for table in self.tables])[:-1])
+
+
+class Method(ABC):
+    """A way to protect tables of counts."""
+
+    name: ClassVar[str]
+    """one word, as it is typed"""
+    about: ClassVar[str]
+    """what it does, in a sentence that is public"""
+    strong: ClassVar[str]
+    """what it is good at"""
+    weak: ClassVar[str]
+    """what it does not do"""
+    additive: ClassVar[bool] = False
+    """whether published sums hold"""
+    bounded: ClassVar[bool] = True
+    """whether a published number says anything for sure: noise without a limit does not"""
+    policy: ClassVar[str | None] = None
+    """for the methods of this package: how `audit` calls them"""
+
+    told: ClassVar[tuple[str, ...]] = ()
+    """the parameters that the label always shows; others only where they are not the usual ones"""
+
+    def __init_subclass__(cls) -> None:
+        """Complete the docstrings of a method: what a function takes and gives is said once, here."""
+        for name in ("masks", "publish", "preimage", "blank_range"):
+            own = cls.__dict__.get(name)
+            if own is not None and "Parameters" not in (own.__doc__ or ""):
+                first, _, sections = inspect.cleandoc(getattr(Method, name).__doc__).partition("\n\n")
+                own.__doc__ = f"{inspect.cleandoc(own.__doc__ or first)}\n\n{sections}\n"
+
+    @property
+    def label(self) -> str:
+        """The method with its parameters, as a table shows it."""
+        shown = []
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            if one.name in self.told or (value is not one.default and value != one.default):
+                shown.append(f"{one.name}={value:g}" if isinstance(value, float) else f"{one.name}={value}")
+        return " ".join([self.name, *shown])
+
+    @classmethod
+    def schema(cls) -> dict[str, Any]:
+        """Describe the parameters as a JSON Schema.
+
+        Returns
+        -------
+        dict
+            The schema of an object with a property for each parameter.
+        """
+        import msgspec
+
+        found = msgspec.json.schema_components([cls])[1][cls.__name__]
+        found["additionalProperties"] = False
+        return dict(found)
+
+    def masks(self, finest: Any, wanted: Sequence[Any], secret: Any, bound: int | None, progress: Any) -> Any:
+        """Take the finest table that is published from.
+
+        Parameters
+        ----------
+        finest : FinestTable
+            The counts with masks that were drawn by SCA.
+        wanted : sequence of Selection
+            The tables that are published.
+        secret : Secret or path or None
+            The secret, for a method that chooses masks.
+        bound : int or None
+            The bound that masks are chosen for.
+        progress : callable or None
+            Told how far the work is.
+
+        Returns
+        -------
+        FinestTable
+            The same table, unless the method chooses masks of its own.
+        """
+        return finest
+
+    @abstractmethod
+    def publish(self, cells: CountedTables) -> list[Shown]:
+        """Publish tables.
+
+        Parameters
+        ----------
+        cells : CountedTables
+            The true counts of all tables, and where randomness comes from.
+
+        Returns
+        -------
+        list of Shown
+            What is published for each table.
+        """
+
+    @abstractmethod
+    def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
+        """Say what everybody who knows the method concludes from published numbers.
+
+        Parameters
+        ----------
+        value : array of int
+            Published numbers, 0 for a cell that is not listed.
+        size : array of int
+            How many finest cells lie in each.
+
+        Returns
+        -------
+        tuple of two arrays
+            The smallest and the largest count that each may stand for.
+        """
+
+    def blank_range(self, K: int) -> tuple[int, int]:
+        """Say what everybody concludes from a blank.
+
+        Parameters
+        ----------
+        K : int
+            The threshold of the design.
+
+        Returns
+        -------
+        tuple of two int
+            The smallest and the largest count that a blank may stand for.
+        """
+        return 0, FAR

@@ -1,0 +1,250 @@
+"""Perturbation tables (p-tables) of the cell key method: made by greatest entropy, or read in the layouts of offices.
+
+A p-table says for each true count with what chance it becomes which number. Its rows are intervals of [0, 1): the
+cell key of a cell falls into one of them, and so decides what is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.errors import InputError, listing, suggesting
+from ilba.methods.solver import scipy_part
+from ilba.methods.tabulation import polars_frame
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+_LEAST = 1e-8  # no chance is smaller
+_DIGITS = 8
+_SOLVES = 20
+_STEP = 0.05
+
+
+@suggesting
+def ptable(
+    D: int, V: float, js: int = 0, pstay: float | None = None, monotone: bool | Iterable[int] = False
+) -> pl.DataFrame:
+    """Make the p-table of greatest entropy: unbiased, with a given variance and largest change.
+
+    Parameters
+    ----------
+    D : int
+        The largest change of a count.
+    V : float
+        The variance of the change.
+    js : int, default 0
+        The results 1..js never occur.
+    pstay : float, optional
+        The least chance with which a count stays as it is. It gives way where the variance cannot be reached with it.
+    monotone : bool or iterable of int, default False
+        Whether the chance of a decrease does not fall towards no change; or the rows for which that holds.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns i (true count; the last row is for all larger ones), j (result), p (chance), lower and upper (keys).
+
+    Raises
+    ------
+    InputError
+        There is no such table; the message says why.
+    MissingExtra
+        SciPy is not installed.
+
+    Examples
+    --------
+    >>> ptable(D=1, V=0.5).filter(pl.col("i") == 1)["p"].round(4).to_list()
+    [0.25, 0.5, 0.25]
+    """
+    D, js = _whole("D", D, 1), _whole("js", js, 0)
+    if not V > 0:
+        raise InputError(f"V={V!r}: a variance above 0 is needed.")
+    if pstay is not None and not 0 <= pstay < 1:
+        raise InputError(f"pstay={pstay!r} is not a chance below 1.")
+    last = D if js == 0 else D + js + 1
+    rows: range | set[int] = range(last + 1) if monotone is True else set(monotone or ())
+    frames = [_row(0, np.zeros(1, dtype=np.int64), np.ones(1))]
+    for i in range(1, last + 1):
+        results = np.array([j for j in range(max(0, i - D), i + D + 1) if not 1 <= j <= js])
+        _check_possible(i, results - i, D, V, js)
+        frames.append(_row(i, results, _entropic(results - i, V, pstay or 0.0, i in rows)))
+    return pl.concat(frames)
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name}={value!r} is not a whole number of at least {least}.")
+    return int(value)
+
+
+def _check_possible(i: int, v: IntArray, D: int, V: float, js: int) -> None:
+    """Refuse a row that no chances can fill: without bias the variance is at least that of the two nearest results."""
+    if v.min() > 0 or v.max() < 0:
+        raise InputError(
+            f"D={D} is too small for js={js}: from the count {i} every result would lie on one side of it."
+        )
+    if (v == 0).any():
+        return
+    below, above = int(-v[v < 0].max()), int(v[v > 0].min())
+    if below * above >= V:
+        raise InputError(
+            f"V={V} cannot be had with js={js}: the count {i} becomes {i - below} or {i + above} at the nearest, so "
+            f"its variance is at least {below * above}, and that only with these two. Give a larger V or a smaller js."
+        )
+
+
+def _entropic(v: IntArray, V: float, pstay: float, monotone: bool) -> FloatArray:
+    """The chances of greatest entropy; the least chance to stay is lowered until the variance is reached."""
+    stays = np.flatnonzero(v == 0)
+    bound = pstay
+    for _ in range(_SOLVES):
+        p = _solved(v, V, max(bound, _LEAST), monotone)
+        if not len(stays) or round(float(v**2 @ p), 3) == V:
+            break
+        bound = max(bound - _STEP, _LEAST)
+    return p
+
+
+def _solved(v: IntArray, V: float, stay: float, monotone: bool) -> FloatArray:
+    optimize = scipy_part("optimize")
+    least = np.where(v == 0, stay, _LEAST)
+    rules: list[dict[str, Any]] = [
+        {
+            "type": "eq",
+            "fun": lambda p: np.array([p.sum() - 1, v @ p]),
+            "jac": lambda p: np.vstack([np.ones(len(v)), v]),
+        },
+        {"type": "ineq", "fun": lambda p: np.array([V - v**2 @ p]), "jac": lambda p: -(v**2)[None, :].astype(float)},
+    ]
+    if monotone and (v == 0).any():
+        rise = np.array([np.eye(len(v))[k + 1] - np.eye(len(v))[k] for k in range(int(np.argmax(v == 0)))])
+        if len(rise):
+            rules.append({"type": "ineq", "fun": lambda p: rise @ p, "jac": lambda p: rise})
+    start = np.exp(-(v**2) / (2 * V))
+    found = optimize.minimize(
+        lambda p: float((p * np.log2(p)).sum()),
+        start / start.sum(),
+        jac=lambda p: np.log2(p) + 1 / np.log(2),
+        bounds=[(low, 1.0) for low in least],
+        constraints=rules,
+        method="SLSQP",
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
+    p: FloatArray = np.clip(found.x, least, 1)
+    if abs(p.sum() - 1) > 1e-6 or abs(v @ p) > 1e-6:
+        raise InputError(
+            f"no chances without bias were found for the changes {listing(v)} with V={V} and pstay={stay:.2f}. "
+            f"Give a larger V, a larger D or a smaller pstay."
+        )
+    return p
+
+
+def _row(i: int, results: IntArray, p: FloatArray) -> pl.DataFrame:
+    """A row as intervals: its bounds are rounded, and the chances are the differences of the bounds."""
+    bounds = np.round(np.append(0.0, np.cumsum(p)), _DIGITS)
+    bounds[-1] = 1.0
+    chances = np.round(np.diff(bounds), _DIGITS)
+    return pl.DataFrame(
+        {"i": np.full(len(p), i), "j": results, "p": chances, "lower": bounds[:-1], "upper": bounds[1:]}
+    )
+
+
+@dataclass(frozen=True)
+class KeyedTable:
+    """A p-table in the layout of one of the two families of offices, ready to be looked up."""
+
+    parts: int
+    """how many cell keys there are: 256 in the ONS layout, 10^8 in the European one"""
+    change: IntArray
+    """what is added, by row of the p-table and by interval"""
+    upper: IntArray
+    """the key after the last one of each interval, by row and interval; the last one is `parts`"""
+    last: int
+    """the last row; larger counts use the rows from `again` on, over and over"""
+    again: int
+    """how many of the last rows repeat"""
+
+    def row(self, count: IntArray) -> IntArray:
+        """The row of the p-table for each count (the ONS calls it pcv)."""
+        beyond = self.last - self.again + 1 + (count - 1) % self.again if self.again > 1 else self.last
+        return np.where(count <= self.last, count, beyond)
+
+    def changes(self, count: IntArray, key: IntArray) -> IntArray:
+        """What is added to each count, by its cell key. An empty cell stays empty."""
+        row = self.row(count)
+        place = (key[:, None] >= self.upper[row]).sum(axis=1)
+        found: IntArray = np.where(count == 0, 0, self.change[row, place])
+        return found
+
+    def reach(self, value: IntArray) -> tuple[IntArray, IntArray]:
+        """The smallest and the largest count that can have been published as a value."""
+        top = int(np.abs(self.change).max())
+        happens = np.zeros((self.last + 1, 2 * top + 1), dtype=bool)
+        wide = np.diff(self.upper, axis=1, prepend=0) > 0
+        rows = np.broadcast_to(np.arange(self.last + 1)[:, None], self.change.shape)
+        happens[rows[wide], self.change[wide] + top] = True
+        happens[0] = False
+        happens[0, top] = True
+        low, high = np.full(value.shape, np.iinfo(np.int64).max), np.full(value.shape, -1)
+        for away in range(-top, top + 1):
+            count = value - away
+            can = (count >= 0) & happens[self.row(np.maximum(count, 0)), away + top]
+            low, high = np.where(can, np.minimum(low, count), low), np.where(can, np.maximum(high, count), high)
+        return low, high
+
+
+def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
+    """A p-table of the ONS (pcv, ckey, pvalue) or of European offices (i, j and upper bounds of intervals).
+
+    `closed` says to which interval a key on a bound belongs: "left" to the one above it, as the R packages do it;
+    "right" to the one below, as the Handbook does.
+    """
+    frame = polars_frame(given)
+    if {"pcv", "ckey", "pvalue"} <= set(frame.columns):
+        return _ons_layout(frame)
+    upper = next((name for name in ("upper", "p_int_ub", "ub") if name in frame.columns), None)
+    if not {"i", "j"} <= set(frame.columns) or (upper is None and "p" not in frame.columns):
+        raise InputError(
+            f"this is no p-table: it has {listing(frame.columns)}. The layout of the ONS has pcv, ckey, pvalue; the "
+            f"European one i, j and p or upper."
+        )
+    if upper is None:
+        frame, upper = frame.with_columns(upper=pl.col("p").cum_sum().over("i")), "upper"
+    return _eu_layout(frame.sort("i", "j"), upper, closed)
+
+
+def _ons_layout(frame: pl.DataFrame) -> KeyedTable:
+    parts, last = int(frame["ckey"].max()) + 1, int(frame["pcv"].max())  # type: ignore[arg-type]
+    grid = np.zeros((last + 1, parts), dtype=np.int64)
+    if frame.height != last * parts:
+        raise InputError(
+            f"the p-table has {frame.height:,} rows; {last} counts and {parts} keys need {last * parts:,}."
+        )
+    grid[frame["pcv"].to_numpy(), frame["ckey"].to_numpy()] = frame["pvalue"].cast(pl.Int64).to_numpy()
+    upper = np.broadcast_to(np.arange(1, parts + 1), grid.shape)
+    return KeyedTable(parts, grid, upper, last, min(_ONS_AGAIN, last))
+
+
+_ONS_AGAIN = 250  # the last 250 rows serve larger counts
+
+
+def _eu_layout(frame: pl.DataFrame, upper: str, closed: str) -> KeyedTable:
+    parts = 10**_DIGITS
+    rows = frame.partition_by("i", maintain_order=True)
+    width, last = max(row.height for row in rows), len(rows) - 1
+    if [int(row["i"][0]) for row in rows] != list(range(last + 1)):
+        raise InputError("the rows i of a p-table are 0, 1, 2 and so on without a gap.")
+    change = np.zeros((last + 1, width), dtype=np.int64)
+    ends = np.full((last + 1, width), parts, dtype=np.int64)
+    for i, row in enumerate(rows):
+        bounds = np.rint(row[upper].to_numpy() * parts).astype(np.int64) + (closed == "right")
+        change[i, : row.height] = row["j"].to_numpy() - i
+        change[i, row.height :] = change[i, row.height - 1]
+        ends[i, : row.height - 1] = bounds[:-1]
+    return KeyedTable(parts, change, ends, last, 1)

@@ -1,0 +1,218 @@
+"""Small count rounding: only small inner cells are rounded, and published cells are summed again.
+
+After Langsrud and Heldal (2018). The inner cells that lie in small published cells become 0 or the base,
+chosen together so that the published sums stay near the truth. What is published adds up, and no count from 1 to
+base - 1 is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.errors import InputError, suggesting
+from ilba.methods.tabulation import Tabulation, tabulate
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+_EXCHANGES = 20  # for each candidate, at most
+
+
+@dataclass(frozen=True)
+class RoundedCounts:
+    """What small count rounding made of a table (confidential: it holds the true counts too)."""
+
+    inner: pl.DataFrame
+    """the inner cells: labels, original, rounded, difference"""
+    publish: pl.DataFrame
+    """the published cells: labels, original, rounded, difference"""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """How far the published cells lie from the truth: maxdiff, meanAbsDiff, rootMeanSquare, HDutility."""
+        original = self.publish["original"].to_numpy().astype(np.float64)
+        rounded = self.publish["rounded"].to_numpy().astype(np.float64)
+        away = np.abs(rounded - original)
+        distance = np.sqrt(((np.sqrt(original) - np.sqrt(rounded)) ** 2).sum() / 2)
+        return {
+            "maxdiff": float(away.max()),
+            "meanAbsDiff": float(away.mean()),
+            "rootMeanSquare": float(np.sqrt((away**2).mean())),
+            "HDutility": float(1 - distance / np.sqrt(original.sum())),
+        }
+
+
+@suggesting
+def small_count_rounding(
+    frame: Any,
+    base: int = 3,
+    tables: Any = None,
+    *,
+    max_round: int | None = None,
+    identify_new: bool | None = True,
+    zero_candidates: bool = False,
+    count: str | None = None,
+    seed: int = 0,
+) -> RoundedCounts:
+    """Round small counts so that no published count lies between 0 and the base, and all sums hold.
+
+    Parameters
+    ----------
+    frame : frame
+        The inner cells: labels and a column of counts.
+    base : int, default 3
+        Small counts become 0 or this number.
+    tables : str or list, optional
+        What is published: a text such as "region*age + county*age", or a list of tables, each a list of columns. A
+        table is published with its margins, and the total always. Left out, one table of all columns.
+    max_round : int, optional
+        Published counts up to this number are small. Left out, base - 1.
+    identify_new : bool or None, default True
+        Round again where rounding made new small counts. None looks for counts below the base alone.
+    zero_candidates : bool, default False
+        Empty inner cells may be raised too.
+    count : str, optional
+        The column of counts. Left out, the one called N, freq, n, count or ant.
+    seed : int, default 0
+        Orders cells that are equally good.
+
+    Returns
+    -------
+    RoundedCounts
+        The inner and the published cells with true and rounded counts, and `metrics`. Confidential.
+
+    Raises
+    ------
+    InputError
+        The base is not a whole number of at least 2, or a column is not there.
+
+    Examples
+    --------
+    >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": ["f", "m", "f"], "freq": [2, 1, 7]})
+    >>> small_count_rounding(counts, base=3).publish["rounded"].to_list()
+    [10, 3, 7, 10, 0, 3, 0, 7]
+    """
+    if isinstance(base, bool) or not isinstance(base, int) or base < 2:
+        raise InputError(f"base={base!r} is not a whole number of at least 2.")
+    cells = tabulate(frame, tables, count)
+    rounded = round_small(
+        cells,
+        base,
+        base - 1 if max_round is None else max_round,
+        identify_new,
+        zero_candidates,
+        np.random.default_rng(seed),
+    )
+    return RoundedCounts(
+        _beside(cells.inner, cells.count, rounded), _beside(cells.labels, cells.published, cells.sums(rounded))
+    )
+
+
+def _beside(labels: pl.DataFrame, original: IntArray, rounded: IntArray) -> pl.DataFrame:
+    return labels.with_columns(
+        original=pl.Series(original), rounded=pl.Series(rounded), difference=pl.Series(rounded - original)
+    )
+
+
+def round_small(
+    cells: Tabulation,
+    base: int,
+    most: int,
+    identify_new: bool | None,
+    zero_candidates: bool,
+    rng: np.random.Generator,
+) -> IntArray:
+    """The rounded counts of the inner cells."""
+    true = cells.published
+    now = cells.count.copy()
+    wanted = _in_small(cells, (true > 0) & (true <= most))
+    while True:
+        candidates = np.flatnonzero(wanted & (now <= most) & ((now % base > 0) | (zero_candidates & (now == 0))))
+        if len(candidates):
+            _round(cells, true, now, candidates, base, rng)
+        shown = cells.sums(now)
+        if identify_new is False:
+            return now
+        wanted = _in_small(cells, _left(shown, base, most, identify_new)) & (now % base > 0) & (now <= most)
+        if not wanted.any():
+            wanted = _read_off(cells, shown) & (now > 0) & (now <= most) & (now % base > 0)
+            if not wanted.any():
+                return now
+        zero_candidates = False
+
+
+def _left(shown: IntArray, base: int, most: int, identify_new: bool | None) -> npt.NDArray[np.bool_]:
+    """The published cells that are small still."""
+    end = base - 1 if identify_new is None else max(most, base - 1)
+    return (shown > 0) & (shown <= end) & (shown % base > 0)
+
+
+def _in_small(cells: Tabulation, small: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """The inner cells that lie in one of some published cells."""
+    return np.asarray(small[cells.member].any(axis=1))
+
+
+def _round(
+    cells: Tabulation, true: IntArray, now: IntArray, candidates: IntArray, base: int, rng: np.random.Generator
+) -> None:
+    """Move each candidate's remainder to 0 or to the base, so that published sums stay near the truth."""
+    order = rng.permutation(candidates)
+    remainder = now[order] % base
+    shown = cells.sums(now)
+    total = int(cells.count.sum() - now.sum())
+    raised_number = min(max(round((int(remainder.sum()) + total) / base), 0), len(order))
+    member = cells.member[order]
+    inside = np.bincount(member.ravel(), minlength=len(cells))
+    used = (inside > 0) & (inside < len(order))
+    residual = np.where(used, true - shown, 0)
+    for column in member.T:
+        residual += np.where(used, np.bincount(column, weights=remainder, minlength=len(cells)), 0).astype(np.int64)
+    table = np.where(used[member], member, -1)
+    score = np.where(table >= 0, residual[member], 0).sum(axis=1)
+    up = _chosen(np.ascontiguousarray(table.T), score, raised_number, base)
+    now[order] += np.where(up, base - remainder, -remainder)
+
+
+def _chosen(table: IntArray, score: IntArray, number: int, base: int) -> npt.NDArray[np.bool_]:
+    """Which candidates are raised: the best, one after the other; then exchanges until the last one is the worst."""
+    up = np.zeros(len(score), dtype=bool)
+    lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    last = -1
+
+    def raise_best() -> int:
+        best = int(np.where(up, lowest, score).argmax())
+        _moved(table, score, best, -base)
+        up[best] = True
+        return best
+
+    for _ in range(number):
+        last = raise_best()
+    for _ in range(_EXCHANGES * len(score) if 0 < number < len(score) else 0):
+        worst = int(np.where(up, score, highest).argmin())
+        if worst == last:
+            break
+        _moved(table, score, worst, base)
+        up[worst] = False
+        last = raise_best()
+    return up
+
+
+def _moved(table: IntArray, score: IntArray, which: int, by: int) -> None:
+    """Change the scores of the candidates that share published cells with one of them."""
+    for column in table:
+        if column[which] >= 0:
+            score[column == column[which]] += by
+
+
+def _read_off(cells: Tabulation, shown: IntArray) -> npt.NDArray[np.bool_]:
+    """The inner cells whose count follows from the published ones: in a zero, or the only unknown, over and over."""
+    known: npt.NDArray[np.bool_] = (shown == 0)[cells.member].any(axis=1)
+    while True:
+        left = np.bincount(cells.member[~known].ravel(), minlength=len(cells))
+        more = (left == 1)[cells.member].any(axis=1) & ~known
+        if not more.any():
+            return known
+        known |= more

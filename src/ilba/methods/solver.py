@@ -1,0 +1,48 @@
+"""The optimisers: linear and integer programs by HiGHS, and small convex ones, all through SciPy.
+
+SciPy is an optional package (the extra `lab`). highspy alone would be smaller, but p-tables of greatest entropy need a
+convex solver and suppression sparse matrices, so it would not be enough; SciPy brings all three in one package.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ilba.errors import InputError, MissingExtra
+
+
+def scipy_part(name: str) -> Any:
+    """A part of SciPy, loaded when it is first needed."""
+    try:
+        return import_module(f"scipy.{name}")
+    except ModuleNotFoundError:
+        raise MissingExtra("this method solves an optimisation problem. Type: pip install 'ilba[lab]'") from None
+
+
+def integer_program(
+    cost: Any, equations: Any, right: Any, whole: Any, upper: Any, *, lower: Any = 0.0, seconds: float | None = None
+) -> Any:
+    """Minimise cost'x where low <= equations x <= high; `right` is (low, high). Its x is None where time ran out."""
+    optimize = scipy_part("optimize")
+    options: dict[str, Any] = {"mip_rel_gap": 0.0}
+    if seconds is not None:
+        options["time_limit"] = seconds
+    bounds = optimize.Bounds(lower, upper)
+    rules = optimize.LinearConstraint(equations, *right)
+    found = optimize.milp(cost, integrality=whole, bounds=bounds, constraints=rules, options=options)
+    if found.status == 2:
+        raise InputError("there is no solution: no table keeps all the rules that were asked for.")
+    return found
+
+
+def interval(matrix: Any, known: Any, of: Any) -> tuple[float, float]:
+    """The smallest and the largest value of a sum of cells that are not negative and fulfil matrix x = known."""
+    optimize = scipy_part("optimize")
+    ends = []
+    for sign in (1.0, -1.0):
+        found = optimize.linprog(sign * of, A_eq=matrix, b_eq=known, bounds=(0, None), method="highs")
+        ends.append(sign * found.fun if found.status == 0 else np.inf)
+    return float(ends[0]), float(ends[1])

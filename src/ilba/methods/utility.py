@@ -1,0 +1,82 @@
+"""What protection costs, as plain functions of true and published counts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+LARGE = 100
+"""counts from here on are large"""
+
+
+class Neighbours(NamedTuple):
+    """Pairs of areas that stand side by side in a table: how their difference and their order came through."""
+
+    pairs: int
+    """how many pairs of neighbouring areas are compared"""
+    off: int
+    """the sum of absolute errors of their differences"""
+    turned: int
+    """how many pairs that differ are published in another order, or as equal"""
+    differing: int
+    """how many pairs differ in truth"""
+
+
+def mean(values: npt.NDArray[np.generic]) -> float:
+    """The mean, 0 of nothing.
+
+    >>> mean(np.array([1, 2]))
+    1.5
+    """
+    return float(values.mean()) if len(values) else 0.0
+
+
+def by_size(count: IntArray, loss: IntArray, K: int) -> tuple[float, float, float]:
+    """The mean loss of counts below K, of those from K to 99, and of those from 100 on.
+
+    >>> by_size(np.array([1, 7, 300]), np.array([2, 1, 0]), K=5)
+    (2.0, 1.0, 0.0)
+    """
+    small, large = count < K, count >= max(LARGE, K)
+    return mean(loss[small]), mean(loss[~small & ~large]), mean(loss[large])
+
+
+def neighbours(packed: IntArray, width: int, count: IntArray, value: IntArray) -> Neighbours:
+    """Compare each cell with the same cell of the next area; cells are numbered area by area, `width` to an area.
+
+    >>> neighbours(np.array([0, 1, 2]), 1, np.array([5, 3, 3]), np.array([5, 5, 0]))
+    Neighbours(pairs=2, off=7, turned=1, differing=1)
+    """
+    place = np.searchsorted(packed, packed + width)
+    there = place < len(packed)
+    there[there] = packed[place[there]] == packed[there] + width
+    here, next_ = np.flatnonzero(there), place[there]
+    true, shown = count[next_] - count[here], value[next_] - value[here]
+    differ = true != 0
+    turned = differ & (np.sign(true) != np.sign(shown))
+    return Neighbours(len(here), int(np.abs(true - shown).sum()), int(turned.sum()), int(differ.sum()))
+
+
+def guessed(count: IntArray, value: IntArray, empty: int, K: int) -> float:
+    """The share of the counts below K that are guessed right: each as the commonest truth behind its published number.
+
+    `empty` cells that are not listed stand for 0, and are published as 0.
+
+    >>> guessed(np.array([1, 1, 2, 9]), np.array([5, 5, 5, 9]), empty=3, K=5)
+    0.6666666666666666
+    """
+    small = (count > 0) & (count < K)
+    if not small.any():
+        return 0.0
+    pairs, times = np.unique(np.column_stack([value, count]), axis=0, return_counts=True)
+    pairs = np.vstack([pairs, [[0, 0]]])
+    times = np.append(times, empty)
+    order = np.lexsort((pairs[:, 1], -times, pairs[:, 0]))
+    values, first = np.unique(pairs[order, 0], return_index=True)
+    best = pairs[order][first, 1]
+    right = best[np.searchsorted(values, value[small])] == count[small]
+    return mean(right)

@@ -1,0 +1,75 @@
+"""Two geographies that do not nest: every sliver of the reference data is found (folder 09)."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import ilba
+from ilba.attack.slivers import slivers
+
+
+@pytest.fixture(scope="module")
+def folder(shared):
+    return shared / "outside" / "09_two_geographies"
+
+
+def test_every_sliver_of_the_small_example_is_found_and_no_other(folder):
+    expected = pl.read_csv(folder / "tiny_slivers.csv")
+    found = slivers(pl.read_csv(folder / "tiny_cross.csv"), "z1", "z2", threshold=5, most=7)
+    ours = found.rename({"set": "z1_set", "areas": "z2_set", "n_one": "n_z1", "n_other": "n_z2"})
+    columns = ["z1_set", "side", "z2_set", "n_z1", "n_z2", "difference", "minimal"]
+    assert (
+        ours.select(columns)
+        .sort("difference", "z1_set")
+        .equals(expected.select(columns).sort("difference", "z1_set"), null_equal=True)
+    )
+    assert expected["connected"].all()
+
+
+def test_every_sliver_of_municipalities_and_squares_is_found(folder):
+    expected = pl.read_csv(folder / "people_slivers_K10.csv")
+    found = slivers(pl.read_csv(folder / "people_cross.csv"), "municipality", "square", threshold=10, most=4)
+    ours = found.select(
+        pl.col("set").alias("z1_set"),
+        pl.col("set").str.split(" ").list.len().cast(pl.Int64).alias("size"),
+        "side",
+        "difference",
+        pl.col("areas").str.split(" ").list.len().cast(pl.Int64).alias("n_squares"),
+    )
+    assert ours.sort("z1_set", "side").equals(expected.sort("z1_set", "side"))
+
+
+@pytest.fixture(scope="module")
+def atoms(folder):
+    people = pl.read_csv(folder / "people.csv").select("municipality", "square")
+    hkey = {"municipality": ["municipality"], "square": ["square"]}
+    return ilba.build(people, hkey, [], mask_thr=10, secret=ilba.Secret(bytes(32)))
+
+
+@pytest.mark.slow
+def test_the_pieces_of_both_geographies_give_the_same_slivers_and_say_what_each_method_proves(atoms, folder):
+    plain = slivers(pl.read_csv(folder / "people_cross.csv"), "municipality", "square", threshold=10, most=2)
+    found = slivers(
+        atoms,
+        "municipality",
+        "square",
+        most=2,
+        methods=["suppression:max_n=0", "rounding:5", "sca", "controlled"],
+        secret=ilba.Secret(bytes(32)),
+    )
+    assert found.select(plain.columns).equals(plain)
+    assert found["suppression max_n=0 proven"].all()  # nothing is blank, so everybody can subtract
+    for method in ("rounding base=5", "sca", "controlled"):
+        assert not found[f"{method} proven"].any()
+        ends = found[method].str.split(" to ").list.eval(pl.element().cast(pl.Int64))
+        assert (ends.list.get(0) <= found["difference"]).all()
+        assert (found["difference"] <= ends.list.get(1)).all()
+
+
+def test_methods_need_a_finest_table_and_a_column_its_name(folder):
+    cross = pl.read_csv(folder / "tiny_cross.csv")
+    with pytest.raises(ilba.InputError, match="finest table"):
+        slivers(cross, "z1", "z2", methods=["rounding"])
+    with pytest.raises(ilba.InputError, match="no column 'z3'"):
+        slivers(cross, "z1", "z3")

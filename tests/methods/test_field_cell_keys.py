@@ -1,0 +1,145 @@
+"""Cell keys and p-tables against the results of the offices' own packages (folders 01, 02 and the keys of 03)."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ilba
+from ilba.methods import cell_key_table, create_perturbed_table, ptable
+
+ONS = {
+    "a_var1_var5_var8_t10": ("micro.csv", "ptable_10_5", 200),
+    "b_var1_t10": ("micro.csv", "ptable_10_5", 5),
+    "c_var2_var3_t10": ("micro.csv", "ptable_10_5", 8),
+    "d_var4_var10_t0": ("micro.csv", "ptable_10_5", 196),
+    "e_9k_var2_var3_t10": ("micro9k_own.parquet", "ptable_10_5", 8),
+    "f_keyed_var1_var5_var8_t0": ("micro.csv", "ptable_keyed_own", 200),
+    "g_keyed_var2_var3_t0": ("micro.csv", "ptable_keyed_own", 8),
+    "h_keyed_9k_var2_var3_t0": ("micro9k_own.parquet", "ptable_keyed_own", 8),
+}
+EU = {  # D, V, js, pstay, the rows whose chances rise towards no change
+    "A": (5, 3.0, 2, 0.5, True),
+    "B": (2, 1.0, 0, 0.0, True),
+    "C": (3, 1.5, 1, 0.0, True),
+    "D": (2, 1.05, 1, 0.0, [1, 2, 4]),
+}
+
+EU_TABLES = [pytest.param("A", marks=pytest.mark.slow), "B", "C", "D"]
+
+
+def as_text(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.select(pl.all().cast(pl.String))
+
+
+@pytest.fixture(scope="module")
+def ons(shared):
+    return shared / "outside" / "01_ons"
+
+
+@pytest.fixture(scope="module")
+def eu(shared):
+    return shared / "outside" / "02_eu_cell_key"
+
+
+@pytest.mark.parametrize("case", ONS)
+def test_the_onss_function_gives_the_onss_table(ons, case):
+    source, moves, rows = ONS[case]
+    data = pl.read_csv(ons / source) if source.endswith("csv") else pl.read_parquet(ons / source)
+    columns = [word for word in case.split("_") if word.startswith("var")]
+    threshold = 10 if case.endswith("t10") else 0
+    found = create_perturbed_table(
+        data, pl.read_parquet(ons / f"{moves}.parquet"), columns[:1], columns[1:], "record_key", threshold
+    )
+    expected = pl.read_csv(ons / f"expected_{case}.csv")
+    assert found.height == rows
+    assert as_text(found).equals(as_text(expected))
+
+
+def test_the_onss_function_takes_pandas_names_as_text_and_no_area(ons):
+    data = pl.read_csv(ons / "micro.csv")
+    moves = pl.read_parquet(ons / "ptable_keyed_own.parquet")
+    ours = create_perturbed_table(data, moves, ["var2"], ["var3"], "record_key", 0)
+    other = create_perturbed_table(data.to_pandas(), moves.to_pandas(), None, ["var2", "var3"], "record_key", 0)
+    assert as_text(ours).equals(as_text(other))
+    assert create_perturbed_table(data, moves, "var1", None, "record_key", 0).columns[0] == "var1"
+
+
+def test_a_column_that_is_not_there_is_named(ons):
+    data = pl.read_csv(ons / "micro.csv", n_rows=5)
+    moves = pl.read_parquet(ons / "ptable_keyed_own.parquet")
+    with pytest.raises(ilba.InputError, match="no column 'var11'"):
+        create_perturbed_table(data, moves, "var11", None, "record_key", 0)
+    with pytest.raises(ilba.InputError, match="no p-table"):
+        create_perturbed_table(data, data, "var1", None, "record_key", 0)
+
+
+@pytest.mark.parametrize("name", EU_TABLES)
+def test_a_ptable_of_greatest_entropy_is_that_of_the_r_package(eu, name):
+    D, V, js, pstay, monotone = EU[name]
+    found = ptable(D, V, js, pstay, monotone)
+    expected = pl.read_csv(eu / f"ptable_{name}.csv")
+    assert found.select("i", "j").equals(expected.select("i", "j"))
+    for ours, theirs in (("p", "p"), ("lower", "p_int_lb"), ("upper", "p_int_ub")):
+        assert np.abs(found[ours].to_numpy() - expected[theirs].to_numpy()).max() < 1e-6
+
+
+@pytest.mark.parametrize("name", EU_TABLES)
+def test_the_moments_of_a_ptable_are_those_of_the_r_package(eu, name):
+    D, V, js, pstay, monotone = EU[name]
+    v = pl.col("j") - pl.col("i")
+    found = ptable(D, V, js, pstay, monotone)
+    moments = found.group_by("i", maintain_order=True).agg(
+        mean=(v * pl.col("p")).sum(), variance=(v**2 * pl.col("p")).sum(), n_targets=pl.len()
+    )
+    expected = pl.read_csv(eu / f"moments_{name}.csv")
+    assert np.abs(moments["mean"].to_numpy()).max() < 1e-6
+    assert np.abs(moments["variance"].to_numpy() - expected["variance"].to_numpy()).max() < 1e-5
+    assert moments["n_targets"].to_list() == expected["n_targets"].to_list()
+
+
+def test_a_ptable_that_cannot_be_is_refused_with_the_reason():
+    with pytest.raises(
+        ilba.InputError, match=r"the count 1 becomes 0 or 3 at the nearest, so its variance is at least 2"
+    ):
+        ptable(D=5, V=2, js=2)
+    with pytest.raises(ilba.InputError, match="D=1 is too small for js=2"):
+        ptable(D=1, V=3, js=2)
+
+
+@pytest.mark.parametrize(("name", "tables"), [("A", "region_sex_age"), ("B", "region_sex_age"), ("C", "region_age")])
+def test_european_cell_keys_give_the_r_packages_table(eu, name, tables):
+    people = pl.read_csv(eu / "micro_own.csv").drop("id").with_columns(county=pl.col("region").str.slice(0, 2))
+    others = tables.split("_")[1:]
+    found = cell_key_table(
+        people, pl.read_csv(eu / f"ptable_{name}.csv"), f"(region + county)*{'*'.join(others)}", "rkey"
+    )
+    expected = pl.read_csv(eu / f"expected_{name}_{tables}.csv")
+    labels = ["region", *others]
+    both = expected.join(found, on=labels, how="full", suffix="_ours")
+    assert both.height == expected.height == found.height
+    for column in ("uwc", "pert", "puwc"):
+        assert both[column].equals(both[f"{column}_ours"].alias(column))
+    assert np.abs(both["ckey"].to_numpy() - both["ckey_ours"].to_numpy()).max() < 1e-9
+
+
+def test_the_handbooks_example_of_a_cell_key(shared):
+    folder = shared / "outside" / "03_handbook"
+    people = pl.read_csv(folder / "ckm_micro.csv").drop("id")
+    found = cell_key_table(people, pl.read_csv(folder / "ckm_ptable.csv"), "sex", "record_key", closed="right")
+    expected = pl.read_csv(folder / "ckm_expected.csv").row(0, named=True)
+    (male,) = found.filter(pl.col("sex") == "male").to_dicts()
+    assert (male["uwc"], male["ckey"], male["pert"], male["puwc"]) == (
+        expected["count"],
+        expected["cell_key"],
+        expected["noise"],
+        expected["perturbed"],
+    )
+
+
+def test_a_key_on_a_bound_belongs_above_it_or_below_it():
+    moves = pl.DataFrame({"i": [0, 1, 1], "j": [0, 0, 2], "p": [1.0, 0.5, 0.5]})
+    one = pl.DataFrame({"sex": ["f"], "record_key": [0.5]})
+    assert cell_key_table(one, moves, "sex")["puwc"].to_list() == [2, 2]
+    assert cell_key_table(one, moves, "sex", closed="right")["puwc"].to_list() == [0, 0]

@@ -1,0 +1,68 @@
+"""Suppression against the results of GaussSuppression and of full enumeration: folder 06."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import ilba
+from ilba.methods import suppress
+
+pytestmark = pytest.mark.slow  # the first run compiles
+
+GAUSS = {
+    "g0": ("region*hovedint", 3, False),
+    "g1": ("region*main_income", 1, False),
+    "g2": ("(region + county + size)*main_income", 2, False),
+    "g3": ("region*main_income", 3, True),
+    "g4": ("rows*cols", 3, False),
+    "g5": ("row*col", 1, False),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(shared):
+    return shared / "outside" / "06_suppression"
+
+
+@pytest.mark.parametrize("case", GAUSS)
+def test_the_blanks_and_the_ranges_of_the_gaussian_way_are_those_of_the_r_package(folder, case):
+    tables, max_n, zeros = GAUSS[case]
+    expected = pl.read_csv(folder / f"{case}_expected.csv")
+    found = suppress(pl.read_csv(folder / f"{case}_in.csv"), max_n, tables, zeros=zeros, intervals=True)
+    labels = found.columns[:2]
+    both = expected.with_columns(pl.col(labels).cast(pl.String)).join(found, on=labels, how="full", suffix="_ours")
+    assert both.height == expected.height == found.height
+    for column in ("primary", "suppressed"):
+        assert both[column].equals(both[f"{column}_ours"].alias(column))
+    for column in ("attack_lo", "attack_hi"):
+        assert both[column].is_null().equals(both[f"{column}_ours"].is_null().alias(column))
+        assert (both[column] - both[f"{column}_ours"]).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("case", "most", "width", "cells", "total"), [("s1", 3, 4, 3, 43), ("s2", 3, 5, 3, 26), ("s3", 2, 3, 4, 27)]
+)
+def test_the_optimal_pattern_is_that_of_full_enumeration(folder, case, most, width, cells, total):
+    expected = pl.read_csv(folder / f"optimal_{case}.csv")
+    found = suppress(expected.select("row", "col", "freq"), most, method="optimal", width=width, intervals=True)
+    both = expected.join(found, on=["row", "col"], suffix="_ours")
+    assert both.height == expected.height
+    assert both["suppressed"].equals(both["suppressed_optimal"].alias("suppressed"))
+    blank = both.filter("suppressed")
+    for column in ("attack_lo", "attack_hi"):
+        assert (blank[column] - blank[f"{column}_ours"]).abs().max() < 1e-6
+    secondary = found.filter(pl.col("suppressed") & ~pl.col("primary"))
+    assert (secondary.height, secondary["count"].sum()) == (cells, total)
+
+
+def test_primary_suppression_alone_leaves_blanks_that_can_be_computed(folder):
+    found = suppress(pl.read_csv(folder / "g0_in.csv"), 3, "region*hovedint", method="primary", intervals=True)
+    blank = found.filter("suppressed")
+    assert blank["primary"].all()
+    assert (blank["attack_lo"] == blank["attack_hi"]).any()
+
+
+def test_a_method_that_is_not_known_is_refused(folder):
+    with pytest.raises(ilba.InputError, match="'gauss', 'optimal' or 'primary'"):
+        suppress(pl.read_csv(folder / "g0_in.csv"), 3, "region*hovedint", method="best")
