@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ilba.attack.joint_verdict import JointReport
     from ilba.attack.published import PublishedTables
     from ilba.attack.verdict import AuditReport
+    from ilba.data.hierarchies import HierarchyTree, read_hierarchy
+    from ilba.data.inspecting import Inspection, inspect
+    from ilba.data.recipe import Recipe
     from ilba.design.design import Design, Hierarchy
     from ilba.design.population import Population
     from ilba.errors import (
@@ -55,9 +58,11 @@ __all__ = [
     "Design",
     "FinestTable",
     "Hierarchy",
+    "HierarchyTree",
     "IlbaError",
     "InputError",
     "JointReport",
+    "Inspection",
     "Ledger",
     "MissingExtra",
     "Notice",
@@ -65,6 +70,7 @@ __all__ = [
     "ProgressStep",
     "PublicTable",
     "PublishedTables",
+    "Recipe",
     "Release",
     "Secret",
     "SecretError",
@@ -85,10 +91,12 @@ __all__ = [
     "datasets",
     "export",
     "get_agg_freq",
+    "inspect",
     "loss_summary",
     "losses",
     "masking",
     "open_store",
+    "read_hierarchy",
     "read_rds",
     "report",
     "save_agg_tb",
@@ -103,6 +111,9 @@ _HOMES = {
     "attack.joint_verdict": ("JointReport",),
     "attack.published": ("PublishedTables",),
     "attack.verdict": ("AuditReport",),
+    "data.hierarchies": ("HierarchyTree", "read_hierarchy"),
+    "data.inspecting": ("Inspection", "inspect"),
+    "data.recipe": ("Recipe",),
     "design.design": ("Design", "Hierarchy"),
     "design.population": ("Population",),
     "errors": (
