@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from ilba.methods.loss import loss_summary
     from ilba.output.compare import Comparison, compare
     from ilba.progress import ProgressStep
+    from ilba.publication.planning import Plan, plan
+    from ilba.publication.proposing import init
+    from ilba.publication.publishing import Published, publish
     from ilba.r import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
     from ilba.release import Ledger, PublicTable, Release
     from ilba.secret.secret import Secret
@@ -66,9 +69,11 @@ __all__ = [
     "Ledger",
     "MissingExtra",
     "Notice",
+    "Plan",
     "Population",
     "ProgressStep",
     "PublicTable",
+    "Published",
     "PublishedTables",
     "Recipe",
     "Release",
@@ -91,11 +96,14 @@ __all__ = [
     "datasets",
     "export",
     "get_agg_freq",
+    "init",
     "inspect",
     "loss_summary",
     "losses",
     "masking",
     "open_store",
+    "plan",
+    "publish",
     "read_hierarchy",
     "read_rds",
     "report",
@@ -132,6 +140,9 @@ _HOMES = {
     "methods.loss": ("loss_summary",),
     "output.compare": ("Comparison", "compare"),
     "progress": ("ProgressStep",),
+    "publication.planning": ("Plan", "plan"),
+    "publication.proposing": ("init",),
+    "publication.publishing": ("Published", "publish"),
     "r": ("apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"),
     "release": ("Ledger", "PublicTable", "Release"),
     "secret.secret": ("Secret",),

@@ -92,6 +92,7 @@ def test_only_the_records_that_are_asked_for_are_counted(recipe, secret, tmp_pat
     ("steps", "values", "expected"),
     [
         ({}, [" a ", "a"], ["a", "a"]),
+        ({}, ["  ", ""], [None, None]),
         ({"trim": False}, [" a ", "a"], [" a ", "a"]),
         ({"missing": ["-"]}, ["-", "a"], [None, "a"]),
         ({"case": "upper"}, ["ä", None], ["Ä", None]),

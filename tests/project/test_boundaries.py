@@ -33,6 +33,7 @@ LAYERS = [
     ["release"],
     ["attack"],
     ["output", "charts", "export", "report"],
+    ["publication"],
     ["r"],
     ["datasets"],
     ["demo"],
@@ -83,8 +84,10 @@ PUBLIC = [
     "MissingExtra",
     "Notice",
     "Population",
+    "Plan",
     "ProgressStep",
     "PublicTable",
+    "Published",
     "Recipe",
     "Release",
     "Secret",
@@ -106,11 +109,14 @@ PUBLIC = [
     "datasets",
     "export",
     "get_agg_freq",
+    "init",
     "inspect",
     "loss_summary",
     "losses",
     "masking",
     "open_store",
+    "plan",
+    "publish",
     "read_hierarchy",
     "read_rds",
     "report",
@@ -212,7 +218,18 @@ def test_no_two_classes_have_the_same_name():
 
 
 def test_a_folder_says_what_it_hides_and_loads_nothing_for_it():
-    for name in ("design", "cells", "data", "secret", "methods", "methods.controlled", "tables", "attack", "output"):
+    for name in (
+        "design",
+        "cells",
+        "data",
+        "secret",
+        "methods",
+        "methods.controlled",
+        "tables",
+        "attack",
+        "output",
+        "publication",
+    ):
         body = ast.parse(FILES[name].read_text(encoding="utf-8")).body
         assert len(body) == 1, name
         assert isinstance(body[0], ast.Expr), name

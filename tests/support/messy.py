@@ -1,4 +1,4 @@
-"""A folder as strangers have it: people in cp1252 with semicolons, towns in a workbook, a map in a national projection."""
+"""A folder as strangers have it: people in cp1252 with semicolons, towns in a workbook, a map in another projection."""
 
 from __future__ import annotations
 

@@ -254,6 +254,15 @@ class Microdata(Source):
             frame = told(lambda: source.select(nw.col(*columns).n_unique()).collect("polars").to_native(), self._said)
         return {column: int(frame[column][0]) for column in columns}
 
+    def number(self) -> int:
+        """How many records there are, after what the recipe leaves out."""
+        source = self._kept(self._only([*(self.recipe.where if self.recipe else ()), self.columns[0]]))
+        if isinstance(source, pl.LazyFrame):
+            return int(told(lambda: source.select(pl.len()).collect(engine="streaming"), self._said).item())
+        import narwhals as nw
+
+        return int(told(lambda: source.select(nw.len()).collect("polars").to_native(), self._said).item())
+
     def _made(self, column: str) -> pl.DataFrame:
         """The different values of a column that a recipe makes."""
         names = self.spelled_in([column])

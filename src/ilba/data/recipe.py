@@ -141,6 +141,10 @@ class Recipe:
         """A recipe from what a user gave: itself, or for each column what is done."""
         return given if given is None or isinstance(given, Recipe) else cls(given)
 
+    def know(self, column: str, known: pl.DataFrame) -> None:
+        """Take the codes of a recode, and what they become, from here and not from its file."""
+        self._lookups[column] = pl.DataFrame({_TEXT: known.to_series(0), "to": known.to_series(1)})
+
     def of_every_record(self) -> Recipe:
         """The same recipe without `where`; what it changes is noted here."""
         same = copy.copy(self)
@@ -234,7 +238,7 @@ class Recipe:
     def _steps(self, name: str, entry: ColumnRecipe, raw: bool) -> list[tuple[str, Callable[[pl.Series], pl.Series]]]:
         steps: list[tuple[str, Callable[[pl.Series], pl.Series]]] = []
         if (self.trim if entry.trim is None else entry.trim) and raw:
-            steps.append(("trim", lambda texts: texts.str.strip_chars()))
+            steps.append(("trim", _trimmed))
         spellings = [*entry.missing, *(self.missing if raw else ())]
         if spellings:
             steps.append(("missing", lambda texts: texts.set(texts.is_in(spellings).fill_null(False), None)))
@@ -387,6 +391,12 @@ def as_text(column: pl.Series) -> pl.Series | None:
     if column.dtype.is_nested() or column.dtype == pl.Object:
         return None
     return column.cast(pl.String)
+
+
+def _trimmed(texts: pl.Series) -> pl.Series:
+    """Without blanks around; what is blank altogether is missing."""
+    trimmed = texts.str.strip_chars()
+    return trimmed.set((trimmed == "").fill_null(False), None)
 
 
 def _replaced(texts: pl.Series, pairs: Mapping[str, str]) -> pl.Series:

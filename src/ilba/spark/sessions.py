@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ilba.data.reading import Reading
 from ilba.errors import InputError, MissingExtra
 from ilba.progress import Progress, ProgressStep
 
@@ -143,7 +144,9 @@ def _wrapped(home: Path) -> Path:
     return folder
 
 
-def read(spark: Any, path: str, schema: Mapping[str, Any] | None = None) -> Any:
+def read(
+    spark: Any, path: str, schema: Mapping[str, Any] | None = None, read: Reading | Mapping[str, str] | None = None
+) -> Any:
     """Read records in files that the workers see. Nothing is read before it is needed.
 
     Parameters
@@ -154,6 +157,8 @@ def read(spark: Any, path: str, schema: Mapping[str, Any] | None = None) -> Any:
         Parquet, orc or csv: a file, a folder, a glob or a URL.
     schema : dict, optional
         For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
+    read : dict, optional
+        For csv: `encoding` and `separator`, where they are not UTF-8 and a comma.
 
     Returns
     -------
@@ -165,14 +170,15 @@ def read(spark: Any, path: str, schema: Mapping[str, Any] | None = None) -> Any:
     InputError
         `schema` is given for a file that has types already, or names an unknown type.
     """
-    text = os.fspath(path)
+    text, how = os.fspath(path), Reading.of(read)
     csv = re.search(r"\.(csv|tsv|txt)(\.gz)?$", text, re.IGNORECASE)
     if schema and not csv:
         raise InputError("schema goes with csv files; this file has types already.")
     if csv:
         # Everything as text: the code 01 must not become the number 1.
-        separator = "\t" if csv[1].lower() == "tsv" else ","
-        frame = spark.read.csv(place(text), header=True, inferSchema=False, sep=separator, escape='"', multiLine=True)
+        separator = "\t" if csv[1].lower() == "tsv" or how.separator == "tab" else how.separator or ","
+        options = {"encoding": how.encoding.removesuffix("-sig") or "utf-8", "sep": separator}
+        frame = spark.read.csv(place(text), header=True, inferSchema=False, escape='"', multiLine=True, **options)
         for column, kind in (schema or {}).items():
             if kind not in ("int", "text", int, str):
                 raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")

@@ -123,6 +123,11 @@ class AnyFinestTable(ABC):
         self._about = replace(self._about, population=population)
         return self
 
+    def declared_by(self, origins: Origins) -> Self:
+        """The same table, with other words on what a person declared and what was proposed."""
+        self._about = replace(self._about, origins=origins)
+        return self
+
     @property
     def method(self) -> Literal["ilba", "controlled"]:
         """How its tables are masked: by iLBA, or as sums of masks that `controlled` chose jointly."""
