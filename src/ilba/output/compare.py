@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from ilba import notebook
 from ilba.attack.audit import audit, in_percent, losses
 from ilba.design.design import Level, Names
 from ilba.design.tables import Tables, wanted_tables
@@ -57,6 +58,12 @@ class Comparison:
             heads=[name.replace("_", " ") for name in rows.columns],
             rows=[[_shown(value) for value in row] for row in rows.iter_rows()],
         )
+
+    def _repr_html_(self) -> str:
+        """The comparison in a notebook."""
+        rows = in_percent(self.rows)
+        shown = ([_shown(value) for value in row] for row in rows.iter_rows())
+        return notebook.page("Comparison", self.title, notebook.table(rows.columns, shown))
 
 
 @suggesting

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from ilba import notebook
 from ilba.data.columns import few
 from ilba.data.microdata import Microdata
+from ilba.data.reading import kind_of, scan
 from ilba.data.recipe import Change
 from ilba.design.design import Selection
 from ilba.errors import Conflict, IlbaError, StoreError, UnsafeRelease, listing, some
@@ -198,7 +199,7 @@ def counted(
     data: Any = prepared.source
     reading: Any = prepared.reading
     if spark is not None:
-        data, reading = importlib.import_module("ilba.spark").read(spark, str(prepared.source), read=reading), None
+        data, reading = _on_spark(prepared, spark), None
     finest = build(
         data,
         {hierarchy.name: list(hierarchy.columns) for hierarchy in prepared.design.hierarchies},
@@ -218,6 +219,15 @@ def counted(
         progress=progress,
     )
     return finest, is_own
+
+
+def _on_spark(prepared: Prepared, spark: Any) -> Any:
+    """The records on Spark. What it cannot read itself goes through the memory of this process."""
+    source, reading = prepared.source, prepared.reading
+    is_plain = kind_of(source) == "csv" and reading.encoding in ("", "utf-8", "utf-8-sig") and reading.separator
+    if source.is_dir() or kind_of(source) in ("parquet", "orc") or is_plain:
+        return importlib.import_module("ilba.spark").read(spark, str(source), read=reading if is_plain else None)
+    return spark.createDataFrame(scan(source, None, reading).collect().to_arrow())
 
 
 def total_of(finest: AnyFinestTable) -> int:

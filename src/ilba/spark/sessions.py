@@ -6,6 +6,7 @@ Whoever has a session of their own needs nothing of this.
 from __future__ import annotations
 
 import atexit
+import codecs
 import contextlib
 import functools
 import importlib
@@ -25,6 +26,7 @@ from ilba.errors import InputError, MissingExtra
 from ilba.progress import Progress, ProgressStep
 
 _JAVA = 17
+_CHARSETS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1", "us-ascii")
 _WRAPPER = """#!/bin/sh
 # Spark asks for a module that this Java was packed without, and does not need it.
 for word; do
@@ -144,6 +146,15 @@ def _wrapped(home: Path) -> Path:
     return folder
 
 
+def _charset(encoding: str) -> str:
+    """What Spark calls an encoding."""
+    name = codecs.lookup(encoding or "utf-8").name.removesuffix("-sig")
+    charset = {"iso8859-1": "iso-8859-1", "ascii": "us-ascii"}.get(name, name)
+    if charset not in _CHARSETS:
+        raise InputError(f"Spark reads no csv in {encoding}. Turn it into UTF-8 or parquet first.")
+    return charset
+
+
 def read(
     spark: Any, path: str, schema: Mapping[str, Any] | None = None, read: Reading | Mapping[str, str] | None = None
 ) -> Any:
@@ -177,7 +188,7 @@ def read(
     if csv:
         # Everything as text: the code 01 must not become the number 1.
         separator = "\t" if csv[1].lower() == "tsv" or how.separator == "tab" else how.separator or ","
-        options = {"encoding": how.encoding.removesuffix("-sig") or "utf-8", "sep": separator}
+        options = {"encoding": _charset(how.encoding), "sep": separator}
         frame = spark.read.csv(place(text), header=True, inferSchema=False, escape='"', multiLine=True, **options)
         for column, kind in (schema or {}).items():
             if kind not in ("int", "text", int, str):
