@@ -20,7 +20,7 @@ from ilba.attack.explanations import LARGEST
 from ilba.attack.joint import JointAttack, explain_jointly
 from ilba.attack.joint_verdict import JointReport
 from ilba.attack.lattice import table_of
-from ilba.attack.refinement import Placed, Joined, Words, refine, truth_of
+from ilba.attack.refinement import Joined, Placed, Words, refine, truth_of
 from ilba.errors import InputError, listing
 from ilba.progress import Progress, within
 from ilba.release import Release

@@ -89,8 +89,11 @@ class Inspection:
     """What some files are and how they belong together. Confidential."""
 
     files: tuple[FileFacts, ...]
+    """what each file is"""
     matches: tuple[Match, ...]
+    """how code lists and maps match the records"""
     mask_thr: int = 5
+    """numbers of records below it are not shown"""
 
     @property
     def records(self) -> FileFacts | None:

@@ -189,7 +189,13 @@ class Recipe:
                 )
 
     def declared_bands(self) -> dict[str, list[tuple[str, str]]]:
-        """For each column of bands their codes and labels: they are declared, whoever occurs."""
+        """Give the codes and labels of bands: they are declared, whoever occurs.
+
+        Returns
+        -------
+        dict
+            For each column of bands a list of code and label.
+        """
         return {
             name: [(b.code, b.label) for b in _bands(entry)] for name, entry in self.columns.items() if _bands(entry)
         }

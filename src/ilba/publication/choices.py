@@ -13,7 +13,7 @@ from typing import Any
 from ilba.attack.audit import audit, cells_to_attack, losses
 from ilba.design.design import Selection
 from ilba.errors import InputError, SecretError
-from ilba.methods.controlled.search import LossSummary, loss_summary
+from ilba.methods.loss import LossSummary, loss_summary
 from ilba.progress import Progress, within
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable

@@ -72,7 +72,7 @@ class FileEntry(Struct, frozen=True):
     separator: str = ""
 
 
-class CodesEntry(FileEntry, frozen=True):
+class CodeListFields(FileEntry, frozen=True):
     """The code list of a column: which codes there are, and what they are called."""
 
     code: Annotated[str, Meta(description="the column of codes; left out, the first")] = ""
@@ -80,7 +80,7 @@ class CodesEntry(FileEntry, frozen=True):
     parent: Annotated[str, Meta(description="the column of the code one level up")] = ""
 
 
-class MapEntry(Struct, frozen=True):
+class MapFields(Struct, frozen=True):
     """The map of an area column."""
 
     file: Annotated[Name, Meta(description="GeoJSON, GeoPackage, shapefile")]
@@ -137,11 +137,11 @@ class PublicationFile(Struct, frozen=True):
     population: PopulationFields = field(default_factory=PopulationFields)
     about: AboutEntry = field(default_factory=AboutEntry)
     recipe: dict[str, Any] = field(default_factory=dict)
-    codes: Annotated[dict[str, CodesEntry], Meta(description="for a column its code list")] = field(
+    codes: Annotated[dict[str, CodeListFields], Meta(description="for a column its code list")] = field(
         default_factory=dict
     )
     lists: Annotated[list[Name], Meta(description="code lists of variable, code, label_en, label_ko, parent")] = []
-    maps: Annotated[dict[str, MapEntry], Meta(description="for an area column its map")] = field(default_factory=dict)
+    maps: Annotated[dict[str, MapFields], Meta(description="for an area column its map")] = field(default_factory=dict)
     labels: Annotated[dict[str, Words], Meta(description="what columns are called")] = field(default_factory=dict)
     tables: TablesEntry = field(default_factory=TablesEntry)
     outputs: OutputsEntry = field(default_factory=OutputsEntry)

@@ -6,7 +6,7 @@ import importlib
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ilba import notebook
@@ -37,25 +37,39 @@ class Plan:
     """What a publication would be. Confidential."""
 
     title: str
+    """of the release"""
     mask_thr: int
+    """the threshold K"""
     method: str
+    """how tables are masked"""
     records: int
+    """that the recipe keeps"""
     left_out: int
     """records that are not counted, because a value is missing"""
     cells: int
+    """of the finest table"""
     tables: tuple[str, ...]
+    """their names"""
     rows: int
     """of all tables, at most"""
     seconds: float
     """that publishing takes, roughly"""
     changes: tuple[Change, ...]
+    """how many records each step of the recipe changes"""
     matches: tuple[Matched, ...]
+    """how code lists and maps match the data"""
     ledger: str
+    """what the ledger says"""
     choices: tuple[Choice, ...]
+    """the methods there are, with their loss and what they give away"""
     refused: tuple[str, ...]
+    """what stands against it"""
     proposed: tuple[str, ...]
+    """what no person has confirmed yet"""
     against_last: tuple[str, ...]
-    notes: tuple[str, ...] = field(default=())
+    """how it differs from the release that stands there"""
+    notes: tuple[str, ...] = ()
+    """what else is to be said"""
 
     @property
     def is_possible(self) -> bool:

@@ -45,10 +45,13 @@ class Published:
     """What a run did."""
 
     release: Release
+    """the release"""
     done: tuple[str, ...]
     """steps that were done in this run; none where nothing had changed"""
     steps: tuple[str, ...]
+    """all steps"""
     matches: tuple[Matched, ...] = ()
+    """how code lists and maps match the data (confidential)"""
     decision: tuple[Path, ...] = ()
     """the pages for the person who signs (confidential)"""
 
