@@ -19,9 +19,9 @@ import msgspec
 
 from ilba import __version__
 from ilba.design.design import Origins, file_name
-from ilba.errors import InputError, StoreError, UnsafeRelease, listing, notice, some
+from ilba.errors import InputError, MissingExtra, StoreError, UnsafeRelease, listing, notice, some
 from ilba.files import making, replacing
-from ilba.output import decision
+from ilba.output import charts, decision
 from ilba.output.export import FORMATS, export
 from ilba.output.report import report
 from ilba.progress import Progress, ProgressStep, silent
@@ -187,7 +187,8 @@ class _Run:
         self.step("exports", shown, lambda: self.exports(release), lambda: self.is_exported(release))
         judged = _mark([self._manifest(), outputs["languages"], list(prepared.said.proposed), __version__])
         pages = self.pages()
-        self.step("report", judged, self.report, lambda: (prepared.confidential / "report.html").exists())
+        if self.can_draw():
+            self.step("report", judged, self.report, lambda: (prepared.confidential / "report.html").exists())
         self.step("decision", judged, lambda: self.decide(release), lambda: all(page.exists() for page in pages))
         names = ("count", "release", "exports", "report", "decision")
         return Published(release, tuple(self.done), names, tuple(self.matches), tuple(pages))
@@ -287,12 +288,18 @@ class _Run:
             for file in (*folder.rglob("*"), folder):
                 file.chmod(0o755 if file.is_dir() else 0o644)
 
+    def can_draw(self) -> bool:
+        """Whether the report on losses, which has charts, can be written; it is not part of what is published."""
+        try:
+            charts.require()
+        except MissingExtra as problem:
+            notice(f"there is no report on losses: {problem}")
+            return False
+        return isinstance(self.finest.at_hand(), FinestTable) if self.spark is not None else True
+
     def report(self) -> None:
         """The report on the loss of every table, for the methodologist."""
-        published = self._published()
-        if not isinstance(published, FinestTable):
-            notice("there is no report: the finest table is too large for the memory of this process.")
-            return
+        published = self._published().collect()
         tables = self.prepared.said.tables
         report(
             published, self.prepared.confidential / "report.html", tables.levels or None, tables.keys or None,
