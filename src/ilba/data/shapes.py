@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.errors import InputError, MissingExtra, listing, nearest, some
+from ilba.errors import InputError, MissingExtra, listing, nearest
 
 Path_: TypeAlias = str | os.PathLike[str]
 MAPS = ("geojson", "gpkg", "shp", "fgb", "gml", "kml", "topojson", "json")
@@ -168,8 +168,3 @@ def _extra(name: str, file: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError:
         raise MissingExtra(f"reading the map {file!r} needs {name}. Type: pip install 'ilba[maps]'") from None
-
-
-def told(shapes: Shapes) -> str:
-    """What a map is, in words."""
-    return f"a map of {some(shapes.properties.height, 'shape')} in {shapes.projection}"
