@@ -42,7 +42,7 @@ def main() -> None:
         box(260, 290, 190, "methods/controlled", "masks chosen jointly", "over all tables"),
         box(490, 60, 176, "tables/table, cube", "parts rolled up, then", "masked: never the", "other way round"),
         box(490, 180, 176, "attack/", "everything released,", "attacked together"),
-        box(490, 290, 176, "output/report, compare", "what masking costs,", "method by method"),
+        box(490, 290, 176, "output/, publication/", "what masking costs, and", "one file for all steps"),
         box(736, 60, 236, "release/", "the only door: tables, code lists,", "map, manifest with checksums"),
         box(736, 170, 236, "output/export, charts", "csv, xlsx, JSON-stat, SDMX, PX;", "pictures"),
         box(736, 280, 236, "service/", "PxWebApi 2 and the page; knows", "no store and no secret"),

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ilba.attack.published import PublishedTables
     from ilba.attack.slivers import slivers
     from ilba.attack.verdict import AuditReport
+    from ilba.data.hierarchies import HierarchyTree, read_hierarchy
+    from ilba.data.inspecting import Inspection, inspect
+    from ilba.data.recipe import Recipe
     from ilba.design.design import Design, Hierarchy
     from ilba.design.population import Population
     from ilba.errors import (
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
     from ilba.methods.loss import loss_summary
     from ilba.output.compare import Comparison, compare
     from ilba.progress import ProgressStep
+    from ilba.publication.planning import Plan, plan
+    from ilba.publication.proposing import init
+    from ilba.publication.publishing import Published, publish
     from ilba.r import apply_iLBA, apply_SCA, get_agg_freq, save_agg_tb, save_full_tb
     from ilba.release import Ledger, PublicTable, Release
     from ilba.secret.secret import Secret
@@ -56,16 +62,21 @@ __all__ = [
     "Design",
     "FinestTable",
     "Hierarchy",
+    "HierarchyTree",
     "IlbaError",
     "InputError",
+    "Inspection",
     "JointReport",
     "Ledger",
     "MissingExtra",
     "Notice",
+    "Plan",
     "Population",
     "ProgressStep",
     "PublicTable",
+    "Published",
     "PublishedTables",
+    "Recipe",
     "Release",
     "Secret",
     "SecretError",
@@ -86,11 +97,16 @@ __all__ = [
     "datasets",
     "export",
     "get_agg_freq",
+    "init",
+    "inspect",
     "loss_summary",
     "losses",
     "masking",
     "methods",
     "open_store",
+    "plan",
+    "publish",
+    "read_hierarchy",
     "read_rds",
     "report",
     "save_agg_tb",
@@ -107,6 +123,9 @@ _HOMES = {
     "attack.published": ("PublishedTables",),
     "attack.slivers": ("slivers",),
     "attack.verdict": ("AuditReport",),
+    "data.hierarchies": ("HierarchyTree", "read_hierarchy"),
+    "data.inspecting": ("Inspection", "inspect"),
+    "data.recipe": ("Recipe",),
     "design.design": ("Design", "Hierarchy"),
     "design.population": ("Population",),
     "errors": (
@@ -125,6 +144,9 @@ _HOMES = {
     "methods.loss": ("loss_summary",),
     "output.compare": ("Comparison", "compare"),
     "progress": ("ProgressStep",),
+    "publication.planning": ("Plan", "plan"),
+    "publication.proposing": ("init",),
+    "publication.publishing": ("Published", "publish"),
     "r": ("apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"),
     "release": ("Ledger", "PublicTable", "Release"),
     "secret.secret": ("Secret",),

@@ -85,6 +85,17 @@ class Notice(UserWarning):
     """Something the user should know while the work goes on, such as rows left out."""
 
 
+ELSEWHERE = {
+    "area": "hkey", "areas": "hkey", "geo": "hkey", "geography": "hkey", "hierarchy": "hkey", "hierarchies": "hkey",
+    "by": "key", "variables": "key", "vars": "key", "tab_vars": "key", "dimensions": "key", "dim_var": "key",
+    "threshold": "mask_thr", "k": "mask_thr", "max_n": "mask_thr", "maxn": "mask_thr", "min_count": "mask_thr",
+    "seed": "secret", "rkey": "secret", "password": "secret", "na_values": "missing_values", "na": "missing",
+    "encoding": "read", "sep": "read", "separator": "read", "sheet_name": "read", "dtype": "schema", "codes": "labels",
+    "codelist": "labels", "out": "output_path", "output": "output_path", "map": "geometry", "geojson": "geometry",
+}  # fmt: skip
+"""what others call our arguments"""
+
+
 def suggesting(function: Callable[P, R]) -> Callable[P, R]:
     """Let a public function answer a misspelled argument with the nearest one it has."""
     known = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
@@ -93,9 +104,10 @@ def suggesting(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         for name in kwargs:
             if name not in known:
+                ours = ELSEWHERE.get(name.lower(), "")
+                near = f" Did you mean {ours!r}?" if ours in known else nearest(name, known)
                 raise UnknownArgument(
-                    f"{function.__name__}() has no argument {name!r}.{nearest(name, known)} "
-                    f"It takes {listing(known, 20)}."
+                    f"{function.__name__}() has no argument {name!r}.{near} It takes {listing(known, 20)}."
                 )
         return function(*args, **kwargs)
 

@@ -318,14 +318,14 @@ def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
     people.head(10).with_columns(pl.col("sex").hash()).write_parquet(tmp_path / "other" / "2.parquet")
     for name, says in {
         "p.parquet": "cannot be read",
-        "p.csv": r"is not UTF-8\..* iconv -f CP949 -t UTF-8 .*p\.csv > utf8\.csv",
+        "p.csv": r"is not UTF-8\..*--encoding cp949.* iconv -f CP949 -t UTF-8 .*p\.csv > utf8\.csv",
         "late.csv": r"is not UTF-8\..* iconv -f CP1252",
-        "two.csv": "holds semicolons and bars. Write it with commas",
+        "two.csv": "holds semicolons and bars. Say which it is: --separator",
         "broken.csv": "damaged further on",
         "p.sav": "could not be read as a sav file",
         "p.docx": "kind that is not read",
         "p.rds": "not a file that R saved",
-        "p.xlsx": "Read it with pandas.read_excel and give the frame",
+        "p.xlsx": "cannot be read as a workbook",
         "empty.csv": "is empty",
         "long.csv": "A line has more fields than the first one has names",
         "other": "its parts have other columns, or columns of other types",

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import ilba
+from ilba.output import decision
 from ilba.output.compare import compare
 from ilba.output.pages import filled, inline
 from ilba.output.report import report
@@ -53,7 +54,12 @@ def pages(secret, tmp_path_factory):
     audited = ilba.audit(finest, "r-file")
     assert audited.worst
     folder = tmp_path_factory.mktemp("pages")
+    release = finest.release(folder / "release", ledger=False)
+    choice = {"method": "controlled", "mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "provable": 0.0}
+    facts = {"title": HOSTILE[3], "records": 40, "data": HOSTILE[2], "audit": "certified", "proposed": HOSTILE[:1]}
+    signed = decision.write(folder / "decision.html", "en", release, **facts, choices=[{**choice, "adds_up": True}])
     return {
+        "decision.html": signed,
         "report.html": report(finest, folder / "report.html"),
         "audit.html": audited.to_html(folder / "audit.html"),
         "comparison.html": compare(finest, secret=secret).to_html(folder / "comparison.html"),
@@ -65,7 +71,7 @@ def test_every_template_is_a_page_or_a_part_of_one(pages):
 
 
 def test_hostile_labels_stay_words(pages):
-    ours = {"report.html": HOSTILE[:2], "audit.html": HOSTILE, "comparison.html": []}
+    ours = {"report.html": HOSTILE[:2], "audit.html": HOSTILE, "comparison.html": [], "decision.html": HOSTILE}
     for name, path in pages.items():
         text = path.read_text("utf-8")
         read = Read(text)
@@ -85,7 +91,8 @@ def test_every_page_has_the_same_look_says_confidential_and_loads_nothing(pages)
         assert style.strip() in text, name
         assert "<title>CONFIDENTIAL: " in text, name
         assert text.partition("<body>")[2].lstrip().startswith('<div class="mark">CONFIDENTIAL · '), name
-        assert all("CONFIDENTIAL" in heading for heading in re.findall(r"<h2>(.*?)</h2>", text)), name
+        if name != "decision.html":  # one sheet of paper, which is marked at its top
+            assert all("CONFIDENTIAL" in heading for heading in re.findall(r"<h2>(.*?)</h2>", text)), name
         assert not Read(text).attributes & {"src", "srcset", "data", "xlink:href"}, name
         assert not re.search(r"url\(\s*['\"]?(https?:|//)|@import", text), name
 
@@ -115,3 +122,29 @@ def test_in_a_browser_the_pages_fit_a_phone_and_fetch_and_run_nothing(pages, bro
         assert asked == [path.as_uri() for path in pages.values()]
         assert grounds == {"rgb(247, 246, 242)" if scheme == "light" else "rgb(17, 23, 27)"}
         context.close()
+
+
+@pytest.mark.parametrize("lang", ["en", "ko"])
+def test_the_decision_page_fits_one_sheet_of_paper_in_both_languages(lang, finest, browser, tmp_path):
+    with pytest.warns(ilba.Notice):
+        release = finest.release(tmp_path / "out", ledger=False)
+    choice = {"mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "provable": 0.25, "adds_up": True}
+    choices = [{**choice, "method": method} for method in ("controlled", "ilba", "sca-sums")]
+    facts = {"title": "Title", "records": 3, "data": "people.csv", "proposed": ["keys", "recipe.age", "maps.town"] * 3}
+    for audit in ("certified", "safe", "not safe", "not audited"):
+        path = decision.write(tmp_path / "d.html", lang, release, **facts, audit=audit, choices=choices)
+        text = path.read_text("utf-8")
+        assert f'<html lang="{lang}">' in text
+        assert "&lt;5" in text  # fewer records than K are not told
+        says = decision.WORDS[lang]
+        assert f"<b>{says['yes' if audit in ('certified', 'safe') else 'no']}</b>" in text
+        page = browser.new_page()
+        page.goto(path.as_uri())
+        sheets = len(re.findall(rb"/Type\s*/Page[^s]", page.pdf(format="A4", print_background=True)))
+        page.close()
+        assert sheets == 1
+
+
+def test_both_languages_have_the_same_words():
+    assert decision.WORDS["en"].keys() == decision.WORDS["ko"].keys()
+    assert decision.WORDS["en"]["methods"].keys() == decision.WORDS["ko"]["methods"].keys()

@@ -22,6 +22,7 @@ LAYERS = [
     ["errors"],
     ["progress"],
     ["files"],
+    ["notebook"],
     ["design"],
     ["cells"],
     ["data"],
@@ -32,6 +33,7 @@ LAYERS = [
     ["release"],
     ["attack"],
     ["output", "charts", "export", "report"],
+    ["publication"],
     ["r"],
     ["datasets"],
     ["demo"],
@@ -48,8 +50,10 @@ BACKWARDS = {
     ("tables.opening", "open_store"): {"spark"},
     ("tables.opening", "types"): {"spark"},
     ("tables.engine", "AnyFinestTable.published"): {"release"},
+    ("tables.engine", "AnyFinestTable.audit"): {"attack"},
     ("tables.engine", "AnyFinestTable.publishable"): {"release"},
     ("tables.engine", "AnyFinestTable.release"): {"release"},
+    ("tables.engine", "AnyFinestTable.report"): {"output"},
     ("tables.engine", "types"): {"release"},
     ("tables.table", "Table.chart"): {"output"},
     ("tables.table", "Table.map"): {"output"},
@@ -73,15 +77,20 @@ PUBLIC = [
     "PublishedTables",
     "FinestTable",
     "Hierarchy",
+    "HierarchyTree",
     "IlbaError",
     "InputError",
     "Ledger",
     "JointReport",
+    "Inspection",
     "MissingExtra",
     "Notice",
     "Population",
+    "Plan",
     "ProgressStep",
     "PublicTable",
+    "Published",
+    "Recipe",
     "Release",
     "Secret",
     "SecretError",
@@ -102,11 +111,16 @@ PUBLIC = [
     "datasets",
     "export",
     "get_agg_freq",
+    "init",
+    "inspect",
     "loss_summary",
     "losses",
     "masking",
     "methods",
     "open_store",
+    "plan",
+    "publish",
+    "read_hierarchy",
     "read_rds",
     "report",
     "save_agg_tb",
@@ -208,7 +222,8 @@ def test_no_two_classes_have_the_same_name():
 
 
 def test_a_folder_says_what_it_hides_and_loads_nothing_for_it():
-    for name in ("design", "cells", "data", "secret", "methods.controlled", "tables", "attack", "output"):
+    rooms = ("design", "cells", "data", "secret", "methods.controlled", "tables", "attack", "output", "publication")
+    for name in rooms:
         body = ast.parse(FILES[name].read_text(encoding="utf-8")).body
         assert len(body) == 1, name
         assert isinstance(body[0], ast.Expr), name

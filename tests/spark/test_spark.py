@@ -747,3 +747,35 @@ def test_a_folder_of_every_version_opens_on_spark_with_its_numbers(version, spar
     for name in ("spark", "ilba-observed.parquet"):
         table = ilba.open_store(home / name, spark=spark).table("town", ["sex"]).collect()
         assert [list(row) for row in table.detail.rows()] == numbers["tables"]["town"]["rows"], name
+
+
+def test_a_messy_folder_is_published_on_spark_as_in_memory(spark, tmp_path, monkeypatch):
+    from support import messy
+
+    SECRET.to_file(tmp_path / "agency.secret")
+    monkeypatch.setenv("ILBA_SECRET", str(tmp_path / "agency.secret"))
+    releases = []
+    for name, session in (("memory", None), ("spark", spark)):
+        folder = tmp_path / name
+        folder.mkdir()
+        messy.write(folder / "data", records=1500)
+        monkeypatch.setenv("ILBA_LEDGER", str(folder / "agency.ledger"))
+        with warnings.catch_warnings(action="ignore"):
+            ilba.init(folder / "data", out=folder)
+            done = ilba.publish(folder, spark=session)
+            assert ilba.publish(folder, spark=session).is_unchanged
+        releases.append(done.release)
+    ours, theirs = releases
+    assert list(ours.tables) == list(theirs.tables)
+    assert all(ours.table(name).equals(theirs.table(name)) for name in ours.tables)
+
+
+def test_a_recipe_on_spark_stops_and_keeps_as_in_memory(spark, tmp_path):
+    (tmp_path / "sex.csv").write_text("value,becomes\nf,f\n")
+    data = on_spark(spark, pl.DataFrame({"t": ["a", "b "] * 9, "s": ["f", "x"] * 9, "in": ["1", "0"] * 9}))
+    recipe = ilba.Recipe({"s": {"recode": "sex.csv"}}, folder=tmp_path)
+    with pytest.raises(ilba.InputError, match=r"1 value \('x'\) is not in 'sex.csv'"):
+        ilba.build(data, ["t"], ["s"], secret=SECRET, recipe=recipe)
+    recipe.where = {"in": ["1"]}
+    finest = ilba.build(data, ["t"], ["s"], secret=SECRET, recipe=recipe)
+    assert finest.collect().frame.select("t", "s", "N").rows() == [("a", "f", 9)]

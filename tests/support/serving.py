@@ -30,7 +30,10 @@ class Server:
 
 @contextlib.contextmanager
 def serving(
-    *folders: Path, options: tuple[str, ...] = (), environment: dict[str, str] | None = None
+    *folders: Path,
+    options: tuple[str, ...] = (),
+    environment: dict[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> Iterator[Server]:
     """Start `ilba serve` on a free port of the loopback and stop it afterwards."""
     command = [sys.executable, "-m", "ilba", "serve", "--port", "0", *options]
@@ -40,6 +43,7 @@ def serving(
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, **(environment or {})},
+        cwd=cwd,
     )
     lines: list[str] = []
     ready = threading.Event()

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from ilba.cli import judging, making, publishing, remembering  # noqa: F401 - each adds its commands
+from ilba.cli import judging, making, planning, publishing, remembering  # noqa: F401 - each adds its commands
 from ilba.cli.words import commands
 from ilba.errors import Conflict, IlbaError, InputError, Notice, SecretError, nearest
 

@@ -119,6 +119,9 @@ def demo_command(out: str, records: int) -> None:
     metavar="COL=int,..",
     help="CSV columns to read as whole numbers; all others are text.",
 )
+@click.option("--encoding", default="", help="Encoding of a csv file that is not UTF-8, such as cp949 or cp1252.")
+@click.option("--separator", default="", help="What stands between the columns of a csv file: ';', '|', tab.")
+@click.option("--sheet", default="", help="The sheet of a workbook [the first].")
 @click.option("--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en .., parent.")
 @click.option("--population", default="", help="Of whom the data tells, such as census-2026; the same for all of it.")
 @click.option("--wave", default="", help="Which of several counts of the population, such as 2026.")
@@ -139,10 +142,13 @@ def build_command(
     missing: Any,
     missing_values: list[str],
     schema: list[str],
+    encoding: str,
+    separator: str,
+    sheet: str,
     labels: str | None,
     engine: dict[str, Any],
     as_json: bool,
-    **of_whom: str,
+    **of_whom: Any,
 ) -> None:
     """Count microdata into the finest table, mask it and save it as a store."""
     if len(hkey) > 1 and not any("=" in one for one in hkey):
@@ -150,6 +156,7 @@ def build_command(
     types = dict(pair.partition("=")[::2] for pair in schema)
     with ProgressBar(as_json) as bar:
         source: Any = data
+        how: Any = {"encoding": encoding, "separator": separator, "sheet": sheet}
         if engine["engine"] == "spark":
             from ilba.spark import read
 
@@ -167,6 +174,7 @@ def build_command(
             missing=missing,
             missing_values=missing_values,
             schema=types or None,
+            read=how if any(how.values()) else None,
             labels=labels,
             **of_whom,
             output_path=out,

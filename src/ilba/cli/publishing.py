@@ -186,7 +186,7 @@ def export_command(
 
 @example("ilba serve release --port 8000 --workers 2")
 @commands.command("serve", short_help="Published tables as a page and an open API")
-@click.argument("releases", nargs=-1, required=True, metavar="RELEASE...")
+@click.argument("releases", nargs=-1, metavar="[RELEASE...]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at; 0.0.0.0 is everywhere.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 takes a free one."
@@ -230,7 +230,14 @@ def serve_command(
     languages: list[str] | None,
     access_log: bool,
 ) -> None:
-    """Serve release folders: a page for everybody and an open API (PxWebApi 2). Never a store."""
+    """Serve release folders: a page for everybody and an open API (PxWebApi 2). Never a store.
+
+    Without a folder the release of publication.toml is served.
+    """
+    if not releases:
+        from ilba.publication.publishing import released_by
+
+        releases = (str(released_by()),)
     try:
         from ilba.service.answers import Settings
         from ilba.service.connection import Limits

@@ -24,23 +24,15 @@ from ilba.tables.finest import FinestTable
 from ilba.tables.opening import open_store, read_rds
 
 MISSING = "(missing)"
-_ORDER = [
-    "demo",
-    "secret",
-    "build",
-    "table",
-    "cell",
-    "cube",
-    "release",
-    "export",
-    "serve",
-    "report",
-    "audit",
-    "compare",
-    "convert",
-    "ledger",
-    "doctor",
-]
+GROUPS = {
+    "From your files to a publication": ("inspect", "init", "plan", "publish", "serve"),
+    "Step by step": ("build", "table", "cell", "cube", "release", "export"),
+    "Loss and risk": ("report", "audit", "risk", "compare"),
+    "What is kept": ("secret", "ledger", "doctor", "convert"),
+    "A first look": ("demo",),
+}
+"""the commands by what people want to do; one that is in no group stands last"""
+_ORDER = [name for names in GROUPS.values() for name in names]
 
 
 class Verbs(click.Group):
@@ -49,6 +41,18 @@ class Verbs(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands as they are used one after the other."""
         return sorted(self.commands, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands to the help, by what people want to do."""
+        if not set(self.commands) & set(GROUPS["Step by step"]):  # a command with commands of its own
+            super().format_commands(ctx, formatter)
+            return
+        rest = [name for name in self.list_commands(ctx) if name not in _ORDER]
+        for title, names in {**GROUPS, "More": rest}.items():
+            known = [(name, self.commands[name].get_short_help_str(90)) for name in names if name in self.commands]
+            if known:
+                with formatter.section(title):
+                    formatter.write_dl(known)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -121,3 +121,29 @@ def listed_paths(codes: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
         else:
             paths = paths.join(known.drop(_PARENT), how="cross")
     return paths.select(columns)
+
+
+def worded(frame: pl.DataFrame, codes: pl.DataFrame, columns: Sequence[str], lang: str = "en") -> pl.DataFrame:
+    """A table with labels instead of codes, and with the names of its variables; what has none stays as it is."""
+    if lang not in ("en", "ko"):
+        raise InputError(f"lang={lang!r} is not known. It is 'en' or 'ko'.")
+    other = "ko" if lang == "en" else "en"
+    label = pl.coalesce(pl.col(f"label_{lang}"), pl.col(f"label_{other}"))
+    names = dict(codes.filter(pl.col("code").is_null()).select("variable", label.alias("label")).rows())
+    above = {column: columns[place - 1] for place, column in enumerate(columns) if place}
+    found = []
+    for column in columns:
+        listed = codes.filter(pl.col("variable") == column).drop_nulls("code")
+        known = listed.select(pl.col("code").alias(column), pl.col("parent").alias(_PARENT), label.alias("label"))
+        texts = frame.select(pl.col(column).cast(pl.String))
+        is_reused = known[column].n_unique() < known.height
+        if is_reused and column in above:  # a code that stands under several parents
+            on = [column, _PARENT]
+            texts = texts.with_columns(frame[above[column]].cast(pl.String).alias(_PARENT))
+        else:
+            on, known = [column], known.drop(_PARENT).unique(column, keep="first", maintain_order=True)
+        joined = texts.join(known, on=on, how="left", nulls_equal=True, maintain_order="left")
+        found.append(joined.select(pl.coalesce("label", column).alias(names.get(column) or column)).to_series())
+    if len({column.name for column in found}) < len(found):
+        found = [column.alias(name) for column, name in zip(found, columns, strict=True)]
+    return pl.DataFrame([*found, *(frame[name] for name in frame.columns if name not in columns)])

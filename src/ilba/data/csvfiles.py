@@ -1,7 +1,8 @@
 """Text files of columns: in which encoding they are, and what stands between their columns.
 
 Files are UTF-8 with commas. What can be told for certain is read as well: UTF-16, and semicolons, tabs or bars. Other
-encodings cannot be told for certain (most bytes are letters in each of them), so the error says what to type.
+encodings cannot be told for certain (most bytes are letters in each of them), so they are declared: `guessed` says
+which one it looks like, and the error what to type.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.errors import InputError
+from ilba.errors import InputError, listing, nearest
 
 Source: TypeAlias = Path | io.BytesIO
 Path_: TypeAlias = str | os.PathLike[str]
@@ -33,12 +34,15 @@ _MARKS = {
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def scan_csv(paths: Sequence[Path_]) -> tuple[pl.LazyFrame, list[str]]:
+def scan_csv(paths: Sequence[Path_], encoding: str = "", separator: str = "") -> tuple[pl.LazyFrame, list[str]]:
     """The lines of csv files of the same columns as text, and the names of these columns."""
     files = [Path(path) for path in paths]
-    sources = [_readable(file) for file in files]
+    sources = [_readable(file, encoding) for file in files]
     if any(not isinstance(source, Path) for source in sources):  # in memory then, all of them
         sources = [io.BytesIO(_content(one)) if isinstance(one, Path) else one for one in sources]
+    if separator:
+        frame = _scanned(sources, "\t" if separator == "tab" else separator)
+        return frame, frame.collect_schema().names()
     tabs = Path(files[0].name.removesuffix(".gz")).suffix.lower() == ".tsv"
     frame = _scanned(sources, "\t" if tabs else ",")
     names = frame.collect_schema().names()
@@ -48,7 +52,8 @@ def scan_csv(paths: Sequence[Path_]) -> tuple[pl.LazyFrame, list[str]]:
     if len(found) > 1:
         raise InputError(
             f"{str(files[0])!r} has no commas between its columns, and its first line holds "
-            f"{' and '.join(_SEPARATORS[one] for one in found)}. Write it with commas."
+            f"{' and '.join(_SEPARATORS[one] for one in found)}. Say which it is: --separator "
+            f"{shlex.quote(found[0])} (read={{'separator': {found[0]!r}}}), or write it with commas."
         )
     if found:
         frame = _scanned(sources, found[0])
@@ -61,49 +66,100 @@ def _scanned(sources: Sequence[Source], separator: str) -> pl.LazyFrame:
     return pl.scan_csv(given, infer_schema=False, separator=separator)
 
 
+def known_encoding(name: str) -> str:
+    """The name of an encoding as Python has it; an unknown one is refused."""
+    try:
+        return codecs.lookup(name or "utf-8").name
+    except LookupError:
+        usual = ("utf-8", "utf-16", "cp949", "cp1252", "latin-1")
+        raise InputError(
+            f"encoding={name!r} is not known.{nearest(name, usual)} Usual ones are {listing(usual)}."
+        ) from None
+
+
 def not_utf8(path: Path_) -> str:
     """What to do with a file in another encoding; the one that is named is a guess."""
     file = Path(path)
-    name = "CP949" if file.is_file() and _looks_korean(_content(file)) else "CP1252"
+    name = guessed(file) if file.is_file() else "cp1252"
     unpacked = f"gunzip -c {shlex.quote(str(file))} | " if file.suffix.lower() == ".gz" else ""
     given = "" if unpacked else f"{shlex.quote(str(file))} "
     return (
-        f"{str(file)!r} is not UTF-8. Turn it into UTF-8 from its own encoding, such as {name}: "
-        f"{unpacked}iconv -f {name} -t UTF-8 {given}> utf8.csv"
+        f"{str(file)!r} is not UTF-8. Say which encoding it has, perhaps {name}: --encoding {name} "
+        f"(read={{'encoding': {name!r}}}). Or turn it into UTF-8: "
+        f"{unpacked}iconv -f {name.upper()} -t UTF-8 {given}> utf8.csv"
     )
 
 
-def _readable(file: Path) -> Source:
-    """The file itself where it begins as UTF-8, or the content of a UTF-16 file turned into it."""
+def guessed(file: Path) -> str:
+    """The encoding that a file looks like. Only UTF-8 and UTF-16 are certain."""
     with _opened(file) as begins:
         head = begins.read(_HEAD)
-    encoding = next((encoding for mark, encoding in _MARKS.items() if head.startswith(mark)), _unmarked(head))
-    if encoding == "utf-8":
-        return file
-    if not encoding:
-        raise InputError(not_utf8(file))
+    encoding = _told_by(head)
+    if encoding == "utf-8" and head.startswith(codecs.BOM_UTF8):
+        return "utf-8-sig"
+    if encoding == "utf-8" and len(head) == _HEAD:  # further on it may be another one
+        whole = _content(file)
+        return "utf-8" if _is_utf8(whole) else _of_letters(whole)
+    return encoding or _of_letters(head)
+
+
+def _of_letters(content: bytes) -> str:
+    if _looks_korean(content):
+        return "cp949"
     try:
-        text = _content(file).decode(encoding)
+        content.decode("cp1252")
+    except UnicodeDecodeError:  # five bytes have no letter there; in Latin-1 every byte has one
+        return "latin-1"
+    return "cp1252"
+
+
+def _readable(file: Path, encoding: str) -> Source:
+    """The file itself where it is UTF-8, or its content turned into it."""
+    with _opened(file) as begins:
+        head = begins.read(_HEAD)
+    name = known_encoding(encoding) if encoding else _told_by(head)
+    if name in ("utf-8", "utf-8-sig"):
+        return file
+    if not name:
+        raise InputError(not_utf8(file))
+    decoder = codecs.getincrementaldecoder(name)()
+    turned = io.BytesIO()
+    try:
+        with _opened(file) as content:
+            while part := content.read(16 * _HEAD):
+                turned.write(decoder.decode(part).encode("utf-8"))
+            turned.write(decoder.decode(b"", final=True).encode("utf-8"))
     except UnicodeDecodeError:
-        raise InputError(f"{str(file)!r} begins as {encoding.upper()} and is damaged further on.") from None
-    return io.BytesIO(text.encode("utf-8"))
+        known = f"is not {name.upper()}" if encoding else f"begins as {name.upper()} and is damaged further on"
+        raise InputError(f"{str(file)!r} {known}.") from None
+    turned.seek(0)
+    return turned
+
+
+def _told_by(head: bytes) -> str:
+    return next((encoding for mark, encoding in _MARKS.items() if head.startswith(mark)), _unmarked(head))
 
 
 def _unmarked(head: bytes) -> str:
     """The encoding of a file without a mark; empty where it is another one than UTF-8 or UTF-16."""
     if b"\0" in head:  # no text has such a letter, but every second byte of Latin letters in UTF-16 is one
         return "utf-16-le" if head[1::2].count(0) > head[::2].count(0) else "utf-16-be"
+    return "utf-8" if _is_utf8(head) else ""
+
+
+def _is_utf8(content: bytes) -> bool:
+    """Whether this is UTF-8, or the beginning of it."""
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
+        codecs.getincrementaldecoder("utf-8")().decode(content)
     except UnicodeDecodeError:
-        return ""
-    return "utf-8"
+        return False
+    return True
 
 
 def _looks_korean(content: bytes) -> bool:
     """Whether this may be Korean of Windows: read so, it has Korean syllables and no letters of other scripts."""
     try:
-        odd = {letter for letter in content.decode("cp949") if ord(letter) > 127}
+        odd = {letter for letter in codecs.getincrementaldecoder("cp949")().decode(content) if ord(letter) > 127}
     except UnicodeDecodeError:
         return False
     letters = {letter for letter in odd if unicodedata.category(letter).startswith("L")}
@@ -118,3 +174,23 @@ def _content(file: Path) -> bytes:
     with _opened(file) as content:
         whole: bytes = content.read()
     return whole
+
+
+def read_head(file: Path, encoding: str) -> str:
+    """The beginning of a text file."""
+    with _opened(file) as begins:
+        return codecs.getincrementaldecoder(encoding)().decode(begins.read(2**16))
+
+
+def read_text(path: Path_, encoding: str = "") -> str:
+    """A whole text file, in the encoding that was declared or can be told for certain."""
+    file = Path(path)
+    if not file.is_file():
+        folder = file.parent if file.parent.is_dir() else Path()
+        raise InputError(f"there is no file {str(file)!r}.{nearest(file.name, (p.name for p in folder.iterdir()))}")
+    source = _readable(file, encoding)
+    content = _content(source) if isinstance(source, Path) else source.getvalue()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(not_utf8(file)) from None

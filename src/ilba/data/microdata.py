@@ -7,49 +7,34 @@ in through narwhals, the lazy ones counted where they live.
 
 from __future__ import annotations
 
-import glob
 import importlib
 import os
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from ilba.cells.codes import CodeList, CodeLists, canonical
-from ilba.data.csvfiles import not_utf8, scan_csv
-from ilba.data.rfiles import read_r_frame
+from ilba.data.reading import READ, Reading, Schema, kind_of, missing_extra, scan, told
+from ilba.data.recipe import Recipe
 from ilba.design.design import COUNT, MASKED, Design
 from ilba.design.labels import label_text
-from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest, notice, some
+from ilba.errors import InputError, listing, nearest, notice, some
 
 Missing: TypeAlias = Literal["drop", "category"]
-Schema: TypeAlias = Mapping[str, Any]
-
-_TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
 if TYPE_CHECKING:
     import narwhals as nw
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
-T = TypeVar("T")
-
-_HINTS = {
-    "more fields": " A line has more fields than the first one has names.",
-    "quote": " A quotation mark is opened and not closed.",
-}
 
 _LEFT_OUT, _DIGIT = "\0left out", "\0digit"  # names that no column out of a file has
 _AT_ONCE = 200  # columns: the time of a query grows with their square
 _SORTED_AT_ONCE = 2**27  # up to this many records, 8 bytes each, sorting beats hashing by far
-_READ = (
-    "csv, csv.gz, tsv, parquet, arrow, feather, ipc, sav, zsav, por, dta, sas7bdat, xpt, rds, RData, a folder of "
-    "parquet parts"
-)
 
 
 @dataclass(frozen=True)
@@ -156,6 +141,21 @@ class Source:
         self.columns = list(columns)
         self._said = said
         self._aside: set[str] = set()  # what a frame has beside its columns: the names of an index
+        self.recipe: Recipe | None = None
+
+    def follow(self, recipe: Recipe | None) -> None:
+        """Make columns by a recipe; from here on they are columns of the data."""
+        if recipe is not None:
+            recipe.check_sources(self.columns, self._said)
+            self.recipe, self.columns = recipe, recipe.names(self.columns)
+
+    def spelled_in(self, columns: Sequence[str]) -> list[str]:
+        """The columns of the data that hold what some columns are made from."""
+        return list(columns) if self.recipe is None else self.recipe.needs(columns)
+
+    def as_labels(self, found: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+        """Different values of the data with their number of records, as the columns that are made from them."""
+        return found if self.recipe is None else self.recipe.applied(found, columns).with_columns(found[COUNT])
 
     def require(self, columns: Iterable[str], argument: str) -> None:
         """Refuse columns that the data does not have."""
@@ -187,7 +187,7 @@ class Microdata(Source):
     """A source of records that can be counted. Nothing is read until it is."""
 
     def __init__(self, source: pl.LazyFrame | nw.LazyFrame[Any] | nw.DataFrame[Any], said: str) -> None:
-        super().__init__(_told(lambda: source.collect_schema().names(), said), said)
+        super().__init__(told(lambda: source.collect_schema().names(), said), said)
         self._all = source
         self._lines = False  # whether these are lines of text, of which some may be blank
 
@@ -202,14 +202,16 @@ class Microdata(Source):
         return pl.LazyFrame([_polars_column(self._all[name]).alias(name) for name in columns])
 
     @classmethod
-    def open(cls, data: Any, *, schema: Schema | None = None) -> Microdata:
+    def open(cls, data: Any, *, schema: Schema | None = None, reading: Reading | None = None) -> Microdata:
         """Open a frame, a relation or a path."""
         if isinstance(data, str | os.PathLike):
-            microdata = cls(_scan(data, schema), repr(os.fspath(data)))
-            microdata._lines = _kind(Path(data)) == "csv" and len(microdata.columns) > 1
+            microdata = cls(scan(data, schema, reading), repr(os.fspath(data)))
+            microdata._lines = kind_of(Path(data)) == "csv" and len(microdata.columns) > 1
             return microdata
         if schema is not None:
             raise InputError("schema goes with csv files; a frame has types already.")
+        if reading not in (None, Reading()):
+            raise InputError("read says how a file is written; a frame is read already.")
         if isinstance(data, pl.DataFrame | pl.LazyFrame):
             return cls(data.lazy(), "the data")
         import narwhals as nw  # only here: polars frames and files do without it
@@ -222,7 +224,7 @@ class Microdata(Source):
         except TypeError:
             raise InputError(
                 f"data is a {type(data).__module__}.{type(data).__name__}. Give a polars, pandas or pyarrow frame, "
-                f"a DuckDB relation, a Spark DataFrame, or the path of a file ({_READ})."
+                f"a DuckDB relation, a Spark DataFrame, or the path of a file ({READ})."
             ) from None
         for name in names:
             if not isinstance(name, str):
@@ -233,6 +235,9 @@ class Microdata(Source):
 
     def categories(self, columns: Sequence[str]) -> dict[str, int]:
         """How many different values each column has."""
+        if self.recipe is not None:
+            made = [self._made(column) for column in columns]
+            return {frame.columns[0]: frame.to_series(0).n_unique() for frame in made}
         found: dict[str, int] = {}
         for place in range(0, len(columns), _AT_ONCE):
             found |= self._categories(columns[place : place + _AT_ONCE])
@@ -242,12 +247,45 @@ class Microdata(Source):
         source = self._only(columns)
         if isinstance(source, pl.LazyFrame):
             query = source.select(pl.col(c).n_unique() for c in columns)
-            frame = _told(lambda: query.collect(engine="streaming"), self._said)
+            frame = told(lambda: query.collect(engine="streaming"), self._said)
         else:
             import narwhals as nw
 
-            frame = _told(lambda: source.select(nw.col(*columns).n_unique()).collect("polars").to_native(), self._said)
+            frame = told(lambda: source.select(nw.col(*columns).n_unique()).collect("polars").to_native(), self._said)
         return {column: int(frame[column][0]) for column in columns}
+
+    def number(self) -> int:
+        """How many records there are, after what the recipe leaves out."""
+        source = self._kept(self._only([*(self.recipe.where if self.recipe else ()), self.columns[0]]))
+        if isinstance(source, pl.LazyFrame):
+            return int(told(lambda: source.select(pl.len()).collect(engine="streaming"), self._said).item())
+        import narwhals as nw
+
+        return int(told(lambda: source.select(nw.len()).collect("polars").to_native(), self._said).item())
+
+    def _made(self, column: str) -> pl.DataFrame:
+        """The different values of a column that a recipe makes."""
+        names = self.spelled_in([column])
+        source = self._kept(self._only([*names, *(self.recipe.where if self.recipe else ())]))
+        if isinstance(source, pl.LazyFrame):
+            found = self._distinct(source, [names], None)[0]
+        else:
+            import narwhals as nw
+
+            query = source.group_by(*names).agg(nw.len().alias(COUNT))
+            found = told(lambda: query.collect("polars").to_native(), self._said)
+        return self.as_labels(found, [column])
+
+    def _kept(self, source: Any) -> Any:
+        """The records that the recipe keeps."""
+        for column, values in (self.recipe.where if self.recipe else {}).items():
+            if isinstance(source, pl.LazyFrame):
+                source = source.filter(pl.col(column).cast(pl.String).str.strip_chars().is_in(values))
+            else:
+                import narwhals as nw
+
+                source = source.filter(nw.col(column).cast(nw.String).str.strip_chars().is_in(values))
+        return source
 
     def count(
         self,
@@ -267,24 +305,28 @@ class Microdata(Source):
         as text, that belong to the code list of each dimension whether they occur or not.
         """
         check_missing(missing)
-        names = list(design.columns)
-        source = self._only([*names, *(name for name in (weight, carry) if name)])
+        names = self.spelled_in(design.columns)
+        where = self.recipe.where if self.recipe else ()
+        source = self._kept(self._only([*dict.fromkeys([*names, *where]), *(n for n in (weight, carry) if n)]))
         if not isinstance(source, pl.LazyFrame):
             import narwhals as nw
 
             # Counted where it lives; what comes back is small enough to be packed here.
             counting = nw.len() if weight is None else nw.col(weight).sum()
-            counted = _told(
+            counted = told(
                 lambda: source.group_by(*names).agg(counting.alias(COUNT)).collect("polars").to_native(), self._said
             )
             here = Microdata(counted.lazy(), self._said)
+            here.recipe = self.recipe and self.recipe.of_every_record()  # the others are left out already
             return here.count(design, missing=missing, missing_values=missing_values, weight=COUNT, known=known)
         frame = source
         if self._lines and missing == "category":  # else a blank line is left out with what is missing
             frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
-        raw = self._distinct(frame, CodeLists.dimensions(design), weight)
+        dimensions = CodeLists.dimensions(design)
+        found = self._distinct(frame, [self.spelled_in(columns) for columns in dimensions], weight)
+        raw = [self.as_labels(values, columns) for values, columns in zip(found, dimensions, strict=True)]
         spelled = LabelMap.of(design, raw, missing, missing_values, known, self._said)
-        words, count, carried = self._tally(frame, spelled, weight, carry)
+        words, count, carried = self._tally(frame, spelled, [one.drop(COUNT) for one in found], weight, carry)
         kept = int(count.sum())
         if kept == spelled.total or keep_codes:
             return Counted(spelled.codes, words, count, carried)
@@ -300,19 +342,21 @@ class Microdata(Source):
         """The combinations of each dimension as the data spells them, with their number of records, in one reading."""
         number = pl.len() if weight is None else pl.col(weight).sum()
         queries = [frame.group_by(columns).agg(number.cast(pl.Int64).alias(COUNT)) for columns in dimensions]
-        return _told(lambda: pl.collect_all(queries, engine="streaming"), self._said)
+        return told(lambda: pl.collect_all(queries, engine="streaming"), self._said)
 
     def _tally(
         self,
         frame: pl.LazyFrame,
         spelled: LabelMap,
+        spellings: Sequence[pl.DataFrame],
         weight: str | None,
         carry: str | None,
     ) -> tuple[list[IntArray], IntArray, IntArray | None]:
         """Pack every record into a cell and count equal ones; records with a missing value fall out."""
         codes, digits = spelled.codes, []
         for place, listed in enumerate(codes.lists):
-            frame, digit = _encoded(frame, listed, spelled.raw[place].drop(COUNT), spelled.digits(place))
+            is_plain = spellings[place].equals(spelled.raw[place].drop(COUNT))
+            frame, digit = _encoded(frame, listed, spellings[place], spelled.digits(place), is_plain)
             digits.append(digit)
         words = []
         for place_of_word, word in enumerate(codes.finest.words):
@@ -323,7 +367,7 @@ class Microdata(Source):
         query = frame.select(*words, *(pl.col(name).cast(pl.Int64) for name in (weight, carry) if name))
         if weight is None and len(words) == 1 and spelled.total <= _SORTED_AT_ONCE:
             cells = (
-                _told(lambda: query.collect(engine="streaming"), self._said)["w0"].drop_nulls().to_numpy(writable=True)
+                told(lambda: query.collect(engine="streaming"), self._said)["w0"].drop_nulls().to_numpy(writable=True)
             )
             cells.sort()
             starts = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1]))) if len(cells) else cells
@@ -332,7 +376,7 @@ class Microdata(Source):
         number = pl.len() if weight is None else pl.col(weight).sum()
         sums = [number.cast(pl.Int64).alias(COUNT), *([pl.col(carry).sum()] if carry else [])]
         grouped = query.drop_nulls(names).group_by(names).agg(sums)
-        counted = _told(lambda: grouped.filter(pl.col(COUNT) > 0).collect(engine="streaming"), self._said).sort(names)
+        counted = told(lambda: grouped.filter(pl.col(COUNT) > 0).collect(engine="streaming"), self._said).sort(names)
         carried = counted[carry].to_numpy() if carry else None
         return [counted[name].to_numpy() for name in names], counted[COUNT].to_numpy(), carried
 
@@ -341,8 +385,8 @@ class Microdata(Source):
         source = self._only(columns)
         if isinstance(source, pl.LazyFrame):
             query = source.select(columns)
-            return _told(lambda: query.collect(engine="streaming"), self._said)
-        frame: pl.DataFrame = _told(lambda: source.select(*columns).collect("polars").to_native(), self._said)
+            return told(lambda: query.collect(engine="streaming"), self._said)
+        frame: pl.DataFrame = told(lambda: source.select(*columns).collect("polars").to_native(), self._said)
         return frame
 
 
@@ -360,12 +404,16 @@ def check_missing(missing: object) -> None:
 
 
 def _encoded(
-    frame: pl.LazyFrame, listed: CodeList, spelling: pl.DataFrame, digit: pl.Series
+    frame: pl.LazyFrame, listed: CodeList, spelling: pl.DataFrame, digit: pl.Series, is_plain: bool
 ) -> tuple[pl.LazyFrame, pl.Expr]:
-    """The digit of a dimension as an expression over the data as it is spelled; null for what is left out."""
+    """The digit of a dimension as an expression over the data as it is spelled; null for what is left out.
+
+    `is_plain` says that labels are spelled as in the data: no recipe made them.
+    """
     finest, codes = spelling.to_series(-1), listed.labels.to_series(-1)
-    if all(one.n_unique() == len(one) and not one.null_count() for one in (finest, codes)):
-        # The finest column alone tells the whole path.
+    if finest.n_unique() == len(finest) and not finest.null_count():
+        spelling = spelling.select(finest.name)  # it tells the whole path
+    if is_plain and all(one.n_unique() == len(one) and not one.null_count() for one in (finest, codes)):
         column = pl.col(finest.name)
         known = digit.is_not_null()
         if finest.dtype == pl.String and set(codes).isdisjoint(finest.filter(~known)):
@@ -473,7 +521,7 @@ def _polars_column(column: nw.Series[Any]) -> pl.Series:
     try:
         return column.to_polars()
     except ModuleNotFoundError as problem:
-        raise _missing_extra(problem, "frames of this kind") from None
+        raise missing_extra(problem, "frames of this kind") from None
     except (Exception, pl.exceptions.PanicException):  # Arrow and polars have errors of their own for what is unknown
         raise no_labels(column.name, getattr(native, "dtype", column.dtype)) from None
 
@@ -500,134 +548,3 @@ def _spelled(name: str, value: Any) -> str | None:
     if isinstance(value, list | dict | set) or getattr(type(value), "__repr__", None) is object.__repr__:
         raise no_labels(name, type(value).__name__)
     return label_text(canonical(value))
-
-
-def _scan(path: str | os.PathLike[str], schema: Schema | None) -> pl.LazyFrame:
-    text = os.fspath(path)
-    file = Path(text)
-    if file.is_dir():
-        parts = sorted(part for part in file.rglob("*.parquet") if not part.name.startswith((".", "_")))
-        if not parts:
-            raise InputError(f"the folder {text!r} holds no .parquet files.")
-        # Folders named region=01 are a column, and its codes are text like any other.
-        named = {part.partition("=")[0] for path in parts for part in path.relative_to(file).parts[:-1] if "=" in part}
-        hive = dict.fromkeys(sorted(named), pl.String())
-        return _no_schema(
-            schema, lambda: pl.scan_parquet(parts, hive_partitioning=bool(hive), hive_schema=hive or None)
-        )
-    if not file.exists():
-        if any(char in text for char in "*?["):
-            parts = sorted(Path(part) for part in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns
-            if not parts:
-                raise InputError(f"no file fits {text!r}.")
-            kinds = {_kind(part) for part in parts}
-            if kinds == {"parquet"}:
-                return _no_schema(schema, lambda: pl.scan_parquet(parts))
-            if kinds == {"csv"}:
-                return _scan_csv(parts, schema, text)
-            raise InputError(f"{text!r} fits files of different kinds ({listing(sorted(kinds))}). Give one kind.")
-        folder = file.parent if file.parent.is_dir() else Path()
-        raise InputError(f"there is no file {text!r}.{nearest(file.name, (p.name for p in folder.iterdir()))}")
-    kind = _kind(file)
-    if kind == "csv":
-        return _scan_csv([file], schema, text)
-    if kind == "parquet":
-        return _no_schema(schema, lambda: pl.scan_parquet(file))
-    if kind == "arrow":
-        return _no_schema(schema, lambda: pl.scan_ipc(file))
-    if kind in ("sav", "zsav", "por", "dta", "sas7bdat", "xpt"):
-        return _no_schema(schema, lambda: _read_statistical(file, kind))
-    if kind in ("rds", "rdata", "rda"):
-        return _no_schema(schema, lambda: read_r_frame(file).lazy())
-    excel = " Read it with pandas.read_excel and give the frame." if kind in ("xls", "xlsx", "ods") else ""
-    raise InputError(f"{text!r} is of a kind that is not read.{excel} These are: {_READ}.")
-
-
-def _kind(file: Path) -> str:
-    ending = file.suffix.lower().removeprefix(".")
-    if ending == "gz":
-        ending = Path(file.stem).suffix.lower().removeprefix(".")
-    return {"tsv": "csv", "txt": "csv", "feather": "arrow", "ipc": "arrow", "pq": "parquet"}.get(ending, ending)
-
-
-def _no_schema(schema: Schema | None, scan: Callable[[], pl.LazyFrame]) -> pl.LazyFrame:
-    if schema is not None:
-        raise InputError("schema goes with csv files; this file has types already.")
-    return scan()
-
-
-def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str) -> pl.LazyFrame:
-    # Everything as text: the code 01 must not become the number 1.
-    types: dict[str, Any] = {}
-    for column, kind in (schema or {}).items():
-        named = _TYPES.get(kind, kind)
-        if isinstance(named, str):
-            raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
-        types[column] = named
-    frame, known = _told(lambda: scan_csv(paths), repr(text))
-    for column in known:
-        twice = column.partition("_duplicated_")[0]
-        if twice != column and twice in known:
-            raise InputError(f"{text!r} has two columns called {twice!r}. Rename one of them.")
-    if types:
-        for column in types:
-            if column not in known:
-                raise InputError(f"schema names {column!r}, which {text!r} does not have.{nearest(column, known)}")
-        frame = frame.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
-    return frame
-
-
-def _read_statistical(file: Path, kind: str) -> pl.LazyFrame:
-    try:
-        import pyreadstat
-    except ModuleNotFoundError as problem:
-        raise _missing_extra(problem, f"{kind} files") from None
-    reader = {
-        "sav": "sav",
-        "zsav": "sav",
-        "por": "por",
-        "dta": "dta",
-        "sas7bdat": "sas7bdat",
-        "xpt": "xport",
-    }[kind]
-    try:
-        frame, _ = getattr(pyreadstat, f"read_{reader}")(file, output_format="polars")
-    except Exception as problem:  # pyreadstat raises its own kinds, which differ between versions
-        raise InputError(f"{str(file)!r} could not be read as a {kind} file: {problem}") from problem
-    # These programs have no null for text: an empty string is what they write for a missing value.
-    result: pl.DataFrame = frame.with_columns(pl.col(pl.String).replace("", None))
-    return result.lazy()
-
-
-def _missing_extra(problem: ModuleNotFoundError, what: str) -> MissingExtra:
-    return MissingExtra(f"reading {what} needs {problem.name}. Type: pip install 'ilba[formats]'")
-
-
-def _told(read: Callable[[], T], said: str) -> T:
-    """Run a query; when the source cannot be read, say which one and why, without showing records."""
-    try:
-        return read()
-    except IlbaError:
-        raise
-    except ModuleNotFoundError as problem:
-        raise _missing_extra(problem, "this kind of data") from None
-    except pl.exceptions.InvalidOperationError as problem:
-        column = re.search(r"in column '([^']*)'", str(problem))
-        where = f" in the column {column[1]!r}" if column else ""
-        raise InputError(f"{said} holds values{where} that do not fit the schema given for it.") from None
-    except pl.exceptions.NoDataError as problem:
-        raise InputError(f"{said} is empty.") from problem
-    except (pl.exceptions.SchemaError, pl.exceptions.ColumnNotFoundError) as problem:
-        raise InputError(
-            f"{said} does not fit together: its parts have other columns, or columns of other types. Write them alike."
-        ) from problem
-    except (pl.exceptions.PolarsError, OSError, UnicodeError) as problem:
-        if "utf" in str(problem).lower():
-            raise InputError(not_utf8(said.strip("'"))) from problem
-        hint = next((hint for word, hint in _HINTS.items() if word in str(problem).lower()), "")
-        raise InputError(f"{said} cannot be read: it is damaged or not what its name says.{hint}") from problem
-    except Exception as problem:
-        engine = type(problem).__module__.partition(".")[0].lstrip("_")
-        if engine != "duckdb":
-            raise
-        raise InputError(f"{said} cannot be read: DuckDB fails ({type(problem).__name__}). Run it there.") from None

@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
 
+from ilba import notebook
 from ilba.attack.audit import audit, in_percent
 from ilba.attack.field import MethodTables
 from ilba.attack.lattice import table_of
@@ -104,19 +104,8 @@ class Comparison:
     def _repr_html_(self) -> str:
         """A method a column and a measure a row, for a notebook."""
         rows = self.in_words()
-        right = ' style="text-align:right;padding:2px 10px"'
-        head = "".join(f"<th{right}>{escape(name)}</th>" for name in ["", *rows["method"]])
-        body = "".join(
-            f'<tr><th style="text-align:left;padding:2px 10px">{escape(name.replace("_", " "))}</th>'
-            + "".join(f"<td{right}>{escape(_shown(value))}</td>" for value in rows[name])
-            + "</tr>"
-            for name in rows.columns[1:]
-        )
-        return (
-            f'<div><p><b>{escape(self.title)}</b> · <b style="color:#B00020">confidential</b></p>'
-            f'<table style="border-collapse:collapse;font-size:90%"><thead><tr>{head}</tr></thead>'
-            f"<tbody>{body}</tbody></table></div>"
-        )
+        body = ([name.replace("_", " "), *map(_shown, rows[name])] for name in rows.columns[1:])
+        return notebook.page("Comparison", self.title, notebook.table(["", *rows["method"]], body))
 
 
 @dataclass(frozen=True)

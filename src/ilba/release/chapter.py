@@ -340,6 +340,11 @@ def opened(
         yield _found(finest, secret, ledger, noted)
 
 
+def looked_up(finest: AnyFinestTable, secret: Secret, ledger: Ledger) -> Chapter:
+    """The chapter of the population that some data belongs to, for who only looks: nothing is written."""
+    return _found(finest, secret, ledger, True)
+
+
 def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -> Chapter:
     noted = _noted(finest.place, ledger) if look else ""
     data = f"{int(secret.derived('ledger data').hashes([finest.marks()[0]])[0]):016x}"

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import json
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +16,9 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
+from ilba import notebook
 from ilba.cells.codes import CodeLists
-from ilba.data.codelists import code_columns, listed_paths
+from ilba.data.codelists import code_columns, listed_paths, worded
 from ilba.design.design import MASKED, Design, Level, Names, Selection, file_name
 from ilba.errors import InputError, StoreError, listing, nearest, some
 from ilba.release.manifest import NewerFormat, load
@@ -322,6 +326,46 @@ class Release:
         extra = there - set(self.digests) - {MANIFEST}
         if extra:
             raise StoreError(f"{str(self.path)!r} holds files of no release: {listing(sorted(extra))}.")
+
+    def labelled(self, name: str, lang: str = "en") -> pl.DataFrame:
+        """Read a table by its name, with labels instead of codes.
+
+        Parameters
+        ----------
+        name : str
+            The name of the table, such as "LA3.gender".
+        lang : {"en", "ko"}, default "en"
+            The language. A label that it does not have is taken from the other one.
+
+        Returns
+        -------
+        polars.DataFrame
+            Labels and N_masked. A code without a label stays as it is.
+        """
+        return worded(self.table(name), self.codes, self.tables[name].columns, lang)
+
+    def serve(self, port: int = 8000) -> subprocess.Popen[bytes]:
+        """Serve the release in a process of its own, as `ilba serve` does.
+
+        Parameters
+        ----------
+        port : int, default 8000
+            The port on this machine.
+
+        Returns
+        -------
+        subprocess.Popen
+            The process; `terminate()` stops it.
+        """
+        return subprocess.Popen([sys.executable, "-m", "ilba", "serve", str(self.path), "--port", str(port)])  # noqa: S603
+
+    def _repr_html_(self) -> str:
+        """The release in a notebook."""
+        rows = ((one.name, ", ".join(one.columns), one.rows) for one in self.tables.values())
+        about = f"{some(len(self.tables), 'table')} · {self.manifest['method']} · K={self.design.threshold}"
+        shown = notebook.table(["table", "columns", "rows"], itertools.islice(rows, 20))
+        rest = notebook.note(f"and {len(self.tables) - 20} more") if len(self.tables) > 20 else ""
+        return notebook.page(self.manifest["title"], about, shown, rest, confidential=False)
 
     def __repr__(self) -> str:
         told = self.manifest

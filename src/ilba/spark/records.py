@@ -47,6 +47,8 @@ class SparkMicrodata(Source):
 
     def categories(self, columns: Sequence[str]) -> dict[str, int]:
         """How many different values each column has."""
+        if self.recipe is not None:
+            return {name: self._made(name).to_series(0).n_unique() for name in columns}
         if not columns:
             return {}
         F = pyspark("sql.functions")
@@ -72,23 +74,24 @@ class SparkMicrodata(Source):
         into a cell and counts equal ones. Records with missing values take one more pass per dimension.
         """
         check_missing(missing)
-        columns = {name: f"v{place}" for place, name in enumerate(design.columns)}
-        records = self._frame.select(*(self._plain(name).alias(short) for name, short in columns.items()))
+        columns = {name: f"v{place}" for place, name in enumerate(self.spelled_in(design.columns))}
+        records = self._kept().select(*(self._plain(name).alias(short) for name, short in columns.items()))
         dimensions = CodeLists.dimensions(design)
-        raw = []
-        for names in dimensions:
+        found = []
+        for names in map(self.spelled_in, dimensions):
             counted = records.groupBy(*(columns[name] for name in names)).count().toArrow()
-            raw.append(as_polars(counted).rename(dict(zip(counted.column_names, [*names, COUNT], strict=True))))
+            found.append(as_polars(counted).rename(dict(zip(counted.column_names, [*names, COUNT], strict=True))))
+        raw = [self.as_labels(values, names) for values, names in zip(found, dimensions, strict=True)]
         spelled = LabelMap.of(design, raw, missing, missing_values, known, self._said)
         codes, digits = spelled.codes, [spelled.digits(i).fill_null(-1) for i in range(len(dimensions))]
         if not spelled.complete:
-            kept = self._encoded(records, raw, digits, columns)
+            kept = self._encoded(records, found, digits, columns)
             used = [as_polars(kept.groupBy(f"d{place}").count().toArrow()) for place in range(len(dimensions))]
             spelled.tell_left_out(int(used[0]["count"].sum()))
             codes, moved = spelled.only([frame[f"d{place}"].to_numpy() for place, frame in enumerate(used)])
             places = zip((digit.to_numpy() for digit in digits), moved, strict=True)
             digits = [pl.Series(np.where(digit < 0, -1, move[digit])) for digit, move in places]
-        packed = self._encoded(records, raw, digits, columns)
+        packed = self._encoded(records, found, digits, columns)
         F = pyspark("sql.functions")
         words = []
         for number, word in enumerate(codes.finest.words):
@@ -98,6 +101,20 @@ class SparkMicrodata(Source):
             words.append(cell.alias(f"cell{number}"))
         names = word_names(codes.finest)
         return SparkCounted(codes, packed.select(*words).groupBy(*names).agg(F.count(F.lit(1)).alias(COUNT)))
+
+    def _kept(self) -> Frame:
+        """The records that the recipe keeps."""
+        F, frame = pyspark("sql.functions"), self._frame
+        for name, values in (self.recipe.where if self.recipe else {}).items():
+            frame = frame.where(F.trim(F.col(quoted(name)).cast("string")).isin(values))
+        return frame
+
+    def _made(self, name: str) -> pl.DataFrame:
+        """The different values of a column that a recipe makes."""
+        columns = self.spelled_in([name])
+        counted = self._kept().select(*(self._plain(one) for one in columns)).groupBy(*map(quoted, columns)).count()
+        values = as_polars(counted.toArrow())
+        return self.as_labels(values.rename(dict(zip(values.columns, [*columns, COUNT], strict=True))), [name])
 
     def _plain(self, name: str) -> Any:
         """A column whose values are labels, without what Spark knows of it beyond its values."""

@@ -6,6 +6,7 @@ Whoever has a session of their own needs nothing of this.
 from __future__ import annotations
 
 import atexit
+import codecs
 import contextlib
 import functools
 import importlib
@@ -20,10 +21,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ilba.data.reading import Reading
 from ilba.errors import InputError, MissingExtra
 from ilba.progress import Progress, ProgressStep
 
 _JAVA = 17
+_CHARSETS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1", "us-ascii")
 _WRAPPER = """#!/bin/sh
 # Spark asks for a module that this Java was packed without, and does not need it.
 for word; do
@@ -143,7 +146,18 @@ def _wrapped(home: Path) -> Path:
     return folder
 
 
-def read(spark: Any, path: str, schema: Mapping[str, Any] | None = None) -> Any:
+def _charset(encoding: str) -> str:
+    """What Spark calls an encoding."""
+    name = codecs.lookup(encoding or "utf-8").name.removesuffix("-sig")
+    charset = {"iso8859-1": "iso-8859-1", "ascii": "us-ascii"}.get(name, name)
+    if charset not in _CHARSETS:
+        raise InputError(f"Spark reads no csv in {encoding}. Turn it into UTF-8 or parquet first.")
+    return charset
+
+
+def read(
+    spark: Any, path: str, schema: Mapping[str, Any] | None = None, read: Reading | Mapping[str, str] | None = None
+) -> Any:
     """Read records in files that the workers see. Nothing is read before it is needed.
 
     Parameters
@@ -154,6 +168,8 @@ def read(spark: Any, path: str, schema: Mapping[str, Any] | None = None) -> Any:
         Parquet, orc or csv: a file, a folder, a glob or a URL.
     schema : dict, optional
         For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
+    read : dict, optional
+        For csv: `encoding` and `separator`, where they are not UTF-8 and a comma.
 
     Returns
     -------
@@ -165,14 +181,15 @@ def read(spark: Any, path: str, schema: Mapping[str, Any] | None = None) -> Any:
     InputError
         `schema` is given for a file that has types already, or names an unknown type.
     """
-    text = os.fspath(path)
+    text, how = os.fspath(path), Reading.of(read)
     csv = re.search(r"\.(csv|tsv|txt)(\.gz)?$", text, re.IGNORECASE)
     if schema and not csv:
         raise InputError("schema goes with csv files; this file has types already.")
     if csv:
         # Everything as text: the code 01 must not become the number 1.
-        separator = "\t" if csv[1].lower() == "tsv" else ","
-        frame = spark.read.csv(place(text), header=True, inferSchema=False, sep=separator, escape='"', multiLine=True)
+        separator = "\t" if csv[1].lower() == "tsv" or how.separator == "tab" else how.separator or ","
+        options = {"encoding": _charset(how.encoding), "sep": separator}
+        frame = spark.read.csv(place(text), header=True, inferSchema=False, escape='"', multiLine=True, **options)
         for column, kind in (schema or {}).items():
             if kind not in ("int", "text", int, str):
                 raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")

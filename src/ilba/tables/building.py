@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, overload
 
 from ilba.cells.codes import CodeLists
 from ilba.data.codelists import listed_paths, read_labels
-from ilba.data.microdata import Microdata, Missing, Schema, is_spark
+from ilba.data.microdata import Microdata, Missing, is_spark
+from ilba.data.reading import Reading, Schema
+from ilba.data.recipe import Recipe
 from ilba.design.design import Cells, Design, HKey, Names, Origins, hierarchies_of, names_of
 from ilba.design.population import Population
 from ilba.errors import InputError, SecretError, listing, notice, suggesting
@@ -70,6 +72,8 @@ def build(
     missing: Missing = "drop",
     missing_values: Sequence[object] = (),
     schema: Schema | None = None,
+    read: Reading | Mapping[str, str] | None = None,
+    recipe: Recipe | Mapping[str, Any] | None = None,
     output_path: Path_ | None = None,
     labels: Any = None,
     population: str = "",
@@ -84,7 +88,8 @@ def build(
     ----------
     data : frame or path
         A polars, pandas or pyarrow frame, a DuckDB relation, or a path: csv, csv.gz, parquet, a folder or glob of
-        parquet parts, arrow, and the files of SPSS, Stata and SAS. With a Spark DataFrame all work is done on Spark.
+        parquet parts, arrow, Excel, and the files of SPSS, Stata, SAS and R. With a Spark DataFrame all work is done
+        on Spark.
     hkey : str, sequence of str or dict
         The columns of the hierarchy from coarse to fine, or a mapping from names to columns for several hierarchies.
     key : str or sequence of str, optional
@@ -107,6 +112,12 @@ def build(
         Labels that stand for a missing value in this data, such as "NA".
     schema : dict, optional
         For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
+    read : dict, optional
+        How a file is written, where it does not say so itself: `encoding` and `separator` of a csv file, `sheet` of a
+        workbook.
+    recipe : Recipe or dict, optional
+        What is done to columns before they are labels: see `ilba.Recipe`. A mapping from columns to steps, such as
+        {"age": {"width": 5, "top": 85}, "sex": {"case": "lower"}}.
     output_path : path, optional
         Where to save the store.
     labels : path or frame, optional
@@ -154,11 +165,14 @@ def build(
         notice(f"using the secret {str(secret)!r} that stands beside the store.")
 
     tell(ProgressStep("reading"))
-    if on_spark and schema is not None:
-        raise InputError("schema goes with csv files; a frame has types already.")
+    if on_spark and (schema is not None or read is not None):
+        raise InputError("schema and read go with files; a frame has types already.")
     source: Microdata | SparkMicrodata
-    source = _spark().SparkMicrodata(data) if on_spark else Microdata.open(data, schema=schema)
+    source = (
+        _spark().SparkMicrodata(data) if on_spark else Microdata.open(data, schema=schema, reading=Reading.of(read))
+    )
     source.refuse_counted()
+    source.follow(Recipe.of(recipe))
     areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
     source.require(areas, "hkey")
     keys = names_of("key", key) if key is not None else tuple(c for c in source.columns if c and c not in areas)

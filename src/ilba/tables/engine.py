@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from ilba import notebook
 from ilba.cells.codes import CodeLists
 from ilba.design.design import Design, Level, Names, Origins, Selection
 from ilba.design.labels import Label
@@ -121,6 +122,11 @@ class AnyFinestTable(ABC):
     def declared_as(self, population: Population) -> Self:
         """The same table, declared as a population."""
         self._about = replace(self._about, population=population)
+        return self
+
+    def declared_by(self, origins: Origins) -> Self:
+        """The same table, with other words on what a person declared and what was proposed."""
+        self._about = replace(self._about, origins=origins)
         return self
 
     @property
@@ -618,6 +624,59 @@ class AnyFinestTable(ABC):
             accept_conflict=accept_conflict,
             progress=progress,
         )
+
+    def audit(self, method: str | None = None, tables: Tables = "all", **options: Any) -> Any:
+        """Attack all tables together: what can everybody prove? See `ilba.audit` (confidential).
+
+        Parameters
+        ----------
+        method : str, optional
+            How the tables are masked. Left out, the method of this table.
+        tables : str or iterable of str, default "all"
+            "all", or names of tables.
+        **options
+            What else `ilba.audit` takes.
+
+        Returns
+        -------
+        AuditReport
+            What was found. Confidential.
+        """
+        from ilba.attack.audit import audit
+
+        return audit(self, method, tables, **options)
+
+    def report(self, path: Path_, **options: Any) -> Path:
+        """Write the report on the loss in every table: see `ilba.report.report` (confidential).
+
+        Parameters
+        ----------
+        path : path
+            Where to write.
+        **options
+            What else it takes: `levels`, `keys`, `max_keys`, `progress`.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+        """
+        from ilba.output.report import report
+
+        return report(self.collect(), path, **options)
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook: what it is, not what it holds."""
+        design = self.design
+        rows = [
+            *((hierarchy.name, " > ".join(hierarchy.columns)) for hierarchy in design.hierarchies),
+            ("keys", ", ".join(design.keys) or "(none)"),
+            ("method", self.method),
+            ("population", str(self.population) if self.population.declared else "(not declared)"),
+        ]
+        size = self._size()
+        about = f"{'' if size is None else f'{size:,} cells · '}K={design.threshold}"
+        return notebook.page("Finest table", about, notebook.table(["", ""], rows))
 
     def __repr__(self) -> str:
         design, size = self.design, self._size()

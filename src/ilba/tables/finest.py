@@ -219,7 +219,9 @@ class FinestTable(AnyFinestTable):
 
     def _table(self, selection: Selection, sums: Sums) -> Table:
         joint = bool(self.chosen)
-        return Table(self.design, selection, detail(self.codes, sums, joint), joint)
+        table = Table(self.design, selection, detail(self.codes, sums, joint), joint)
+        table.codes = self.labels
+        return table
 
     def with_threshold(self, mask_thr: int, secret: Secret | Path_ | None = None) -> FinestTable:
         """Mask the same counts anew for another K, to compare.

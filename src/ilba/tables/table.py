@@ -6,7 +6,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,9 +14,11 @@ import numpy.typing as npt
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from ilba import notebook
 from ilba.cells.codes import CodeLists, typed_labels
+from ilba.data.codelists import no_code_list, read_labels, worded
 from ilba.design.design import COUNT, MASKED, Design, Selection
-from ilba.errors import InputError, WriteError, notice, some, suggesting
+from ilba.errors import InputError, MissingExtra, WriteError, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods.loss import loss_counts, percent
 from ilba.tables.rollup import Sums, released
@@ -119,6 +120,8 @@ class Table(AnyTable):
         self.design, self.selection, self.additive = design, selection, additive
         self.detail = detail
         """labels, N, N_masked, type1, type2, loss: all there is to know (confidential)"""
+        self.codes = no_code_list()
+        """the agency's code list with its labels; empty when none was given"""
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -165,6 +168,42 @@ class Table(AnyTable):
             The table itself. Confidential.
         """
         return self
+
+    def labelled(self, lang: str = "en", labels: Any = None) -> pl.DataFrame:
+        """Give `frame` with labels instead of codes (confidential).
+
+        Parameters
+        ----------
+        lang : {"en", "ko"}, default "en"
+            The language. A label that it does not have is taken from the other one.
+        labels : path or frame, optional
+            A code list. Left out, the one with which the store was built.
+
+        Returns
+        -------
+        polars.DataFrame
+            Labels, N_masked, type1, type2. A code without a label stays as it is.
+        """
+        codes = self.codes if labels is None else read_labels(labels, self.design)
+        return worded(self.frame, codes, self.selection.columns, lang)
+
+    def to_pandas(self) -> Any:
+        """Give `frame` as a frame of pandas (confidential).
+
+        Returns
+        -------
+        pandas.DataFrame
+            Labels, N_masked, type1, type2.
+
+        Raises
+        ------
+        MissingExtra
+            The extra `formats` is not installed.
+        """
+        try:
+            return self.frame.to_pandas()
+        except ModuleNotFoundError as problem:
+            raise MissingExtra(f"this needs {problem.name}. Type: pip install 'ilba[formats]'") from None
 
     def write_parquet(self, path: Path_) -> None:
         """Write `frame` as a Parquet file with its checksum (confidential).
@@ -256,32 +295,13 @@ class Table(AnyTable):
         return f"{self.title} (K={self.design.threshold}, confidential)\n{self.frame}"
 
     def _repr_html_(self) -> str:
-        """The first rows as a compact table."""
-        frame = self.frame
-        numbers = {
-            name for name, dtype in frame.schema.items() if name not in self.selection.columns or dtype.is_numeric()
-        }
-        right, left = ' style="text-align:right;padding:2px 10px"', ' style="text-align:left;padding:2px 10px"'
-        aligned = {name: right if name in numbers else left for name in frame.columns}
-        head = "".join(f"<th{aligned[name]}>{escape(name)}</th>" for name in frame.columns)
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f"<td{aligned[name]}>{_shown(value, name == MASKED)}</td>"
-                for name, value in zip(frame.columns, row, strict=True)
-            )
-            + "</tr>"
-            for row in frame.head(_SHOWN).iter_rows()
-        )
-        more = frame.height - _SHOWN
-        rest = f'<p style="margin:4px 0;color:#777">and {some(more, "more row")}</p>' if more > 0 else ""
-        return (
-            f'<div><p style="margin:4px 0"><b>{escape(self.title)}</b> · {some(frame.height, "row")} · '
-            f'K={self.design.threshold} · <b style="color:#B00020">confidential</b></p>'
-            f'<table style="border-collapse:collapse;font-size:90%">'
-            f'<thead><tr style="border-bottom:1px solid">{head}</tr></thead>'
-            f"<tbody>{body}</tbody></table>{rest}</div>"
-        )
+        """The first rows as a compact table, with labels where there are."""
+        shown = self.labelled() if self.codes.height else self.frame
+        shown = shown.with_columns(pl.nth(range(len(self.selection.columns))).cast(pl.String))  # a code is no number
+        head = f"{some(shown.height, 'row')} · K={self.design.threshold}"
+        more = shown.height - _SHOWN
+        rest = notebook.note(f"and {some(more, 'more row')}") if more > 0 else ""
+        return notebook.page(self.title, head, notebook.table(shown.columns, shown.head(_SHOWN).iter_rows()), rest)
 
 
 def detail(codes: CodeLists, sums: Sums, plain: bool) -> pl.DataFrame:
@@ -317,12 +337,6 @@ def write_pieces(pieces: Iterator[pl.DataFrame], file: Path, **options: Any) -> 
 
     frame = register_io_source(again, schema=first.schema, is_pure=True)
     frame.sink_csv(file, **options) if "quote_style" in options else frame.sink_parquet(file, **options)
-
-
-def _shown(value: object, count: bool) -> str:
-    if value is None:
-        return "<i>missing</i>"
-    return f"{value:,}" if count else escape(str(value))
 
 
 def csv_text(frame: pl.DataFrame) -> str:

@@ -1,0 +1,100 @@
+"""Commands from files to a publication: look at them, write the publication file, plan, publish."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from ilba.cli.words import ProgressBar, called, commands, engines, example, json_option, print_json, session_of
+from ilba.errors import UnsafeRelease
+
+
+@example("ilba inspect people.csv towns.xlsx towns.gpkg")
+@commands.command("inspect", short_help="What files are, and how they belong together")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+@click.option("--mask-thr", type=int, default=5, show_default=True, help="Numbers of records below it are not shown.")
+@json_option
+def inspect_command(paths: tuple[str, ...], mask_thr: int, as_json: bool) -> None:
+    """Look at records, code lists and maps: columns, hierarchies, matches (confidential). Nothing is written."""
+    from ilba.data.inspecting import inspect
+
+    found = inspect(*paths, mask_thr=mask_thr)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        click.echo(str(found))
+
+
+@example("ilba init people.csv towns.xlsx towns.gpkg --population census-2026")
+@commands.command("init", short_help="Write publication.toml from what the files are")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...")
+@click.option("-o", "--out", default="publication.toml", show_default=True, help="The publication file to write.")
+@click.option("--mask-thr", type=int, default=5, show_default=True, help="The threshold K, at least 3.")
+@click.option("--population", default="", help="Of whom the records tell [the name of the file].")
+@click.option("--wave", default="", help="Which of several counts of them, such as 2026.")
+@json_option
+def init_command(paths: tuple[str, ...], out: str, mask_thr: int, population: str, wave: str, as_json: bool) -> None:
+    """Look at files and propose a publication: one commented file to edit and to keep. Nothing is asked."""
+    from ilba.publication.file import load
+    from ilba.publication.proposing import init
+
+    file = init(*paths, out=out, mask_thr=mask_thr, population=population, wave=wave)
+    said = load(file)
+    if as_json:
+        print_json({"file": str(file), "source": said.source.file, "proposed": list(said.proposed)})
+        return
+    click.echo(f"{file}: look at what was proposed, correct it, and take it off the list `proposed`")
+    click.echo(f"Next: {called()} plan{'' if out == 'publication.toml' else ' ' + shlex.quote(str(file))}")
+
+
+_publication = click.argument("publication", required=False, metavar="[PUBLICATION.TOML]")
+
+
+@example("ilba plan")
+@commands.command("plan", short_help="What publishing would do, cost and risk; nothing is written")
+@_publication
+@click.option("--full", is_flag=True, help="Compare methods also where there are many cells, which takes long.")
+@json_option
+def plan_command(publication: str | None, full: bool, as_json: bool) -> None:
+    """A dry run of a publication file: records, cells, tables, ledger, loss and risk (confidential)."""
+    from ilba.publication.planning import plan
+
+    with ProgressBar(as_json) as bar:
+        found = plan(publication, full=full, progress=bar)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        click.echo(str(found))
+    if not found.is_possible:
+        raise UnsafeRelease("this cannot be published as it is: see what is REFUSED above.")
+
+
+@example("ilba publish")
+@commands.command("publish", short_help="Count, mask, audit, release, export, report: each step once")
+@_publication
+@click.option(
+    "--accept-conflict", metavar="ID", help="Publish in spite of this conflict of the ledger; it is recorded."
+)
+@engines
+@json_option
+def publish_command(
+    publication: str | None, accept_conflict: str | None, engine: dict[str, Any], as_json: bool
+) -> None:
+    """Publish what a publication file describes. A run that was killed goes on; an unchanged one does nothing."""
+    from ilba.publication.publishing import publish
+
+    with ProgressBar(as_json) as bar:
+        spark = session_of(engine) if engine["engine"] == "spark" else None
+        found = publish(publication, spark=spark, accept_conflict=accept_conflict, progress=bar)
+    if as_json:
+        plain = {"release": str(found.release.path), "done": list(found.done), "tables": list(found.release.tables)}
+        print_json({"confidential": True, **plain, "decision": [str(page) for page in found.decision]})
+        return
+    click.echo(str(found))
+    for match in found.matches:
+        click.echo(f"  {match}")
+    for page in found.decision:
+        click.echo(f"  {page}: for the person who signs, confidential")
+    click.echo(f"Next: {called()} serve")

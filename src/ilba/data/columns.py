@@ -1,0 +1,230 @@
+"""What the columns of a file look like: their kinds, missing spellings, values that are nearly the same. Confidential.
+
+Everything is found from the different values of a column with their numbers of records.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+
+from ilba.errors import listing
+
+Kind: TypeAlias = Literal[
+    "age", "category", "code", "constant", "date", "decimal", "empty", "identifier", "number", "text", "weight"
+]
+MISSING = frozenset(
+    [
+        "NA",
+        "N/A",
+        "n/a",
+        "na",
+        "NaN",
+        "nan",
+        "NULL",
+        "null",
+        "None",
+        "#N/A",
+        ".",
+        "..",
+        "-",
+        "--",
+        "?",
+        "missing",
+        "Missing",
+    ]
+)
+_AGES = re.compile(r"(^|[^a-z])(age|ages|alter|edad|âge|ålder|leeftijd|wiek|eta)([^a-z]|$)|나이|연령", re.IGNORECASE)
+_WEIGHTS = re.compile(r"weight|wgt|gewicht|pondera|peso|가중", re.IGNORECASE)
+_IDENTIFIERS = re.compile(r"(^|_)(id|uuid|pid|hid|ssn|nr|number|num|key)$|^id|주민|번호", re.IGNORECASE)
+_DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
+_MOST_CATEGORIES = 100
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What a column looks like. Confidential."""
+
+    name: str
+    kind: Kind
+    values: int
+    """different values after blanks are dropped, without missing ones"""
+    records: int
+    missing: int
+    """records without a value, missing spellings included"""
+    spellings: tuple[str, ...] = ()
+    """how a missing value is spelled, besides an empty field"""
+    blanks: int = 0
+    """records with blanks around the value"""
+    alike: tuple[tuple[str, ...], ...] = ()
+    """values that are nearly the same: blanks, case, leading zeros, abbreviations"""
+    pad: int = 0
+    """up to so many letters leading zeros make values equal"""
+    case: bool = False
+    """whether values differ by case alone"""
+    date: str = ""
+    """how dates are written"""
+    comma: bool = False
+    """whether numbers have a decimal comma"""
+    label: str = ""
+    """what the file says of the column: SPSS, Stata and SAS do"""
+    recode: Mapping[str, str] = field(default_factory=dict)
+    """abbreviations and the words that they stand for, in one spelling"""
+
+    @property
+    def is_key(self) -> bool:
+        """Whether it looks like a variable by which tables are made."""
+        return self.kind in ("category", "age") and self.values > 1
+
+    def to_json(self, K: int) -> dict[str, Any]:
+        """As plain values; small numbers of records are not told."""
+        plain: dict[str, Any] = {"name": self.name, "kind": self.kind, "values": self.values}
+        plain |= {"missing": few(self.missing, K), "missing_spellings": list(self.spellings)}
+        return plain | {
+            "blanks": few(self.blanks, K), "alike": [list(group) for group in self.alike], "pad": self.pad or None,
+            "date": self.date or None, "label": self.label or None,
+        }  # fmt: skip
+
+    def remarks(self, K: int) -> list[str]:
+        """What is to be said of it, in words."""
+        said = []
+        if self.missing:
+            spelled = f" (spelled {listing(map(repr, self.spellings), 5)})" if self.spellings else ""
+            said.append(f"{few(self.missing, K)} missing{spelled}")
+        if self.alike:
+            groups = ("/".join(map(repr, group[:4])) for group in self.alike)
+            said.append(f"nearly the same: {listing(groups, 3)}")
+        elif self.blanks:
+            said.append(f"blanks around values in {few(self.blanks, K)} records")
+        if self.pad:
+            said.append(f"leading zeros up to {self.pad} letters make values equal")
+        if self.date:
+            said.append(f"written as {self.date}")
+        if self.comma:
+            said.append("decimal comma")
+        if self.label:
+            said.append(f"called {self.label!r}")
+        return said
+
+
+def few(number: int, K: int) -> str | int:
+    """A number of records; below K it is not told."""
+    return number if number == 0 or number >= K else f"<{K}"
+
+
+def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
+    """Look at a column of text."""
+    counted = column.value_counts(name="records").rename({column.name: "value"})
+    trimmed = counted.with_columns(pl.col("value").str.strip_chars().alias("trimmed"))
+    is_missing = pl.col("trimmed").is_null() | (pl.col("trimmed") == "") | pl.col("trimmed").is_in(list(MISSING))
+    absent = trimmed.filter(is_missing)
+    there = trimmed.filter(~is_missing)
+    spellings = tuple(sorted(one for one in absent["trimmed"].drop_nulls().unique() if one))
+    blanks = int(there.filter(pl.col("value") != pl.col("trimmed"))["records"].sum())
+    values = there.group_by("trimmed").agg(pl.col("records").sum()).sort("trimmed")
+    records, missing = len(column), int(absent["records"].sum())
+    kind, date, comma = _kind(column.name, values["trimmed"], records - missing)
+    common: dict[str, Any] = {
+        "missing": missing,
+        "spellings": spellings,
+        "blanks": blanks,
+        "date": date,
+        "comma": comma,
+    }
+    facts = ColumnFacts(column.name, kind, values.height, records, label=label, **common)
+    if kind not in ("category", "code", "number", "text") or values.height > 20_000 or kind == "text":
+        return facts
+    groups, pad, case, recode = _alike(there)
+    different = len({_same(one, pad) for one in values["trimmed"]} - set(recode)) if groups else values.height
+    if kind == "number" and different <= _MOST_CATEGORIES and pad:
+        kind = "category"
+    return ColumnFacts(
+        column.name, kind, different, records, alike=groups, pad=pad, case=case, label=label, recode=recode, **common
+    )
+
+
+def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str, bool]:
+    """What kind of values these are; how dates are written; whether numbers have a decimal comma."""
+    different = len(values)
+    if not different:
+        return "empty", "", False
+    if different == 1:
+        return "constant", "", False
+    whole = bool(values.str.contains(r"^-?\d{1,18}$").all())
+    comma = bool(values.str.contains(r"^-?\d+,\d+$").any()) and bool(values.str.contains(r"^-?\d+(,\d+)?$").all())
+    decimal = not whole and bool(values.str.contains(r"^-?\d*[.,]?\d+([eE][-+]?\d+)?$").all())
+    mostly_unique = different > 0.5 * records and records >= 20
+    if mostly_unique and (not decimal or _IDENTIFIERS.search(name)) and not (whole and _AGES.search(name)):
+        return "identifier", "", False
+    date = "" if whole and not _looks_compact(values) else _date_of(values)
+    if date:
+        return "date", date, False
+    if decimal:
+        return ("weight" if _WEIGHTS.search(name) else "age" if _AGES.search(name) else "decimal"), "", comma
+    if whole and not values.str.contains(r"^0\d").any():
+        return _number(name, values.cast(pl.Int64), different), "", False
+    if different <= _MOST_CATEGORIES:
+        return "category", "", False
+    return ("code" if values.str.contains(r"^[\w.\-]{1,20}$").all() else "text"), "", False
+
+
+def _number(name: str, numbers: pl.Series, different: int) -> Kind:
+    low, high = int(numbers.min()), int(numbers.max())  # type: ignore[arg-type]
+    if _WEIGHTS.search(name):
+        return "weight"
+    years = 0 <= low <= 20 and 60 <= high <= 125
+    if years and ((different > 20 and _AGES.search(name)) or different >= 60):
+        return "age"
+    if different <= _MOST_CATEGORIES:
+        return "category"
+    return "code" if len(numbers.cast(pl.String).str.len_chars().unique()) <= 2 and low >= 100 else "number"
+
+
+def _looks_compact(values: pl.Series) -> bool:
+    return bool(values.str.contains(r"^(19|20)\d{2}(0[1-9]|1[0-2])([0-2]\d|3[01])$").all())
+
+
+def _date_of(values: pl.Series) -> str:
+    for form in _DATES:
+        if values.str.to_date(form, strict=False).null_count() <= 0.02 * len(values):
+            return form
+    return ""
+
+
+def _same(value: str, pad: int) -> str:
+    return value.casefold().zfill(pad) if pad else value.casefold()
+
+
+def _alike(there: pl.DataFrame) -> tuple[tuple[tuple[str, ...], ...], int, bool, dict[str, str]]:
+    """Groups of values that are nearly the same; the width of codes; whether case differs; abbreviations."""
+    texts = there["trimmed"].to_list()
+    digits = [text for text in texts if text.isdecimal()]
+    widths = {len(text) for text in digits}
+    padded = any(text.startswith("0") for text in digits)
+    pad = max(widths) if len(digits) == len(texts) and len(widths) > 1 and padded else 0
+    groups: dict[str, set[str]] = defaultdict(set)
+    for raw, text in there.select("value", "trimmed").iter_rows():
+        groups[_same(text, pad)].add(raw)
+    recode = _abbreviations(groups)
+    for word, short in recode.items():
+        groups[short] |= groups.pop(word)
+    case = any(len({text.strip() for text in group}) > 1 for group in groups.values()) and not pad
+    found = tuple(sorted(tuple(sorted(group)) for group in groups.values() if len(group) > 1))
+    return found, pad, case, recode
+
+
+def _abbreviations(values: Iterable[str]) -> dict[str, str]:
+    """Words beside their first letters: female and f. Only where each word has one short form."""
+    short = [value for value in values if len(value) <= 2 and value.isalpha()]
+    words = [value for value in values if len(value) > 2 and value.isalpha()]
+    found = {}
+    for word in words:
+        fitting = [one for one in short if word.startswith(one)]
+        if len(fitting) == 1 and sum(other.startswith(fitting[0]) for other in words) == 1:
+            found[word] = fitting[0]
+    return found

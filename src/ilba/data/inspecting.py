@@ -1,0 +1,446 @@
+"""What files are, before anything is done with them: columns, hierarchies, matching code lists and maps. Confidential.
+
+Of a large file the first part is read, and that is said. What follows from it is a proposal, for a person to confirm.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from ilba import notebook
+from ilba.data.columns import ColumnFacts, facts_of
+from ilba.data.csvfiles import guessed, read_head
+from ilba.data.hierarchies import read_hierarchy
+from ilba.data.reading import STATISTICAL, WORKBOOKS, Reading, kind_of, scan, sheets_of, statistical_labels
+from ilba.data.recipe import as_text
+from ilba.data.shapes import Shapes, is_map, read_shapes
+from ilba.errors import IlbaError, InputError, listing, nearest, some
+
+Path_: TypeAlias = str | os.PathLike[str]
+SAMPLE = 200_000
+_SEPARATORS = (",", ";", "\t", "|", "^")
+_NEEDED = 0.5
+"""share of the codes of a column that a code list or map must have, to be taken for one of it"""
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What one file is. Confidential."""
+
+    path: str
+    what: str
+    """"records", "code list", "map", "hierarchy" or "unreadable" """
+    about: str
+    records: int = 0
+    is_part: bool = False
+    """whether only the first part was read"""
+    reading: Reading = field(default_factory=Reading)
+    decimal: str = "."
+    sheets: tuple[str, ...] = ()
+    columns: tuple[ColumnFacts, ...] = ()
+    nests: tuple[tuple[str, str], ...] = ()
+    """pairs of a coarser column and a finer one that lies in it"""
+    same: tuple[tuple[str, str], ...] = ()
+    """pairs of columns that tell the same: a code and its name"""
+    frame: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
+
+    def column(self, name: str) -> ColumnFacts:
+        """The facts of a column."""
+        return next(one for one in self.columns if one.name == name)
+
+
+@dataclass(frozen=True)
+class Match:
+    """How the codes of a column of the data are found in a code list or a map."""
+
+    column: str
+    file: str
+    by: str
+    """the column of the list, or the property of the map"""
+    share: float
+    """the share of the codes of the data that it has, from 0 to 1"""
+    padded: float = 0.0
+    """the share with leading zeros"""
+    pad: int = 0
+    """how many letters codes have then"""
+    extra: int = 0
+    """codes of the list or map that the data does not have"""
+
+    @property
+    def best(self) -> float:
+        """The share that can be reached."""
+        return max(self.share, self.padded)
+
+    def __str__(self) -> str:
+        zeros = f"; with leading zeros (pad = {self.pad}) {self.padded:.0%}" if self.padded > self.share else ""
+        return f"{self.column}: {self.share:.0%} of its codes are in {self.by!r} of {Path(self.file).name}{zeros}"
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What some files are and how they belong together. Confidential."""
+
+    files: tuple[FileFacts, ...]
+    """what each file is"""
+    matches: tuple[Match, ...]
+    """how code lists and maps match the records"""
+    mask_thr: int = 5
+    """numbers of records below it are not shown"""
+
+    @property
+    def records(self) -> FileFacts | None:
+        """The file of records; None where there is none."""
+        return next((one for one in self.files if one.what == "records"), None)
+
+    @property
+    def columns(self) -> pl.DataFrame:
+        """A row for each column of the records: name, kind, values, missing, remarks."""
+        return pl.DataFrame(
+            list(self._rows(self.records)) if self.records else [],
+            schema={"column": pl.String, "kind": pl.String, "values": pl.Int64, "remarks": pl.String},
+            orient="row",
+        )
+
+    def _rows(self, one: FileFacts) -> Iterator[tuple[str, str, int, str]]:
+        for column in one.columns:
+            yield column.name, column.kind, column.values, "; ".join(column.remarks(self.mask_thr))
+
+    @property
+    def hierarchies(self) -> tuple[tuple[str, ...], ...]:
+        """Hierarchies that are proposed: columns from coarse to fine."""
+        return _chains(self.records, self.matches) if self.records else ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys that are proposed."""
+        if self.records is None:
+            return ()
+        inside = {column for chain in self.hierarchies for column in chain}
+        names = {_name_of(self.records, pair, self.matches) for pair in self.records.same}
+        return tuple(
+            one.name for one in self.records.columns if one.is_key and one.name not in inside and one.name not in names
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Give everything as plain values, for a program.
+
+        Returns
+        -------
+        dict
+            Files, matches and proposals; numbers of records below K are not told.
+        """
+        K = self.mask_thr
+        files = [
+            {
+                "path": one.path, "what": one.what, "about": one.about, "records": one.records, "is_part": one.is_part,
+                "encoding": one.reading.encoding or None, "separator": one.reading.separator or None,
+                "decimal": one.decimal, "sheets": list(one.sheets),
+                "columns": [column.to_json(K) for column in one.columns],
+                "nests": [list(pair) for pair in one.nests], "same": [list(pair) for pair in one.same],
+            }
+            for one in self.files
+        ]  # fmt: skip
+        matches = [
+            {"column": m.column, "file": m.file, "by": m.by, "share": m.share, "padded": m.padded, "pad": m.pad or None}
+            for m in self.matches
+        ]
+        proposed = {"hierarchies": [list(chain) for chain in self.hierarchies], "keys": list(self.keys)}
+        return {"confidential": True, "files": files, "matches": matches, "proposed": proposed}
+
+    def __str__(self) -> str:
+        lines = []
+        for one in self.files:
+            lines.append(f"{one.path}: {one.about}")
+            wide = max((len(column.name) for column in one.columns), default=0)
+            for name, kind, values, remarks in self._rows(one) if one.what != "map" else ():
+                lines.append(f"  {name:<{wide}}  {kind:<10} {some(values, 'value'):>14}  {remarks}".rstrip())
+            for coarse, fine in one.nests:
+                lines.append(f"  each {fine} lies in one {coarse}")
+            for code, name in one.same:
+                lines.append(f"  {code} and {name} tell the same: a code and its name")
+        lines += [f"  {match}" for match in self.matches]
+        if self.records is not None:
+            chains = "; ".join(" > ".join(chain) for chain in self.hierarchies) or "none"
+            lines.append(f"Proposed: hierarchies {chains}; keys {listing(self.keys, 20) or 'none'} (confidential)")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The files in a notebook."""
+        parts = []
+        for one in self.files:
+            said = f"{one.path}: {one.about}"
+            parts.append(notebook.table(["column", "kind", "values", "remarks"], self._rows(one), said))
+        parts += [notebook.note(str(match)) for match in self.matches]
+        chains = "; ".join(" > ".join(chain) for chain in self.hierarchies) or "none"
+        parts.append(notebook.note(f"Proposed: hierarchies {chains}; keys {listing(self.keys, 20) or 'none'}"))
+        return notebook.page("Inspection", some(len(self.files), "file"), *parts)
+
+
+def inspect(*paths: Path_, mask_thr: int = 5) -> Inspection:
+    """Look at files: what they are, what their columns hold, how they belong together. Nothing is written.
+
+    Of a large file the first 200,000 records are read. No value of a column that looks like an identifier is shown, and
+    a number of records below K is shown as `<K`.
+
+    Parameters
+    ----------
+    *paths : path
+        Files of records, code lists and maps, or folders of them.
+    mask_thr : int, default 5
+        The threshold K.
+
+    Returns
+    -------
+    Inspection
+        What was found. Confidential.
+
+    Raises
+    ------
+    InputError
+        A file does not exist, or none was given.
+
+    Examples
+    --------
+    >>> ilba.inspect("people.csv", "towns.csv", "towns.geojson")  # doctest: +SKIP
+    """
+    files = [_looked_at(file) for file in _listed(paths)]
+    tables = [one for one in files if one.columns and one.what == "table"]
+    source = max(tables, key=lambda one: (one.records, len(one.columns)), default=None)
+    if source is not None:
+        source = _related(replace(source, what="records"))
+    others = [one for one in files if one.what in ("table", "map")]
+    matches = [] if source is None else _matches(source, [one for one in others if one.path != source.path])
+    matched = {match.file for match in matches}
+    found = []
+    for one in files:
+        if source is not None and one.path == source.path:
+            found.append(source)
+        elif one.what == "table":
+            about = "" if one.path in matched else ". It matches no column of the records"
+            found.append(replace(one, what="code list" if one.path in matched else "other", about=one.about + about))
+        else:
+            found.append(one)
+    return Inspection(tuple(found), tuple(matches), mask_thr)
+
+
+def _listed(paths: Sequence[Path_]) -> list[Path]:
+    """The files that are meant; of a folder those that can be read."""
+    if not paths:
+        raise InputError("name at least one file, such as people.csv.")
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir() and not any(path.rglob("*.parquet")):
+            found += [file for file in sorted(path.iterdir()) if file.is_file() and _is_known(file)]
+        elif path.exists():
+            found.append(path)
+        else:
+            folder = path.parent if path.parent.is_dir() else Path()
+            raise InputError(f"there is no file {str(path)!r}.{nearest(path.name, (p.name for p in folder.iterdir()))}")
+    if not found:
+        raise InputError(
+            f"{listing(map(str, paths))} holds no file that is read: csv, xlsx, parquet, geojson and others."
+        )
+    return found
+
+
+def _is_known(file: Path) -> bool:
+    if file.name.startswith(".") or file.suffix.lower() in (".json", ".toml", ".md", ".html"):
+        return file.suffix.lower() == ".json" and not file.name.startswith(".") and is_map(file)
+    kinds = {"csv", "parquet", "arrow", "rds", "rdata", "rda", "hrc", *WORKBOOKS, *STATISTICAL}
+    return kind_of(file) in kinds or is_map(file)
+
+
+def _looked_at(file: Path) -> FileFacts:
+    """What one file is; one that cannot be read says why, and the others are looked at all the same."""
+    try:
+        if file.suffix.lower() == ".hrc":
+            tree = read_hierarchy(file)
+            about = f"a hierarchy of {some(tree.tree.height, 'code')} on {some(tree.depth, 'level')}"
+            return FileFacts(str(file), "hierarchy", about)
+        if file.is_file() and is_map(file):
+            shapes = read_shapes(file)
+            about = f"a map of {some(shapes.properties.height, 'shape')}, {_projection(shapes)}"
+            facts = tuple(facts_of(column) for column in shapes.properties.get_columns())
+            return FileFacts(str(file), "map", about, shapes.properties.height, columns=facts, frame=shapes.properties)
+        return _table(file)
+    except (IlbaError, OSError, pl.exceptions.PolarsError) as problem:
+        return FileFacts(str(file), "unreadable", f"cannot be read: {problem}")
+
+
+def _projection(shapes: Shapes) -> str:
+    return "in WGS 84" if shapes.projection == "EPSG:4326" else f"in the projection {shapes.projection[:40]}"
+
+
+def _table(file: Path) -> FileFacts:
+    """A file of columns."""
+    kind = kind_of(file) if file.is_file() else "parquet"
+    reading, said = Reading(), kind
+    sheets: tuple[str, ...] = ()
+    if kind == "csv":
+        encoding = guessed(file)
+        separator = _separator(read_head(file, encoding))
+        reading = Reading(encoding, "tab" if separator == "\t" else separator)
+        named = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}.get(separator, repr(separator))
+        certain = "" if encoding.startswith("utf") else " (a guess)"
+        said = f"csv with {named} in {encoding}{certain}"
+    elif kind in WORKBOOKS:
+        sheets = tuple(sheets_of(file))
+        reading, said = Reading(sheet=sheets[0]), f"a workbook ({listing(sheets, 5)})"
+    frame = scan(file, None, reading).head(SAMPLE + 1).collect()
+    is_part = frame.height > SAMPLE
+    frame = _texts(frame.head(SAMPLE))
+    labels = _labels(file, kind)
+    columns = tuple(facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
+    decimal = "," if any(one.comma for one in columns) else "."
+    size = f"the first {SAMPLE:,} records" if is_part else some(frame.height, "record")
+    about = f"{said}, {size}, {some(frame.width, 'column')}"
+    return FileFacts(str(file), "table", about, frame.height, is_part, reading, decimal, sheets, columns, frame=frame)
+
+
+def _texts(frame: pl.DataFrame) -> pl.DataFrame:
+    columns = [as_text(column) for column in frame.get_columns()]
+    return pl.DataFrame([column for column in columns if column is not None])
+
+
+def _labels(file: Path, kind: str) -> dict[str, str]:
+    """What SPSS, Stata and SAS files say of their columns."""
+    return statistical_labels(file, kind) if kind in STATISTICAL else {}
+
+
+def _separator(head: str) -> str:
+    """What stands between columns: what gives the same number of columns, more than one, in most lines."""
+    lines = [line for line in head.splitlines()[:60] if line.strip()]
+    best, most = ",", 1
+    for separator in _SEPARATORS:
+        rows = list(csv.reader(lines, delimiter=separator))
+        width = len(rows[0]) if rows else 1
+        steady = sum(len(row) == width for row in rows) >= 0.9 * len(rows)
+        if steady and width > most:
+            best, most = separator, width
+    return best
+
+
+# --- how columns belong together
+
+
+def _related(one: FileFacts) -> FileFacts:
+    """Find which columns lie in each other, and which tell the same."""
+    candidates = [c for c in one.columns if c.kind in ("category", "code", "text") and c.values > 1][:40]
+    width = {c.name: c.pad for c in candidates}
+    numbers = {
+        c.name: one.frame[c.name]
+        .str.strip_chars()
+        .str.to_lowercase()
+        .str.zfill(width[c.name])
+        .rank("dense")
+        .cast(pl.Int64)
+        for c in candidates
+    }
+    sizes = {name: int(column.max() or 0) for name, column in numbers.items()}  # type: ignore[arg-type]
+    nests: list[tuple[str, str]] = []
+    same: list[tuple[str, str]] = []
+    for a, b in itertools.combinations(sorted(candidates, key=lambda c: sizes[c.name]), 2):
+        coarse, fine = a.name, b.name
+        if sizes[fine] * 3 > one.records or sizes[coarse] < 2:
+            continue
+        both = (numbers[coarse] * (sizes[fine] + 1) + numbers[fine]).drop_nulls()
+        different = both.n_unique()
+        if different != numbers[fine].filter(numbers[coarse].is_not_null()).drop_nulls().n_unique():
+            continue
+        (same if sizes[coarse] == sizes[fine] else nests).append((coarse, fine))
+    return replace(one, nests=tuple(nests), same=tuple(same))
+
+
+def _name_of(one: FileFacts, pair: tuple[str, str], matches: Sequence[Match]) -> str:
+    """Which of two columns that tell the same is the name: the one that no list matches, or the longer one."""
+    listed = {match.column for match in matches}
+    first, second = pair
+    if (first in listed) != (second in listed):
+        return second if first in listed else first
+    length = {name: one.frame[name].str.len_chars().mean() or 0 for name in pair}
+    return second if length[second] >= length[first] else first  # type: ignore[operator]
+
+
+def _chains(one: FileFacts, matches: Sequence[Match]) -> tuple[tuple[str, ...], ...]:
+    """Hierarchies from columns that lie in each other; else the column that a map or list matches; else the largest."""
+    names = {_name_of(one, pair, matches) for pair in one.same}
+    above: dict[str, set[str]] = {}
+    for coarse, fine in one.nests:
+        if not names & {coarse, fine}:
+            above.setdefault(fine, set()).add(coarse)
+    inside = set().union(*above.values()) if above else set()
+    chains = []
+    for fine in [fine for fine in above if fine not in inside]:
+        chain, level = [fine], above[fine]
+        while level:
+            finest = max(level, key=lambda name: one.column(name).values)
+            chain.insert(0, finest)
+            level = {name for name in level if name in above.get(finest, set())}
+        chains.append(tuple(chain))
+    taken: set[str] = set()
+    apart = []
+    for whole in sorted(chains, key=len, reverse=True):
+        rest = tuple(name for name in whole if name not in taken)
+        taken |= set(rest)
+        if len(rest) > 1:
+            apart.append(rest)
+    listed = [match.column for match in matches if match.column not in taken and one.column(match.column).kind != "age"]
+    areas = [match.column for match in matches if match.file.lower().endswith((".geojson", ".gpkg", ".shp", ".json"))]
+    for column in dict.fromkeys([*areas, *listed]):
+        if column not in taken and not apart:
+            apart.append((column,))
+            taken.add(column)
+    if not apart:
+        possible = [c for c in one.columns if c.kind in ("category", "code") and c.values > 1 and c.name not in names]
+        largest = max(possible, key=lambda c: c.values, default=None)
+        apart += [(largest.name,)] if largest else []
+    return tuple(apart)
+
+
+def _matches(source: FileFacts, others: Sequence[FileFacts]) -> list[Match]:
+    """For each code list and map the column of the data that it names, and by which of its columns."""
+    found = []
+    for other in others:
+        best: Match | None = None
+        for column in source.columns:
+            if (
+                column.kind in ("identifier", "decimal", "weight", "date", "empty", "constant", "age")
+                or column.values < 2
+            ):
+                continue
+            codes = set(source.frame[column.name].str.strip_chars().drop_nulls()) - set(column.spellings) - {""}
+            for candidate in other.frame.get_columns():
+                match = _match(column.name, codes, other.path, candidate)
+                if match and match.best >= _NEEDED and (best is None or _rank(match, codes) > _rank(best, codes)):
+                    best = match
+        if best:
+            found.append(best)
+    return found
+
+
+def _rank(match: Match, codes: set[str]) -> tuple[float, int]:
+    return round(match.best, 2), len(codes)
+
+
+def _match(column: str, codes: set[str], file: str, candidate: pl.Series) -> Match | None:
+    known = candidate.str.strip_chars().drop_nulls()
+    listed = set(known)
+    if len(listed) < max(2, 0.9 * len(candidate)):  # a code list has each code once
+        return None
+    share = len(codes & listed) / len(codes)
+    widths = {len(code) for code in listed}
+    padded, pad = 0.0, 0
+    if len(widths) == 1 and (width := widths.pop()) > 1:
+        longer = {code.zfill(width) for code in codes}
+        padded, pad = len(longer & listed) / len(longer), width
+    if padded <= share:
+        return Match(column, file, candidate.name, share, extra=len(listed - codes))
+    return Match(column, file, candidate.name, share, padded, pad, len(listed - {c.zfill(pad) for c in codes}))

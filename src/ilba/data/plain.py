@@ -1,0 +1,90 @@
+"""Plain values of a file, such as TOML, as types; a name that is not known is refused with the nearest one."""
+
+from __future__ import annotations
+
+import re
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from ilba.errors import InputError, listing, nearest
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def checked(plain: Any, kind: type[S], where: str) -> S:
+    """Turn plain values into a struct; `where` says of what, in errors.
+
+    >>> class Colour(msgspec.Struct):
+    ...     red: int = 0
+    >>> checked({"red": 2}, Colour, "colour").red
+    2
+    """
+    _refuse_unknown(plain, kind, where)
+    try:
+        return msgspec.convert(plain, kind, strict=True)
+    except msgspec.ValidationError as problem:
+        raise InputError(_told(str(problem), where)) from None
+
+
+def _told(text: str, where: str) -> str:
+    """What msgspec says, in a sentence that names the entry as it is written."""
+    said, _, place = text.partition(" - at ")
+    entry = re.sub(r"\[\.\.\.\]", "", place.strip("`").removeprefix("$")).replace("key in ", "").lstrip(".")
+    missing = re.search(r"missing required field `([^`]*)`", said)
+    path = ".".join(part for part in (where, entry) if part)
+    if missing:
+        return f"{path} has no entry {missing[1]!r}. Add it."
+    said = (
+        said.replace("`", "").replace("Expected", "expected").replace("Invalid", "invalid").replace("object", "table")
+    )
+    return f"{path}: {said}."
+
+
+def _refuse_unknown(plain: Any, kind: Any, where: str) -> None:
+    """Refuse names that a struct does not have, here and in the structs inside."""
+    if isinstance(plain, list):
+        inner = next(iter(typing.get_args(kind)), None)
+        for one in plain:
+            _refuse_unknown(one, inner, where)
+    if not isinstance(plain, Mapping):
+        return
+    struct = _struct_in(kind)
+    if struct is None:
+        of_values = _values_in(kind)
+        for name, value in plain.items():
+            _refuse_unknown(value, of_values, f"{where}.{name}")
+        return
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(struct)}
+    for name, value in plain.items():
+        if name not in types:
+            raise InputError(
+                f"{where} has the entry {name!r}, which is not known.{nearest(name, types)} "
+                f"Entries here are {listing(types, 30)}."
+            )
+        _refuse_unknown(value, types[name], f"{where}.{name}")
+
+
+def _struct_in(kind: Any) -> type[msgspec.Struct] | None:
+    """The struct that a type holds: itself, or one of its alternatives."""
+    for one in (kind, *_alternatives(kind)):
+        if isinstance(one, type) and issubclass(one, msgspec.Struct):
+            return one
+    return None
+
+
+def _values_in(kind: Any) -> Any:
+    """The type of the values of a mapping."""
+    for one in (kind, *_alternatives(kind)):
+        if typing.get_origin(one) in (dict, Mapping):
+            return typing.get_args(one)[1]
+    return None
+
+
+def _alternatives(kind: Any) -> list[Any]:
+    found: list[Any] = []
+    for one in typing.get_args(kind):
+        found += [one, *(_alternatives(one) if typing.get_origin(one) not in (dict, list) else [])]
+    return found if typing.get_origin(kind) not in (dict, list) else []

@@ -1,0 +1,248 @@
+"""Files of records: which kinds there are, and how each is read. Nothing is read before it is needed.
+
+A csv file has no types, so every column is text: the code 01 must not become the number 1. The same holds for sheets
+of a workbook. What a reader cannot tell for certain, such as the encoding, is declared with a `Reading`.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+import polars as pl
+
+from ilba.data.csvfiles import known_encoding, not_utf8, scan_csv
+from ilba.data.rfiles import read_r_frame
+from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest
+
+Schema: TypeAlias = Mapping[str, Any]
+Path_: TypeAlias = str | os.PathLike[str]
+T = TypeVar("T")
+
+READ = (
+    "csv, csv.gz, tsv, parquet, arrow, feather, ipc, xlsx, xls, ods, sav, zsav, por, dta, sas7bdat, xpt, rds, RData, a "
+    "folder of parquet parts"
+)
+WORKBOOKS = ("xlsx", "xls", "xlsb", "xlsm", "ods")
+STATISTICAL = ("sav", "zsav", "por", "dta", "sas7bdat", "xpt")
+_TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
+_HINTS = {
+    "more fields": " A line has more fields than the first one has names.",
+    "quote": " A quotation mark is opened and not closed.",
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a person declares of a file that does not say it itself."""
+
+    encoding: str = ""
+    """of a csv file; left out, UTF-8, or UTF-16 where it can be told"""
+    separator: str = ""
+    """between the columns of a csv file; left out, comma, semicolon, tab or bar, as the first line has it"""
+    sheet: str = ""
+    """of a workbook; left out, the first"""
+
+    def __post_init__(self) -> None:
+        known_encoding(self.encoding)
+        if self.separator not in ("", "tab") and len(self.separator.encode()) != 1:
+            raise InputError(f"separator={self.separator!r} is not one letter. Write ';' or '|', or 'tab'.")
+
+    @classmethod
+    def of(cls, given: Reading | Mapping[str, Any] | None) -> Reading:
+        """From what a user gave: a mapping of some of the names."""
+        if given is None or isinstance(given, Reading):
+            return given or cls()
+        known = list(cls.__dataclass_fields__)
+        for name, value in given.items():
+            if name not in known:
+                raise InputError(f"read names {name!r}.{nearest(name, known)} It takes {listing(known)}.")
+            if not isinstance(value, str):
+                raise InputError(f"read gives {name}={value!r}, which is not text.")
+        return cls(**given)
+
+
+def scan(path: Path_, schema: Schema | None = None, reading: Reading | None = None) -> pl.LazyFrame:
+    """The records of a file, a folder of parts, or the files that fit a pattern."""
+    text = os.fspath(path)
+    reading = reading or Reading()
+    file = Path(text)
+    if file.is_dir():
+        parts = sorted(part for part in file.rglob("*.parquet") if not part.name.startswith((".", "_")))
+        if not parts:
+            raise InputError(f"the folder {text!r} holds no .parquet files.")
+        # Folders named region=01 are a column, and its codes are text like any other.
+        named = {part.partition("=")[0] for path in parts for part in path.relative_to(file).parts[:-1] if "=" in part}
+        hive = dict.fromkeys(sorted(named), pl.String())
+        return _no_schema(
+            schema, lambda: pl.scan_parquet(parts, hive_partitioning=bool(hive), hive_schema=hive or None)
+        )
+    if not file.exists():
+        if any(char in text for char in "*?["):
+            parts = sorted(Path(part) for part in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns
+            if not parts:
+                raise InputError(f"no file fits {text!r}.")
+            kinds = {kind_of(part) for part in parts}
+            if kinds == {"parquet"}:
+                return _no_schema(schema, lambda: pl.scan_parquet(parts))
+            if kinds == {"csv"}:
+                return _scan_csv(parts, schema, text, reading)
+            raise InputError(f"{text!r} fits files of different kinds ({listing(sorted(kinds))}). Give one kind.")
+        folder = file.parent if file.parent.is_dir() else Path()
+        raise InputError(f"there is no file {text!r}.{nearest(file.name, (p.name for p in folder.iterdir()))}")
+    kind = kind_of(file)
+    if kind == "csv":
+        return _scan_csv([file], schema, text, reading)
+    if kind == "parquet":
+        return _no_schema(schema, lambda: pl.scan_parquet(file))
+    if kind == "arrow":
+        return _no_schema(schema, lambda: pl.scan_ipc(file))
+    if kind in STATISTICAL:
+        return _no_schema(schema, lambda: _read_statistical(file, kind))
+    if kind in ("rds", "rdata", "rda"):
+        return _no_schema(schema, lambda: read_r_frame(file).lazy())
+    if kind in WORKBOOKS:
+        return _no_schema(schema, lambda: read_sheet(file, reading.sheet).lazy())
+    raise InputError(f"{text!r} is of a kind that is not read. These are: {READ}.")
+
+
+def kind_of(file: Path) -> str:
+    """What a file is by its name: its ending, with those that mean the same as one."""
+    ending = file.suffix.lower().removeprefix(".")
+    if ending == "gz":
+        ending = Path(file.stem).suffix.lower().removeprefix(".")
+    return {"tsv": "csv", "txt": "csv", "feather": "arrow", "ipc": "arrow", "pq": "parquet"}.get(ending, ending)
+
+
+def _no_schema(schema: Schema | None, scan: Callable[[], pl.LazyFrame]) -> pl.LazyFrame:
+    if schema is not None:
+        raise InputError("schema goes with csv files; this file has types already.")
+    return scan()
+
+
+def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str, reading: Reading) -> pl.LazyFrame:
+    # Everything as text: the code 01 must not become the number 1.
+    types: dict[str, Any] = {}
+    for column, kind in (schema or {}).items():
+        named = _TYPES.get(kind, kind)
+        if isinstance(named, str):
+            raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
+        types[column] = named
+    frame, known = told(lambda: scan_csv(paths, reading.encoding, reading.separator), repr(text))
+    for column in known:
+        twice = column.partition("_duplicated_")[0]
+        if twice != column and twice in known:
+            raise InputError(f"{text!r} has two columns called {twice!r}. Rename one of them.")
+    if types:
+        for column in types:
+            if column not in known:
+                raise InputError(f"schema names {column!r}, which {text!r} does not have.{nearest(column, known)}")
+        frame = frame.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
+    return frame
+
+
+def sheets_of(file: Path) -> list[str]:
+    """The names of the sheets of a workbook."""
+    return list(_workbook(file).sheet_names)
+
+
+def read_sheet(file: Path, sheet: str = "") -> pl.DataFrame:
+    """A sheet of a workbook, every cell as the text that it shows; an empty line is no record."""
+    book = _workbook(file)
+    names = list(book.sheet_names)
+    if sheet and sheet not in names:
+        raise InputError(f"{str(file)!r} has no sheet {sheet!r}.{nearest(sheet, names)} It has {listing(names)}.")
+    try:
+        frame: pl.DataFrame = book.load_sheet(sheet or 0, dtypes="string").to_polars()
+    except Exception as problem:
+        raise InputError(f"the sheet {sheet or names[0]!r} of {str(file)!r} cannot be read: {problem}") from None
+    return frame.filter(~pl.all_horizontal(pl.all().is_null())) if frame.width else frame
+
+
+def _workbook(file: Path) -> Any:
+    try:
+        import fastexcel
+    except ModuleNotFoundError as problem:
+        raise missing_extra(problem, "workbooks") from None
+    try:
+        return fastexcel.read_excel(file)
+    except Exception:  # it has many errors of its own
+        raise InputError(
+            f"{str(file)!r} cannot be read as a workbook: it is damaged or not what its name says."
+        ) from None
+
+
+def _read_statistical(file: Path, kind: str) -> pl.LazyFrame:
+    frame, _ = _statistical(file, kind)
+    # These programs have no null for text: an empty string is what they write for a missing value.
+    result: pl.DataFrame = frame.with_columns(pl.col(pl.String).replace("", None))
+    return result.lazy()
+
+
+def statistical_labels(file: Path, kind: str) -> dict[str, str]:
+    """What a file of SPSS, Stata or SAS calls its columns."""
+    _, about = _statistical(file, kind, metadataonly=True)
+    return {name: str(label) for name, label in about.column_names_to_labels.items() if label}
+
+
+def value_labels(file: Path, kind: str) -> dict[str, dict[str, str]]:
+    """For each column that has them, what a file of SPSS, Stata or SAS calls its codes."""
+    _, about = _statistical(file, kind, metadataonly=True)
+    found = {}
+    for name, labels in about.variable_value_labels.items():
+        codes = {str(int(c)) if isinstance(c, float) and c.is_integer() else str(c): str(t) for c, t in labels.items()}
+        found[name] = codes
+    return found
+
+
+def _statistical(file: Path, kind: str, **options: Any) -> tuple[Any, Any]:
+    try:
+        import pyreadstat
+    except ModuleNotFoundError as problem:
+        raise missing_extra(problem, f"{kind} files") from None
+    reader = {"zsav": "sav", "xpt": "xport"}.get(kind, kind)
+    try:
+        found: tuple[Any, Any] = getattr(pyreadstat, f"read_{reader}")(file, output_format="polars", **options)
+    except Exception as problem:  # pyreadstat raises its own kinds, which differ between versions
+        raise InputError(f"{str(file)!r} could not be read as a {kind} file: {problem}") from problem
+    return found
+
+
+def missing_extra(problem: ModuleNotFoundError, what: str) -> MissingExtra:
+    """What is said where an optional package is not there."""
+    return MissingExtra(f"reading {what} needs {problem.name}. Type: pip install 'ilba[formats]'")
+
+
+def told(read: Callable[[], T], said: str) -> T:
+    """Run a query; when the source cannot be read, say which one and why, without showing records."""
+    try:
+        return read()
+    except IlbaError:
+        raise
+    except ModuleNotFoundError as problem:
+        raise missing_extra(problem, "this kind of data") from None
+    except pl.exceptions.InvalidOperationError as problem:
+        column = re.search(r"in column '([^']*)'", str(problem))
+        where = f" in the column {column[1]!r}" if column else ""
+        raise InputError(f"{said} holds values{where} that do not fit the schema given for it.") from None
+    except pl.exceptions.NoDataError as problem:
+        raise InputError(f"{said} is empty.") from problem
+    except (pl.exceptions.SchemaError, pl.exceptions.ColumnNotFoundError) as problem:
+        raise InputError(
+            f"{said} does not fit together: its parts have other columns, or columns of other types. Write them alike."
+        ) from problem
+    except (pl.exceptions.PolarsError, OSError, UnicodeError) as problem:
+        if "utf" in str(problem).lower():
+            raise InputError(not_utf8(said.strip("'"))) from problem
+        hint = next((hint for word, hint in _HINTS.items() if word in str(problem).lower()), "")
+        raise InputError(f"{said} cannot be read: it is damaged or not what its name says.{hint}") from problem
+    except Exception as problem:
+        engine = type(problem).__module__.partition(".")[0].lstrip("_")
+        if engine != "duckdb":
+            raise
+        raise InputError(f"{said} cannot be read: DuckDB fails ({type(problem).__name__}). Run it there.") from None

@@ -1,0 +1,478 @@
+"""The recipe: what is done to the columns of the data before they are labels.
+
+A step is a function of the values of a column. So it is done once for each different value, and never once for each
+record: whoever counts the records, polars or Spark, hands over the values with their numbers of records, and joins what
+comes back. That costs next to nothing, and it tells how many records each step changed.
+"""
+
+from __future__ import annotations
+
+import copy
+import graphlib
+import itertools
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import polars as pl
+from msgspec import Meta, Struct, field
+
+from ilba.data.plain import checked
+from ilba.data.reading import Reading, scan
+from ilba.design.design import COUNT
+from ilba.errors import InputError, listing, nearest, some
+
+Path_: TypeAlias = str | os.PathLike[str]
+Whole: TypeAlias = Annotated[int, Meta(ge=1, le=1000)]
+_TEXT = "\0text"
+
+
+class Lookup(Struct, frozen=True):
+    """A file with a column of codes and a column of what each becomes."""
+
+    file: Annotated[str, Meta(min_length=1)]
+    source: Annotated[str, Meta(description="the column of codes; left out, the first")] = field(
+        default="", name="from"
+    )
+    to: Annotated[str, Meta(description="the column of what each code becomes; left out, the second")] = ""
+    sheet: str = ""
+    encoding: str = ""
+    separator: str = ""
+
+
+class ColumnRecipe(Struct, frozen=True):
+    """What is done to a column, in this order: whatever is left out is not done."""
+
+    source: Annotated[str, Meta(description="the column it is made from; left out, the one of its own name")] = field(
+        default="", name="from"
+    )
+    trim: Annotated[bool | None, Meta(description="drop blanks around values")] = None
+    missing: Annotated[list[str], Meta(description="spellings that stand for a missing value, in this column")] = []
+    case: Annotated[Literal["", "lower", "upper"], Meta(description="one case for all letters")] = ""
+    replace: Annotated[dict[str, str], Meta(description="texts inside values and what they become")] = {}
+    split: Annotated[str, Meta(description="the text between the parts of a value")] = ""
+    part: Annotated[int | None, Meta(description="with split: which part, 1 is the first")] = None
+    date: Annotated[str, Meta(description="how dates are written, such as %d.%m.%Y; they become 2026-07-01")] = ""
+    take: Annotated[
+        Literal["", "year", "quarter", "month"], Meta(description="with date: only this part of the date")
+    ] = ""
+    age_on: Annotated[str, Meta(description="with date: the age in years on this day, such as 2026-07-01")] = ""
+    pad: Annotated[Whole | None, Meta(description="leading zeros up to so many letters")] = None
+    prefix: Annotated[Whole | None, Meta(description="only the first so many letters")] = None
+    bands: Annotated[str, Meta(description="bands of numbers: 0-4,5-9,...,85+")] = ""
+    width: Annotated[Whole | None, Meta(description="bands of numbers by their width, from 0")] = None
+    top: Annotated[Whole | None, Meta(description="with width: where the last band begins, which has no end")] = None
+    recode: Annotated[str | Lookup | None, Meta(description="a file of two columns: value, what it becomes")] = None
+    unmatched: Annotated[
+        Literal["stop", "keep", "missing"], Meta(description="values that bands or recode do not have")
+    ] = "stop"
+
+
+class Change(NamedTuple):
+    """How many records a step changed (confidential)."""
+
+    column: str
+    step: str
+    records: int
+
+
+class Recipe:
+    """What is done to the columns of the data before they are labels.
+
+    Parameters
+    ----------
+    columns : dict
+        For each column that is made, what is done: `trim`, `case`, `pad`, `bands`, `recode` and so on. The page on
+        reading data lists them.
+    trim : bool, default True
+        Drop blanks around all values.
+    missing : sequence of str, default ()
+        Spellings that stand for a missing value in every column, such as "NA".
+    where : dict, optional
+        Only records with these values: a mapping from a column of the data to its values.
+    decimal : {".", ","}, default "."
+        How numbers are written.
+    folder : path, default "."
+        Where the files are that the recipe names.
+
+    Raises
+    ------
+    InputError
+        A step is not known, or contradicts another.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> recipe = Recipe({"age": {"width": 10, "top": 80}, "sex": {"case": "lower"}})
+    >>> recipe.applied(pl.DataFrame({"sex": ["F", " f"], "age": ["7", "93"], "N": [1, 1]}), ["sex", "age"]).rows()
+    [('f', '00-09'), ('f', '80+')]
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, Any] | None = None,
+        *,
+        trim: bool = True,
+        missing: Sequence[str] = (),
+        where: Mapping[str, Sequence[str]] | None = None,
+        decimal: str = ".",
+        folder: Path_ = ".",
+    ) -> None:
+        self.trim, self.missing, self.decimal, self.folder = trim, tuple(missing), decimal, Path(folder)
+        self.where = {column: [str(one) for one in values] for column, values in (where or {}).items()}
+        self.columns = {
+            name: given if isinstance(given, ColumnRecipe) else checked(given, ColumnRecipe, f"recipe.{name}")
+            for name, given in (columns or {}).items()
+        }
+        if decimal not in (".", ","):
+            raise InputError(f"decimal={decimal!r} is not known. It is '.' or ','.")
+        for name, entry in self.columns.items():
+            _check(name, entry)
+        self._order = self._ordered()
+        self._lookups: dict[str, pl.DataFrame] = {}
+        self.changes: list[Change] = []
+        """how many records each step changed, after a build (confidential)"""
+
+    @classmethod
+    def of(cls, given: Recipe | Mapping[str, Any] | None) -> Recipe | None:
+        """A recipe from what a user gave: itself, or for each column what is done."""
+        return given if given is None or isinstance(given, Recipe) else cls(given)
+
+    def know(self, column: str, known: pl.DataFrame) -> None:
+        """Take the codes of a recode, and what they become, from here and not from its file."""
+        self._lookups[column] = pl.DataFrame({_TEXT: known.to_series(0), "to": known.to_series(1)})
+
+    def of_every_record(self) -> Recipe:
+        """The same recipe without `where`; what it changes is noted here."""
+        same = copy.copy(self)
+        same.where = {}
+        return same
+
+    def _ordered(self) -> list[str]:
+        """The columns, each after the one that it is made from."""
+        before = {name: {e.source} & (set(self.columns) - {name}) for name, e in self.columns.items()}
+        try:
+            return list(graphlib.TopologicalSorter(before).static_order())
+        except graphlib.CycleError as problem:
+            names = listing(problem.args[1])
+            raise InputError(f"recipe: {names} are made from each other. Name a column of the data.") from None
+
+    def made_from(self, column: str) -> str:
+        """The column of the data that a column is made from."""
+        seen = column
+        while seen in self.columns:
+            source = self.columns[seen].source or seen
+            if source == seen:
+                break
+            seen = source
+        return seen
+
+    def needs(self, columns: Sequence[str]) -> list[str]:
+        """The columns of the data that some columns are made from, each once."""
+        return list(dict.fromkeys(self.made_from(column) for column in columns))
+
+    def names(self, there: Sequence[str]) -> list[str]:
+        """The columns after the recipe, where the data has these."""
+        return [*there, *(name for name in self.columns if name not in there)]
+
+    def check_sources(self, there: Sequence[str], said: str) -> None:
+        """Refuse a recipe that names columns which the data does not have."""
+        for name in [*self.columns, *self.where]:
+            source = self.made_from(name)
+            if source not in there:
+                raise InputError(
+                    f"recipe.{name} is made from {source!r}, which {said} does not have.{nearest(source, there)} "
+                    f"Its columns are {listing(there, 30)}."
+                )
+
+    def declared_bands(self) -> dict[str, list[tuple[str, str]]]:
+        """Give the codes and labels of bands: they are declared, whoever occurs.
+
+        Returns
+        -------
+        dict
+            For each column of bands a list of code and label.
+        """
+        return {
+            name: [(b.code, b.label) for b in _bands(entry)] for name, entry in self.columns.items() if _bands(entry)
+        }
+
+    # --- doing it
+
+    def applied(self, values: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+        """The columns as the recipe makes them from different values of the data with their number of records.
+
+        The rows stay in their order. What each step changed is noted in `changes`.
+        """
+        number = values[COUNT]
+        made: dict[str, pl.Series] = {}
+        for name in [*self._order, *columns]:
+            if name not in made and (name in columns or any(self._is_on_the_way(name, one) for one in columns)):
+                entry = self.columns.get(name, ColumnRecipe())
+                source = entry.source if entry.source in made else self.made_from(name)
+                own = made.get(source) if source != name else None
+                made[name] = self._made(name, entry, own if own is not None else values[source], number, own is None)
+        return pl.DataFrame([made[name].alias(name) for name in columns])
+
+    def _is_on_the_way(self, name: str, column: str) -> bool:
+        while column in self.columns:
+            source = self.columns[column].source
+            if not source or source == column:
+                return False
+            if source == name:
+                return True
+            column = source
+        return False
+
+    def _made(self, name: str, entry: ColumnRecipe, column: pl.Series, number: pl.Series, raw: bool) -> pl.Series:
+        """One column, step by step. A column that no step changes stays as it is, with its type."""
+        spelled = texts = as_text(column)
+        if spelled is None or texts is None:
+            return column
+        for step, does in self._steps(name, entry, raw):
+            after = does(texts)
+            changed = int(number.filter(after.ne_missing(texts)).sum())
+            note = Change(name, step, changed)
+            if changed and not any(one[:2] == note[:2] for one in self.changes):
+                self.changes.append(note)
+            texts = after
+        return column if texts.equals(spelled) else texts
+
+    def _steps(self, name: str, entry: ColumnRecipe, raw: bool) -> list[tuple[str, Callable[[pl.Series], pl.Series]]]:
+        steps: list[tuple[str, Callable[[pl.Series], pl.Series]]] = []
+        if (self.trim if entry.trim is None else entry.trim) and raw:
+            steps.append(("trim", _trimmed))
+        spellings = [*entry.missing, *(self.missing if raw else ())]
+        if spellings:
+            steps.append(("missing", lambda texts: texts.set(texts.is_in(spellings).fill_null(False), None)))
+        if entry.case:
+            lower = entry.case == "lower"
+            steps.append(("case", lambda texts: texts.str.to_lowercase() if lower else texts.str.to_uppercase()))
+        if entry.replace:
+            steps.append(("replace", lambda texts: _replaced(texts, entry.replace)))
+        if entry.split:
+            steps.append(("split", lambda texts: _split(name, texts, entry.split, entry.part or 1)))
+        if entry.date:
+            steps.append(("date", lambda texts: _dated(name, texts, entry)))
+        if pad := entry.pad:
+            steps.append(("pad", lambda texts: texts.str.zfill(pad)))
+        if prefix := entry.prefix:
+            steps.append(("prefix", lambda texts: texts.str.head(prefix)))
+        if bands := _bands(entry):
+            steps.append(("bands", lambda texts: _banded(name, texts, bands, self.decimal, entry.unmatched)))
+        if entry.recode is not None:
+            steps.append(("recode", lambda texts: self._recoded(name, texts, entry)))
+        return steps
+
+    def _recoded(self, name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
+        known = self._lookup(name, entry)
+        joined = pl.DataFrame({_TEXT: texts}).join(known, on=_TEXT, how="left", maintain_order="left")
+        lost = joined["to"].is_null() & texts.is_not_null() & ~texts.is_in(known[_TEXT].implode())
+        if lost.any() and entry.unmatched == "stop":
+            file = entry.recode if isinstance(entry.recode, str) else entry.recode.file  # type: ignore[union-attr]
+            strange = texts.filter(lost)
+            raise InputError(
+                f"recipe.{name}: {_examples(strange)} not in {file!r}.{_alike(strange, known[_TEXT])} "
+                f"Add them there, or write unmatched = 'keep' or 'missing'."
+            )
+        kept = joined["to"] if entry.unmatched != "keep" else joined["to"].zip_with(~lost, texts)
+        return kept.rename(texts.name)
+
+    def _lookup(self, name: str, entry: ColumnRecipe) -> pl.DataFrame:
+        """The codes of a recode file, each once, and what they become."""
+        if name in self._lookups:
+            return self._lookups[name]
+        given = entry.recode
+        assert given is not None  # noqa: S101 - asked only where there is one
+        recode = Lookup(given) if isinstance(given, str) else given
+        frame = scan(
+            self.folder / recode.file, None, Reading(recode.encoding, recode.separator, recode.sheet)
+        ).collect()
+        if frame.width < 2:
+            raise InputError(f"recipe.{name}: {recode.file!r} has one column. Write two: value, what it becomes.")
+        chosen = []
+        for wanted, place in ((recode.source, 0), (recode.to, 1)):
+            if wanted and wanted not in frame.columns:
+                raise InputError(
+                    f"recipe.{name}: {recode.file!r} has no column {wanted!r}.{nearest(wanted, frame.columns)} "
+                    f"It has {listing(frame.columns)}."
+                )
+            chosen.append(wanted or frame.columns[place])
+        known = pl.DataFrame({_TEXT: as_text(frame[chosen[0]]), "to": as_text(frame[chosen[1]])})
+        known = known.with_columns(pl.all().str.strip_chars()).drop_nulls(_TEXT).unique(maintain_order=True)
+        twice = known.filter(pl.col(_TEXT).is_duplicated())[_TEXT].unique(maintain_order=True)
+        if len(twice):
+            raise InputError(
+                f"recipe.{name}: {recode.file!r} has two meanings for {listing(twice, 6)}. Leave one of them."
+            )
+        self._lookups[name] = known
+        return known
+
+
+# --- the steps
+
+
+class Band(NamedTuple):
+    """A band of whole numbers; its code sorts as its numbers do."""
+
+    low: int
+    high: int | None
+    code: str
+    label: str
+
+
+def _check(name: str, entry: ColumnRecipe) -> None:
+    for needed, given in (("date", entry.take), ("date", entry.age_on), ("split", entry.part), ("width", entry.top)):
+        if given and not getattr(entry, needed):
+            extra = next(n for n in ("take", "age_on", "part", "top") if getattr(entry, n) == given)
+            raise InputError(f"recipe.{name} has {extra} without {needed}. Add {needed}, or leave {extra} out.")
+    if entry.take and entry.age_on:
+        raise InputError(f"recipe.{name} has take and age_on. Leave one of them out.")
+    if entry.bands and entry.width:
+        raise InputError(f"recipe.{name} has bands and width. Leave one of them out.")
+    if entry.width and not entry.top:
+        raise InputError(f"recipe.{name} has width without top, where the last band begins: width = 5, top = 85.")
+    _bands(entry, name)
+
+
+def _bands(entry: ColumnRecipe, name: str = "") -> list[Band]:
+    if entry.width and entry.top:
+        lows = list(range(0, entry.top, entry.width))
+        return _named([*((low, min(low + entry.width, entry.top) - 1) for low in lows), (entry.top, None)])
+    return _named(_spelled_bands(name, entry.bands)) if entry.bands else []
+
+
+def _spelled_bands(name: str, text: str) -> list[tuple[int, int | None]]:
+    """`0-4,5-9,...,85+` as numbers; three points go on as the two before them, up to the one after."""
+    found: list[tuple[int, int | None]] = []
+    parts = [part.strip() for part in text.split(",")]
+    for place, part in enumerate(parts):
+        if part in ("...", "…"):
+            follows = _band(name, parts[place + 1]) if place + 1 < len(parts) else None
+            if follows is None or not found or found[-1][1] is None:
+                raise InputError(f"recipe.{name}: three points stand between two bands, as in 0-4,5-9,...,85+.")
+            low, high = found[-1]
+            width = high - low + 1  # type: ignore[operator]  # it was checked above
+            while (low := low + width) < follows[0]:
+                found.append((low, min(low + width, follows[0]) - 1))
+            continue
+        found.append(_band(name, part))
+    for (_, high), (low, _) in itertools.pairwise(found):
+        if high is None or low != high + 1:
+            raise InputError(f"recipe.{name}: the bands {text!r} have a gap, overlap, or are not in order.")
+    return found
+
+
+def _band(name: str, part: str) -> tuple[int, int | None]:
+    spelled = re.fullmatch(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9})|(\+))?", part)
+    if not spelled:
+        raise InputError(f"recipe.{name}: {part!r} is not a band. Write 0-4, 7 or 85+, with commas between them.")
+    low = int(spelled[1])
+    return low, None if spelled[3] else int(spelled[2] or low)
+
+
+def _named(numbers: Sequence[tuple[int, int | None]]) -> list[Band]:
+    digits = max(len(str(max(low, high or 0))) for low, high in numbers)
+    named = []
+    for low, high in numbers:
+        end = "+" if high is None else f"-{high}"
+        padded = "+" if high is None else f"-{high:0{digits}d}"
+        single = high == low
+        named.append(Band(low, high, f"{low:0{digits}d}{'' if single else padded}", f"{low}{'' if single else end}"))
+    return named
+
+
+def as_text(column: pl.Series) -> pl.Series | None:
+    """The values of a column as the text of their labels; None where they cannot be labels."""
+    if column.dtype == pl.String:
+        return column
+    if column.dtype.is_float():
+        column = column.fill_nan(None)
+        whole = ((column == column.round()) & (column.abs() < 2.0**53)).fill_null(True)
+        if bool(whole.all()):
+            return column.cast(pl.Int64).cast(pl.String)
+    if column.dtype.is_nested() or column.dtype == pl.Object:
+        return None
+    return column.cast(pl.String)
+
+
+def _trimmed(texts: pl.Series) -> pl.Series:
+    """Without blanks around; what is blank altogether is missing."""
+    trimmed = texts.str.strip_chars()
+    return trimmed.set((trimmed == "").fill_null(False), None)
+
+
+def _replaced(texts: pl.Series, pairs: Mapping[str, str]) -> pl.Series:
+    return texts.to_frame().select(pl.col(texts.name).str.replace_many(list(pairs), list(pairs.values()))).to_series()
+
+
+def _split(name: str, texts: pl.Series, between: str, part: int) -> pl.Series:
+    parts = texts.str.split(between).list.get(part - 1, null_on_oob=True)
+    lost = parts.is_null() & texts.is_not_null()
+    if lost.any():
+        raise InputError(f"recipe.{name}: {_examples(texts.filter(lost))} without part {part} between {between!r}.")
+    return parts.str.strip_chars()
+
+
+def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
+    dates = texts.str.to_date(entry.date, strict=False)
+    lost = dates.is_null() & texts.is_not_null()
+    if lost.any():
+        raise InputError(
+            f"recipe.{name}: {some(int(lost.sum()), 'different value')} are no dates written as {entry.date!r}. "
+            f"Write date = '%d.%m.%Y' as your dates are; %y is a year of two digits."
+        )
+    if entry.age_on:
+        try:
+            day = pl.Series([entry.age_on]).str.to_date("%Y-%m-%d").item()
+        except pl.exceptions.PolarsError:
+            raise InputError(f"recipe.{name}: age_on = {entry.age_on!r} is no day. Write 2026-07-01.") from None
+        frame = pl.DataFrame({"d": dates})
+        month_day = pl.col("d").dt.month().cast(pl.Int64) * 100 + pl.col("d").dt.day()
+        age = day.year - pl.col("d").dt.year() - (month_day > day.month * 100 + day.day).cast(pl.Int64)
+        return frame.select(age.cast(pl.String)).to_series().rename(texts.name)
+    if entry.take == "year":
+        return dates.dt.year().cast(pl.String)
+    if entry.take == "month":
+        return dates.dt.strftime("%Y-%m")
+    if entry.take == "quarter":
+        return dates.dt.year().cast(pl.String) + "-Q" + dates.dt.quarter().cast(pl.String)
+    return dates.dt.strftime("%Y-%m-%d")
+
+
+def _banded(name: str, texts: pl.Series, bands: Sequence[Band], decimal: str, unmatched: str) -> pl.Series:
+    numbers = texts.str.replace(",", ".", literal=True) if decimal == "," else texts
+    values = numbers.cast(pl.Float64, strict=False).floor()
+    found = np.searchsorted(np.array([band.low for band in bands]), values.fill_null(-1).to_numpy(), side="right") - 1
+    last = np.array([np.inf if band.high is None else band.high for band in bands])
+    inside = (found >= 0) & (values.fill_null(-1).to_numpy() <= last[found])
+    codes = pl.Series([band.code for band in bands]).gather(np.where(inside, found, 0))
+    lost = pl.Series(~inside) & texts.is_not_null()
+    if lost.any() and unmatched == "stop":
+        raise InputError(
+            f"recipe.{name}: {_examples(texts.filter(lost))} in no band. Add a band, name a missing value with "
+            f"missing = [..], or write unmatched = 'keep' or 'missing'."
+        )
+    kept = codes.set(pl.Series(~inside), None)
+    return (texts.zip_with(lost, kept) if unmatched == "keep" else kept).rename(texts.name)
+
+
+def _examples(lost: pl.Series) -> str:
+    different = lost.unique().sort()
+    verb = "is" if len(different) == 1 else "are"
+    return f"{some(len(different), 'value')} ({listing((repr(one) for one in different), 5)}) {verb}"
+
+
+def _alike(lost: pl.Series, known: pl.Series) -> str:
+    """What would make values and codes match: leading zeros, or the case of letters."""
+    texts, codes = set(lost.unique()), set(known)
+    widths = {len(code) for code in codes}
+    if len(widths) == 1 and (width := widths.pop()) and any(text.zfill(width) in codes for text in texts):
+        return f" With leading zeros they match: write pad = {width}."
+    for case in ("lower", "upper"):
+        if any(getattr(text, case)() in codes for text in texts):
+            return f" In {case} case they match: write case = {case!r}."
+    return ""

@@ -1,0 +1,222 @@
+"""The publication file, `publication.toml`: all that a person declares about a publication, in one file.
+
+It goes into a repository, so it never lists values of the data: code lists, recodes, hierarchies and maps are files
+that it points to. What was proposed from the data stands in `proposed` until a person takes it off that list.
+`publication.schema.json` beside this module says the same as JSON Schema, for editors; it is made from these types, and
+a test keeps the two together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from ilba.data.plain import checked
+from ilba.data.recipe import ColumnRecipe
+from ilba.errors import InputError, nearest
+
+FORMAT = 1
+NAME = "publication.toml"
+SCHEMA = "publication.schema.json"
+Path_: TypeAlias = str | os.PathLike[str]
+Name: TypeAlias = Annotated[str, Meta(min_length=1)]
+Words: TypeAlias = Annotated[
+    str | dict[Literal["en", "ko"], str], Meta(description='a text, or one per language: {en = "..", ko = ".."}')
+]
+Format: TypeAlias = Literal["csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "sdmx-ml", "px"]
+
+
+class SourceEntry(Struct, frozen=True):
+    """The file of records."""
+
+    file: Annotated[Name, Meta(description="csv, xlsx, parquet, SPSS, Stata, SAS or R; relative to this file")]
+    encoding: Annotated[str, Meta(description="of a csv file: utf-8, utf-16, cp949, cp1252, latin-1")] = ""
+    separator: Annotated[str, Meta(description="of a csv file: a letter, or tab")] = ""
+    decimal: Annotated[Literal[".", ","], Meta(description="how numbers are written")] = "."
+    sheet: Annotated[str, Meta(description="of a workbook")] = ""
+    missing: Annotated[
+        Literal["drop", "category"], Meta(description="records with a missing value: left out, or a category")
+    ] = "drop"
+
+
+class PopulationFields(Struct, frozen=True):
+    """Of whom the records tell."""
+
+    name: Annotated[str, Meta(description="the same for all data about the same people")] = ""
+    wave: Annotated[str, Meta(description="which of several counts of them")] = ""
+    period: Annotated[str, Meta(description="the time that the data speaks of")] = ""
+    unit: Annotated[str, Meta(description="what one record stands for, such as persons")] = ""
+
+
+class AboutEntry(Struct, frozen=True):
+    """What readers are told."""
+
+    title: Words = "Frequency tables"
+    description: Words = ""
+    source: Annotated[str, Meta(description="where the data comes from")] = ""
+    licence: Annotated[str, Meta(description="its name or address")] = ""
+
+
+class FileEntry(Struct, frozen=True):
+    """A file of columns."""
+
+    file: Name
+    sheet: str = ""
+    encoding: str = ""
+    separator: str = ""
+
+
+class CodeListFields(FileEntry, frozen=True):
+    """The code list of a column: which codes there are, and what they are called."""
+
+    code: Annotated[str, Meta(description="the column of codes; left out, the first")] = ""
+    label: Annotated[Words, Meta(description='the column of labels, or one per language: {en = "name"}')] = ""
+    parent: Annotated[str, Meta(description="the column of the code one level up")] = ""
+
+
+class MapFields(Struct, frozen=True):
+    """The map of an area column."""
+
+    file: Annotated[Name, Meta(description="GeoJSON, GeoPackage, shapefile")]
+    code: Annotated[str, Meta(description="the property that holds the code; left out, id")] = "id"
+    layer: str = ""
+
+
+class HierarchyFields(Struct, frozen=True):
+    """A hierarchy over one column of codes: from a file, or from the first letters of the codes."""
+
+    column: Annotated[Name, Meta(description="the finest column")]
+    levels: Annotated[list[Name], Meta(description="names of the levels above it, from coarse to fine", min_length=1)]
+    file: Annotated[str, Meta(description=".hrc, or a table with a parent of each code")] = ""
+    code: Annotated[str, Meta(description="in a table: the column of codes")] = ""
+    parent: Annotated[str, Meta(description="in a table: the column of parents")] = ""
+    prefixes: Annotated[list[int], Meta(description="how many letters of a code each level has")] = []
+
+
+class TablesEntry(Struct, frozen=True):
+    """Which tables are published."""
+
+    names: Annotated[list[Name], Meta(description="tables such as town.sex.age; left out, all")] = []
+    levels: Annotated[list[str | int], Meta(description="only these levels")] = []
+    keys: Annotated[list[Name], Meta(description="only subsets of these keys")] = []
+    max_keys: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="at most so many keys in a table")] = None
+    plan: Annotated[list[Name], Meta(description="tables that masks are chosen for, once; left out, all")] = []
+    rows: Literal["nonzero", "grid"] = "nonzero"
+
+
+class OutputsEntry(Struct, frozen=True):
+    """Where things are written, relative to this file."""
+
+    release: Annotated[Name, Meta(description="the public folder")] = "release"
+    exports: Annotated[str, Meta(description="the public folder of exported tables")] = "exports"
+    formats: Annotated[list[Format], Meta(description="formats of exported tables")] = []
+    languages: Annotated[list[Literal["en", "ko"]], Meta(min_length=1)] = field(default_factory=lambda: ["en"])
+    confidential: Annotated[Name, Meta(description="the folder of store, secret, ledger and reports")] = "confidential"
+
+
+class PublicationFile(Struct, frozen=True):
+    """What is published, from what, and how."""
+
+    source: SourceEntry
+    hierarchies: Annotated[dict[str, list[Name] | HierarchyFields], Meta(min_length=1)]
+    format: Literal[1] = 1
+    proposed: Annotated[list[str], Meta(description="entries that were proposed from the data and not confirmed")] = []
+    keys: list[Name] = []
+    mask_thr: Annotated[int, Meta(ge=3, description="the threshold K")] = 5
+    method: Literal["controlled", "ilba"] = "controlled"
+    cells: Literal["observed", "grid"] = "observed"
+    accept_risk: Annotated[bool, Meta(description="with ilba: publish what the audit does not find safe")] = False
+    secret: Annotated[str, Meta(description="the secret file; left out, beside the store")] = ""
+    ledger: Annotated[str, Meta(description="the ledger; left out, ILBA_LEDGER, else beside the secret")] = ""
+    population: PopulationFields = field(default_factory=PopulationFields)
+    about: AboutEntry = field(default_factory=AboutEntry)
+    recipe: dict[str, Any] = field(default_factory=dict)
+    codes: Annotated[dict[str, CodeListFields], Meta(description="for a column its code list")] = field(
+        default_factory=dict
+    )
+    lists: Annotated[list[Name], Meta(description="code lists of variable, code, label_en, label_ko, parent")] = []
+    maps: Annotated[dict[str, MapFields], Meta(description="for an area column its map")] = field(default_factory=dict)
+    labels: Annotated[dict[str, Words], Meta(description="what columns are called")] = field(default_factory=dict)
+    tables: TablesEntry = field(default_factory=TablesEntry)
+    outputs: OutputsEntry = field(default_factory=OutputsEntry)
+
+
+class _RecipeFields(Struct):
+    """Entries of [recipe] that are no columns."""
+
+    trim: Annotated[bool, Meta(description="drop blanks around all values")] = True
+    missing: Annotated[list[str], Meta(description="spellings that stand for a missing value, in every column")] = []
+    where: Annotated[dict[str, list[str]], Meta(description="count only records with these values")] = {}
+
+
+def found_at(path: Path_ | None = None) -> Path:
+    """The publication file that is meant: as given, in the folder given, or here."""
+    file = Path(path or NAME)
+    if file.is_dir():
+        file = file / NAME
+    if not file.is_file():
+        folder = file.parent if file.parent.is_dir() else Path()
+        near = nearest(file.name, (one.name for one in folder.glob("*.toml")))
+        raise InputError(f"there is no publication file {str(file)!r}.{near} `ilba init FILE...` writes one.")
+    return file
+
+
+def load(file: Path) -> PublicationFile:
+    """Read a publication file; what is unknown or misspelt is refused."""
+    try:
+        plain = tomllib.loads(file.read_text("utf-8-sig"))
+    except tomllib.TOMLDecodeError as problem:
+        raise InputError(f"{str(file)!r} is not TOML: {problem}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{str(file)!r} is not UTF-8. Save it as UTF-8.") from None
+    for name in ("source", "hierarchies"):
+        if name not in plain:
+            raise InputError(f"{str(file)!r} has no [{name}].{nearest(name, plain)} `ilba init FILE...` writes one.")
+    found = checked(plain, PublicationFile, file.name)
+    columns = {name: entry for name, entry in found.recipe.items() if name not in _RecipeFields.__struct_fields__}
+    rest = {name: entry for name, entry in found.recipe.items() if name not in columns}
+    checked(rest, _RecipeFields, "recipe")
+    for name, entry in columns.items():
+        if not isinstance(entry, dict):
+            raise InputError(
+                f"recipe.{name} is not a table of steps.{nearest(name, _RecipeFields.__struct_fields__)} "
+                f"Write recipe.{name} = {{case = 'lower'}}, say."
+            )
+        checked(entry, ColumnRecipe, f"recipe.{name}")
+    return found
+
+
+def words(given: str | dict[Any, str], lang: str = "en") -> str:
+    """A text in a language, or in the one there is."""
+    if isinstance(given, str):
+        return given
+    return given.get(lang) or next(iter(given.values()), "")
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a publication file."""
+    (_, _), parts = msgspec.json.schema_components([PublicationFile, ColumnRecipe], ref_template="#/$defs/{name}")
+    (_,), more = msgspec.json.schema_components([_RecipeFields], ref_template="#/$defs/{name}")
+    for part in parts.values():
+        part["additionalProperties"] = False
+    recipe = {**more["_RecipeFields"], "additionalProperties": {"$ref": "#/$defs/ColumnRecipe"}}
+    recipe["title"] = "Recipe"
+    recipe["description"] = "What is done to columns of the data before they are labels."
+    parts["PublicationFile"]["properties"]["recipe"] = {"$ref": "#/$defs/Recipe"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "ilba publication file",
+        "$ref": "#/$defs/PublicationFile",
+        "$defs": {**parts, "Recipe": recipe},
+    }
+
+
+def schema_text() -> str:
+    """The JSON Schema as it is written to a file."""
+    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,319 @@
+"""A dry run: what a publication would hold, cost and risk, and what stands against it. Confidential."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ilba import notebook
+from ilba.data.columns import few
+from ilba.data.microdata import Microdata
+from ilba.data.reading import kind_of, scan
+from ilba.data.recipe import Change
+from ilba.design.design import Selection
+from ilba.errors import Conflict, IlbaError, StoreError, UnsafeRelease, listing, some
+from ilba.progress import Progress, ProgressStep, silent
+from ilba.publication.choices import LIMIT, Choice, can_compare, choices
+from ilba.publication.prepared import Matched, Prepared
+from ilba.release import Release
+from ilba.release.chapter import looked_up
+from ilba.release.ledger import ENVIRONMENT, Ledger
+from ilba.release.writing import way
+from ilba.secret.secret import Secret
+from ilba.tables.building import build
+from ilba.tables.engine import AnyFinestTable
+
+Path_: TypeAlias = str | os.PathLike[str]
+_BYTES = 3.0
+"""of a row of a table, on the disk"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a publication would be. Confidential."""
+
+    title: str
+    """of the release"""
+    mask_thr: int
+    """the threshold K"""
+    method: str
+    """how tables are masked"""
+    records: int
+    """that the recipe keeps"""
+    left_out: int
+    """records that are not counted, because a value is missing"""
+    cells: int
+    """of the finest table"""
+    tables: tuple[str, ...]
+    """their names"""
+    rows: int
+    """of all tables, at most"""
+    seconds: float
+    """that publishing takes, roughly"""
+    changes: tuple[Change, ...]
+    """how many records each step of the recipe changes"""
+    matches: tuple[Matched, ...]
+    """how code lists and maps match the data"""
+    ledger: str
+    """what the ledger says"""
+    choices: tuple[Choice, ...]
+    """the methods there are, with their loss and what they give away"""
+    refused: tuple[str, ...]
+    """what stands against it"""
+    proposed: tuple[str, ...]
+    """what no person has confirmed yet"""
+    against_last: tuple[str, ...]
+    """how it differs from the release that stands there"""
+    notes: tuple[str, ...] = ()
+    """what else is to be said"""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether nothing stands against it."""
+        return not self.refused
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the plan as plain values, for a program.
+
+        Returns
+        -------
+        dict
+            Everything that the plan says; numbers of records below K are not told.
+        """
+        K = self.mask_thr
+        return {
+            "confidential": True, "possible": self.is_possible, "title": self.title, "mask_thr": K,
+            "method": self.method, "records": self.records, "left_out": few(self.left_out, K), "cells": self.cells,
+            "tables": list(self.tables), "rows": self.rows, "bytes": self.size, "seconds": round(self.seconds, 1),
+            "changes": [one._asdict() | {"records": few(one.records, K)} for one in self.changes],
+            "matches": [str(one) for one in self.matches], "ledger": self.ledger,
+            "choices": [one.to_json() for one in self.choices], "refused": list(self.refused),
+            "proposed": list(self.proposed), "against_last": list(self.against_last), "notes": list(self.notes),
+        }  # fmt: skip
+
+    @property
+    def size(self) -> int:
+        """Bytes of the release, roughly."""
+        return int(self.rows * _BYTES)
+
+    def _lines(self) -> list[tuple[str, str]]:
+        K = self.mask_thr
+        left = f", {few(self.left_out, K)} left out because a value is missing" if self.left_out else ""
+        lines = [
+            ("records", f"{self.records:,}{left}"),
+            ("cells", f"{self.cells:,} of the finest table"),
+            ("tables", f"{len(self.tables)}: {listing(self.tables, 4)}"),
+            ("size", f"at most {some(self.rows, 'row')}, about {max(self.size / 1e6, 0.1):.1f} MB"),
+            ("time", f"about {max(self.seconds, 1):.0f} s"),
+            ("method", f"{self.method}, K={K}"),
+            ("ledger", self.ledger),
+        ]
+        lines += [("recipe", f"{one.column}: {one.step} changes {few(one.records, K)} records") for one in self.changes]
+        lines += [("match", str(one)) for one in self.matches]
+        lines += [("since last", one) for one in self.against_last]
+        lines += [("note", one) for one in self.notes]
+        if self.proposed:
+            lines.append(("proposed", f"not confirmed by a person yet: {listing(self.proposed, 20)}"))
+        return lines + [("REFUSED", one) for one in self.refused]
+
+    def __str__(self) -> str:
+        lines = [f"{self.title} (plan, confidential)"]
+        lines += [f"  {name:<10} {text}" for name, text in self._lines()]
+        if self.choices:
+            lines.append(
+                f"  {'method':<12} {'mean loss':>9} {'99% within':>10} {'largest':>8} {'provable':>9}  adds up"
+            )
+            for one in self.choices:
+                loss = f"{one.mean_loss:>9.2f} {one.p99_loss:>10} {one.max_loss:>8}"
+                lines.append(f"  {one.method:<12} {loss} {one.provable:>9.1%}  {'yes' if one.adds_up else 'no'}")
+        lines.append(
+            "Nothing was written. " + ("Next: ilba publish" if self.is_possible else "It cannot be published.")
+        )
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """The plan in a notebook."""
+        rows = [
+            (one.method, round(one.mean_loss, 2), one.p99_loss, one.max_loss, f"{one.provable:.1%}")
+            for one in self.choices
+        ]
+        compared = notebook.table(["method", "mean loss", "99% within", "largest", "provable"], rows, "Methods")
+        return notebook.page(self.title, "plan", notebook.table(["", ""], self._lines()), compared if rows else "")
+
+
+def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | None = None) -> Plan:
+    """Say what a publication would hold, cost and risk. Nothing is written.
+
+    Parameters
+    ----------
+    path : path, optional
+        The publication file, or its folder. Left out, publication.toml here.
+    full : bool, default False
+        Compare methods also where there are many cells, which takes long.
+    progress : callable, optional
+        Called with each `ProgressStep` of the work.
+
+    Returns
+    -------
+    Plan
+        The plan. Confidential.
+
+    Raises
+    ------
+    InputError
+        The publication file or the data is not what was expected.
+    """
+    tell = progress or silent
+    prepared = Prepared(path)
+    begun = time.perf_counter()
+    finest, is_own = counted(prepared, progress=progress)
+    counting = time.perf_counter() - begun
+    matches = prepared.matched(finest)
+    wanted = prepared.wanted
+    refused, said = _ledger(prepared, finest, is_own)
+    compared: list[Choice] = []
+    notes = []
+    if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
+        tell(ProgressStep("comparing"))
+        compared = choices(finest, wanted, secret=None, progress=progress)
+    else:
+        notes.append("the tables have too many cells to compare methods quickly; --full compares them all the same")
+    if prepared.said.method == "ilba" and not prepared.said.accept_risk:
+        refused += [
+            "the audit does not find the tables safe by ilba. Write method = 'controlled', fewer tables, or "
+            "accept_risk = true."
+            for one in compared
+            if one.method == "ilba" and not one.is_safe
+        ]
+    total = total_of(finest)
+    records = _records(prepared)
+    return Plan(
+        prepared.title, prepared.design.threshold, prepared.said.method, records or total,
+        max(records - total, 0) if records else 0, len(finest), tuple(table.name for table in wanted),
+        _rows(finest, wanted), counting + 4e-7 * len(finest) * len(wanted) + 0.05 * len(wanted),
+        tuple(prepared.recipe.changes), tuple(matches), said, tuple(compared), tuple(refused),
+        tuple(prepared.said.proposed), tuple(_against_last(prepared)), tuple(notes),
+    )  # fmt: skip
+
+
+def counted(
+    prepared: Prepared, output: Path_ | None = None, spark: Any = None, progress: Progress | None = None
+) -> tuple[AnyFinestTable, bool]:
+    """The finest table of a publication, and whether its masks are drawn with the secret of the publication.
+
+    Without `output` nothing is written, and where there is no secret yet a throw-away one draws masks for the plan.
+    """
+    secret = prepared.secret()
+    is_own = secret is not None or output is not None
+    said = prepared.said
+    data: Any = prepared.source
+    reading: Any = prepared.reading
+    if spark is not None:
+        data, reading = _on_spark(prepared, spark), None
+    finest = build(
+        data,
+        {hierarchy.name: list(hierarchy.columns) for hierarchy in prepared.design.hierarchies},
+        list(prepared.design.keys),
+        said.mask_thr,
+        secret=secret if is_own else Secret.new(),
+        cells=said.cells,
+        missing=said.source.missing,
+        read=reading,
+        recipe=prepared.recipe,
+        labels=prepared.labels,
+        population=said.population.name,
+        wave=said.population.wave,
+        period=said.population.period,
+        unit=said.population.unit,
+        output_path=output,
+        progress=progress,
+    )
+    return finest, is_own
+
+
+def _on_spark(prepared: Prepared, spark: Any) -> Any:
+    """The records on Spark. What it cannot read itself goes through the memory of this process."""
+    source, reading = prepared.source, prepared.reading
+    is_plain = kind_of(source) == "csv" and reading.encoding in ("", "utf-8", "utf-8-sig") and reading.separator
+    if source.is_dir() or kind_of(source) in ("parquet", "orc") or is_plain:
+        return importlib.import_module("ilba.spark").read(spark, str(source), read=reading if is_plain else None)
+    return spark.createDataFrame(scan(source, None, reading).collect().to_arrow())
+
+
+def total_of(finest: AnyFinestTable) -> int:
+    """How many records were counted (confidential)."""
+    ((_, sums),) = finest.sums([finest.design.select(0)])
+    return int((sums.parts.sum_small + sums.parts.sum_large).sum())
+
+
+def _records(prepared: Prepared) -> int:
+    """How many records the recipe keeps, where the source is read by polars."""
+    data = Microdata.open(prepared.source, reading=prepared.reading)
+    data.follow(prepared.recipe)
+    return data.number()
+
+
+def _rows(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
+    """How many rows the tables have at most."""
+    cells = len(finest)
+    sizes = []
+    for table in wanted:
+        size = 1
+        for place in finest.codes.cell_index(table).places:
+            size = min(size * place.size, cells)
+        sizes.append(size)
+    return sum(sizes)
+
+
+def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[list[str], str]:
+    """What the ledger says against it, and what it says."""
+    secret = finest.secret_at_hand()
+    place = prepared.ledger or os.environ.get(ENVIRONMENT)
+    if not place and secret is not None and secret.place is not None:
+        place = secret.place.with_suffix(".ledger")
+    if not place or not is_own or secret is None:
+        return [], "nothing was published under this secret before; the first publication makes a ledger"
+    try:
+        book = Ledger(place)
+    except StoreError:
+        return [], f"there is no ledger {place} yet; the first publication makes it"
+    try:
+        chapter = looked_up(finest, secret, book)
+        before = chapter.publications
+        text = f"{book.path.name}: {some(len(before), 'publication')} of {chapter.name!r} before"
+        chapter.check(finest, way(prepared.said.method, finest.design), None)
+    except Conflict as problem:
+        return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication"
+    except (UnsafeRelease, IlbaError) as problem:
+        return [str(problem)], f"{book.path.name}: it refuses this publication"
+    return [], text
+
+
+def _against_last(prepared: Prepared) -> list[str]:
+    """How the plan differs from the release that stands there."""
+    try:
+        last = Release(prepared.release)
+    except StoreError:
+        return ["no release stands there yet"]
+    now, before = {table.name for table in prepared.wanted}, set(last.tables)
+    told = []
+    if now - before:
+        told.append(f"{some(len(now - before), 'table')} more: {listing(sorted(now - before), 5)}")
+    if before - now:
+        told.append(f"{some(len(before - now), 'table')} less: {listing(sorted(before - now), 5)}")
+    said, manifest = prepared.said, last.manifest
+    population = manifest.get("population", {})
+    for what, old, new in (
+        ("the title", manifest["title"], prepared.title),
+        ("K", last.design.threshold, prepared.design.threshold),
+        ("the method", manifest["method"], said.method),
+        ("the wave", population.get("wave", ""), said.population.wave),
+        ("the columns", " ".join(last.design.columns), " ".join(prepared.design.columns)),
+    ):
+        if old != new:
+            told.append(f"{what} was {old!r} and is {new!r}")
+    return told or [f"the same tables as in the release of {str(manifest['created'])[:10]}"]

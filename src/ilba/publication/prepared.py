@@ -1,0 +1,368 @@
+"""What a publication file means: the recipe, the design, code lists and maps, checked against the data."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from ilba.data.codelists import CODE_COLUMNS, no_code_list, read_labels
+from ilba.data.hierarchies import read_hierarchy
+from ilba.data.reading import Reading, scan
+from ilba.data.recipe import ColumnRecipe, Recipe, as_text
+from ilba.data.shapes import read_shapes
+from ilba.design.design import COUNT, Design, Selection
+from ilba.design.tables import wanted_tables
+from ilba.errors import InputError, listing, nearest, some
+from ilba.publication.file import FileEntry, HierarchyFields, PublicationFile, found_at, load, words
+from ilba.secret.secret import Secret, given_secret
+from ilba.tables.beside import secret_path
+from ilba.tables.engine import AnyFinestTable
+
+Path_: TypeAlias = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Matched:
+    """How the codes of a column are found in its code list or map (confidential)."""
+
+    column: str
+    what: str
+    """"the code list" or "the map" """
+    file: str
+    found: int
+    without: tuple[str, ...]
+    """codes of the data that it does not have"""
+    extra: int
+    """its codes that the data does not have"""
+
+    def __str__(self) -> str:
+        text = f"{self.column}: {self.what} {self.file} has {some(self.found, 'code')} of the data"
+        if self.without:
+            text += f", and not {listing(self.without, 5)}"
+        return text + (f"; {some(self.extra, 'code')} more" if self.extra else "")
+
+
+class Prepared:
+    """A publication file with what follows from it. Files are read when they are needed."""
+
+    def __init__(self, path: Path_ | None = None) -> None:
+        self.file = found_at(path)
+        self.folder = self.file.parent
+        self.said: PublicationFile = load(self.file)
+        self._hierarchies()  # contradictions are told before anything is read
+
+    # --- places
+
+    def place(self, name: str) -> Path:
+        """A file that the publication file names."""
+        return self.folder / name
+
+    @property
+    def source(self) -> Path:
+        """The file of records."""
+        return self.place(self.said.source.file)
+
+    @property
+    def confidential(self) -> Path:
+        """The folder for what nobody else may see."""
+        return self.place(self.said.outputs.confidential)
+
+    @property
+    def store(self) -> Path:
+        """The store."""
+        return self.confidential / f"{self.file.stem}.parquet"
+
+    @property
+    def release(self) -> Path:
+        """The public folder."""
+        return self.place(self.said.outputs.release)
+
+    def secret(self) -> Secret | None:
+        """The secret, where there is one already."""
+        if self.said.secret:
+            return given_secret(self.place(self.said.secret))
+        own = secret_path(self.store)
+        return given_secret(None) or (Secret.from_file(own) if own.exists() else None)
+
+    @property
+    def ledger(self) -> Path | None:
+        """The ledger that was named."""
+        return self.place(self.said.ledger) if self.said.ledger else None
+
+    def files(self) -> list[Path]:
+        """Every file that is read, the source first."""
+        said = self.said
+        named = [one.file for one in said.codes.values()] + list(said.lists) + [one.file for one in said.maps.values()]
+        named += [h.file for h in said.hierarchies.values() if isinstance(h, HierarchyFields) and h.file]
+        for entry in self._columns().values():
+            if entry.recode is not None:
+                named.append(entry.recode if isinstance(entry.recode, str) else entry.recode.file)
+        return [self.source, *dict.fromkeys(self.place(name) for name in named)]
+
+    # --- the design
+
+    @property
+    def reading(self) -> Reading:
+        """How the file of records is written."""
+        source = self.said.source
+        return Reading(source.encoding, source.separator, source.sheet)
+
+    def _columns(self) -> dict[str, ColumnRecipe]:
+        plain = {name: entry for name, entry in self.said.recipe.items() if isinstance(entry, dict) and name != "where"}
+        made = Recipe(plain).columns
+        for hierarchy in self.said.hierarchies.values():
+            if isinstance(hierarchy, HierarchyFields):
+                for place, level in enumerate(hierarchy.levels):
+                    prefix = hierarchy.prefixes[place] if hierarchy.prefixes else None
+                    made[level] = ColumnRecipe(
+                        source=hierarchy.column, prefix=prefix, recode=hierarchy.file or None, trim=False
+                    )
+        return made
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """What is done to the columns."""
+        said = self.said.recipe
+        recipe = Recipe(
+            self._columns(),
+            trim=said.get("trim", True),
+            missing=said.get("missing", ()),
+            where=said.get("where"),
+            decimal=self.said.source.decimal,
+            folder=self.folder,
+        )
+        for hierarchy in self.said.hierarchies.values():
+            if isinstance(hierarchy, HierarchyFields) and hierarchy.file:
+                for level, known in _levels(hierarchy, self.place(hierarchy.file)).items():
+                    recipe.know(level, known)
+        return recipe
+
+    def _hierarchies(self) -> dict[str, list[str]]:
+        found = {}
+        for name, given in self.said.hierarchies.items():
+            if isinstance(given, list):
+                found[name] = list(given)
+                continue
+            if bool(given.file) == bool(given.prefixes):
+                raise InputError(f"hierarchies.{name} needs file or prefixes, one of them.")
+            if given.prefixes and len(given.prefixes) != len(given.levels):
+                raise InputError(f"hierarchies.{name} has not as many prefixes as levels. Give one for each level.")
+            found[name] = [*given.levels, given.column]
+        return found
+
+    @cached_property
+    def design(self) -> Design:
+        """The hierarchies, the keys, K and the reading of S."""
+        return Design.of(self._hierarchies(), self.said.keys, self.said.mask_thr, self.said.cells)
+
+    @cached_property
+    def wanted(self) -> list[Selection]:
+        """The tables to be published."""
+        tables = self.said.tables
+        if tables.names:
+            return wanted_tables(self.design, tables.names)
+        return wanted_tables(self.design, "all", tables.levels or None, tables.keys or None, tables.max_keys)
+
+    # --- code lists and maps
+
+    @cached_property
+    def labels(self) -> pl.DataFrame:
+        """The declared code list, in five columns."""
+        parts = [read_labels(self.place(name), self.design) for name in self.said.lists]
+        for column in self.said.codes:
+            self._require(column, "codes")
+            parts.append(self._codes(column))
+        for column, bands in self.recipe.declared_bands().items():
+            if column in self.design.columns and column not in self.said.codes:
+                parts.append(_rows(column, [code for code, _ in bands], en=[label for _, label in bands]))
+        for column, given in self.said.labels.items():
+            self._require(column, "labels", [*self.design.columns, *(h.name for h in self.design.hierarchies)])
+            named = {"en": given} if isinstance(given, str) else dict(given)
+            parts.append(_rows(column, [None], **{lang: [text] for lang, text in named.items()}))
+        return pl.concat([no_code_list(), *parts]).unique(maintain_order=True)
+
+    def _require(self, column: str, entry: str, known: Iterable[str] | None = None) -> None:
+        names = list(known or self.design.columns)
+        if column not in names:
+            raise InputError(
+                f"{entry}.{column} names no column of the hierarchies and keys.{nearest(column, names)} "
+                f"They are {listing(names, 30)}."
+            )
+
+    def _codes(self, column: str) -> pl.DataFrame:
+        """The code list of a column, and of the levels above that are made from its codes."""
+        entry = self.said.codes[column]
+        frame = self._table(entry)
+        code = self._chosen(frame, entry.code, f"codes.{column}", 0)
+        codes = frame[code].str.strip_chars()
+        kept = codes.is_not_null() & (codes != "")
+        frame, codes = frame.filter(kept), codes.filter(kept)
+        if codes.n_unique() < len(codes):
+            twice = codes.filter(codes.is_duplicated()).unique().sort()
+            raise InputError(f"codes.{column}: {entry.file!r} has {listing(twice, 4)} twice in {code!r}.")
+        named = {"en": entry.label} if isinstance(entry.label, str) else dict(entry.label)
+        labels = {
+            lang: frame[self._chosen(frame, name, f"codes.{column}.label", 1)].str.strip_chars().to_list()
+            for lang, name in named.items()
+            if name or (lang == "en" and frame.width > 1)
+        }
+        above = self._above(column)
+        parents: list[Any] = [None] * len(codes)
+        rows = []
+        if entry.parent:
+            parents = frame[self._chosen(frame, entry.parent, f"codes.{column}.parent", 0)].str.strip_chars().to_list()
+        elif above:
+            paths = self._paths(column, codes, above)
+            if paths is not None:
+                parents = paths[above[-1]].to_list()
+                for upper, level in zip([None, *above], above, strict=False):
+                    if level in self.said.codes:
+                        continue
+                    known = paths.select(level, *([upper] if upper else [])).unique(maintain_order=True).drop_nulls()
+                    rows.append(_rows(level, known[level].to_list(), known[upper].to_list() if upper else None))
+        rows.append(_rows(column, codes.to_list(), parents, **labels))
+        return pl.concat(rows)
+
+    def _above(self, column: str) -> list[str]:
+        """The levels above a column that are made from the same column of the data."""
+        chain = next((h.columns for h in self.design.hierarchies if column in h.columns), ())
+        upper = list(chain[: chain.index(column)]) if column in chain else []
+        origin = self.recipe.made_from(column)
+        return upper if all(self.recipe.made_from(one) == origin for one in upper) else []
+
+    def _paths(self, column: str, codes: pl.Series, above: Sequence[str]) -> pl.DataFrame | None:
+        """What the recipe makes of declared codes, one level after the other."""
+        recipe = copy.copy(self.recipe)
+        recipe.changes = []
+        values = pl.DataFrame({recipe.made_from(column): codes, COUNT: [1] * len(codes)})
+        try:
+            return recipe.applied(values, above)
+        except InputError:  # a code of the list that the recipe does not know: its parent is not declared
+            return None
+
+    def _table(self, entry: FileEntry) -> pl.DataFrame:
+        reading = Reading(entry.encoding, entry.separator, entry.sheet)
+        frame = scan(self.place(entry.file), None, reading).collect()
+        columns = [as_text(column) for column in frame.get_columns()]
+        return pl.DataFrame([column for column in columns if column is not None])
+
+    def _chosen(self, frame: pl.DataFrame, name: str, where: str, place: int) -> str:
+        if name and name not in frame.columns:
+            raise InputError(
+                f"{where} names the column {name!r}, which the file does not have.{nearest(name, frame.columns)} "
+                f"It has {listing(frame.columns, 20)}."
+            )
+        return name or frame.columns[place]
+
+    @cached_property
+    def maps(self) -> dict[str, Any]:
+        """GeoJSON for each area column that has a map."""
+        areas = [column for hierarchy in self.design.hierarchies for column in hierarchy.columns]
+        found = {}
+        for column, entry in self.said.maps.items():
+            self._require(column, "maps", areas)
+            found[column] = read_shapes(self.place(entry.file), entry.layer).geojson(entry.code)
+        return found
+
+    def matched(self, finest: AnyFinestTable) -> list[Matched]:
+        """How code lists and maps match the data; one that matches nothing is refused."""
+        codes = {
+            name: set(frame[name].cast(pl.String).drop_nulls())
+            for listed, used in zip(finest.codes.lists, finest.occurring(), strict=True)
+            for frame in [listed.labels[used]]
+            for name in frame.columns
+        }
+        found = []
+        for column, entry in self.said.codes.items():
+            listed = set(self.labels.filter(pl.col("variable") == column)["code"].drop_nulls())
+            found.append(_match(column, "the code list", entry.file, codes[column], listed))
+        for column, shape in self.maps.items():
+            drawn = {str(one["id"]) for one in shape["features"]}
+            found.append(_match(column, "the map", self.said.maps[column].file, codes[column], drawn))
+        return found
+
+    @property
+    def title(self) -> str:
+        """The title of the release."""
+        return words(self.said.about.title)
+
+
+def _match(column: str, what: str, file: str, codes: set[str], listed: set[str]) -> Matched:
+    common = codes & listed
+    if not common:
+        raise InputError(
+            f"{what} {file!r} has no code of {column!r}: the data has {listing(sorted(codes), 3)}, {what} has "
+            f"{listing(sorted(listed), 3)}.{_hint(codes, listed, column)}"
+        )
+    return Matched(column, what, file, len(common), tuple(sorted(codes - listed)), len(listed - codes))
+
+
+def _hint(codes: set[str], listed: set[str], column: str) -> str:
+    """What to type so that codes match."""
+    widths = {len(code) for code in listed}
+    if len(widths) == 1 and any(code.zfill(width) in listed for code in codes for width in widths):
+        return f" With leading zeros they match: write recipe.{column} = {{pad = {next(iter(widths))}}}."
+    shorter = {code.lstrip("0") for code in listed}
+    if codes & shorter:
+        return " The data has no leading zeros. Write pad in the recipe of the column."
+    for case in ("lower", "upper"):
+        if any(getattr(code, case)() in listed for code in codes):
+            return f" In {case} case they match: write recipe.{column} = {{case = {case!r}}}."
+    return " Name another column or property with code = '..'; `ilba inspect` shows what matches."
+
+
+def _rows(variable: str, codes: list[Any], parents: list[Any] | None = None, **labels: list[Any]) -> pl.DataFrame:
+    columns: dict[str, Any] = {
+        "variable": [variable] * len(codes),
+        "code": codes,
+        "label_en": labels.get("en", [None] * len(codes)),
+        "label_ko": labels.get("ko", [None] * len(codes)),
+        "parent": parents or [None] * len(codes),
+    }
+    return pl.DataFrame(columns, schema=dict.fromkeys(CODE_COLUMNS, pl.String))
+
+
+def _levels(given: HierarchyFields, file: Path) -> dict[str, pl.DataFrame]:
+    """For each level above the finest which of its codes a finest code lies in."""
+    if file.suffix.lower() == ".hrc":
+        paths = read_hierarchy(file).paths
+    else:
+        paths = _paths_of_edges(given, file)
+    if paths.width != len(given.levels) + 1:
+        raise InputError(
+            f"{file.name!r} has {some(paths.width - 1, 'level')} above the finest, and {len(given.levels)} are named "
+            f"({listing(given.levels)}). Name each."
+        )
+    finest = paths.to_series(-1)
+    return {level: pl.DataFrame({"from": finest, "to": paths.to_series(i)}) for i, level in enumerate(given.levels)}
+
+
+def _paths_of_edges(given: HierarchyFields, file: Path) -> pl.DataFrame:
+    """The paths of leaves in a table of codes and their parents; a short path repeats its last code."""
+    frame = scan(file).collect()
+    code, parent = given.code or frame.columns[0], given.parent or frame.columns[1]
+    for name in (code, parent):
+        if name not in frame.columns:
+            raise InputError(f"{file.name!r} has no column {name!r}.{nearest(name, frame.columns)}")
+    pairs = frame.select(
+        pl.col(code).cast(pl.String).str.strip_chars(), pl.col(parent).cast(pl.String).str.strip_chars()
+    )
+    above: Mapping[str, str | None] = dict(pairs.rows())
+    parents = {one for one in above.values() if one}
+    rows: list[list[str]] = []
+    for leaf in (one for one in above if one not in parents):
+        path = [leaf]
+        while upper := above.get(path[0]):
+            if upper in path:
+                raise InputError(f"{file.name!r}: {upper!r} lies in itself. Mend its parents.")
+            path.insert(0, upper)
+        rows.append(path)
+    depth = max(map(len, rows))
+    return pl.DataFrame([[*row, *[row[-1]] * (depth - len(row))] for row in rows], orient="row")

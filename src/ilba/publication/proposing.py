@@ -1,0 +1,333 @@
+"""The first publication file, proposed from what `inspect` found, for a person to look at and to confirm.
+
+Values of the data go into files of their own: a recode that is proposed is written to the confidential folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from ilba.data.columns import ColumnFacts
+from ilba.data.inspecting import FileFacts, Inspection, Match, inspect
+from ilba.data.reading import STATISTICAL, Reading, kind_of, value_labels
+from ilba.data.shapes import is_map
+from ilba.errors import InputError, listing
+from ilba.files import creating, replacing
+from ilba.publication.file import NAME, SCHEMA, schema_text
+
+Path_: TypeAlias = str | os.PathLike[str]
+CONFIDENTIAL = "confidential"
+_MOST_KEYS = 6
+_LABELS = ("name", "label", "title", "bezeichnung", "nom", "nombre", "이름", "명칭")
+
+
+def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = "", wave: str = "") -> Path:
+    """Look at files and write a publication file that proposes how to publish them. Nothing is asked.
+
+    Parameters
+    ----------
+    *paths : path
+        Records, code lists and maps, or folders of them.
+    out : path, default "publication.toml"
+        Where to write. A file that stands there is not replaced.
+    mask_thr : int, default 5
+        The threshold K.
+    population : str, default ""
+        The name of the people that the records tell of. Left out, the name of the file.
+    wave : str, default ""
+        Which of several counts of them.
+
+    Returns
+    -------
+    Path
+        The publication file.
+
+    Raises
+    ------
+    InputError
+        No file of records is among the files, or the publication file exists.
+    """
+    target = Path(out)
+    if target.is_dir():
+        target = target / NAME
+    if target.exists():
+        raise InputError(f"{str(target)!r} exists. Edit it, or write to another place: --out FILE.")
+    found = inspect(*paths, mask_thr=mask_thr)
+    if found.records is None:
+        unread = [f"{one.path} {one.about}" for one in found.files if one.what == "unreadable"]
+        raise InputError(f"none of these files holds records. {listing(unread, 3)}".rstrip())
+    if not found.hierarchies:
+        raise InputError(
+            f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
+            f"identifier, a date or constant. `ilba inspect` shows them."
+        )
+    proposal = _Proposal(found, target.parent, mask_thr, population, wave)
+    text = proposal.text()
+    folder = target.parent / CONFIDENTIAL
+    if not folder.exists():
+        folder.mkdir(mode=0o700)
+    _written(folder / ".gitignore", "*\n")
+    _written(folder / SCHEMA, schema_text())
+    for name, frame in proposal.files.items():
+        with replacing(target.parent / name) as temporary:
+            frame.write_csv(temporary)
+    with creating(target, mode=0o644) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return target
+
+
+def _written(file: Path, text: str) -> None:
+    with replacing(file) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _toml(value: Any) -> str:
+    """A value as TOML spells it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_name(key)} = {_toml(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _name(key: str) -> str:
+    return (
+        key
+        if key.replace("_", "").replace("-", "").isalnum() and key.isascii()
+        else json.dumps(key, ensure_ascii=False)
+    )
+
+
+class _Proposal:
+    """What is proposed, part by part."""
+
+    def __init__(self, found: Inspection, folder: Path, mask_thr: int, population: str, wave: str) -> None:
+        self.found, self.folder, self.mask_thr = found, folder, mask_thr
+        assert found.records is not None  # noqa: S101 - it was checked
+        self.source: FileFacts = found.records
+        self.population, self.wave = population or Path(self.source.path).stem.lower(), wave
+        self.files: dict[str, pl.DataFrame] = {}
+        self.lists = {m.column: m for m in found.matches if not self._is_map(m)}
+        self.shapes = {m.column: m for m in found.matches if self._is_map(m)}
+        self.hierarchies = self._hierarchies()
+        keys = [key for key in found.keys if key not in {c for h in self.hierarchies.values() for c in h}]
+        self.keys, self.spare = keys[:_MOST_KEYS], keys[_MOST_KEYS:]
+
+    def _is_map(self, match: Match) -> bool:
+        return is_map(Path(match.file))
+
+    def _place(self, path: str) -> str:
+        return Path(os.path.relpath(path, self.folder)).as_posix()
+
+    def _hierarchies(self) -> dict[str, list[str]]:
+        chains = [list(chain) for chain in self.found.hierarchies]
+        self.derived: dict[str, tuple[str, Match]] = {}
+        for chain in chains:
+            match = self.lists.get(chain[-1])
+            if match is None:
+                continue
+            for level in self._levels_in(match, taken={*chain, *(c.name for c in self.source.columns)}):
+                chain.insert(-1, level)
+                self.derived[level] = (chain[-1], match)
+        names = ["area", *(f"hierarchy{number}" for number in range(2, len(chains) + 1))]
+        return dict(zip(names, chains, strict=True))
+
+    def _levels_in(self, match: Match, taken: set[str]) -> list[str]:
+        """Columns of a code list that are levels above its codes: each code has one, and they repeat."""
+        listed = next(one for one in self.found.files if one.path == match.file)
+        size = listed.frame.height
+        levels = []
+        for column in listed.columns:
+            if column.name == match.by or column.name in taken or column.missing or column.kind in ("decimal", "date"):
+                continue
+            if 2 <= column.values <= size / 2:
+                levels.append((column.values, column.name))
+        nested: list[str] = []
+        for _, name in sorted(levels):
+            last = nested[-1] if nested else None
+            frame = listed.frame
+            if last is None or frame.select(pl.struct(last, name).n_unique()).item() == frame[name].n_unique():
+                nested.append(name)
+        return nested
+
+    # --- the recipe
+
+    def recipe(self) -> dict[str, dict[str, Any]]:
+        steps: dict[str, dict[str, Any]] = {}
+        used = [*(c for h in self.hierarchies.values() for c in h), *self.keys]
+        for name in used:
+            if name in self.derived:
+                fine, match = self.derived[name]
+                listed = next(one for one in self.found.files if one.path == match.file)
+                steps[name] = {"from": fine, "recode": self._file(listed) | {"from": match.by, "to": name}}
+                continue
+            column = self.source.column(name)
+            found = self._cleaning(column)
+            if found:
+                steps[name] = found
+        return steps
+
+    def _cleaning(self, column: ColumnFacts) -> dict[str, Any]:
+        pads = [m.pad for m in self.found.matches if m.column == column.name and m.padded > m.share]
+        pad = max([column.pad, *pads])
+        if column.kind == "age":
+            return {"width": 5, "top": 85}
+        steps: dict[str, Any] = {}
+        if column.case or column.recode:
+            steps["case"] = "lower"
+        if pad:
+            steps["pad"] = pad
+        if column.recode:
+            file = f"{CONFIDENTIAL}/recode-{column.name.replace('/', '-')}.csv"
+            words = list(column.recode)
+            self.files[file] = pl.DataFrame({"value": words, "becomes": [column.recode[one] for one in words]})
+            steps |= {"recode": file, "unmatched": "keep"}
+        return steps
+
+    def _file(self, one: FileFacts) -> dict[str, str]:
+        reading = one.reading if one.reading != Reading() else Reading()
+        plain = {"file": self._place(one.path)}
+        if reading.encoding and not reading.encoding.startswith("utf"):
+            plain["encoding"] = reading.encoding
+        if reading.separator and reading.separator != ",":
+            plain["separator"] = reading.separator
+        if reading.sheet and len(one.sheets) > 1:
+            plain["sheet"] = reading.sheet
+        return plain
+
+    def codes(self) -> dict[str, dict[str, Any]]:
+        """A code list for each column that one matches; labels of SPSS and the like go into a file of their own."""
+        found: dict[str, dict[str, Any]] = {}
+        used = [*(c for h in self.hierarchies.values() for c in h), *self.keys]
+        for column, match in self.lists.items():
+            if column not in used:
+                continue
+            listed = next(one for one in self.found.files if one.path == match.file)
+            found[column] = self._file(listed) | {"code": match.by}
+            label = self._label_in(listed, match.by)
+            if label:
+                found[column]["label"] = {"en": label}
+        kind = kind_of(Path(self.source.path)) if Path(self.source.path).is_file() else ""
+        for column, labels in value_labels(Path(self.source.path), kind).items() if kind in STATISTICAL else ():
+            if column in used and column not in found and labels:
+                file = f"codes-{column}.csv"
+                self.files[file] = pl.DataFrame({"code": list(labels), "label": list(labels.values())})
+                found[column] = {"file": file, "code": "code", "label": {"en": "label"}}
+        return found
+
+    def _label_in(self, listed: FileFacts, code: str) -> str:
+        """The column of names: nearly unique, and called so or the longest."""
+        size = listed.frame.height
+        possible = [c.name for c in listed.columns if c.name != code and c.values > 0.8 * size and c.kind != "decimal"]
+        named = [name for name in possible if any(word in name.lower() for word in _LABELS)]
+        longest = max(possible, key=lambda name: listed.frame[name].str.len_chars().mean() or 0, default="")
+        return named[0] if named else longest
+
+    # --- the text
+
+    def text(self) -> str:
+        source, recipe, codes = self.source, self.recipe(), self.codes()
+        proposed = ["source", "population.name", "hierarchies", "keys"]
+        proposed += [f"recipe.{name}" for name in recipe]
+        proposed += [f"codes.{name}" for name in codes] + [f"maps.{name}" for name in self.shapes]
+        spellings = sorted({text for c in source.columns for text in c.spellings})
+        proposed += ["recipe.missing"] if spellings else []
+        lines = [
+            f"#:schema {CONFIDENTIAL}/{SCHEMA}",
+            "# What is published, from what, and how. Written by `ilba init`; edit it and keep it in your repository.",
+            "# It lists no value of the data. Next: `ilba plan` says what would happen, `ilba publish` does it.",
+            "",
+            "format = 1",
+            "# These entries were proposed from the data. Look at each, correct it, and take it off this list.",
+            f"proposed = {_toml(proposed)}",
+            "",
+            "# The variables by which tables are made.",
+            f"keys = {_toml(self.keys)}",
+            *([f"# They could be keys too: {listing(self.spare, 30)}."] if self.spare else []),
+            "",
+            "# Counts below K are never shown.",
+            f"mask_thr = {self.mask_thr}",
+            'method = "controlled"',
+            '# secret = "agency.secret"     # left out, one is made beside the store, once',
+            '# ledger = "agency.ledger"     # left out, ILBA_LEDGER, else beside the secret',
+            "",
+            "[source]",
+            f"file = {_toml(self._place(source.path))}",
+            *self._source_lines(),
+            "",
+            "[population]",
+            "# The same name for all data about the same people, for ever.",
+            f"name = {_toml(self.population)}",
+            f"wave = {_toml(self.wave)}",
+            '# period = "2026-07-01"',
+            '# unit = "persons"',
+            "",
+            "[about]",
+            f'title = {{en = {_toml(self.population.replace("-", " ").replace("_", " ").capitalize())}}}',
+            '# description = {en = "", ko = ""}',
+            '# source = "Where the data comes from"',
+            '# licence = "https://creativecommons.org/licenses/by/4.0/"',
+            "",
+            "# From coarse to fine: columns; or {column = .., levels = [..], file = 'x.hrc'}, or prefixes = [2, 5].",
+            "[hierarchies]",
+            *(f"{_name(name)} = {_toml(columns)}" for name, columns in self.hierarchies.items()),
+            "",
+            "# What is done to columns first: trim, missing, case, replace, split, date, pad, prefix, bands, recode.",
+            "[recipe]",
+            *([f"missing = {_toml(spellings)}"] if spellings else []),
+            *(f"{_name(name)} = {_toml(steps)}" for name, steps in recipe.items()),
+            "",
+            *self._matched_lines(codes),
+            "# What columns are called, per language.",
+            "[labels]",
+            *(f"# {_name(name)} = {{en = {_toml(name)}, ko = {_toml(name)}}}" for name in self.keys),
+            *(f"{_name(c.name)} = {_toml({'en': c.label})}" for c in source.columns if c.label and c.name in self.keys),
+            "",
+            "[tables]",
+            f"max_keys = {min(len(self.keys), 3)}",
+            '# names = ["town.sex", "town.age"]     # only these tables',
+            "",
+            "[outputs]",
+            'release = "release"               # public',
+            'formats = ["csv"]                 # public, in exports/: csv, xlsx, json-stat, sdmx-csv, px',
+            'languages = ["en"]                # en, ko',
+            f'confidential = "{CONFIDENTIAL}"     # store, secret, ledger, reports: for you alone',
+            "",
+        ]  # fmt: skip
+        return "\n".join(lines)
+
+    def _source_lines(self) -> list[str]:
+        source = self.source
+        lines = []
+        if source.reading.encoding and not source.reading.encoding.startswith("utf"):
+            lines.append(
+                f"encoding = {_toml(source.reading.encoding)}     # a guess: look at letters that are not English"
+            )
+        if source.reading.separator not in ("", ","):
+            lines.append(f"separator = {_toml(source.reading.separator)}")
+        if source.decimal == ",":
+            lines.append('decimal = ","')
+        if len(source.sheets) > 1:
+            lines.append(f"sheet = {_toml(source.reading.sheet)}")
+        is_missing = any(c.missing for c in source.columns if c.name in self.keys or c.name in self.derived)
+        lines.append(f'missing = "{"category" if is_missing else "drop"}"     # of records: category or drop')
+        return lines
+
+    def _matched_lines(self, codes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+        lines = []
+        if codes:
+            lines += ["# Code lists: every code that can occur, not only those of this data.", "[codes]"]
+            lines += [f"{_name(name)} = {_toml(entry)}" for name, entry in codes.items()] + [""]
+        used: Sequence[str] = [c for h in self.hierarchies.values() for c in h]
+        if shapes := {name: match for name, match in self.shapes.items() if name in used}:
+            lines.append("[maps]")
+            for name, match in shapes.items():
+                lines.append(f"{_name(name)} = {_toml({'file': self._place(match.file), 'code': match.by})}")
+            lines.append("")
+        return lines

@@ -1,0 +1,366 @@
+"""Publish what a publication file describes: count, release, export, report, decide; each step once.
+
+What is done is noted in the confidential folder with a mark of everything that it depends on. A run that was killed
+goes on where it ended, and a second run of an unchanged file does nothing. The release itself is made by
+`FinestTable.release`, with its proof, its audit and the ledger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ilba import __version__
+from ilba.design.design import Origins, file_name
+from ilba.errors import InputError, MissingExtra, StoreError, UnsafeRelease, listing, notice, some
+from ilba.files import making, replacing
+from ilba.output import charts, decision
+from ilba.output.export import FORMATS, export
+from ilba.output.report import report
+from ilba.progress import Progress, ProgressStep, silent
+from ilba.publication.choices import MEASURES, can_compare, choices
+from ilba.publication.file import words
+from ilba.publication.planning import counted, total_of
+from ilba.publication.prepared import Matched, Prepared
+from ilba.release import MANIFEST, Release
+from ilba.release.chapter import ledger_of
+from ilba.tables.engine import AnyFinestTable
+from ilba.tables.finest import FinestTable
+from ilba.tables.opening import open_store
+
+Path_: TypeAlias = str | os.PathLike[str]
+STATE = "publication.json"
+_ENDINGS = {"json-stat": "json", "sdmx-csv": "sdmx.csv", "sdmx-ml": "xml"}
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a run did."""
+
+    release: Release
+    """the release"""
+    done: tuple[str, ...]
+    """steps that were done in this run; none where nothing had changed"""
+    steps: tuple[str, ...]
+    """all steps"""
+    matches: tuple[Matched, ...] = ()
+    """how code lists and maps match the data (confidential)"""
+    decision: tuple[Path, ...] = ()
+    """the pages for the person who signs (confidential)"""
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether everything was published already."""
+        return not self.done
+
+    def __str__(self) -> str:
+        tables = some(len(self.release.tables), "table")
+        if self.is_unchanged:
+            return f"{self.release.path}: nothing has changed since it was published ({tables}). Nothing was done."
+        return f"{self.release.path}: {tables} by {self.release.manifest['method']}, public"
+
+
+class _State:
+    """What was done, kept in the confidential folder: for each step its mark; for each file what it was."""
+
+    def __init__(self, file: Path, folder: Path) -> None:
+        self._file, self._folder = file, folder
+        try:
+            plain = json.loads(file.read_text("utf-8"))
+            self.steps: dict[str, str] = dict(plain["steps"])
+            self.files: dict[str, list[Any]] = dict(plain["files"])
+        except (OSError, ValueError, KeyError, TypeError):
+            self.steps, self.files = {}, {}
+
+    def save(self) -> None:
+        plain = {"confidential": True, "format": 1, "steps": self.steps, "files": self.files}
+        with replacing(self._file) as temporary:
+            temporary.write_text(json.dumps(plain, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+    def name(self, file: Path) -> str:
+        """What a file is called from the folder of the publication file."""
+        return Path(os.path.relpath(file, self._folder)).as_posix()
+
+    def content(self, file: Path) -> str:
+        """The checksum of a file; it is read again only where its size or time has changed."""
+        if file.is_dir():
+            return _mark(sorted((str(part.relative_to(file)), self.content(part)) for part in file.rglob("*.parquet")))
+        try:
+            about = file.stat()
+        except OSError:
+            return "pattern"  # a pattern of files: it is read by the build, and counted each time
+        name = self.name(file)
+        before = self.files.get(name)
+        if before and before[:2] == [about.st_size, about.st_mtime_ns]:
+            return str(before[2])
+        with file.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        self.files[name] = [about.st_size, about.st_mtime_ns, digest]
+        return digest
+
+
+def _mark(what: Any) -> str:
+    return hashlib.sha256(json.dumps(what, ensure_ascii=False, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def publish(
+    path: Path_ | None = None,
+    *,
+    spark: Any = None,
+    accept_conflict: str | None = None,
+    progress: Progress | None = None,
+) -> Published:
+    """Publish what a publication file describes; what was done before and has not changed is not done again.
+
+    Parameters
+    ----------
+    path : path, optional
+        The publication file, or its folder. Left out, publication.toml here.
+    spark : SparkSession, optional
+        Count on Spark. Left out, in this process.
+    accept_conflict : str, optional
+        The word that a refusal of the ledger gave, to publish all the same.
+    progress : callable, optional
+        Called with each `ProgressStep` of the work.
+
+    Returns
+    -------
+    Published
+        The release and the steps that were done.
+
+    Raises
+    ------
+    InputError
+        The publication file or the data is not what was expected. Nothing was published.
+    UnsafeRelease
+        Publishing would give counts away. Nothing was published.
+    """
+    prepared = Prepared(path)
+    folder = prepared.confidential
+    if not folder.exists():
+        folder.mkdir(mode=0o700)
+    return _Run(prepared, spark, accept_conflict, progress).all()
+
+
+class _Run:
+    """One run through the steps."""
+
+    def __init__(self, prepared: Prepared, spark: Any, accept_conflict: str | None, progress: Progress | None) -> None:
+        self.prepared, self.spark, self.accept_conflict = prepared, spark, accept_conflict
+        self.progress, self.tell = progress, progress or silent
+        self.state = _State(prepared.confidential / STATE, prepared.folder)
+        self.done: list[str] = []
+        self.matches: list[Matched] = []
+        self._finest: AnyFinestTable | None = None
+        said = msgspec.to_builtins(prepared.said)
+        counts = (
+            "source",
+            "hierarchies",
+            "keys",
+            "mask_thr",
+            "cells",
+            "secret",
+            "population",
+            "recipe",
+            "codes",
+            "lists",
+        )
+        files = [(self.state.name(file), self.state.content(file)) for file in prepared.files()]
+        self.counting = _mark([[said[name] for name in counts], files, said["labels"], prepared.design.to_json()])
+        shown = ("method", "accept_risk", "ledger", "about", "tables", "maps", "labels")
+        self.releasing = _mark([self.counting, [said[name] for name in shown], said["outputs"]["release"]])
+
+    def all(self) -> Published:
+        prepared = self.prepared
+        self.step("count", self.counting, self.count, lambda: prepared.store.exists())
+        self.step("release", self.releasing, self.release, self.is_released)
+        release = Release(prepared.release)
+        outputs = msgspec.to_builtins(prepared.said.outputs)
+        shown = _mark([self._manifest(), outputs["formats"], outputs["languages"], outputs["exports"]])
+        self.step("exports", shown, lambda: self.exports(release), lambda: self.is_exported(release))
+        judged = _mark([self._manifest(), outputs["languages"], list(prepared.said.proposed), __version__])
+        pages = self.pages()
+        if self.can_draw():
+            self.step("report", judged, self.report, lambda: (prepared.confidential / "report.html").exists())
+        self.step("decision", judged, lambda: self.decide(release), lambda: all(page.exists() for page in pages))
+        names = ("count", "release", "exports", "report", "decision")
+        return Published(release, tuple(self.done), names, tuple(self.matches), tuple(pages))
+
+    def step(self, name: str, mark: str, does: Callable[[], None], is_there: Callable[[], bool]) -> None:
+        """Do a step, unless it was done with the same mark and its output is there."""
+        if self.state.steps.get(name) == mark and is_there():
+            return
+        self.tell(ProgressStep(name))
+        does()
+        self.state.steps[name] = mark
+        self.state.save()
+        self.done.append(name)
+
+    @property
+    def finest(self) -> AnyFinestTable:
+        if self._finest is None:
+            store = self.prepared.store
+            self._finest = open_store(store, spark=self.spark) if self.spark is not None else open_store(store)
+        return self._finest
+
+    # --- the steps
+
+    def count(self) -> None:
+        self._finest, _ = counted(self.prepared, self.prepared.store, self.spark, self.progress)
+
+    def release(self) -> None:
+        prepared, said = self.prepared, self.prepared.said
+        self.matches = prepared.matched(self.finest)
+        if said.proposed:
+            notice(
+                f"these entries were proposed from the data, and no person has confirmed them: "
+                f"{listing(said.proposed, 20)}. Look at them in {prepared.file.name} and take them off the list."
+            )
+            self.finest.declared_by(Origins("proposed" if "keys" in said.proposed else "declared"))
+        tables = said.tables
+        self.finest.release(
+            prepared.release,
+            said.method,
+            [table.name for table in prepared.wanted],
+            plan=list(tables.plan) or "all",
+            rows=tables.rows,
+            title=prepared.title,
+            description=words(said.about.description),
+            source=said.about.source,
+            licence=said.about.licence,
+            labels=prepared.labels if prepared.labels.height else None,
+            geometry=prepared.maps,
+            secret=prepared.secret(),
+            ledger=prepared.ledger,
+            accept_conflict=self.accept_conflict,
+            accept_risk=said.accept_risk,
+            audit=prepared.confidential / "audit.html" if can_compare(self.finest, prepared.wanted) else None,
+            progress=self.progress,
+        )
+        self.state.steps["manifest"] = self._manifest()
+
+    def is_released(self) -> bool:
+        """Whether the release that stands there is whole, and the one that was made."""
+        try:
+            release = Release(self.prepared.release)
+            for file in release.digests:
+                release.content(file)
+        except StoreError:
+            return False
+        return self.state.steps.get("manifest") == self._manifest()
+
+    def _manifest(self) -> str:
+        return hashlib.sha256((self.prepared.release / MANIFEST).read_bytes()).hexdigest()
+
+    def is_exported(self, release: Release) -> bool:
+        target = self.prepared.place(self.prepared.said.outputs.exports)
+        return all((target / name).is_file() for name, *_ in self._exported(release))
+
+    def _exported(self, release: Release) -> list[tuple[str, str, str, str]]:
+        """The files of exported tables: name, table, format, language."""
+        said = self.prepared.said.outputs
+        several = len(said.languages) > 1
+        return [
+            (f"{file_name(table)}{f'.{lang}' if several else ''}.{_ENDINGS.get(kind, kind)}", table, kind, lang)
+            for table in release.tables
+            for kind in said.formats
+            for lang in said.languages
+        ]
+
+    def exports(self, release: Release) -> None:
+        said = self.prepared.said.outputs
+        target = self.prepared.place(said.exports)
+        files = self._exported(release)
+        if not files:
+            return
+        _spare(target)
+        with making(target) as folder:
+            for number, (name, table, kind, lang) in enumerate(files):
+                self.tell(ProgressStep("exports", number, len(files)))
+                export(release, table, kind, folder / name, lang, spreadsheet=kind == "csv")
+            for file in (*folder.rglob("*"), folder):
+                file.chmod(0o755 if file.is_dir() else 0o644)
+
+    def can_draw(self) -> bool:
+        """Whether the report on losses, which has charts, can be written; it is not part of what is published."""
+        try:
+            charts.require()
+        except MissingExtra as problem:
+            notice(f"there is no report on losses: {problem}")
+            return False
+        return isinstance(self.finest.at_hand(), FinestTable) if self.spark is not None else True
+
+    def report(self) -> None:
+        """The report on the loss of every table, for the methodologist."""
+        published = self._published().collect()
+        tables = self.prepared.said.tables
+        report(
+            published, self.prepared.confidential / "report.html", tables.levels or None, tables.keys or None,
+            tables.max_keys, progress=self.progress,
+        )  # fmt: skip
+
+    def _published(self) -> AnyFinestTable:
+        """The finest table with the masks that were published."""
+        finest = self.finest.at_hand()
+        if self.prepared.said.method == "ilba":
+            return finest
+        return finest.published(secret=self.prepared.secret(), ledger=self.prepared.ledger)
+
+    def pages(self) -> list[Path]:
+        said = self.prepared.said.outputs
+        return [self.prepared.confidential / f"decision.{lang}.html" for lang in said.languages]
+
+    def decide(self, release: Release) -> None:
+        """The page for the person who signs, in each language."""
+        prepared, finest = self.prepared, self.finest.at_hand()
+        published = self._published()
+        compared = []
+        if isinstance(finest, FinestTable) and can_compare(finest, prepared.wanted):
+            compared = choices(finest, prepared.wanted, published, progress=self.progress)
+        said = prepared.said
+        for lang, page in zip(said.outputs.languages, self.pages(), strict=True):
+            decision.write(
+                page,
+                lang,
+                release,
+                title=words(said.about.title, lang),
+                records=total_of(finest),
+                data=prepared.source.name,
+                audit=self._audited(),
+                choices=[one.to_json() for one in compared],
+                measured=[measure(finest, prepared.wanted) for measure in MEASURES],
+                proposed=list(said.proposed),
+            )
+
+    def _audited(self) -> str:
+        """What the ledger keeps of the safety of this release."""
+        book = ledger_of(self.prepared.ledger, self.finest.own_secret(self.prepared.secret()), False)
+        found = [one.audit for one in (book.publications if book else ()) if one.checksum == self._manifest()]
+        return found[-1] if found else "not audited"
+
+
+def _spare(target: Path) -> None:
+    """Refuse to replace a folder that holds other things than exports."""
+    endings = {f".{_ENDINGS.get(kind, kind)}".rpartition(".")[2] for kind in FORMATS} | {"json", "xml"}
+    strange = [
+        file.name for file in target.rglob("*") if file.is_file() and file.suffix.removeprefix(".") not in endings
+    ]
+    if strange:
+        raise InputError(
+            f"{str(target)!r} holds {listing(strange, 3)}, which is no export and would be destroyed. Move it."
+        )
+
+
+def released_by(path: Path_ | None = None) -> Path:
+    """The release of a publication file, for who serves it."""
+    prepared = Prepared(path)
+    if not (prepared.release / MANIFEST).exists():
+        raise UnsafeRelease(f"{str(prepared.file)!r} was not published yet. Type: ilba publish")
+    return prepared.release

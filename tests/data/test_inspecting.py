@@ -1,0 +1,143 @@
+"""What files are: columns, near-duplicates, hierarchies, and how code lists and maps match."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+import ilba
+from ilba.data import inspecting
+from support import messy
+from support.commands import run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return messy.write(tmp_path_factory.mktemp("messy") / "data")
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    return ilba.inspect(folder)
+
+
+def test_a_file_says_how_it_is_written(found):
+    facts = {one.path.rpartition("/")[2]: one for one in found.files}
+    records = facts["people.csv"]
+    assert (records.what, records.reading.encoding, records.reading.separator) == ("records", "cp1252", ";")
+    assert (records.decimal, records.records, records.is_part) == (",", 4000, False)
+    assert (facts["towns.xlsx"].what, facts["towns.xlsx"].sheets) == ("code list", ("Gemeinden",))
+    assert facts["towns.gpkg"].about == "a map of 16 shapes, in the projection EPSG:25832"
+
+
+def test_each_column_gets_its_kind(found):
+    kinds = dict(found.columns.select("column", "kind").rows())
+    assert kinds == {
+        "person_id": "identifier",
+        "AGS": "category",
+        "Ort": "category",
+        "Geschlecht": "category",
+        "Alter": "age",
+        "Beruf": "category",
+        "Einkommen": "decimal",
+    }
+
+
+def test_values_that_are_nearly_the_same_are_named(found):
+    column = found.records.column
+    assert column("Geschlecht").alike == ((" f", "F", "female"), ("M", "m", "male"))
+    assert column("Geschlecht").values == 2
+    assert column("AGS").pad == 5
+    assert column("Beruf").spellings == ("NA",)
+
+
+def test_code_lists_and_maps_match_by_any_column_and_suggest_leading_zeros(found):
+    assert [(m.column, m.by, m.padded, m.pad, m.extra) for m in found.matches] == [
+        ("AGS", "gem_key", 1.0, 5, 1),
+        ("AGS", "Schluessel", 1.0, 5, 1),
+    ]
+    assert all(match.share < 1 for match in found.matches)
+
+
+def test_a_name_beside_its_code_is_no_key_and_identifiers_and_quantities_are_none(found):
+    assert found.records.same == (("AGS", "Ort"),)
+    assert found.keys == ("Geschlecht", "Alter", "Beruf")
+    assert found.hierarchies == (("AGS",),)
+
+
+def test_no_value_of_an_identifier_is_shown(found):
+    for text in (str(found), json.dumps(found.to_json()), found._repr_html_()):
+        assert "P000" not in text
+
+
+def test_numbers_of_records_below_K_are_not_shown(tmp_path):
+    rows = ["a,f"] * 30 + ["a,NA"] * 3 + [" a,m"] * 4 + ["b,m"] * 10
+    (tmp_path / "p.csv").write_text("town,sex\n" + "\n".join(rows) + "\n")
+    found = ilba.inspect(tmp_path / "p.csv")
+    sex, town = (found.records.column(name).to_json(5) for name in ("sex", "town"))
+    assert sex["missing"] == "<5"
+    assert town["blanks"] == "<5"
+    assert "<5 missing (spelled 'NA')" in str(found)
+    assert ilba.inspect(tmp_path / "p.csv", mask_thr=3).records.column("sex").to_json(3)["missing"] == 3
+
+
+def test_columns_that_lie_in_each_other_are_proposed_as_hierarchies(tmp_path, people):
+    towns = pl.DataFrame({"x": range(6000)}).select(
+        (pl.col("x") % 4).cast(pl.String).alias("country"),
+        (pl.col("x") % 12).cast(pl.String).alias("region"),
+        (pl.col("x") % 60).cast(pl.String).alias("town"),
+        (pl.col("x") // 7 % 2).cast(pl.String).alias("sex"),
+    )
+    towns.write_parquet(tmp_path / "p.parquet")
+    found = ilba.inspect(tmp_path / "p.parquet")
+    assert found.hierarchies == (("country", "region", "town"),)
+    assert found.keys == ("sex",)
+
+
+def test_of_a_large_file_the_first_part_is_read_and_that_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(inspecting, "SAMPLE", 100)
+    pl.DataFrame({"town": ["a", "b"] * 200}).write_csv(tmp_path / "p.csv")
+    (facts,) = ilba.inspect(tmp_path / "p.csv").files
+    assert facts.is_part
+    assert "the first 100 records" in facts.about
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1990-01-31", "2001-12-01"] * 30, "date"),
+        (["31.01.1990", "01.12.2001"] * 30, "date"),
+        (["x"] * 60, "constant"),
+        ([None, "NA"] * 30, "empty"),
+        ([str(i * 7) for i in range(40)] * 30, "category"),
+        ([f"{i / 7:.3f}" for i in range(300)] * 2, "decimal"),
+        ([f"K{i:03d}" for i in range(300)] * 4, "code"),
+        ([f"some words {i}" for i in range(300)] * 4, "text"),
+    ],
+)
+def test_a_kind_follows_from_the_values(values, kind, tmp_path):
+    pl.DataFrame({"x": values, "y": ["a", "b"] * (len(values) // 2)}).write_csv(tmp_path / "p.csv")
+    assert ilba.inspect(tmp_path / "p.csv").records.column("x").kind == kind
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(tmp_path):
+    (tmp_path / "p.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "q.parquet").write_bytes(b"nothing")
+    (tmp_path / "h.hrc").write_text("A\n@B\n")
+    whats = {one.path.rpartition("/")[2]: one.what for one in ilba.inspect(*tmp_path.iterdir()).files}
+    assert whats == {"p.csv": "records", "q.parquet": "unreadable", "h.hrc": "hierarchy"}
+
+
+def test_a_missing_file_is_answered_with_the_nearest(tmp_path):
+    (tmp_path / "people.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ilba.InputError, match=r"Did you mean 'people\.csv'"):
+        ilba.inspect(tmp_path / "peple.csv")
+
+
+def test_the_command_prints_text_or_json(folder):
+    assert "AGS and Ort tell the same" in run("inspect", str(folder), cwd=folder).stdout
+    plain = json.loads(run("inspect", "people.csv", "towns.gpkg", "--json", cwd=folder).stdout)
+    assert plain["confidential"] is True
+    assert plain["proposed"] == {"hierarchies": [["AGS"]], "keys": ["Geschlecht", "Alter", "Beruf"]}

@@ -1,0 +1,189 @@
+"""The recipe: what is done to columns before they are labels, on every kind of data."""
+
+from __future__ import annotations
+
+import duckdb
+import polars as pl
+import pytest
+
+import ilba
+from ilba.data.recipe import Change, ColumnRecipe
+
+MESSY = pl.DataFrame(
+    {
+        "town": ["1001", " 01001", "2002", "02002 "] * 20,
+        "sex": ["F", " f", "female", "m"] * 20,
+        "age": ["7", "8,5", "93", "n/a"] * 20,
+        "status": ["in", "in", "in ", "out"] * 20,
+    }
+)
+CLEAN = [("01", "01001", "f", "05-09", 40), ("02", "02002", "f", "85+", 20), ("02", "02002", "m", None, 20)]
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    (tmp_path / "sex.csv").write_text("value,becomes\nf,f\nfemale,f\nm,m\n")
+    return ilba.Recipe(
+        {
+            "town": {"pad": 5},
+            "region": {"from": "town", "prefix": 2},
+            "sex": {"case": "lower", "recode": "sex.csv"},
+            "age": {"bands": "0-4,5-9,...,85+"},
+        },
+        missing=["n/a"],
+        decimal=",",
+        folder=tmp_path,
+    )
+
+
+def counted(data, recipe, secret, **options):
+    options = {"missing": "category", "secret": secret} | options
+    finest = ilba.build(data, ["region", "town"], ["sex", "age"], recipe=recipe, **options)
+    return finest.frame.drop("N_masked").rows()
+
+
+def sources(tmp_path):
+    MESSY.write_csv(tmp_path / "p.csv", separator=";")
+    MESSY.write_parquet(tmp_path / "p.parquet")
+    yield MESSY
+    yield MESSY.lazy()
+    yield MESSY.to_pandas()
+    yield MESSY.to_arrow()
+    yield duckdb.from_arrow(MESSY.to_arrow())
+    yield tmp_path / "p.csv"
+    yield tmp_path / "p.parquet"
+
+
+def test_every_kind_of_data_follows_the_recipe(recipe, secret, tmp_path):
+    for data in sources(tmp_path):
+        assert counted(data, recipe, secret) == CLEAN
+
+
+def test_masks_are_those_of_data_that_was_clean_before(recipe, secret):
+    clean = pl.DataFrame(
+        [row[:4] for row in CLEAN for _ in range(row[4])], schema=["region", "town", "sex", "age"], orient="row"
+    )
+    arguments = (["region", "town"], ["sex", "age"])
+    messy = ilba.build(MESSY, *arguments, recipe=recipe, missing="category", secret=secret)
+    assert messy.frame.equals(ilba.build(clean, *arguments, missing="category", secret=secret).frame)
+
+
+def test_each_step_tells_how_many_records_it_changed(recipe, secret):
+    counted(MESSY, recipe, secret)
+    assert recipe.changes == [
+        Change("town", "trim", 40),
+        Change("town", "pad", 40),
+        Change("region", "prefix", 80),
+        Change("sex", "trim", 20),
+        Change("sex", "case", 20),
+        Change("sex", "recode", 20),
+        Change("age", "missing", 20),
+        Change("age", "bands", 60),
+    ]
+
+
+def test_only_the_records_that_are_asked_for_are_counted(recipe, secret, tmp_path):
+    recipe.where = {"status": ["in"]}
+    for data in sources(tmp_path):
+        assert counted(data, recipe, secret) == CLEAN[:2]
+
+
+@pytest.mark.parametrize(
+    ("steps", "values", "expected"),
+    [
+        ({}, [" a ", "a"], ["a", "a"]),
+        ({}, ["  ", ""], [None, None]),
+        ({"trim": False}, [" a ", "a"], [" a ", "a"]),
+        ({"missing": ["-"]}, ["-", "a"], [None, "a"]),
+        ({"case": "upper"}, ["ä", None], ["Ä", None]),
+        ({"replace": {"St.": "Saint ", "  ": " "}}, ["St. Ives", "x"], ["Saint  Ives", "x"]),
+        ({"split": "-", "part": 2}, ["11-02", "12-03"], ["02", "03"]),
+        ({"date": "%d.%m.%Y"}, ["31.01.2020", None], ["2020-01-31", None]),
+        ({"date": "%d.%m.%Y", "take": "quarter"}, ["31.01.2020", "01.12.2021"], ["2020-Q1", "2021-Q4"]),
+        ({"date": "%Y-%m-%d", "age_on": "2026-07-01"}, ["1990-07-01", "1990-07-02"], ["36", "35"]),
+        ({"pad": 3}, ["7", "1234"], ["007", "1234"]),
+        ({"prefix": 2}, ["0117", "9"], ["01", "9"]),
+        ({"bands": "0-4,5-9,...,15-17,18+"}, ["0", "14", "17.9", "18"], ["00-04", "10-14", "15-17", "18+"]),
+        ({"bands": "0,1-9,10+"}, ["0", "9", "100"], ["00", "01-09", "10+"]),
+        ({"width": 10, "top": 25}, ["24", "25"], ["20-24", "25+"]),
+        ({"bands": "0-4,5+", "unmatched": "keep"}, ["3", "old"], ["0-4", "old"]),
+        ({"bands": "0-4,5+", "unmatched": "missing"}, ["3", "old"], ["0-4", None]),
+    ],
+)
+def test_a_step_does_what_it_says(steps, values, expected):
+    frame = pl.DataFrame({"x": values, "N": [1] * len(values)}, schema_overrides={"x": pl.String})
+    assert ilba.Recipe({"x": steps}).applied(frame, ["x"])["x"].to_list() == expected
+
+
+def test_a_column_that_nothing_changes_keeps_its_type():
+    frame = pl.DataFrame({"x": [1, 2], "y": [1.0, None], "N": [1, 1]})
+    assert ilba.Recipe().applied(frame, ["x", "y"]).equals(frame.drop("N"))
+
+
+def test_bands_sort_as_their_numbers_and_are_declared_with_plain_labels():
+    bands = ilba.Recipe({"age": {"width": 5, "top": 100}}).declared_bands()["age"]
+    assert [code for code, _ in bands] == sorted(code for code, _ in bands)
+    assert bands[:2] == [("000-004", "0-4"), ("005-009", "5-9")]
+    assert bands[-1] == ("100+", "100+")
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"age": {"band": "0-4"}}, "recipe.age has the entry 'band', which is not known. Did you mean 'bands'?"),
+        ({"age": {"pad": "5"}}, "recipe.age.pad: expected int"),
+        ({"age": {"bands": "0-4,6-9"}}, "have a gap, overlap, or are not in order"),
+        ({"age": {"bands": "...,5+"}}, "three points stand between two bands"),
+        ({"age": {"bands": "young"}}, "'young' is not a band. Write 0-4, 7 or 85"),
+        ({"age": {"width": 5}}, "width without top"),
+        ({"age": {"take": "year"}}, "take without date"),
+        ({"age": {"bands": "0-4,5+", "width": 5, "top": 10}}, "bands and width. Leave one"),
+        ({"a": {"from": "b"}, "b": {"from": "a"}}, "are made from each other"),
+        ({"age": {"case": "title"}}, "recipe.age.case: invalid enum value 'title'"),
+    ],
+)
+def test_a_recipe_that_cannot_be_is_refused_with_what_to_type(columns, says):
+    with pytest.raises(ilba.InputError, match=says):
+        ilba.Recipe(columns)
+
+
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ({"recode": "sex.csv"}, r"2 values \('F', 'x'\) are not in 'sex.csv'. In lower case they match: write case"),
+        ({"recode": "codes.csv"}, "Add them there, or write unmatched = 'keep' or 'missing'"),
+        ({"recode": "twice.csv"}, "two meanings for f"),
+        ({"recode": {"file": "sex.csv", "from": "valeu"}}, "no column 'valeu'. Did you mean 'value'"),
+        ({"recode": "se.csv"}, "there is no file .* Did you mean 'sex.csv'"),
+        ({"bands": "0-4,5+"}, r"3 values \('F', 'f', 'x'\) are in no band. Add a band"),
+        ({"date": "%Y"}, "are no dates written as '%Y'"),
+        ({"split": "-", "part": 2}, "without part 2 between '-'"),
+    ],
+)
+def test_values_that_do_not_match_stop_with_examples(steps, says, tmp_path, secret):
+    (tmp_path / "sex.csv").write_text("value,becomes\nf,f\n")
+    (tmp_path / "codes.csv").write_text("value,becomes\n001,a\n")
+    (tmp_path / "twice.csv").write_text("value,becomes\nf,f\nf,m\n")
+    data = pl.DataFrame({"town": ["a"] * 3, "sex": ["f", "F", "x"]})
+    with pytest.raises(ilba.InputError, match=says):
+        ilba.build(data, ["town"], ["sex"], secret=secret, recipe=ilba.Recipe({"sex": steps}, folder=tmp_path))
+
+
+def test_leading_zeros_are_suggested(tmp_path, secret):
+    (tmp_path / "towns.csv").write_text("AGS,region\n01001,01\n02002,02\n")
+    data = pl.DataFrame({"town": ["1001", "2002"]})
+    recipe = {"region": {"from": "town", "recode": {"file": str(tmp_path / "towns.csv"), "to": "region"}}}
+    with pytest.raises(ilba.InputError, match=r"With leading zeros they match: write pad = 5"):
+        ilba.build(data, ["region", "town"], [], secret=secret, recipe=recipe)
+
+
+def test_a_recipe_for_a_column_that_is_not_there_is_answered_with_the_nearest(secret):
+    with pytest.raises(ilba.InputError, match=r"from 'gendr', which the data does not have. Did you mean 'gender'"):
+        ilba.build(pl.DataFrame({"gender": ["f"]}), ["gender"], [], recipe={"sex": {"from": "gendr"}}, secret=secret)
+
+
+def test_every_step_of_a_recipe_is_described():
+    import msgspec
+
+    schema = msgspec.json.schema(ColumnRecipe)["$defs"]["ColumnRecipe"]["properties"]
+    assert all(entry.get("description") for entry in schema.values())

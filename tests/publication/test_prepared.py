@@ -1,0 +1,129 @@
+"""What a publication file means: hierarchies from files, code lists and maps that match or stop."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+import ilba
+from ilba.publication.planning import counted
+from ilba.publication.prepared import Prepared
+
+HEAD = 'keys = ["sex"]\n[source]\nfile = "p.csv"\n'
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rows = [f"{town},{sex}" for town in ("01001", "01002", "02001") for sex in "fm" for _ in range(9)]
+    (tmp_path / "p.csv").write_text("town,sex\n" + "\n".join(rows) + "\n")
+    (tmp_path / "towns.csv").write_text("AGS,name,이름,RS\n01001,One,하나,01\n01002,Two,둘,01\n02001,Three,셋,02\n")
+    square = {"type": "Polygon", "coordinates": [[[0, 0], [0, 1], [1, 1], [0, 0]]]}
+    features = [
+        {"type": "Feature", "properties": {"key": key, "k": int(key)}, "geometry": square}
+        for key in ("01001", "01002", "02001", "02002")
+    ]
+    (tmp_path / "t.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return tmp_path
+
+
+def finest_of(folder, text):
+    (folder / "publication.toml").write_text(HEAD + text, encoding="utf-8")
+    prepared = Prepared(folder)
+    return prepared, counted(prepared)[0]
+
+
+def matched(folder, text):
+    prepared, finest = finest_of(folder, text)
+    return prepared.matched(finest)
+
+
+def paths(finest):
+    return finest.frame.select(finest.design.hierarchies[0].columns).unique().sort(pl.all()).rows()
+
+
+EXPECTED = [("01", "01001"), ("01", "01002"), ("02", "02001")]
+
+
+def test_a_level_is_made_from_the_first_letters_of_codes(folder):
+    text = '[hierarchies]\narea = {column = "town", levels = ["region"], prefixes = [2]}\n'
+    assert paths(finest_of(folder, text)[1]) == EXPECTED
+
+
+def test_a_level_is_looked_up_in_a_file_of_hierarchies(folder):
+    (folder / "t.hrc").write_text("01\n@01001\n@01002\n02\n@02001\n")
+    text = '[hierarchies]\narea = {column = "town", levels = ["region"], file = "t.hrc"}\n'
+    assert paths(finest_of(folder, text)[1]) == EXPECTED
+
+
+def test_a_level_is_looked_up_in_a_table_of_parents(folder):
+    (folder / "edges.csv").write_text("code,parent\n01,\n02,\n01001,01\n01002,01\n02001,02\n")
+    text = '[hierarchies]\narea = {column = "town", levels = ["region"], file = "edges.csv", code = "code"}\n'
+    assert paths(finest_of(folder, text)[1]) == EXPECTED
+
+
+def test_a_level_that_is_not_named_is_missed(folder):
+    (folder / "t.hrc").write_text("0\n@01\n@@01001\n")
+    text = '[hierarchies]\narea = {column = "town", levels = ["region"], file = "t.hrc"}\n'
+    with pytest.raises(ilba.InputError, match=r"2 levels above the finest, and 1 are named \(region\). Name each"):
+        finest_of(folder, text)
+
+
+def test_a_code_list_of_any_column_names_gives_labels_and_parents(folder):
+    text = (
+        '[hierarchies]\narea = {column = "town", levels = ["region"], prefixes = [2]}\n'
+        '[codes]\ntown = {file = "towns.csv", code = "AGS", label = {en = "name", ko = "이름"}}\n'
+        '[labels]\nsex = {en = "Sex", ko = "성별"}\n'
+    )
+    prepared, finest = finest_of(folder, text)
+    rows = prepared.labels.rows()
+    assert ("town", "01001", "One", "하나", "01") in rows
+    assert ("region", "02", None, None, None) in rows
+    assert ("sex", None, "Sex", "성별", None) in rows
+    (match,) = prepared.matched(finest)
+    assert str(match) == "town: the code list towns.csv has 3 codes of the data"
+
+
+def test_a_map_by_any_property_matches_and_says_what_is_without(folder):
+    text = '[hierarchies]\narea = ["town"]\n[maps]\ntown = {file = "t.geojson", code = "key"}\n'
+    prepared, finest = finest_of(folder, text)
+    assert [one["id"] for one in prepared.maps["town"]["features"]] == ["01001", "01002", "02001", "02002"]
+    assert str(prepared.matched(finest)[0]) == "town: the map t.geojson has 3 codes of the data; 1 code more"
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        (
+            '[maps]\ntown = {file = "t.geojson", code = "k"}',
+            r"has no code of 'town': the data has 01001, .* `ilba inspect`",
+        ),
+        ('[maps]\ntown = {file = "t.geojson"}', r"no property 'id'"),
+        ('[maps]\ntown = {file = "t.geojso"}', r"there is no map .* Did you mean 't.geojson'"),
+        ('[codes]\ntown = {file = "towns.csv", code = "name"}', r"Name another column or property with code = '..'"),
+        ('[codes]\ntown = {file = "towns.csv", code = "AG"}', r"the file does not have. Did you mean 'AGS'"),
+        ('[codes]\ntown = {file = "towns.csv", code = "RS"}', r"has 01 twice in 'RS'"),
+    ],
+)
+def test_what_matches_nothing_stops_and_says_what_to_type(folder, entry, says):
+    with pytest.raises(ilba.InputError, match=says):
+        matched(folder, '[hierarchies]\narea = ["town"]\n' + entry + "\n")
+
+
+def test_leading_zeros_are_suggested_where_they_make_codes_match(folder):
+    (folder / "p.csv").write_text("town,sex\n1001,f\n1002,m\n")
+    text = '[hierarchies]\narea = ["town"]\n[codes]\ntown = {file = "towns.csv", code = "AGS"}\n'
+    prepared, finest = finest_of(folder, text)
+    with pytest.raises(ilba.InputError, match=r"With leading zeros they match: write recipe.town = \{pad = 5\}"):
+        prepared.matched(finest)
+    prepared, finest = finest_of(folder, text + "[recipe]\ntown = {pad = 5}\n")
+    assert prepared.matched(finest)[0].found == 2
+
+
+def test_codes_that_a_list_does_not_have_are_named(folder):
+    (folder / "towns.csv").write_text("AGS\n01001\n09009\n")
+    text = '[hierarchies]\narea = ["town"]\n[codes]\ntown = {file = "towns.csv"}\n'
+    prepared, finest = finest_of(folder, text)
+    said = "town: the code list towns.csv has 1 code of the data, and not 01002, 02001; 1 code more"
+    assert str(prepared.matched(finest)[0]) == said

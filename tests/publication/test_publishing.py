@@ -1,0 +1,243 @@
+"""Three commands from a messy folder to a served release; a second run does nothing; a killed one goes on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import subprocess
+import sys
+import tomllib
+import warnings
+
+import httpx
+import polars as pl
+import pytest
+
+import ilba
+from ilba.publication import publishing
+from support import messy
+from support.commands import run
+from support.serving import serving
+
+pytestmark = pytest.mark.slow
+
+
+def quietly(does, *words, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return does(*words, **options)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder that was published by three commands."""
+    folder = tmp_path_factory.mktemp("agency")
+    messy.write(folder / "data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ILBA_LEDGER", str(folder / "agency.ledger"))
+        run("init", "data", "--population", "towns-2026", cwd=folder)
+        run("plan", cwd=folder)
+        run("publish", cwd=folder)
+    return folder
+
+
+@pytest.fixture
+def agency(made, tmp_path, monkeypatch):
+    """A copy of it, to be changed."""
+    monkeypatch.setenv("ILBA_LEDGER", str(tmp_path / "a" / "agency.ledger"))
+    shutil.copytree(made, tmp_path / "a")
+    return tmp_path / "a"
+
+
+def truth() -> pl.DataFrame:
+    """The records, cleaned by hand."""
+    people = messy.people()
+    return people.select(
+        pl.col("AGS").str.zfill(5).alias("AGS"),
+        pl.col("AGS").str.zfill(5).str.head(2).alias("Kreis"),
+        pl.col("Geschlecht").str.strip_chars().str.to_lowercase().str.head(1),
+        (pl.col("Alter").cast(pl.Int64) // 5 * 5).clip(upper_bound=85).alias("Alter"),
+        pl.col("Beruf").replace(["NA", ""], None),
+    )
+
+
+def test_a_messy_folder_becomes_an_audited_release_by_three_commands(made):
+    release = ilba.Release(made / "release")
+    assert release.design.columns == ("Kreis", "AGS", "Geschlecht", "Alter", "Beruf")
+    assert len(release.tables) == 24
+    towns = release.table("AGS").select("AGS", "N_masked").rows()
+    expected = truth().group_by("AGS").len().sort("AGS").rows()
+    assert [code for code, _ in towns] == [code for code, _ in expected]
+    assert max(abs(ours[1] - theirs[1]) for ours, theirs in zip(towns, expected, strict=True)) <= 20
+    assert release.codes.filter(variable="AGS", code="01001")["label_en"].item() == "Nordort 1 – Ä"
+    assert release.codes.filter(variable="Alter")["label_en"].head(2).to_list() == ["0-4", "5-9"]
+    shapes = json.loads((made / "release" / "geometry" / "AGS.geojson").read_text())
+    assert {one["id"] for one in shapes["features"]} == {*messy.TOWNS, "02099"}
+    store = ilba.open_store(made / "confidential" / "publication.parquet")
+    assert ilba.audit(release, store=store.published(ledger=made / "agency.ledger")).safe
+    assert "Safe: the masked finest table" in (made / "confidential" / "audit.html").read_text("utf-8")
+
+
+def test_the_finest_counts_are_those_of_records_cleaned_by_hand(made):
+    finest = ilba.open_store(made / "confidential" / "publication.parquet").frame
+    bands = pl.when(pl.col("Alter") < 85).then(
+        pl.format(
+            "{}-{}", pl.col("Alter").cast(pl.String).str.zfill(2), (pl.col("Alter") + 4).cast(pl.String).str.zfill(2)
+        )
+    )
+    clean = truth().with_columns(bands.otherwise(pl.lit("85+")).alias("Alter"))
+    columns = ["Kreis", "AGS", "Geschlecht", "Alter", "Beruf"]
+    counted = clean.group_by(columns).len("N").select(*columns, pl.col("N").cast(pl.Int64)).sort(columns)
+    assert finest.select(*columns, "N").sort(columns).equals(counted)
+
+
+def test_the_release_is_served_by_a_fourth_command_without_a_word(made):
+    with serving(cwd=made) as server, httpx.Client(timeout=60) as client:
+        tables = client.get(f"{server.address}api/v2/tables?pageSize=100").json()["tables"]
+        assert len(tables) == 24
+        assert client.get(server.address).status_code == 200
+
+
+def test_what_is_confidential_is_for_its_owner_alone_and_what_is_public_for_all(made):
+    for file in (made / "confidential").rglob("*"):
+        assert stat.S_IMODE(file.stat().st_mode) == (0o700 if file.is_dir() else 0o600), file
+    assert stat.S_IMODE((made / "confidential").stat().st_mode) == 0o700
+    exports = list((made / "exports").iterdir())
+    assert len(exports) == 24
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o644 for file in exports)
+
+
+def test_the_publication_file_lists_no_value_of_the_data(made):
+    plain = tomllib.loads((made / "publication.toml").read_text("utf-8"))
+    values = {str(one) for column in messy.people().get_columns() for one in column.unique() if one} - {"NA"}
+
+    def texts(value):
+        if isinstance(value, dict):
+            return [text for one in value.values() for text in texts(one)]
+        return [text for one in value for text in texts(one)] if isinstance(value, list) else [str(value)]
+
+    ages = set(messy.people()["Alter"])  # numbers of the file are widths and limits
+    assert not (values - ages) & set(texts(plain))
+
+
+def test_nothing_public_tells_a_path_or_an_identifier(made):
+    for file in [*(made / "release").rglob("*.json"), *(made / "exports").iterdir(), made / "publication.toml"]:
+        text = file.read_text("utf-8-sig")
+        assert str(made) not in text
+        assert "P0000" not in text
+
+
+def test_a_second_run_does_nothing_and_says_so(agency):
+    before = {file: file.stat().st_mtime_ns for file in agency.rglob("*") if file.is_file()}
+    said = run("publish", cwd=agency).stdout
+    assert "nothing has changed since it was published (24 tables). Nothing was done" in said
+    assert {file: file.stat().st_mtime_ns for file in agency.rglob("*") if file.is_file()} == before
+
+
+def test_only_what_has_changed_is_done_again(agency):
+    toml = agency / "publication.toml"
+    toml.write_text(toml.read_text("utf-8").replace('formats = ["csv"]', 'formats = ["csv", "json-stat"]'), "utf-8")
+    assert quietly(ilba.publish, agency).done == ("exports",)
+    assert len(list((agency / "exports").iterdir())) == 48
+    toml.write_text(toml.read_text("utf-8").replace('{en = "Towns 2026"}', '{en = "Towns"}'), "utf-8")
+    assert quietly(ilba.publish, agency).done == ("release", "exports", "report", "decision")
+    shutil.rmtree(agency / "release")
+    assert quietly(ilba.publish, agency).done[0] == "release"
+    assert ilba.Release(agency / "release").manifest["title"] == "Towns"
+
+
+def test_other_tables_later_show_the_same_masks(agency):
+    before = ilba.Release(agency / "release").table("AGS.Geschlecht")
+    toml = agency / "publication.toml"
+    toml.write_text(toml.read_text("utf-8").replace("max_keys = 3", "max_keys = 1"), "utf-8")
+    told = quietly(ilba.plan, agency)
+    assert any("tables less" in one for one in told.against_last)
+    assert told.ledger == "agency.ledger: 1 publication of 'towns-2026' before"
+    quietly(ilba.publish, agency)
+    assert ilba.Release(agency / "release").table("AGS.Geschlecht").equals(before)
+
+
+def test_a_killed_run_goes_on_where_it_ended(tmp_path):
+    (tmp_path / "p.csv").write_text("town,sex\n" + "a,f\na,m\nb,f\nb,m\n" * 20)
+    run("init", "p.csv", cwd=tmp_path)
+    script = (
+        "import os, ilba\nfrom ilba.publication import publishing\n"
+        "publishing.export = lambda *a, **k: os._exit(9)\nilba.publish()\n"
+    )
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", script], cwd=tmp_path).returncode == 9
+    manifest = (tmp_path / "release" / "release.json").read_bytes()
+    assert quietly(ilba.publish, tmp_path).done == ("exports", "report", "decision")
+    assert (tmp_path / "release" / "release.json").read_bytes() == manifest
+
+
+def test_a_conflict_with_an_earlier_publication_is_planned_as_refused_and_not_published(agency):
+    toml = agency / "publication.toml"
+    toml.write_text(toml.read_text("utf-8").replace("mask_thr = 5", "mask_thr = 3"), "utf-8")
+    told = run("plan", cwd=agency, code=1)
+    assert "REFUSED" in told.stdout
+    run("publish", cwd=agency, code=1)
+    assert ilba.Release(agency / "release").design.threshold == 5
+
+
+def test_a_plan_writes_nothing(agency):
+    before = {file: file.stat().st_mtime_ns for file in agency.rglob("*")}
+    plain = json.loads(run("plan", "--json", cwd=agency).stdout)
+    assert {file: file.stat().st_mtime_ns for file in agency.rglob("*")} == before
+    assert plain["possible"] is True
+    assert (plain["records"], plain["left_out"], len(plain["tables"])) == (4000, 0, 24)
+    assert [one["method"] for one in plain["choices"]] == ["controlled", "ilba", "sca-sums"]
+    assert plain["choices"][0]["provable"] == 0
+    assert plain["choices"][1]["provable"] > 0.1
+
+
+def test_numbers_of_records_below_K_are_not_planned_aloud(tmp_path):
+    rows = ["a,f"] * 40 + ["a, m"] * 3 + ["b,f"] * 20 + ["b,NA"] * 2
+    (tmp_path / "p.csv").write_text("town,sex\n" + "\n".join(rows) + "\n")
+    run("init", "p.csv", cwd=tmp_path)
+    told = run("plan", cwd=tmp_path).stdout
+    assert "sex: trim changes <5 records" in told
+    assert "sex: missing changes <5 records" in told
+
+
+def test_the_decision_page_says_yes_with_labels_and_without_a_small_count(made):
+    text = (made / "confidential" / "decision.en.html").read_text("utf-8")
+    assert "<b>YES</b>" in text
+    assert "24 tables by Kreis &gt; AGS; Geschlecht, Alter, Beruf" in text
+    assert "First confirm what was proposed" in text
+    assert "4,000" in text
+
+
+def test_init_asks_nothing_and_replaces_nothing(made):
+    assert "exists. Edit it" in run("init", "data", cwd=made, code=2).stderr
+
+
+def test_files_without_records_are_refused(tmp_path):
+    messy.write(tmp_path / "data", records=50)
+    said = run("init", "data/towns.gpkg", cwd=tmp_path, code=2).stderr
+    assert "none of these files holds records" in said
+
+
+def test_to_serve_before_publishing_says_what_to_type(tmp_path):
+    (tmp_path / "p.csv").write_text("town,sex\n" + "a,f\nb,m\n" * 20)
+    assert "`ilba init FILE...` writes one" in run("serve", cwd=tmp_path, code=2).stderr
+    run("init", "p.csv", cwd=tmp_path)
+    assert "Type: ilba publish" in run("serve", cwd=tmp_path, code=1).stderr
+
+
+def test_a_folder_of_other_things_is_not_replaced_by_exports(agency):
+    (agency / "exports" / "thesis.docx").write_text("mine")
+    toml = agency / "publication.toml"
+    toml.write_text(toml.read_text("utf-8").replace('formats = ["csv"]', 'formats = ["xlsx"]'), "utf-8")
+    with pytest.raises(ilba.InputError, match=r"thesis\.docx, which is no export and would be destroyed"):
+        quietly(ilba.publish, agency)
+
+
+def test_the_state_is_no_truth_about_the_release(agency):
+    """A release that somebody changed is made again, with the same masks."""
+    before = ilba.Release(agency / "release").table("AGS")
+    file = agency / "release" / "tables" / "AGS.parquet"
+    file.write_bytes(b"PAR1 damaged")
+    assert "release" in quietly(ilba.publish, agency).done
+    assert ilba.Release(agency / "release").table("AGS").equals(before)
+    assert publishing.STATE in {one.name for one in (agency / "confidential").iterdir()}
