@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ilba import charts, datasets, export, masking, report, spark
+    from ilba.attack.attackers import Insider, Register
     from ilba.attack.audit import audit, losses, what_if
     from ilba.attack.joint_verdict import JointReport
     from ilba.attack.published import PublishedTables
+    from ilba.attack.risk import risk
+    from ilba.attack.riskreport import RiskReport
     from ilba.attack.verdict import AuditReport
     from ilba.design.design import Design, Hierarchy
     from ilba.design.population import Population
@@ -57,6 +60,7 @@ __all__ = [
     "Hierarchy",
     "IlbaError",
     "InputError",
+    "Insider",
     "JointReport",
     "Ledger",
     "MissingExtra",
@@ -65,7 +69,9 @@ __all__ = [
     "ProgressStep",
     "PublicTable",
     "PublishedTables",
+    "Register",
     "Release",
+    "RiskReport",
     "Secret",
     "SecretError",
     "SparkFinestTable",
@@ -91,6 +97,7 @@ __all__ = [
     "open_store",
     "read_rds",
     "report",
+    "risk",
     "save_agg_tb",
     "save_full_tb",
     "spark",
@@ -99,9 +106,12 @@ __all__ = [
 
 # Where each name lives. A module is loaded when one of its names is first asked for.
 _HOMES = {
+    "attack.attackers": ("Insider", "Register"),
     "attack.audit": ("audit", "losses", "what_if"),
     "attack.joint_verdict": ("JointReport",),
     "attack.published": ("PublishedTables",),
+    "attack.risk": ("risk",),
+    "attack.riskreport": ("RiskReport",),
     "attack.verdict": ("AuditReport",),
     "design.design": ("Design", "Hierarchy"),
     "design.population": ("Population",),

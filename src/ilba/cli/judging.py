@@ -221,6 +221,73 @@ def _what_if(
         print_frame(in_percent(rows), rows.height)
 
 
+@example("ilba risk full_tb.parquet --attacker outsider --attacker insider --out risk.html")
+@commands.command("risk", short_help="What named attackers learn from all tables together")
+@click.argument("source")
+@click.option(
+    "--attacker",
+    "attackers",
+    multiple=True,
+    help="proof, outsider, neighbour, insider or attribute; again for another one [all of them].",
+)
+@click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
+@click.option("--unknown", type=int, multiple=True, help="An insider who lacks so many small cells of one area.")
+@click.option("--bound", type=int, help="How far controlled sums are known to lie from the truth at most.")
+@click.option("--store", type=click.Path(), help="With a release: its store, to count against the truth.")
+@click.option("--method", help="How the tables are made, as audit names it [as the store makes them].")
+@named_tables
+@some_tables
+@click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")
+@json_option
+def risk_command(
+    source: str,
+    attackers: tuple[str, ...],
+    register: tuple[str, ...],
+    unknown: tuple[int, ...],
+    bound: int | None,
+    store: str | None,
+    method: str | None,
+    tables: list[str] | None,
+    levels: tuple[str, ...],
+    keys: list[str] | None,
+    max_keys: int | None,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Measure what named attackers learn, by proof, by probability and with knowledge from outside (confidential)."""
+    from ilba.attack.attackers import Insider, Register, read_register
+    from ilba.attack.risk import ALL, risk
+    from ilba.release import Release
+
+    chosen: list[Any] = [*attackers, *(Insider(unknown=number) for number in unknown)]
+    if register:
+        chosen.append(Register(dict(read_register(spec) for spec in register)))
+    is_release = Path(source).is_dir() and not (Path(source) / ABOUT).exists()
+    if is_release and (tables or levels or keys or max_keys is not None or method):
+        raise InputError("a release is measured as it is: leave out --method and the choice of tables.")
+    if store and not is_release:
+        raise InputError("--store goes with a release. Here the store itself is measured.")
+    with ProgressBar(as_json) as bar:
+        bar.stage("attacking")
+        report = risk(
+            Release(source) if is_release else opened(source),
+            chosen or ALL,
+            tables or "all",
+            method=method,
+            levels=[typed_level(level) for level in levels] or None,
+            keys=keys,
+            max_keys=max_keys,
+            bound=bound,
+            store=opened(store) if store else None,
+            progress=bar,
+        )
+    if out:
+        report.to_html(out)
+    click.echo(report.to_json() if as_json else str(report))
+    if out and not as_json:
+        click.echo(f"{out}: the whole report, confidential")
+
+
 @example("ilba compare full_tb.parquet --max-keys 2 --out compare.html")
 @commands.command("compare", short_help="Every method on the same tables")
 @click.argument("store")

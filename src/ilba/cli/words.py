@@ -36,6 +36,7 @@ _ORDER = [
     "serve",
     "report",
     "audit",
+    "risk",
     "compare",
     "convert",
     "ledger",
