@@ -18,7 +18,7 @@ from ilba.attack.bounds import Attack
 from ilba.attack.intervals import AttackerView, Brought, ExactRows, Intervals, at, open_cells
 from ilba.attack.kernels import close_areas
 from ilba.attack.lattice import Node, node_of, table_of
-from ilba.attack.published import PublishedTables, _packed
+from ilba.attack.published import PublishedTables, packed_cells
 from ilba.data.microdata import Microdata, labelled
 from ilba.design.design import COUNT
 from ilba.design.tables import wanted_tables
@@ -124,11 +124,16 @@ def exact_rows(view: PublishedTables, register: Register) -> dict[Node, ExactRow
                 f"and the true count {COUNT}."
             )
         frame = labelled(source.read([*selection.columns, COUNT]), selection.columns)
-        packed = _packed(view.codes, view.codes.cell_index(selection), selection, frame)
+        packed = packed_cells(view.codes, view.codes.cell_index(selection), selection, frame)
         order = np.argsort(packed, kind="stable")
         if (np.diff(packed[order]) == 0).any():
             raise InputError(f"the register's table {name!r} has two rows for the same cell.")
-        counts = masking.whole_numbers(COUNT, frame[COUNT].to_numpy())[order]
+        counted = frame[COUNT]
+        if counted.dtype == pl.String:  # as text files give it
+            counted = counted.str.to_integer(strict=False)
+        if counted.null_count() or (counted < 0).any():
+            raise InputError(f"the register's table {name!r} has a count that is not a whole number of 0 or more.")
+        counts = masking.whole_numbers(COUNT, counted.to_numpy())[order]
         found[node_of(view.design, selection)] = ExactRows(packed[order], counts)
     return found
 
@@ -209,7 +214,7 @@ def everything_but_one(view: PublishedTables, tables: list[Node] | None = None) 
         ]
         least, most = ends
         left = total[known.member] - own[:, None]
-        may_empty = np.asarray((fewer[0][known.member] <= left) & (left <= fewer[1][known.member])).all(axis=1)
+        may_empty = np.all((fewer[0][known.member] <= left) & (left <= fewer[1][known.member]), axis=1)
     far = np.full(len(own), 2**40)
     down = np.minimum.reduce((total - least)[known.member], axis=1, initial=2**40) if known.tables else far
     up = np.minimum.reduce((most - total)[known.member], axis=1, initial=2**40) if known.tables else far

@@ -28,7 +28,7 @@ from ilba.attack.scoring import Believed, TrueCells
 from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, listing, suggesting
-from ilba.methods.controlled.search import usual_bound
+from ilba.methods.loss import usual_bound
 from ilba.progress import Progress, within
 from ilba.release import Release
 from ilba.secret.secret import Secret
