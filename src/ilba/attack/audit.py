@@ -18,9 +18,8 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.attack.bounds import Attack
-from ilba.attack.counterexamples import LOOKS, with_counterexample
+from ilba.attack.deciding import Decided, decide
 from ilba.attack.explanations import explain
-from ilba.attack.intervals import Intervals, at, open_cells
 from ilba.attack.joint_verdict import JointReport
 from ilba.attack.lattice import Node, table_of
 from ilba.attack.published import PublishedTables
@@ -45,9 +44,6 @@ COMPLETE = 2**21
 MOST_WORST = 1000
 """of so many disclosed cells at most it can be said how they are proven"""
 
-MOST_OPEN = 30_000_000
-"""open cells times tables that are kept at once while counterexamples are looked for"""
-
 _SHARES = ("within_half_K", "over_bound", "provable", "exact")
 
 BUDGET = 20_000_000
@@ -70,6 +66,8 @@ def audit(
     explanations: int = 10,
     progress: Progress | None = None,
     store: AnyFinestTable | None = None,
+    *,
+    solver_seconds: float = 0.0,
 ) -> AuditReport: ...
 
 
@@ -101,6 +99,7 @@ def audit(
     unchanged: bool = False,
     rename: Mapping[str, str] | None = None,
     regroup: Mapping[str, Any] | None = None,
+    solver_seconds: float = 0.0,
 ) -> AuditReport | JointReport:
     """Find out what everybody could prove from these tables, if they were released together.
 
@@ -140,6 +139,9 @@ def audit(
     regroup : dict, optional
         With a list: for a column, which finer label belongs to which coarser one, as a mapping or a csv file with two
         columns. Where the coarser column has another name, `rename` says which column it was made from.
+    solver_seconds : float, default 0
+        With one release and its store: how long an exact solver is asked about what propagation leaves open, most
+        suspicious first. It needs the extra `solver`. Without the finest table among the tables it proves much more.
 
     Returns
     -------
@@ -205,7 +207,9 @@ def audit(
     if found.small is not None:
         certified = found.small
         if not certificate:
-            certified = _certified(attack)
+            decided = decide(attack, solver_seconds)
+            found.add(decided)
+            certified = decided.certified
         undecided = found.small - found.disclosed - certified
     return AuditReport(
         published=published,
@@ -222,29 +226,6 @@ def audit(
         seconds=time.perf_counter() - start,
         folder=folder,
     )
-
-
-def _certified(attack: Attack) -> int:
-    """How many small cells have a counterexample; looked for where the finest table is released."""
-    published = attack.published
-    rows, K = published.base, published.K
-    if rows is None or rows.truth is None or not published.split:
-        return 0
-    packed, low, high = open_cells(attack)
-    counts = at(rows.packed, np.where(rows.truth.sum_large > 0, 0, rows.truth.sum_small), packed)
-    tables = max(len(published.tables), 1)
-    certified, looks = 0, LOOKS
-    part = max(MOST_OPEN // tables, 1)
-    is_open = np.flatnonzero(low < high)
-    for first in range(0, len(is_open), part):  # what lies outside a part stays as it truly is
-        inside = np.zeros(len(packed), dtype=bool)
-        inside[is_open[first : first + part]] = True
-        known = Intervals.of(published, (packed, np.where(inside, low, counts), np.where(inside, high, counts)))
-        own = counts[inside & (low < high)]
-        targets = (own > 0) & (own < K) & ~((known.low >= 1) & (known.high < K))
-        safe, _ = with_counterexample(known, own, targets, looks // (1 + len(is_open) // part))
-        certified += int(safe.sum())
-    return certified
 
 
 @suggesting
@@ -410,6 +391,7 @@ class _Findings:
         if rows is None and not self._complete:
             cells = np.zeros(0, dtype=np.int64)
         low, high = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
+        self._aggregates: dict[Node, list[IntArray]] = {}
         disclosed: list[tuple[IntArray, IntArray, IntArray]] = []
         for block in attack.blocks():
             for node in block.own:
@@ -420,6 +402,10 @@ class _Findings:
                 first, last = block.rows[node[0]]
                 self._count(node, first, last, lo, hi, proven)
                 if node != self._base:
+                    if not published.split:
+                        cell, area = np.nonzero(proven)
+                        places = (area + first) * lattice.width(node) + cell
+                        self._aggregates.setdefault(node, []).append(places)
                     continue
                 cell, area = np.nonzero(proven)
                 disclosed.append(((area + first) * width + cell, lo[cell, area], hi[cell, area]))
@@ -441,6 +427,22 @@ class _Findings:
         cell_index = published.codes.cell_index(table_of(published.design, self._base))
         labels = published.codes.labels(cell_index, [cells])
         self.ranges = pl.DataFrame([*labels, pl.Series("low", low), pl.Series("high", high)])
+        self._cells = cells
+
+    def add(self, decided: Decided) -> None:
+        """Count what the solver proved besides."""
+        new = np.setdiff1d(decided.proven, self.disclosed_cells)
+        self.disclosed += len(new)
+        self._counts[self._base][1] += len(new)
+        for node, cells in decided.aggregates.items():
+            self._counts[node][1] += len(np.setdiff1d(cells, np.concatenate(self._aggregates[node])))
+        if len(new):
+            known = pl.Series(np.isin(self._cells, new))
+            least, most = pl.col("low").clip(lower_bound=1), pl.col("high").clip(upper_bound=self.published.K - 1)
+            self.ranges = self.ranges.with_columns(
+                low=pl.when(known).then(least).otherwise(pl.col("low")),
+                high=pl.when(known).then(most).otherwise(pl.col("high")),
+            )
 
     def _count(self, node: Node, first: int, last: int, lo: IntArray, hi: IntArray, proven: Any) -> None:
         published, K = self.published, self.published.K

@@ -22,11 +22,11 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 LOOKS = 100_000_000
 """how many sums are looked at for counterexamples: some seconds, and the same result on every machine"""
-_IDLE = 15
+_IDLE = 8
 """rounds without a new counterexample after which the search gives up"""
 _LOOK = 24
 """cells of a broken sum that are compared"""
-_STEPS = 3000
+_STEPS = 1600
 """cells that are moved for one counterexample, at most"""
 
 

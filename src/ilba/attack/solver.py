@@ -232,7 +232,7 @@ class WholeRule:
         # Type 1: the block begins below |S_K|. Type 2: it ends beyond |S_K| + (K-1)|S|.
         p.line([*A, (-K, block), (-far, up), (-far, several)], low=2 - 2 * far)
         p.line([*A, (-K, block), (-far, up), (far, several)], high=1 + far)
-        top = [*A, *((K - 1) * f and ((K - 1) * f, i) for f, i in N), (-K, block)]
+        top = [*A, *(((K - 1) * f, i) for f, i in N), (-K, block)]
         p.line([*top, (far, short), (far, several)], high=K - 1 + 2 * far - (K - 1) * none)
         p.line([*top, (far, short), (-far, several)], low=K - far - (K - 1) * none)
         p.line([(1, down), (-1, short)], high=0)

@@ -79,6 +79,12 @@ def report_command(
     "--secret", type=click.Path(), help="The secret for --mask-thr; without one a throw-away secret draws the masks."
 )
 @click.option("--within", metavar="AREA", help="Only this area of the top level: for a store too large for memory.")
+@click.option(
+    "--solver-seconds",
+    type=float,
+    default=0.0,
+    help="Ask an exact solver for so long about what is left open; without the finest table it proves much more.",
+)
 @click.option("--require-safe", is_flag=True, help="Exit with 1 unless the audit finds everything safe.")
 @json_option
 def audit_command(
@@ -97,6 +103,7 @@ def audit_command(
     chart: str | None,
     secret: str | None,
     within: str | None,
+    solver_seconds: float,
     require_safe: bool,
     as_json: bool,
 ) -> None:
@@ -133,7 +140,9 @@ def audit_command(
             )
         with ProgressBar(as_json) as bar:
             bar.stage("attacking")
-            report = audit(Release(source), store=opened(store) if store else None, progress=bar)
+            report = audit(
+                Release(source), store=opened(store) if store else None, solver_seconds=solver_seconds, progress=bar
+            )
         _told_of_audit(report, out, as_json, require_safe)
         return
     if store:
@@ -152,7 +161,8 @@ def audit_command(
         raise InputError("--chart draws several methods or K. Give --method or --mask-thr, each once or more.")
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
-        report = audit(finest, method[0] if method else finest.method, **wanted, progress=bar)
+        own_method = method[0] if method else finest.method
+        report = audit(finest, own_method, **wanted, solver_seconds=solver_seconds, progress=bar)
     _told_of_audit(report, out, as_json, require_safe)
 
 
