@@ -182,11 +182,6 @@ def audit(
     start = time.perf_counter()
     folder: tuple[str, ...] | None = None
     if isinstance(finest, Release):
-        if finest.manifest.get("sums", False):
-            raise InputError(
-                f"the release {str(finest.path)!r} holds sums of the published counts of a finer table, and tells "
-                f"nothing more than those. Audit the finer release, or both together: ilba audit FINER {finest.path}"
-            )
         published = released(finest, store)
         folder = tuple(leaks(finest))
     elif isinstance(finest, PublishedTables):
@@ -356,6 +351,11 @@ def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
 
 def released(release: Release, store: AnyFinestTable | None) -> PublishedTables:
     """What a release shows; with its store, after checking that it is the one it was made from."""
+    if release.manifest.get("sums", False):
+        raise InputError(
+            f"the release {str(release.path)!r} holds sums of the published counts of a finer table, and tells "
+            f"nothing more than those. Audit the finer release, or both together: ilba audit FINER {release.path}"
+        )
     if store is None:
         frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
         return PublishedTables.from_frames(release.code_lists(), frames, release.manifest["method"])
