@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ilba import charts, datasets, export, masking, methods, report, spark
+    from ilba.attack.attackers import Insider, Register
     from ilba.attack.audit import audit, losses, what_if
     from ilba.attack.joint_verdict import JointReport
     from ilba.attack.published import PublishedTables
+    from ilba.attack.risk import risk
+    from ilba.attack.riskreport import RiskReport
     from ilba.attack.slivers import slivers
     from ilba.attack.verdict import AuditReport
     from ilba.data.hierarchies import HierarchyTree, read_hierarchy
@@ -65,6 +68,7 @@ __all__ = [
     "HierarchyTree",
     "IlbaError",
     "InputError",
+    "Insider",
     "Inspection",
     "JointReport",
     "Ledger",
@@ -77,7 +81,9 @@ __all__ = [
     "Published",
     "PublishedTables",
     "Recipe",
+    "Register",
     "Release",
+    "RiskReport",
     "Secret",
     "SecretError",
     "SparkFinestTable",
@@ -109,6 +115,7 @@ __all__ = [
     "read_hierarchy",
     "read_rds",
     "report",
+    "risk",
     "save_agg_tb",
     "save_full_tb",
     "slivers",
@@ -118,9 +125,12 @@ __all__ = [
 
 # Where each name lives. A module is loaded when one of its names is first asked for.
 _HOMES = {
+    "attack.attackers": ("Insider", "Register"),
     "attack.audit": ("audit", "losses", "what_if"),
     "attack.joint_verdict": ("JointReport",),
     "attack.published": ("PublishedTables",),
+    "attack.risk": ("risk",),
+    "attack.riskreport": ("RiskReport",),
     "attack.slivers": ("slivers",),
     "attack.verdict": ("AuditReport",),
     "data.hierarchies": ("HierarchyTree", "read_hierarchy"),

@@ -1,4 +1,4 @@
-"""Certificates and counterexamples: another world with the same release shows that a cell is not given away."""
+"""Certificates and witnesses: another world with the same release shows that a cell is not given away."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import pytest
 
 import ilba
 from ilba import FinestTable, PublishedTables
-from ilba.attack.counterexamples import _World
+from ilba.attack.bounds import Attack
+from ilba.attack.counterexamples import Worlds, ends
+from ilba.attack.intervals import Intervals, at, open_cells
 from ilba.design.tables import wanted_tables
+from ilba.methods import masking
 from support.attacks import public_release
 from support.people import HKEY, KEY, population
 from support.stores import toy
@@ -54,21 +57,32 @@ def test_ilba_is_certified_where_the_masked_table_is_a_possible_truth():
     assert other.misfits > 0
 
 
+def _started(finest, method):
+    """What everybody knows of a release, and the true counts of the open cells."""
+    published = PublishedTables.of(finest, method)
+    known = Intervals.of(published, open_cells(Attack(published).run()))
+    return published, known, at(published.base.packed, published.base.truth.sum_small, known.packed)
+
+
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 @pytest.mark.parametrize("method", ["ilba", "r-file"])
-def test_every_world_that_counterexamples_walk_through_leads_to_the_same_release(secret, cells, method):
+def test_every_world_that_is_walked_through_leads_to_the_same_release(secret, cells, method):
     finest = ilba.build(population(700), HKEY, KEY, secret=secret, cells=cells)
-    published = PublishedTables.of(finest, method)
-    frame, K = finest.frame, finest.design.threshold
-    small = (frame["N"] <= K).to_numpy()
-    count = frame["N"].to_numpy().copy()
-    world = _World(published, published.base.packed[small], count[small], frame["N_masked"].to_numpy()[small] == K)
-    for seed in range(40):
-        world.walk(np.random.default_rng(seed))
-    assert (world.count != count[small]).sum() > 10
-    count[small] = world.count
+    published, known, counts = _started(finest, method)
+    K = finest.design.threshold
+    worlds = Worlds(known, counts)
+    targets = np.flatnonzero((counts > 0) & (counts < K))
+    for seed in range(3):
+        worlds.round(targets, 100, seed)
+    assert (worlds.counts != counts).sum() > 10
+    index = finest.codes.cell_index(finest.design.finest)
+    labels = pl.DataFrame(finest.codes.labels(index, [known.packed])).with_columns(world=pl.Series(worlds.counts))
+    masked = pl.when(pl.col("N_masked").is_null()).then(0).otherwise(pl.col("N_masked"))
     # A cell that became empty keeps its labels in the code lists, through its row with N = 0.
-    other = FinestTable.from_counts(frame.with_columns(N=pl.Series(count)), HKEY, KEY, K, cells=cells)
+    frame = finest.frame.join(labels, on=[*HKEY, *KEY], how="full", coalesce=True).select(
+        *HKEY, *KEY, N=pl.coalesce("world", "N"), N_masked=masked
+    )
+    other = FinestTable.from_counts(frame, HKEY, KEY, K, cells=cells)
     again = PublishedTables.of(other, method)
     for node, rows in published.tables.items():
         areas = published.codes.lists[0].size(node[0])
@@ -77,12 +91,30 @@ def test_every_world_that_counterexamples_walk_through_leads_to_the_same_release
         ).all()
 
 
-def test_a_counterexample_for_what_is_proven_is_a_mistake_and_is_told(monkeypatch):
-    monkeypatch.setattr(
-        "ilba.attack.audit.with_counterexample", lambda published, proven: np.ones(len(proven), dtype=bool)
-    )
-    with pytest.raises(AssertionError, match="has a counterexample"):
-        ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
-    monkeypatch.setattr("ilba.attack.audit.with_counterexample", lambda published, proven: np.arange(len(proven)) == 0)
-    with pytest.raises(AssertionError, match="has a counterexample"):
-        ilba.audit(toy([2, 3], [0, 0], 5, "observed"))
+def test_a_world_that_does_not_fit_is_refused(secret):
+    finest = ilba.build(population(300), HKEY, KEY, secret=secret, cells="grid")
+    _, known, counts = _started(finest, "ilba")
+    assert known.fits(counts)
+    assert not known.fits(np.where(counts == counts.max(), known.high + 1, counts))
+    with pytest.raises(AssertionError, match="mistake in ilba"):
+        Worlds(known, known.high + 1)
+
+
+@pytest.mark.parametrize("K", [3, 5, 10])
+def test_the_compiled_preimage_is_the_one_of_the_paper(K):
+    n, at_k = np.meshgrid(np.arange(9), np.arange(9), indexing="ij")
+    inside = at_k <= n
+    for released in range(4 * K + 5):
+        low, high = masking.preimage(np.full_like(n, released), n, at_k, K)
+        for i, j in np.argwhere(inside):
+            assert ends(released, int(i), int(j), K) == (low[i, j], high[i, j]), (released, i, j)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_a_search_in_parts_certifies_no_more_than_the_whole_and_something(secret, cells, monkeypatch):
+    finest = ilba.build(population(300), HKEY, KEY, secret=secret, cells=cells)
+    whole = ilba.audit(finest, explanations=0)
+    monkeypatch.setattr("ilba.attack.deciding.MOST_OPEN", 30 * len(whole.published.tables))
+    parts = ilba.audit(finest, explanations=0)
+    assert 0 < parts.cells_certified <= whole.cells_certified

@@ -403,6 +403,24 @@ def test_tables_are_exported_and_a_report_is_written_from_the_command_line(folde
 
 
 @pytest.mark.slow
+def test_the_risk_of_named_attackers_is_told_and_written_for_its_owner(folder):
+    few = ("risk", "full_tb.parquet", "--max-keys", "2")
+    told = run(*few, "--attacker", "proof", "--attacker", "attribute", "--out", "risk.html", cwd=folder).stdout
+    assert "confidential" in told
+    assert "proof: has every released table" in told
+    assert stat.S_IMODE((folder / "risk.html").stat().st_mode) == 0o600
+    true = ilba.open_store(folder / "full_tb.parquet").frame.group_by("region", "town", "sex").agg(pl.col("N").sum())
+    true.write_csv(folder / "register.csv")
+    asked = (*few, "--register", "town.sex=register.csv", "--unknown", "2", "--json")
+    report = json.loads(run(*asked, cwd=folder).stdout)
+    assert report["confidential"] is True
+    assert [row["attacker"] for row in report["attackers"]] == ["insider, 2 unknown", "register town.sex"]
+    assert "Did you mean 'outsider'" in run(*few, "--attacker", "outsidr", cwd=folder, code=2).stderr
+    assert "names no file" in run(*few, "--register", "town.sex", cwd=folder, code=2).stderr
+    assert "--store goes with a release" in run(*few, "--store", "full_tb.parquet", cwd=folder, code=2).stderr
+
+
+@pytest.mark.slow
 def test_an_audit_attacks_a_store_and_a_release(folder):
     report = json.loads(run("audit", "full_tb.parquet", "--json", cwd=folder).stdout)
     again = ilba.audit(ilba.open_store(folder / "full_tb.parquet"))

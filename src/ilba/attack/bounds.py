@@ -82,6 +82,14 @@ class Block:
 
     def close(self, K: int, moved: set[Node] | None = None) -> set[Node]:
         """Run the attack inside the block to its fixpoint; which tables moved is given and returned."""
+        if self.events is None:
+            from ilba.attack.closing import Closing
+
+            return Closing(self, K, moved).run()
+        return self._close_recorded(K, moved)
+
+    def _close_recorded(self, K: int, moved: set[Node] | None = None) -> set[Node]:
+        """The same in array operations, which write their steps down."""
         clock = 1
         stamp = {node: int(moved is None or node in moved) for bounds in self.kinds[:1] for node in bounds.low}
         seen = dict.fromkeys(self.edges, 0)

@@ -1,223 +1,264 @@
 """Counterexamples: other truths that would have led to the same release, in which a small cell is not small.
 
-Where the truth is known, worlds near it are looked at. In each of them the simplest changes are tried for each cell:
-set it to 0 (one masked to K: to K), and either leave it at that, or let one other cell that differs in a single
-variable make up for it, so that every table without this variable stays as it is. Each world is reached from the one
-before by changes of the same kind that leave every released number as it is. A counterexample shows that nobody can
-prove the cell small; that none was found shows nothing.
+Where the truth is known, the search begins at it. A small cell is pushed to 0 (one masked to K: to K). That breaks some
+sums, which are mended one by one: another cell of a broken sum is moved by one, the one that breaks least, and not one
+that was moved a moment ago. When nothing is broken any more, a new world is found. Every cell that is not small in
+it is shown to be safe, and the search goes on from there. At the end of each round the sums are added up anew. A
+counterexample shows that nobody can prove the cell small; that none was found shows nothing.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ilba.attack.lattice import table_of
-from ilba.attack.published import PublishedRows, PublishedTables, Truth
-from ilba.methods import masking
+from ilba.attack.intervals import FAR, Intervals
+from ilba.methods.controlled.kernels import compiled
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-_LOOKS = 40_000_000
-"""how many released numbers are looked at while walking from world to world: a few seconds"""
+LOOKS = 100_000_000
+"""how many sums are looked at for counterexamples: some seconds, and the same result on every machine"""
+_IDLE = 8
+"""rounds without a new counterexample after which the search gives up"""
+_LOOK = 24
+"""cells of a broken sum that are compared"""
+_STEPS = 1600
+"""cells that are moved for one counterexample, at most"""
 
 
-class SumLimits(NamedTuple):
-    """Between which sums of small cells the released value of each aggregate stays the same."""
-
-    low: IntArray
-    high: IntArray
-    low_fewer: IntArray
-    """the same when one occupied cell becomes empty, which matters in the observed reading"""
-    high_fewer: IntArray
-
-
-def limits(published: PublishedTables, rows: PublishedRows, truth: Truth) -> SumLimits:
-    """The limits of each row of a table."""
-    K, policy = published.K, published.policy
-    n, at_k, f, large = (part.astype(np.int64) for part in truth)
-    released = rows.value - large
-    if policy.scheme == "sca":
-        low = np.where(released == 0, 0, np.where(released == K, 1, released))
-        high = np.where(released == 0, K - 1, released)
-        return SumLimits(low, high, low, high)
-    low, high = masking.preimage(released, n, at_k, K)
-    if rows.type1 is not None and rows.type2 is not None:
-        block, _ = masking.candidates(f, K)
-        several = (n >= 2) & (released > 0)
-        low = np.where(several, np.maximum(low, block), low)
-        high = np.where(several, np.minimum(high, block + K - 1), high)
-    if published.cells == "grid" or policy.listed:
-        return SumLimits(low, high, low, high)
-    return SumLimits(low, high, *masking.preimage(released, n - 1, at_k, K))
+@compiled
+def ends(released: int, n: int, at_k: int, K: int) -> tuple[int, int]:
+    """The sums of n small cells that iLBA releases as one value: `masking.preimage` of one aggregate."""
+    d_low, d_high = at_k, K * at_k + (K - 1) * (n - at_k)
+    if n == 0:
+        return (0, 0) if released == 0 else (0, -1)
+    if n == 1:
+        return (d_low, d_high) if released == K * at_k else (0, -1)
+    if released == 0:
+        return (0, 0) if at_k == 0 else (0, -1)
+    q = 0 if released == K else (released - 1 - K // 2) // K
+    low, high = q * K + 1, q * K + K
+    known = released == K or (released > K and released == q * K + 1 + K // 2)
+    if not known or d_low > low or high > d_high:
+        return 0, -1
+    if low - K < d_low:
+        low = min(low, max(d_low, 1))
+    if d_high < high + K:
+        high = d_high
+    return low, high
 
 
-class _World:
-    """A truth that fits everything released: the counts of the occupied small cells, and the sums of all aggregates."""
-
-    def __init__(self, published: PublishedTables, packed: IntArray, count: IntArray, at_k: BoolArray) -> None:
-        lattice, codes = published.lattice, published.codes
-        cell_index = codes.cell_index(table_of(codes.design, lattice.base))
-        self.K, self.count, self.at_k = published.K, count.copy(), at_k
-        self.may_vanish = not published.policy.listed  # an empty cell would not be listed
-        # Whether a cell is occupied is free only where nobody counts occupied cells.
-        may_empty = published.cells == "grid" or published.policy.scheme != "ilba"
-        self.least = np.where(at_k, 1, 0 if may_empty else 1)
-        self.most = np.where(at_k, self.K, self.K - 1)
-        nodes = [node for node in published.tables if node != lattice.base]
-        member, parts, sums, offset = [], [], [], 0
-        for node in nodes:
-            table = published.tables[node]
-            assert table.truth is not None  # noqa: S101 - counterexamples are only looked for where the truth is known
-            target = codes.cell_index(table_of(codes.design, node))
-            place = np.searchsorted(table.packed, cell_index.project([packed], target, codes.lists)[0])
-            member.append((place + offset).astype(np.int32))
-            parts.append(limits(published, table, table.truth))
-            sums.append(table.truth.sum_small.astype(np.int64))
-            offset += len(table.packed)
-        self.member = np.array(member, dtype=np.int32).reshape(len(nodes), len(packed))
-        empty = np.zeros(0, np.int64)
-        self.limits = (
-            SumLimits(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-            if parts
-            else SumLimits(*[empty] * 4)
-        )
-        self.sums = np.concatenate(sums) if sums else empty
-        self.axes = range(len(codes.lists))
-        self.shows = [np.array([node[d] == lattice.base[d] for node in nodes], dtype=bool) for d in self.axes]
-        digits = cell_index.digits([packed])
-        self.fibre = [_fibres(published, digits, d) for d in self.axes]
-
-    def counterexamples(self) -> BoolArray:
-        """For which cells this world, or one simple change of it, shows that they need not be small."""
-        K, count, at_k, size = self.K, self.count, self.at_k, len(self.count)
-        far = np.int64(2**40)
-        fresh = (np.full(size, sign * far) for _ in (-1, *self.axes) for sign in (-1, 1, -1, 1))
-        room = {d: [next(fresh) for _ in range(4)] for d in (-1, *self.axes)}
-        still = {d: np.ones(size, dtype=bool) for d in self.axes}
-        for table, place in enumerate(self.member):
-            here = [end[place] - self.sums[place] for end in self.limits]
-            fits = (here[2] <= 0) & (here[3] >= 0)
-            for d in (-1, *self.axes):
-                if d == -1 or self.shows[d][table]:
-                    for end, (mine, other) in enumerate(zip(room[d], here, strict=True)):
-                        (np.minimum if end % 2 else np.maximum)(mine, other, out=mine)
-                else:
-                    still[d] &= fits
-
-        def alone(d: int) -> BoolArray:
-            """Whether the tables that have the variable d allow the cell to move to 0, or to K."""
-            down, up, down_fewer, up_fewer = room[d]
-            to_zero = self.may_vanish & ~at_k & (down_fewer <= -count) & (-count <= up_fewer)
-            either: BoolArray = to_zero | (at_k & (down <= K - count) & (K - count <= up))
-            return either
-
-        found: BoolArray = alone(-1) | (count == np.where(at_k, K, 0))
-        for d in self.axes:
-            down, up, _, _ = room[d]
-            gain, lose = np.minimum(up, self.most - count), np.minimum(-down, count - self.least)
-            lend = np.where(
-                at_k, _best_other(self.fibre[d], lose) >= K - count, _best_other(self.fibre[d], gain) >= count
-            )
-            found |= alone(d) & lend & (at_k | still[d])
-        return found
-
-    def walk(self, rng: np.random.Generator) -> None:
-        """To a neighbouring world: pairs of cells give and take, where every released number stays the same."""
-        d = int(rng.integers(-1, len(self.axes)))
-        size = len(self.count)
-        if d == -1:
-            first = rng.permutation(size)
-            second = first
-            shown = self.member
-        else:
-            order = np.lexsort((rng.random(size), self.fibre[d]))
-            same = np.flatnonzero(self.fibre[d][order[:-1]] == self.fibre[d][order[1:]])
-            first, second = order[same], order[same + 1]
-            shown = self.member[self.shows[d]]
-        # Half of the time to the end that would be a counterexample, else by one: small steps open the way.
-        end = np.where(self.at_k[first], self.K, 0) - self.count[first]
-        step = np.where(rng.random(len(first)) < 0.5, end, rng.choice([-1, 1], len(first)))
-        pair = second is not first
-
-        def allowed(which: IntArray) -> BoolArray:
-            one, other, by = first[which], second[which], step[which]
-            new = self.count[one] + by
-            good: BoolArray = (by != 0) & (self.least[one] <= new) & (new <= self.most[one])
-            if pair:
-                left = self.count[other] - by
-                good &= (self.least[other] <= left) & (left <= self.most[other])
-            for cell, change in ((one, by), (other, -by)) if pair else ((one, by),):
-                sums = self.sums[shown[:, cell]] + change
-                good &= ((self.limits.low[shown[:, cell]] <= sums) & (sums <= self.limits.high[shown[:, cell]])).all(
-                    axis=0
-                )
-            return good
-
-        for number in np.flatnonzero(allowed(np.arange(len(first)))):
-            if not allowed(np.array([number]))[0]:  # one before it took the room
-                continue
-            for cell, change in ((first[number], step[number]), (second[number], -step[number]))[: 1 + pair]:
-                self.count[cell] += change
-                self.sums[shown[:, cell]] += change
+@compiled
+def _broken(total: int, least: int, most: int) -> int:
+    """By how much a sum lies outside its interval."""
+    if total < least:
+        return least - total
+    return max(total - most, 0)
 
 
-def with_counterexample(published: PublishedTables, proven: BoolArray | None = None, looks: int = _LOOKS) -> BoolArray:
-    """For each row of the finest table whether a counterexample was found; only for rows with a true count in 1..K-1.
+@compiled
+def _price(S: Any, N: Any, rule: Any, limits: Any, a: int, by: int, occupied: int, K: int) -> int:
+    """By how much a sum would lie outside its interval after a move."""
+    least, most = limits
+    released, at_k, settled, n_settled, exact = rule
+    if occupied == 0 or len(N) == 0 or exact[a]:
+        return _broken(S[a] + by, least[a], most[a])
+    low, high = ends(released[a], N[a] + occupied + n_settled[a], at_k[a], K)
+    return _broken(S[a] + by, low - settled[a], high - settled[a])
 
-    `proven` are rows that are proven small, for which there is none.
+
+@compiled
+def mend(
+    world: Any, cells: Any, member: Any, sets: Any, limits: Any, rule: Any, targets: Any, safe: Any, how: Any
+) -> int:
+    """Try each target in turn, from the last world that fits; how many sums were looked at.
+
+    world: counts, sums and (observed reading) numbers of occupied cells. cells: low, high and the count that is not
+    small. sets: where the cells of each sum begin, and the cells. limits: the ends of each sum, which in the observed
+    reading follow the number of occupied cells by `rule`. how: steps, the seed, K, and how many sums to look at.
     """
-    rows = published.tables[published.lattice.base]
-    assert rows.truth is not None  # noqa: S101 - counterexamples are only looked for where the truth is known
-    found = np.zeros(len(rows.packed), dtype=bool)
-    occupied = np.flatnonzero(rows.truth.sum_large == 0)  # cells of 1..K, which may take part in a change
-    if not len(occupied):
-        return found
-    count = rows.truth.sum_small[occupied].astype(np.int64)
-    world = _World(published, rows.packed[occupied], count, rows.value[occupied] == published.K)
-    good = world.counterexamples()
-    rng = np.random.default_rng(2010)  # any walk will do; the same on every run is best
-    open_ = count < published.K
-    if proven is not None:
-        open_ &= ~proven[occupied]
-    for step in range(min(300, looks // max(world.member.size, 1))):
-        if not (open_ & ~good).any():
+    x, S, N = world
+    low, high, alternative = cells
+    first, of_set = sets
+    least, most = limits
+    released, at_k, settled, n_settled, exact = rule
+    steps, seed, K, most_looks = how
+    np.random.seed(seed)
+    tables = member.shape[1]
+    tabu, clock, looks = np.zeros(len(x), np.int64), 0, 0
+    bad, where = np.empty(4096, np.int64), np.full(len(S), -1, np.int64)
+    log_cell, log_by = np.empty(steps + 8, np.int64), np.empty(steps + 8, np.int64)
+    for target in targets:
+        if safe[target] or alternative[target] < low[target] or alternative[target] > high[target]:
+            continue
+        if looks > most_looks:
             break
-        world.walk(rng)
-        if step % 5 == 4:
-            good |= world.counterexamples()
-    found[occupied] = good & (count < published.K)
-    return found
+        moves = broken = 0
+        full = False
+        j, by = target, alternative[target] - x[target]
+        for _ in range(steps + 1):
+            occupied = int(x[j] + by > 0) - int(x[j] > 0)
+            for k in range(tables):
+                a = member[j, k]
+                S[a] += by
+                if occupied != 0 and len(N):
+                    N[a] += occupied
+                    if not exact[a]:
+                        a_low, a_high = ends(released[a], N[a] + n_settled[a], at_k[a], K)
+                        least[a], most[a] = a_low - settled[a], a_high - settled[a]
+                amiss = _broken(S[a], least[a], most[a]) > 0
+                if amiss and where[a] < 0:
+                    if broken == 4096:
+                        full = True
+                    else:
+                        where[a] = broken
+                        bad[broken] = a
+                        broken += 1
+                elif not amiss and where[a] >= 0:
+                    p = where[a]
+                    broken -= 1
+                    bad[p] = bad[broken]
+                    where[bad[p]] = p
+                    where[a] = -1
+            x[j] += by
+            log_cell[moves], log_by[moves] = j, by
+            moves += 1
+            if broken == 0 or full or moves > steps:
+                break
+            a = bad[np.random.randint(broken)]
+            by = 1 if S[a] < least[a] else -1
+            size = first[a + 1] - first[a]
+            best, j = 1 << 40, -1
+            clock += 1
+            looks += tables * (1 + min(_LOOK, size))
+            for r in range(min(_LOOK, size)):
+                c = of_set[first[a] + (np.random.randint(size) if size > _LOOK else r)]
+                if c == target or x[c] + by < low[c] or x[c] + by > high[c]:
+                    continue
+                if tabu[c] > clock and np.random.random() < 0.9:
+                    continue
+                occupied = int(x[c] + by > 0) - int(x[c] > 0)
+                cost = 0
+                for k in range(tables):
+                    b = member[c, k]
+                    cost += _price(S, N, rule, limits, b, by, occupied, K) - _broken(S[b], least[b], most[b])
+                cost = cost * 8 + np.random.randint(8)
+                if cost < best:
+                    best, j = cost, c
+            if j < 0:
+                break
+            tabu[j] = clock + 5 + np.random.randint(10)
+        if broken == 0 and not full:
+            for i in range(moves):
+                if x[log_cell[i]] == alternative[log_cell[i]]:
+                    safe[log_cell[i]] = True
+            continue
+        for i in range(broken):
+            where[bad[i]] = -1
+        for i in range(moves - 1, -1, -1):  # take everything back
+            c, back = log_cell[i], -log_by[i]
+            occupied = int(x[c] + back > 0) - int(x[c] > 0)
+            x[c] += back
+            for k in range(tables):
+                a = member[c, k]
+                S[a] += back
+                if occupied != 0 and len(N):
+                    N[a] += occupied
+                    if not exact[a]:
+                        a_low, a_high = ends(released[a], N[a] + n_settled[a], at_k[a], K)
+                        least[a], most[a] = a_low - settled[a], a_high - settled[a]
+    return looks
 
 
-def _fibres(published: PublishedTables, digits: list[IntArray], axis: int) -> IntArray:
-    """A number for the cells that differ in one variable only, inside the same next coarser released area."""
-    lattice, lists = published.lattice, published.codes.lists
-    coarser = [node[axis] for node in lattice.nodes if node[axis] < lattice.base[axis]]
-    # The digits of the base, each with its dimension: a dimension that no table shows has none.
-    shown = [d for d, level in enumerate(lattice.base) if level]
-    fibre = np.zeros(len(digits[0]), dtype=np.int64)
-    for d, digit in zip(shown, digits, strict=True):
-        level = lattice.base[d]
-        if d == axis:
-            level = max(coarser, default=0)
-            digit = lists[d].parents(lattice.base[d], level)[digit]
-        fibre = fibre * lists[d].size(level) + digit
-    return fibre
+class Worlds:
+    """A walk through the truths that fit what an attacker knows, from one that does."""
+
+    def __init__(self, intervals: Intervals, counts: IntArray) -> None:
+        """Start at `counts` of the open cells."""
+        self.intervals = intervals
+        if not intervals.fits(counts):
+            raise AssertionError(
+                "the truth does not fit what was published. This is a mistake in ilba: please report it."
+            )
+        self.counts = counts.astype(np.int64).copy()
+        self.sums = intervals.sums(self.counts)
+        rule = intervals.occupancy
+        self.least, self.most = (np.clip(end, -FAR, FAR).copy() for end in (intervals.least, intervals.most))
+        nothing = np.zeros(0, np.int64)
+        self.occupied = nothing
+        self.rule: Any = (nothing, nothing, nothing, nothing, np.zeros(0, bool))
+        if rule is not None:
+            from ilba.methods import masking
+
+            self.occupied = intervals.sums((self.counts > 0).astype(np.int64))
+            self.rule = tuple(np.ascontiguousarray(part) for part in (*rule[:4], rule.exact))
+            low, high = masking.preimage(rule.released, self.occupied + rule.n_settled, rule.at_k, intervals.K)
+            self.least = np.where(rule.exact, self.least, low - rule.sum_settled)
+            self.most = np.where(rule.exact, self.most, high - rule.sum_settled)
+        flat = intervals.member.reshape(-1)
+        order = np.argsort(flat, kind="stable")
+        first = np.searchsorted(flat[order], np.arange(len(self.sums) + 1))
+        self._sets = first, (order // max(intervals.member.shape[1], 1)).astype(np.int64)
+        self.safe: BoolArray = self.counts == intervals.alternative
+        """the cells that are not small in some world that was seen"""
+
+    def round(self, targets: IntArray, steps: int, seed: int, looks: int = LOOKS) -> int:
+        """Try each target once; how many sums were looked at."""
+        known = self.intervals
+        order = np.random.default_rng(seed).permutation(targets)
+        looked = mend(
+            (self.counts, self.sums, self.occupied),
+            (known.low, known.high, known.alternative),
+            known.member,
+            self._sets,
+            (self.least, self.most),
+            self.rule,
+            order,
+            self.safe,
+            (steps, seed, known.K, looks),
+        )
+        if not known.fits(self.counts):
+            raise AssertionError("a counterexample does not fit. This is a mistake in ilba: please report it.")
+        return int(looked)
+
+    def search(self, targets: IntArray, looks: int = LOOKS) -> None:
+        """Look for worlds in which the targets are not small, until nothing new is found or enough was looked at."""
+        steps, idle, seed = 50, 0, 0
+        while idle < _IDLE and looks > 0:
+            left = targets[~self.safe[targets]]
+            if not len(left):
+                return
+            seed += 1
+            looks -= max(self.round(left, steps, seed, looks), 1)
+            idle = 0 if int(self.safe[left].sum()) else idle + 1
+            steps = min(2 * steps, _STEPS)
 
 
-def _best_other(group: IntArray, value: IntArray) -> IntArray:
-    """The largest value among the others of the same group."""
-    order = np.lexsort((value, group))
-    sorted_group, sorted_value = group[order], value[order]
-    last = np.append(np.flatnonzero(np.diff(sorted_group)), len(group) - 1)
-    first = np.append(0, last[:-1] + 1)
-    second = np.where(last > first, sorted_value[np.maximum(last - 1, 0)], np.iinfo(np.int64).min)
-    best = np.repeat(sorted_value[last], last - first + 1)
-    best[last] = second
-    out = np.empty_like(best)
-    out[order] = best
-    return out
+def with_counterexample(
+    intervals: Intervals, counts: IntArray, targets: BoolArray, looks: int = LOOKS
+) -> tuple[BoolArray, IntArray]:
+    """Find counterexamples for small cells.
+
+    Parameters
+    ----------
+    intervals : Intervals
+        What the attacker knows.
+    counts : array of int
+        A truth that fits: the count of each open cell.
+    targets : array of bool
+        The open cells for which a counterexample is wanted.
+    looks : int, default LOOKS
+        How many sums to look at.
+
+    Returns
+    -------
+    tuple of two arrays
+        For each open cell whether a counterexample was found, and the last world that was reached.
+    """
+    worlds = Worlds(intervals, counts)
+    worlds.search(np.flatnonzero(targets), looks)
+    return worlds.safe & targets, worlds.counts

@@ -67,6 +67,11 @@ class Lattice:
         self.nodes = sorted({*released, self.base}, key=lambda node: (sum(node), node), reverse=True)
 
     @cached_property
+    def families(self) -> dict[Any, Any]:
+        """Which cells of an area add up to which, by tables: kept for all areas once it was listed."""
+        return {}
+
+    @cached_property
     def edges(self) -> list[Edge]:
         """The cover relation, finest children first."""
         levels = np.array(self.nodes)

@@ -242,7 +242,7 @@ class PublishedTables:
             absent = [column for column in needed if column not in frame.columns]
             if absent:
                 raise InputError(f"the table {selection.name!r} has no column {listing(absent)}.")
-            packed = _packed(codes, cell_index, selection, frame)
+            packed = packed_cells(codes, cell_index, selection, frame)
             order = np.argsort(packed, kind="stable")
             if (np.diff(packed[order]) == 0).any():
                 raise InputError(f"the table {selection.name!r} has two rows for the same cell.")
@@ -553,7 +553,7 @@ def _small(values: IntArray) -> IntArray:
     return values.astype(np.int32)
 
 
-def _packed(codes: CodeLists, cell_index: CellIndex, selection: Selection, frame: pl.DataFrame) -> IntArray:
+def packed_cells(codes: CodeLists, cell_index: CellIndex, selection: Selection, frame: pl.DataFrame) -> IntArray:
     """The cells of labelled rows as integers."""
     digits = []
     for dimension, level, size in cell_index.places:

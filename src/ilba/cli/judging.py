@@ -79,6 +79,12 @@ def report_command(
     "--secret", type=click.Path(), help="The secret for --mask-thr; without one a throw-away secret draws the masks."
 )
 @click.option("--within", metavar="AREA", help="Only this area of the top level: for a store too large for memory.")
+@click.option(
+    "--solver-seconds",
+    type=float,
+    default=0.0,
+    help="Ask an exact solver for so long about what is left open; without the finest table it proves much more.",
+)
 @click.option("--require-safe", is_flag=True, help="Exit with 1 unless the audit finds everything safe.")
 @json_option
 def audit_command(
@@ -97,6 +103,7 @@ def audit_command(
     chart: str | None,
     secret: str | None,
     within: str | None,
+    solver_seconds: float,
     require_safe: bool,
     as_json: bool,
 ) -> None:
@@ -133,7 +140,9 @@ def audit_command(
             )
         with ProgressBar(as_json) as bar:
             bar.stage("attacking")
-            report = audit(Release(source), store=opened(store) if store else None, progress=bar)
+            report = audit(
+                Release(source), store=opened(store) if store else None, solver_seconds=solver_seconds, progress=bar
+            )
         _told_of_audit(report, out, as_json, require_safe)
         return
     if store:
@@ -152,7 +161,8 @@ def audit_command(
         raise InputError("--chart draws several methods or K. Give --method or --mask-thr, each once or more.")
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
-        report = audit(finest, method[0] if method else finest.method, **wanted, progress=bar)
+        own_method = method[0] if method else finest.method
+        report = audit(finest, own_method, **wanted, solver_seconds=solver_seconds, progress=bar)
     _told_of_audit(report, out, as_json, require_safe)
 
 
@@ -219,6 +229,73 @@ def _what_if(
         print_json(rows.to_dicts())
     else:
         print_frame(in_percent(rows), rows.height)
+
+
+@example("ilba risk full_tb.parquet --attacker outsider --attacker insider --out risk.html")
+@commands.command("risk", short_help="What named attackers learn from all tables together")
+@click.argument("source")
+@click.option(
+    "--attacker",
+    "attackers",
+    multiple=True,
+    help="proof, outsider, neighbour, insider or attribute; again for another one [all of them].",
+)
+@click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
+@click.option("--unknown", type=int, multiple=True, help="An insider who lacks so many small cells of one area.")
+@click.option("--bound", type=int, help="How far controlled sums are known to lie from the truth at most.")
+@click.option("--store", type=click.Path(), help="With a release: its store, to count against the truth.")
+@click.option("--method", help="How the tables are made, as audit names it [as the store makes them].")
+@named_tables
+@some_tables
+@click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")
+@json_option
+def risk_command(
+    source: str,
+    attackers: tuple[str, ...],
+    register: tuple[str, ...],
+    unknown: tuple[int, ...],
+    bound: int | None,
+    store: str | None,
+    method: str | None,
+    tables: list[str] | None,
+    levels: tuple[str, ...],
+    keys: list[str] | None,
+    max_keys: int | None,
+    out: str | None,
+    as_json: bool,
+) -> None:
+    """Measure what named attackers learn, by proof, by probability and with knowledge from outside (confidential)."""
+    from ilba.attack.attackers import Insider, Register, read_register
+    from ilba.attack.risk import ALL, risk
+    from ilba.release import Release
+
+    chosen: list[Any] = [*attackers, *(Insider(unknown=number) for number in unknown)]
+    if register:
+        chosen.append(Register(dict(read_register(spec) for spec in register)))
+    is_release = Path(source).is_dir() and not (Path(source) / ABOUT).exists()
+    if is_release and (tables or levels or keys or max_keys is not None or method):
+        raise InputError("a release is measured as it is: leave out --method and the choice of tables.")
+    if store and not is_release:
+        raise InputError("--store goes with a release. Here the store itself is measured.")
+    with ProgressBar(as_json) as bar:
+        bar.stage("attacking")
+        report = risk(
+            Release(source) if is_release else opened(source),
+            chosen or ALL,
+            tables or "all",
+            method=method,
+            levels=[typed_level(level) for level in levels] or None,
+            keys=keys,
+            max_keys=max_keys,
+            bound=bound,
+            store=opened(store) if store else None,
+            progress=bar,
+        )
+    if out:
+        report.to_html(out)
+    click.echo(report.to_json() if as_json else str(report))
+    if out and not as_json:
+        click.echo(f"{out}: the whole report, confidential")
 
 
 @example("ilba compare full_tb.parquet --method controlled --method rounding:base=5 --method cell-key:D=5,V=3,js=2")

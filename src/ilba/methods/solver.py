@@ -1,6 +1,6 @@
 """The optimisers: linear and integer programs by HiGHS, and small convex ones, all through SciPy.
 
-SciPy is an optional package (the extra `lab`). highspy alone would be smaller, but p-tables of greatest entropy need a
+SciPy is an optional package (the extra `solver`). highspy alone would be smaller, but p-tables of greatest entropy need a
 convex solver and suppression sparse matrices, so it would not be enough; SciPy brings all three in one package.
 """
 
@@ -19,7 +19,7 @@ def scipy_part(name: str) -> Any:
     try:
         return import_module(f"scipy.{name}")
     except ModuleNotFoundError:
-        raise MissingExtra("this method solves an optimisation problem. Type: pip install 'ilba[lab]'") from None
+        raise MissingExtra("this method solves an optimisation problem. Type: pip install 'ilba[solver]'") from None
 
 
 def integer_program(

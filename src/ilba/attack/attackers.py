@@ -1,0 +1,309 @@
+"""Named attackers: what each of them knows, in a sentence and as intervals, and what they learn from a release.
+
+Everything here is confidential: it counts cells whose truth is known, and says which attacker learns what of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.attack.bounds import Attack
+from ilba.attack.intervals import AttackerView, Brought, ExactRows, Intervals, at, open_cells
+from ilba.attack.kernels import close_areas
+from ilba.attack.lattice import Node, node_of, table_of
+from ilba.attack.published import PublishedTables, packed_cells
+from ilba.data.microdata import Microdata, labelled
+from ilba.design.design import COUNT
+from ilba.design.tables import wanted_tables
+from ilba.errors import InputError, listing, nearest
+from ilba.methods import masking
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+KNOWS = {
+    "proof": "has every released table and the method, and says only what is certain",
+    "outsider": "has every released table and the method, and bets on what is likely",
+    "neighbour": "knows besides that a certain person is in the cell",
+    "insider": "knows the true count of every finest cell but {unknown}",
+    "register": "has exact counts of {tables} from elsewhere",
+    "attribute": "looks for groups in which everybody is shown with the same value",
+}
+"""what each attacker knows, in a sentence"""
+
+
+@dataclass(frozen=True)
+class Register:
+    """An attacker who has exact tables from elsewhere, such as a population register.
+
+    Parameters
+    ----------
+    tables : dict of str to frame or path
+        By the name of the table, such as "LA3.gender": its labels and the true count N. A cell without a row counts 0.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> Register({"town.sex": pl.DataFrame({"town": ["a"], "sex": [1], "N": [3]})}).name
+    'register town.sex'
+    """
+
+    tables: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """How the attacker is called in a report."""
+        return f"register {' + '.join(self.tables)}"
+
+
+@dataclass(frozen=True)
+class Insider:
+    """An attacker who knows the true count of every finest cell but a few.
+
+    Parameters
+    ----------
+    unknown : int, default 1
+        How many small cells of one area the insider does not know.
+    secrets : int, default 3
+        With controlled masks: over how many other secrets the share is shown. It depends on a few national counts that
+        happen to lie at the bound.
+    """
+
+    unknown: int = 1
+    secrets: int = 3
+
+    @property
+    def name(self) -> str:
+        """How the attacker is called in a report."""
+        return "insider" if self.unknown == 1 else f"insider, {self.unknown} unknown"
+
+
+Attacker: TypeAlias = str | Register | Insider
+
+
+def checked(attackers: Any) -> list[Attacker]:
+    """The attackers as they were asked for, refused where one is not known."""
+    given = [attackers] if isinstance(attackers, (str, Register, Insider)) else list(attackers)
+    found: list[Attacker] = []
+    for one in given:
+        if isinstance(one, str) and one not in ("proof", "outsider", "neighbour", "insider", "attribute"):
+            hint = nearest(one, KNOWS)
+            if one == "register":
+                hint = ' Give its tables: ilba.Register({"LA3.gender": frame}).'
+            raise InputError(f"attacker {one!r} is not known.{hint} It is {listing(sorted(KNOWS))}.")
+        if isinstance(one, Insider) and one.unknown < 1:
+            raise InputError("an insider lacks at least one cell: Insider(unknown=1).")
+        if not isinstance(one, (str, Register, Insider)):
+            raise InputError(
+                f"an attacker is a name, ilba.Register or ilba.Insider, not a {type(one).__name__}. "
+                f"The names are {listing(sorted(set(KNOWS) - {'register'}))}."
+            )
+        found.append(one)
+    if not found:
+        raise InputError(f"no attacker was named. They are {listing(sorted(KNOWS))}.")
+    return found
+
+
+def exact_rows(view: PublishedTables, register: Register) -> dict[Node, ExactRows]:
+    """The tables of a register, as cells and counts; checked against the truth where that is known."""
+    found = {}
+    for name, given in register.tables.items():
+        (selection,) = wanted_tables(view.design, [name])
+        source = Microdata.open(given)
+        absent = [column for column in [*selection.columns, COUNT] if column not in source.columns]
+        if absent:
+            raise InputError(
+                f"the register's table {name!r} has no column {listing(absent)}. It needs {listing(selection.columns)} "
+                f"and the true count {COUNT}."
+            )
+        frame = labelled(source.read([*selection.columns, COUNT]), selection.columns)
+        packed = packed_cells(view.codes, view.codes.cell_index(selection), selection, frame)
+        order = np.argsort(packed, kind="stable")
+        if (np.diff(packed[order]) == 0).any():
+            raise InputError(f"the register's table {name!r} has two rows for the same cell.")
+        counted = frame[COUNT]
+        if counted.dtype == pl.String:  # as text files give it
+            counted = counted.str.to_integer(strict=False)
+        if counted.null_count() or (counted < 0).any():
+            raise InputError(f"the register's table {name!r} has a count that is not a whole number of 0 or more.")
+        counts = masking.whole_numbers(COUNT, counted.to_numpy())[order]
+        found[node_of(view.design, selection)] = ExactRows(packed[order], counts)
+    return found
+
+
+def read_register(spec: str) -> tuple[str, Path]:
+    """A table of a register as it is typed: NAME=FILE."""
+    name, _, path = spec.partition("=")
+    if not path:
+        raise InputError(f"--register {spec} names no file. Write it as LA3.gender=register.csv.")
+    return name, Path(path).expanduser()
+
+
+class Known(NamedTuple):
+    """What an attacker has proven: the finest cells that may hold somebody, with low and high."""
+
+    view: PublishedTables
+    attack: Attack
+    packed: IntArray
+    low: IntArray
+    high: IntArray
+
+    @classmethod
+    def of(cls, published: PublishedTables, brought: Brought | None = None, progress: Any = None) -> Known:
+        """Run the attack with what an attacker brings along."""
+        view = AttackerView(published, brought or Brought())
+        attack = Attack(view).run(progress)
+        return cls(view, attack, *open_cells(attack))
+
+    @property
+    def proven(self) -> BoolArray:
+        """Which of the cells are proven to lie in 1..K-1."""
+        return (self.low >= 1) & (self.high < self.view.K)
+
+    @property
+    def exactly(self) -> BoolArray:
+        """Which of the cells are proven to have one count."""
+        found: BoolArray = self.proven & (self.low == self.high)
+        return found
+
+
+class Insight(NamedTuple):
+    """What an insider who lacks one cell knows of it, for each truly small cell."""
+
+    packed: IntArray
+    counts: IntArray
+    low: IntArray
+    high: IntArray
+
+    def proven(self, K: int) -> BoolArray:
+        """Which of the cells the insider proves to lie in 1..K-1."""
+        return (self.low >= 1) & (self.high < K)
+
+
+def everything_but_one(view: PublishedTables, tables: list[Node] | None = None) -> Insight:
+    """What an insider proves who lacks a single small cell, for each of them: in closed form, and complete.
+
+    With everything else known, a count may move as far as the intervals of its own aggregates let it.
+    """
+    packed, counts, masked = small_cells(view)
+    K = view.K
+    low, high = np.where(masked == K, 1, 0), np.where(masked == K, K, K - 1)
+    inside = (counts > 0) & (counts < K)
+    known = Intervals.of(view, (packed, np.where(inside, low, counts), np.where(inside, high, counts)), tables)
+    own = at(packed, counts, known.packed)
+    total = known.sums(own)
+    least, most = known.least, known.most
+    may_empty: BoolArray = np.ones(len(own), dtype=bool)
+    if known.occupancy is not None:
+        rule = known.occupancy
+        n = known.sums((own > 0).astype(np.int64)) + rule.n_settled
+        ends = [
+            np.where(rule.exact, e, w - rule.sum_settled)
+            for e, w in zip((least, most), masking.preimage(rule.released, n, rule.at_k, K), strict=True)
+        ]
+        fewer = [
+            np.where(rule.exact, e, w - rule.sum_settled)
+            for e, w in zip((least, most), masking.preimage(rule.released, n - 1, rule.at_k, K), strict=True)
+        ]
+        least, most = ends
+        left = total[known.member] - own[:, None]
+        may_empty = np.all((fewer[0][known.member] <= left) & (left <= fewer[1][known.member]), axis=1)
+    far = np.full(len(own), 2**40)
+    down = np.minimum.reduce((total - least)[known.member], axis=1, initial=2**40) if known.tables else far
+    up = np.minimum.reduce((most - total)[known.member], axis=1, initial=2**40) if known.tables else far
+    new_low, new_high = np.maximum(known.low, own - down), np.minimum(known.high, own + up)
+    if known.occupancy is not None:
+        new_low = np.where(may_empty & (known.low == 0), 0, np.maximum(new_low, 1))
+    if view.policy.listed:
+        new_low = np.maximum(new_low, 1)
+    return Insight(known.packed, own, new_low, new_high)
+
+
+def everything_but_some(view: PublishedTables, unknown: int, cells: int = 200, seed: int = 2010) -> Insight:
+    """What an insider proves who lacks several small cells of one area: tried for some, by propagation."""
+    packed, counts, masked = small_cells(view)
+    K, width = view.K, view.lattice.width(view.lattice.base)
+    small = np.flatnonzero((counts > 0) & (counts < K))
+    area = packed[small] // width
+    areas, number = np.unique(area, return_counts=True)
+    areas = areas[number >= unknown]
+    rng, parts = np.random.default_rng(seed), []
+    low, high = np.where(masked == K, 1, 0), np.where(masked == K, K, K - 1)
+    for _ in range(-(-cells // unknown) if len(areas) else 0):
+        chosen = rng.choice(small[area == rng.choice(areas)], unknown, replace=False)
+        inside = np.zeros(len(packed), dtype=bool)
+        inside[chosen] = True
+        known = Intervals.of(view, (packed, np.where(inside, low, counts), np.where(inside, high, counts)))
+        own = at(packed, counts, known.packed)
+        if known.occupancy is not None:  # the number of occupied cells is known but for these
+            known = replace(known, occupancy=None)
+        parts.append((known.packed, own, *propagated(known)))
+    if not parts:
+        empty = np.zeros(0, np.int64)
+        return Insight(empty, empty, empty, empty)
+    return Insight(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def small_cells(view: PublishedTables) -> tuple[IntArray, IntArray, IntArray]:
+    """The occupied finest cells with at most K: as integers, with true and masked counts."""
+    rows = view.base
+    if rows is None or rows.truth is None:
+        raise InputError("this attacker is measured against the truth. Give the store: risk(release, store=...).")
+    small = rows.truth.sum_large == 0
+    return rows.packed[small], rows.truth.sum_small[small].astype(np.int64), rows.value[small].astype(np.int64)
+
+
+def propagated(known: Intervals) -> tuple[IntArray, IntArray]:
+    """Let cells and aggregates tell each other what they know, without tables between them: low and high."""
+    n, sets = len(known.packed), len(known.least)
+    flat = known.member.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    starts = np.searchsorted(flat[order], np.arange(sets + 1))
+    members = (order // max(known.member.shape[1], 1)).astype(np.int32)
+    families = np.arange(n, n + sets, dtype=np.int32), starts, members
+    cell = np.concatenate([members, families[0]])
+    belongs = np.concatenate([np.repeat(np.arange(sets), np.diff(starts)), np.arange(sets)])
+    by_cell = np.argsort(cell, kind="stable")
+    of_cell = np.searchsorted(cell[by_cell], np.arange(n + sets + 1)), belongs[by_cell].astype(np.int32)
+    ends = [
+        np.clip(np.concatenate(end), -(2**30), 2**30).astype(np.int32)[None]
+        for end in ((known.low, known.least), (known.high, known.most))
+    ]
+    sides = (ends[0], ends[1], ends[0], ends[1])
+    marks = np.zeros((1, n + sets), np.uint8), np.ones(1, np.int64), np.zeros(1, np.int64), 1
+    rules = np.zeros((1, 1), np.int32), np.zeros((0, 3), np.int32)
+    close_areas(
+        sides,
+        False,
+        known.K,
+        families,
+        of_cell,
+        rules,
+        marks,
+        np.empty(max(sets, 1), np.int32),
+        np.zeros(max(sets, 1), np.uint8),
+    )
+    return ends[0][0, :n].astype(np.int64), ends[1][0, :n].astype(np.int64)
+
+
+def errors_within(view: PublishedTables, bound: int) -> bool:
+    """Whether every released sum is within a bound of the truth."""
+    return all(
+        bool((np.abs(rows.value.astype(np.int64) - rows.truth.sum_small - rows.truth.sum_large) <= bound).all())
+        for node, rows in view.tables.items()
+        if rows.truth is not None and node != view.lattice.base
+    )
+
+
+def frame_of(view: PublishedTables, packed: IntArray, **columns: Any) -> pl.DataFrame:
+    """Labels of finest cells beside values."""
+    index = view.codes.cell_index(table_of(view.design, view.lattice.base))
+    labels = view.codes.labels(index, [packed])
+    return pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])

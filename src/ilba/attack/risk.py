@@ -1,0 +1,423 @@
+"""Risk: what named attackers learn from a release, by proof, by probability and with knowledge from outside.
+
+`audit` proves. `risk` also measures what cannot be proven but guessed, and what somebody who knows more can derive.
+Everything is confidential: it is counted against the truth.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from ilba.attack import attackers as named
+from ilba.attack import posterior
+from ilba.attack.attackers import KNOWS, Attacker, Insider, Insight, Known, Register
+from ilba.attack.attributes import groups
+from ilba.attack.audit import audit, released
+from ilba.attack.intervals import AttackerView, Brought, Intervals, at
+from ilba.attack.lattice import table_of
+from ilba.attack.published import PublishedTables
+from ilba.attack.riskreport import RiskReport
+from ilba.attack.scoring import Believed, TrueCells
+from ilba.design.design import Level, Names, Selection
+from ilba.design.tables import Tables, wanted_tables
+from ilba.errors import InputError, listing, suggesting
+from ilba.methods.loss import usual_bound
+from ilba.progress import Progress, within
+from ilba.release import Release
+from ilba.secret.secret import Secret
+from ilba.tables.engine import AnyFinestTable
+from ilba.tables.finest import FinestTable
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+ALL = ("proof", "outsider", "neighbour", "insider", "attribute")
+CELLS = 2_000_000
+"""finest cells for which probabilities are computed; of a larger design a sample of areas"""
+_NEEDS_FINEST = "Not measured: the finest table is not among these tables."
+
+
+@suggesting
+def risk(
+    finest: AnyFinestTable | Release | PublishedTables,
+    attackers: Attacker | Iterable[Attacker] = ALL,
+    tables: Tables = "all",
+    *,
+    method: str | None = None,
+    levels: Iterable[Level] | None = None,
+    keys: Names | None = None,
+    max_keys: int | None = None,
+    bound: int | None = None,
+    store: AnyFinestTable | None = None,
+    cells: int = CELLS,
+    examples: int = 5,
+    progress: Progress | None = None,
+) -> RiskReport:
+    """Measure what named attackers learn from these tables, if they were released together.
+
+    Parameters
+    ----------
+    finest : FinestTable, Release or PublishedTables
+        The counts and masks, or what was released.
+    attackers : str, Register, Insider or iterable of them
+        "proof", "outsider", "neighbour", "insider" or `Insider(unknown=...)`, `Register({...})`, "attribute". Left out,
+        all that need nothing from outside.
+    tables : str or iterable of str, default "all"
+        "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+    method : str, optional
+        How the tables are made, as `audit` names it. Left out, as this finest table makes them.
+    levels : iterable of int, str or dict, optional
+        Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+    keys : str or sequence of str, optional
+        Only tables by subsets of these keys. Left out, of all keys.
+    max_keys : int, optional
+        At most so many keys in a table. Left out, any number.
+    bound : int, optional
+        How far attackers know controlled sums to lie from the truth at most. Left out, what the release states; an
+        insider is assumed to know the usual bound all the same.
+    store : FinestTable, optional
+        With a release: the store it was made from. Without it, nothing can be counted against the truth.
+    cells : int, default 2,000,000
+        Up to so many finest cells probabilities are computed for all; else for a sample of areas.
+    examples : int, default 5
+        For how many of the proven cells to say how they are proven.
+    progress : callable, optional
+        Called with each `ProgressStep`.
+
+    Returns
+    -------
+    RiskReport
+        A row for each attacker, with the detail behind it. Confidential.
+
+    Raises
+    ------
+    InputError
+        An attacker is not known, lacks tables, or needs the truth and the store was not given.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> counts = pl.DataFrame({"town": ["a", "a"], "sex": [1, 2], "N": [2, 3], "N_masked": [0, 0]})
+    >>> report = risk(FinestTable.from_counts(counts, hkey=["town"]), attackers=["proof", "insider"])
+    >>> report.rows.select("attacker", "small", "proven").rows()
+    [('proof', 2, 2), ('insider', 2, 2)]
+    """
+    start = time.perf_counter()
+    chosen = named.checked(attackers)
+    given_store = finest if isinstance(finest, FinestTable) else store if isinstance(store, FinestTable) else None
+    if isinstance(finest, Release):
+        stated = finest.manifest.get("bound")
+        published = released(finest, store)
+    elif isinstance(finest, PublishedTables):
+        stated, published = None, finest
+    elif isinstance(finest, AnyFinestTable):
+        wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
+        stated, published = None, PublishedTables.of(finest, method or finest.method, wanted)
+    else:
+        raise InputError(f"risk() takes a finest table or a release, not a {type(finest).__name__}.")
+    work = _Work(published, bound if bound is not None else stated, given_store, cells, progress)
+    for one in chosen:
+        work.measure(one, examples)
+    return RiskReport(
+        published=published,
+        rows=pl.DataFrame(work.rows, schema=_ROWS),
+        calibration=pl.DataFrame(work.bins, schema=_BIN_ROWS),
+        detail=pl.DataFrame(work.detail, schema=_DETAIL),
+        groups=work.groups,
+        worst=work.worst,
+        cells=work.cells,
+        notes=work.notes,
+        sample=work.sample,
+        seconds=time.perf_counter() - start,
+    )
+
+
+_ROWS = {
+    "attacker": pl.String, "knows": pl.String, "small": pl.Int64, "proven": pl.Int64, "exactly": pl.Int64,
+    "certified": pl.Int64, "undecided": pl.Int64, "likely": pl.Int64, "likely_right": pl.Float64,
+    "likely_share": pl.Float64, "likely_error": pl.Float64, "alone": pl.Int64, "alone_right": pl.Float64,
+    "groups": pl.Int64, "people": pl.Int64,
+}  # fmt: skip
+_BIN_ROWS = {
+    "attacker": pl.String, "event": pl.String, "cells": pl.Int64, "said": pl.Float64, "true": pl.Float64,
+}  # fmt: skip
+_DETAIL = {"attacker": pl.String, "what": pl.String, "small": pl.Int64, "proven": pl.Int64, "exactly": pl.Int64}
+
+
+@dataclass
+class _Work:
+    """What is shared between attackers, and the rows so far."""
+
+    published: PublishedTables
+    bound: int | None
+    store: FinestTable | None
+    most_cells: int
+    progress: Progress | None
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    bins: list[dict[str, Any]] = field(default_factory=list)
+    detail: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    worst: list[Any] = field(default_factory=list)
+    groups: pl.DataFrame = field(default_factory=pl.DataFrame)
+    cells: pl.DataFrame = field(default_factory=pl.DataFrame)
+    sample: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        self._known: Known | None = None
+        self._prior: posterior.Prior | None = None
+        self._believed: Believed | None = None
+        self.true = TrueCells.of(self.published)
+        self.small = self.true.small
+
+    @property
+    def areas(self) -> IntArray:
+        """The areas for which probabilities are computed."""
+        found = posterior.sampled_areas(self.published, self.most_cells)
+        if len(found) < self.true.areas:
+            self.sample = len(found), self.true.areas
+        return found
+
+    @property
+    def known(self) -> Known:
+        """What everybody can prove."""
+        if self._known is None:
+            self._known = Known.of(self.published, Brought(bound=self._stated()), within(self.progress, "proof"))
+        return self._known
+
+    def _stated(self) -> int | None:
+        return self.bound if self.published.policy.scheme == "sums" else None
+
+    def measure(self, one: Attacker, examples: int) -> None:
+        """Add the rows of one attacker."""
+        if isinstance(one, Register):
+            self._register(one)
+        elif isinstance(one, Insider) or one == "insider":
+            self._insider(one if isinstance(one, Insider) else Insider())
+        elif one == "proof":
+            self._proof(examples)
+        elif one == "attribute":
+            self._attribute()
+        elif one == "outsider":
+            self._outsider()
+        else:
+            self._neighbour()
+
+    def row(self, name: str, knows: str, **values: Any) -> None:
+        """A line of the table."""
+        self.rows.append({**dict.fromkeys(_ROWS), "attacker": name, "knows": knows, "small": self.small, **values})
+
+    def _proof(self, examples: int) -> None:
+        report = audit(self.published, explanations=examples, progress=within(self.progress, "proof"))
+        self.worst = report.worst
+        self.row(
+            "proof",
+            KNOWS["proof"],
+            proven=report.cells_disclosed,
+            exactly=report.cells_exact,
+            certified=report.cells_certified,
+            undecided=report.cells_undecided,
+        )
+        for line in report.tables.iter_rows(named=True):
+            if line["disclosed"]:
+                self.detail.append(
+                    {"attacker": "proof", "what": line["table"], "small": line["small"],
+                     "proven": line["disclosed"], "exactly": line["exact"]}
+                )  # fmt: skip
+
+    def _outsider(self) -> None:
+        if not self.published.split:
+            self.row("outsider", KNOWS["outsider"])
+            self.notes.append(f"outsider: {_NEEDS_FINEST}")
+            return
+        believed = self._beliefs(self.known, "outsider")
+        self._believed = believed
+        known = self.known
+        self.row(
+            "outsider",
+            KNOWS["outsider"],
+            proven=int(known.proven.sum()),
+            exactly=int(known.exactly.sum()),
+            **believed.figures(),
+        )
+        self.bins += believed.calibration("outsider")
+        self.cells = believed.frame()
+        fitted = self._fitted()
+        own = posterior.coarse_only(self.published, fitted, believed.packed)
+        coarse = Believed(self.true, believed.packed, own, believed.counts, believed.areas)
+        self.row("outsider, coarse tables", "has only coarse tables: the baseline of the outsider", **coarse.figures())
+        self.bins += coarse.calibration("outsider, coarse tables")
+
+    def _fitted(self) -> posterior.Prior:
+        if self._prior is None:
+            self._prior = posterior.prior(self.published, self.areas)
+        return self._prior
+
+    def _beliefs(self, known: Known, name: str) -> Believed:
+        """How likely each count is, for somebody who has proven `known`."""
+        K, fitted, areas = self.published.K, self._fitted(), self.areas
+        inside = np.isin(known.packed // self.true.width, areas)
+        tables = None
+        if len(areas) < self.true.areas:  # of coarser areas only what was proven from them
+            tables = [node for node in known.view.lattice.nodes if node[0] == known.view.lattice.base[0]]
+        cells = known.packed[inside], known.low[inside], known.high[inside]
+        left = Intervals.of(known.view, cells, tables)
+        log = posterior.with_masks(fitted.log(left.packed, K), left.at_k, K)
+        chance = posterior.beliefs(left, log, within(self.progress, name))
+        is_open = cells[1] < cells[2]
+        everything = np.zeros((len(cells[0]), K + 1))
+        everything[is_open] = chance
+        everything[np.flatnonzero(~is_open), np.minimum(cells[1][~is_open], K)] = 1
+        return Believed(self.true, cells[0], everything, at(self.true.packed, self.true.counts, cells[0]), areas)
+
+    def _neighbour(self) -> None:
+        known, K = self.known, self.published.K
+        high = known.high
+        counts = at(self.true.packed, self.true.counts, known.packed)
+        occupied = counts > 0 if self.small is not None else np.ones(len(high), dtype=bool)
+        low = np.maximum(known.low, 1)
+        proven = occupied & (high < K)
+        figures: dict[str, Any] = {}
+        if self.published.split:
+            believed = self._believed or self._beliefs(known, "neighbour")
+            # Somebody who is there makes larger counts likelier: a cell of v people has v neighbours.
+            weight = believed.chance * np.arange(K + 1)
+            chance = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+            there = believed.counts > 0
+            own = Believed(self.true, believed.packed[there], chance[there], believed.counts[there], believed.areas)
+            figures = own.figures()
+            self.bins += own.calibration("neighbour", people=True)
+        self.row(
+            "neighbour",
+            KNOWS["neighbour"],
+            proven=int(proven.sum()),
+            exactly=int((proven & (low == high)).sum()),
+            **figures,
+        )
+
+    def _register(self, one: Register) -> None:
+        knows = KNOWS["register"].format(tables=listing(list(one.tables)))
+        brought = Brought(named.exact_rows(self.published, one), self._stated())
+        self._check_register(one, brought)
+        known = Known.of(self.published, brought, within(self.progress, one.name))
+        figures: dict[str, Any] = {}
+        if self.published.split:
+            believed = self._beliefs(known, one.name)
+            figures = believed.figures()
+            self.bins += believed.calibration(one.name)
+        self.row(one.name, knows, proven=int(known.proven.sum()), exactly=int(known.exactly.sum()), **figures)
+
+    def _check_register(self, one: Register, brought: Brought) -> None:
+        """Refuse a register that is not exact: what follows from it would not be true."""
+        base, codes = self.published.lattice.base, self.published.codes
+        if self.small is None:
+            return
+        index = codes.cell_index(table_of(codes.design, base))
+        for (node, rows), name in zip(brought.exact.items(), one.tables, strict=True):
+            if any(level > finest for level, finest in zip(node, base, strict=True)):
+                continue
+            target = codes.cell_index(table_of(codes.design, node))
+            place = index.project([self.true.packed], target, codes.lists)[0]
+            cells, inverse = np.unique(np.concatenate([rows.packed, place]), return_inverse=True)
+            true = np.bincount(inverse[len(rows.packed) :], self.true.counts, minlength=len(cells))
+            said = np.bincount(inverse[: len(rows.packed)], rows.counts, minlength=len(cells))
+            if (true != said).any():
+                raise InputError(
+                    f"the register's table {name!r} does not agree with the store in {int((true != said).sum()):,} "
+                    f"cells. An exact register is assumed: give counts of the same people."
+                )
+
+    def _insider(self, one: Insider) -> None:
+        view, K = self.published, self.published.K
+        knows = KNOWS["insider"].format(unknown="one" if one.unknown == 1 else f"{one.unknown} small ones of an area")
+        if not view.split:
+            self.row(one.name, knows)
+            self.notes.append(f"{one.name}: {_NEEDS_FINEST}")
+            return
+        bound = self._insider_bound(one.name)
+        seen = AttackerView(view, Brought(bound=bound))
+        if one.unknown > 1:
+            found = named.everything_but_some(seen, one.unknown)
+            tried, proven = len(found.packed), found.proven(K)
+            share = float(proven.mean()) if tried else 0.0
+            exactly = proven & (found.low == found.high)
+            self.row(one.name, knows, small=tried, proven=int(proven.sum()), exactly=int(exactly.sum()))
+            self.notes.append(f"{one.name}: {tried:,} small cells were tried, {share:.1%} proven by propagation.")
+            return
+        found = named.everything_but_one(seen)
+        proven = found.proven(K)
+        exactly = proven & (found.low == found.high)
+        self.row(
+            one.name, knows, proven=int(proven.sum()), exactly=int(exactly.sum()),
+            certified=int((~proven).sum()), undecided=0,
+        )  # fmt: skip
+        for level in sorted({node[0] for node in view.tables}):
+            own = [node for node in view.tables if node[0] == level and node != view.lattice.base]
+            self._level(one.name, level, named.everything_but_one(seen, own) if own else None)
+        self._lottery(one, bound)
+
+    def _insider_bound(self, name: str) -> int | None:
+        """What an insider knows of the errors of controlled sums."""
+        if self.published.policy.scheme != "sums":
+            return None
+        if self.bound is not None:
+            return self.bound
+        usual = usual_bound(self.published.K)
+        if self.published.policy.name == "controlled" and named.errors_within(self.published, usual):
+            self.notes.append(
+                f"{name}: no bound is stated, but the usual one of {usual} is known to everybody and holds here."
+            )
+            return usual
+        return None
+
+    def _level(self, name: str, level: int, found: Insight | None) -> None:
+        if found is None:
+            return
+        columns = self.published.codes.lists[0].columns
+        proven = found.proven(self.published.K)
+        what = f"tables of {columns[level - 1]} alone" if level else "tables of the whole alone"
+        self.detail.append(
+            {"attacker": name, "what": what, "small": len(proven), "proven": int(proven.sum()),
+             "exactly": int((proven & (found.low == found.high)).sum())}
+        )  # fmt: skip
+
+    def _lottery(self, one: Insider, bound: int | None) -> None:
+        """The same with other secrets: a few national counts decide how much an insider can prove."""
+        if bound is None or self.store is None or self.published.policy.name != "controlled" or not self.small:
+            return
+        shares = []
+        tables = _selections(self.published)
+        for number in range(one.secrets):
+            secret = Secret.from_text("ilba-secret-1:" + f"{17 * (number + 1):02x}" * 32)
+            masked = self.store.with_threshold(self.published.K, secret).controlled(tables, secret=secret)
+            other = PublishedTables.of(masked, "controlled", tables)
+            if named.errors_within(other, bound):
+                found = named.everything_but_one(AttackerView(other, Brought(bound=bound)))
+                shares.append(float(found.proven(self.published.K).sum()) / self.small)
+        if shares:
+            self.notes.append(
+                f"{one.name}: with {len(shares)} other secrets between {min(shares):.1%} and {max(shares):.1%} of the "
+                f"small cells would be proven. It depends on which coarse counts happen to lie at the bound."
+            )
+
+    def _attribute(self) -> None:
+        if self.small is None:
+            self.row("attribute", KNOWS["attribute"])
+            self.notes.append("attribute: groups are counted against the truth, which needs the store.")
+            return
+        self.groups, left_out = groups(self.published)
+        total = self.groups.select(pl.col("groups", "people").sum()).row(0)
+        self.row("attribute", KNOWS["attribute"], groups=total[0], people=total[1])
+        if left_out:
+            self.notes.append(f"attribute: {len(left_out)} tables are too large and were left out.")
+
+
+def _selections(published: PublishedTables) -> Sequence[Selection]:
+    return [table_of(published.design, node) for node in published.tables]

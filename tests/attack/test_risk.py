@@ -1,0 +1,300 @@
+"""Named attackers: each knows what its sentence says, what it proves is true, and what it believes is checked."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import stat
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ilba
+from ilba import FinestTable, InputError, Insider, PublishedTables, Register
+from ilba.attack.attackers import Known, everything_but_one, everything_but_some, exact_rows, propagated
+from ilba.attack.intervals import AttackerView, Brought, Intervals, open_cells
+from ilba.attack.posterior import beliefs
+from support.people import HKEY, KEY, population
+from support.stores import toy
+
+
+@pytest.fixture(scope="module")
+def people():
+    return population(900)
+
+
+@pytest.fixture(scope="module")
+def town(people, secret):
+    """Three towns by sex and age, small enough for every attacker."""
+    return ilba.build(people, ["region", "town"], ["sex", "age"], secret=secret, cells="grid")
+
+
+@pytest.fixture(scope="module")
+def measured(town):
+    return ilba.risk(town)
+
+
+def _counted(people, columns):
+    return people.group_by(columns).agg(N=pl.len())
+
+
+def test_every_attacker_has_a_row_with_a_sentence(measured):
+    names = measured.rows["attacker"].to_list()
+    assert names == ["proof", "outsider", "outsider, coarse tables", "neighbour", "insider", "attribute"]
+    assert measured.rows["knows"].null_count() == 0
+    assert "insider: knows the true count of every finest cell but one." in str(measured)
+
+
+def test_what_is_proven_is_what_the_audit_proves(town, measured):
+    report = ilba.audit(town, explanations=0)
+    row = measured.row("proof")
+    assert (row["small"], row["proven"], row["exactly"]) == (
+        report.cells_small,
+        report.cells_disclosed,
+        report.cells_exact,
+    )
+    assert row["proven"] + row["certified"] + row["undecided"] == row["small"]
+    assert measured.row("outsider")["proven"] == report.cells_disclosed
+    assert measured.worst
+
+
+def test_who_knows_more_proves_no_less(measured):
+    proven = {row["attacker"]: row["proven"] for row in measured.rows.iter_rows(named=True)}
+    assert proven["proof"] <= proven["neighbour"] <= measured.row("proof")["small"]
+    assert proven["proof"] <= proven["insider"] <= measured.row("proof")["small"]
+
+
+def test_beliefs_are_held_against_the_truth_by_bins(measured):
+    bins = measured.calibration.filter(pl.col("attacker") == "outsider", pl.col("event") == "1..K-1")
+    assert bins.height >= 2
+    assert bins["said"].is_between(0, 1).all()
+    assert bins["true"].is_between(0, 1).all()
+    sure = measured.row("outsider")
+    assert sure["likely"] >= sure["proven"]
+    assert 0.9 <= sure["likely_right"] <= 1
+    assert measured.cells["small"].is_sorted(descending=True)
+    assert measured.cells.columns == ["region", "town", "sex", "age", "small", "one"]
+
+
+def test_a_register_proves_more_than_nobody_knows(town, people, measured):
+    register = Register({"town.sex": _counted(people, ["region", "town", "sex"])})
+    row = ilba.risk(town, register).row("register town.sex")
+    assert row["proven"] >= measured.row("proof")["proven"]
+    assert row["knows"] == "has exact counts of town.sex from elsewhere"
+    everything = Register({"town.sex.age": _counted(people, ["region", "town", "sex", "age"])})
+    row = ilba.risk(town, everything).row("register town.sex.age")
+    assert row["proven"] == row["exactly"] == row["small"]
+
+
+def test_a_register_on_controlled_tables_proves_true_things_alone(town, people, secret):
+    controlled = town.controlled(secret=secret)
+    register = Register({"town.sex": _counted(people, ["region", "town", "sex"])})
+    published = PublishedTables.of(controlled, "controlled")
+    known = Known.of(published, Brought(exact_rows(published, register)))
+    true = np.zeros(len(known.packed), np.int64)
+    rows = published.base
+    place = np.searchsorted(rows.packed, known.packed).clip(max=len(rows.packed) - 1)
+    found = rows.packed[place] == known.packed
+    true[found] = (rows.truth.sum_small)[place[found]]
+    assert (known.low <= true).all()
+    assert (true <= known.high).all()
+    assert known.proven.sum() > 0
+    assert ilba.risk(controlled, "proof").row("proof")["proven"] == 0
+
+
+def test_a_register_may_be_a_file(town, people, tmp_path):
+    path = tmp_path / "register.csv"
+    _counted(people, ["region", "town", "sex"]).write_csv(path)
+    frame = Register({"town.sex": _counted(people, ["region", "town", "sex"])})
+    from_file = ilba.risk(town, Register({"town.sex": path})).rows
+    assert from_file.equals(ilba.risk(town, frame).rows)
+
+
+def test_a_register_that_is_not_exact_is_refused(town, people):
+    wrong = _counted(people, ["region", "town", "sex"]).with_columns(pl.col("N") + 1)
+    with pytest.raises(InputError, match="does not agree with the store in"):
+        ilba.risk(town, Register({"town.sex": wrong}))
+    with pytest.raises(InputError, match="no column N"):
+        ilba.risk(town, Register({"town.sex": wrong.drop("N")}))
+    with pytest.raises(InputError, match="two rows for the same cell"):
+        ilba.risk(town, Register({"town.sex": pl.concat([wrong, wrong])}))
+
+
+def test_wrong_attackers_are_answered_with_what_to_type(town):
+    with pytest.raises(InputError, match="Did you mean 'outsider'"):
+        ilba.risk(town, "outsidr")
+    with pytest.raises(InputError, match=r"ilba\.Register"):
+        ilba.risk(town, "register")
+    with pytest.raises(InputError, match="no attacker was named"):
+        ilba.risk(town, [])
+    with pytest.raises(InputError, match="at least one cell"):
+        ilba.risk(town, Insider(unknown=0))
+    with pytest.raises(InputError, match="not a int"):
+        ilba.risk(town, [7])
+    with pytest.raises(InputError, match="takes a finest table or a release"):
+        ilba.risk(town.frame)
+
+
+def _shown(published):
+    """What is released, with 0 for rows that are not there."""
+    areas = published.codes.lists[0].size
+    return {
+        node: published.dense(node, 0, areas(node[0]), rows.value).tolist() for node, rows in published.tables.items()
+    }
+
+
+def _worlds(finest, method, unknown):
+    """All counts of some cells that lead to the same release when every other count is known."""
+    K, frame = finest.design.threshold, finest.frame
+    options = [range(1, K + 1) if frame["N_masked"][i] == K else range(K) for i in unknown]
+    shown = _shown(PublishedTables.of(finest, method))
+    for counts in itertools.product(*options):
+        new = frame["N"].to_list()
+        for i, count in zip(unknown, counts, strict=True):
+            new[i] = count
+        other = FinestTable.from_counts(
+            frame.with_columns(N=pl.Series(new)), ["town"], ["x"], K, cells=finest.design.cells
+        )
+        if _shown(PublishedTables.of(other, method)) == shown:
+            yield counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_an_insider_who_lacks_one_cell_proves_what_trying_every_count_proves(cells):
+    rng = np.random.default_rng(5)
+    decided = 0
+    for _ in range(6):
+        K = int(rng.choice([3, 5]))
+        x = rng.integers(1, K + 2, 4)
+        t = np.where(x >= K, x, np.where(rng.random(4) < x / K, K, 0))
+        finest = toy(x.tolist(), t.tolist(), K, cells)
+        published = PublishedTables.of(finest, "ilba")
+        insight = everything_but_one(AttackerView(published, Brought()))
+        small = [i for i in range(4) if 0 < x[i] < K]
+        assert insight.counts.tolist() == [x[i] for i in small]
+        for place, i in enumerate(small):
+            fitting = {counts[0] for counts in _worlds(finest, "ilba", [i])}
+            proven = all(0 < count < K for count in fitting)
+            assert bool(insight.proven(K)[place]) == proven, (x, t, K, i, fitting)
+            decided += proven
+    assert decided > 0
+
+
+def test_an_insider_learns_nothing_from_controlled_sums_without_a_bound(town, secret):
+    controlled = town.controlled(secret=secret)
+    view = AttackerView(PublishedTables.of(controlled, "controlled"), Brought())
+    assert not everything_but_one(view).proven(5).any()
+
+
+def test_an_insider_who_knows_that_the_bound_is_wide_learns_nothing(town, secret):
+    """Whoever states the worked bound plus K - 1 gives no insider a proof."""
+    controlled = town.controlled(secret=secret)
+    published = PublishedTables.of(controlled, "controlled")
+    worked = max(
+        int(np.abs(rows.value - rows.truth.sum_small - rows.truth.sum_large).max())
+        for node, rows in published.tables.items()
+        if node != published.lattice.base
+    )
+    tight = everything_but_one(AttackerView(published, Brought(bound=worked)))
+    wide = everything_but_one(AttackerView(published, Brought(bound=worked + 4)))
+    assert tight.proven(5).any()
+    assert not wide.proven(5).any()
+
+
+def test_who_lacks_more_proves_no_more(town):
+    view = AttackerView(PublishedTables.of(town, "ilba"), Brought())
+    one = everything_but_one(view)
+    several = everything_but_some(view, 3, cells=60)
+    assert len(several.packed) == 60
+    own = dict(zip(one.packed.tolist(), one.proven(5).tolist(), strict=True))
+    for cell, proven in zip(several.packed.tolist(), several.proven(5).tolist(), strict=True):
+        assert own[cell] or not proven
+    assert ilba.risk(town, Insider(unknown=3)).row("insider, 3 unknown")["small"] >= 200
+
+
+def test_controlled_masks_show_the_lottery_over_secrets(town, secret):
+    report = ilba.risk(town.controlled(secret=secret), Insider(secrets=2))
+    assert any("2 other secrets" in note for note in report.notes) or any("usual one" in note for note in report.notes)
+
+
+def test_beliefs_of_a_single_aggregate_are_exact():
+    """Two cells masked to 0 whose sum is 3..4: by hand."""
+    finest = toy([2, 2], [0, 0], 5, "grid")
+    published = PublishedTables.of(finest, "ilba")
+    known = Known.of(published)
+    left = Intervals.of(known.view, open_cells(known.attack))
+    assert left.member.shape[0] == 2
+    found = beliefs(left, np.zeros((2, 6)), rounds=60)
+    assert found.sum(axis=1) == pytest.approx(1)
+    assert found[:, 5] == pytest.approx(0)
+    assert (found[:, 1:5] > 0).any()
+
+
+def test_flat_propagation_is_sound(town):
+    published = PublishedTables.of(town, "ilba")
+    known = Known.of(published)
+    raw = known.packed, np.where(known.low > 0, 1, 0), np.where(known.high == 5, 5, 4)
+    left = Intervals.of(known.view, raw)
+    low, high = propagated(left)
+    place = np.searchsorted(known.packed, left.packed)
+    assert (low <= known.low[place]).all()
+    assert (high >= known.high[place]).all()
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_a_release_without_its_finest_table_says_what_is_not_measured(people, secret, cells):
+    finest = ilba.build(people, HKEY, KEY, secret=secret, cells=cells)
+    report = ilba.risk(finest, max_keys=1)
+    assert report.row("outsider")["likely"] is None
+    assert report.row("proof")["proven"] is not None
+    assert sum("finest table is not among" in note for note in report.notes) == 2
+
+
+def test_groups_are_counted_against_the_rest_of_the_region(people, secret):
+    frame = pl.DataFrame(
+        {
+            "region": ["r"] * 40 + ["q"] * 40,
+            "town": ["a"] * 20 + ["b"] * 20 + ["c"] * 20 + ["d"] * 20,
+            "faith": ["x"] * 20 + ["y"] * 20 + ["x", "y"] * 20,
+        }
+    )
+    finest = ilba.build(frame, ["region", "town"], ["faith"], secret=secret, cells="grid")
+    report = ilba.risk(finest, "attribute")
+    (row,) = report.groups.filter(pl.col("table") == "town.faith").to_dicts()
+    assert (row["shown_groups"], row["groups"], row["people"]) == (2, 2, 40)
+    assert (row["pure"], row["accuracy"]) == (1.0, 1.0)
+    assert row["expected"] < 0.1
+    assert report.row("attribute")["groups"] >= 2
+
+
+def test_a_release_alone_counts_nothing_against_the_truth(town, tmp_path, secret):
+    release = town.controlled(secret=secret).release(tmp_path / "out", ledger=False)
+    report = ilba.risk(release, ["proof", "outsider", "neighbour", "attribute"])
+    assert report.rows["small"].to_list() == [None] * 5
+    assert report.row("outsider")["likely"] is not None
+    assert report.row("outsider")["likely_right"] is None
+    assert report.calibration.is_empty()
+    with pytest.raises(InputError, match="Give the store"):
+        ilba.risk(release, "insider", bound=7)
+
+
+def test_a_sample_of_areas_has_a_sampling_error(town):
+    report = ilba.risk(town, ["outsider"], cells=town.codes.finest.grid // 2)
+    assert report.sample[0] < report.sample[1]
+    assert report.row("outsider")["likely_error"] is not None
+    assert f"a sample of {report.sample[0]:,} of {report.sample[1]:,} areas" in str(report)
+
+
+def test_the_report_is_a_page_json_and_text_for_its_owner_alone(measured, tmp_path):
+    path = measured.to_html(tmp_path / "risk.html")
+    page = path.read_text()
+    assert "CONFIDENTIAL" in page
+    assert "outsider" in page
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    told = json.loads(measured.to_json())
+    assert told["confidential"] is True
+    assert [row["attacker"] for row in told["attackers"]] == measured.rows["attacker"].to_list()
+    assert "confidential" in repr(measured)
+    assert "confidential" in str(measured)
