@@ -1,7 +1,7 @@
 """The optimisers: linear and integer programs by HiGHS, and small convex ones, all through SciPy.
 
-SciPy is an optional package (the extra `solver`). highspy alone would be smaller, but p-tables of greatest entropy need a
-convex solver and suppression sparse matrices, so it would not be enough; SciPy brings all three in one package.
+SciPy is an optional package (the extra `solver`). highspy alone would be smaller, but p-tables of greatest entropy need
+a convex solver and suppression sparse matrices, so it would not be enough; SciPy brings all three in one package.
 """
 
 from __future__ import annotations
