@@ -433,17 +433,17 @@ def test_a_cube_and_csv_files_are_the_embedded_engines(built, reference, tmp_pat
 # --- area by area
 
 
-def test_masks_chosen_on_spark_are_those_of_each_area_by_itself(built):
-    finest, path = built
-    levels = ["region", "town", "block"]
-    chosen = finest.controlled(levels=levels, max_keys=2, secret=SECRET).collect()
+@pytest.mark.parametrize("size", [200_000, 40])
+def test_masks_chosen_on_spark_are_those_of_the_embedded_engine_to_the_last(built, reference, monkeypatch, size):
+    monkeypatch.setattr("ilba.methods.controlled.plan.BLOCK", size)
+    finest, _ = built
+    chosen = finest.controlled(max_keys=2, secret=SECRET)
+    here = reference.controlled(max_keys=2, secret=SECRET)
     assert chosen.method == "controlled"
-    for area in ("01", "02"):
-        alone = ilba.open_store(path, within=area).controlled(levels=levels, max_keys=2, secret=SECRET)
-        assert chosen.frame.filter(pl.col("region") == area).equals(alone.frame)
-    assert chosen.frame["N_masked"].is_in(range(1, 5)).sum() == 0
-    with pytest.raises(ilba.InputError, match=r"all, all\.sex"):
-        finest.controlled(max_keys=1, secret=SECRET)
+    assert chosen.chosen == here.chosen
+    assert chosen.control == here.control
+    assert chosen.collect().frame.equals(here.frame)
+    assert chosen.marks() == here.marks()
     with pytest.raises(ilba.SecretError, match="another secret"):
         finest.controlled(levels=[1], secret=ilba.Secret(bytes(32)))
 
@@ -474,16 +474,10 @@ def test_masks_of_an_earlier_wave_stay_on_spark_as_they_stay_in_memory(spark, re
     finest, path = next_wave
     steps = []
     chosen = finest.controlled(**wanted, previous=earlier, progress=steps.append)
-    found = chosen.collect().frame
-    controls = []
-    for area in found["region"].unique():
-        alone = ilba.open_store(path, within=area).controlled(**wanted, previous=earlier)
-        assert found.filter(pl.col("region") == area).equals(alone.frame)
-        controls.append(alone.control)
-    assert chosen.control.kept == sum(one.kept for one in controls) > 100
-    assert chosen.control.moved == sum(one.moved for one in controls)
-    assert chosen.control.reached == max(one.reached for one in controls)
-    assert chosen.control.cells == sum(one.cells for one in controls)
+    here = ilba.open_store(path).controlled(**wanted, previous=earlier)
+    assert chosen.collect().frame.equals(here.frame)
+    assert chosen.control == here.control
+    assert chosen.control.kept > 100
     assert {step.stage for step in steps} == {"choosing masks"}
     assert steps[-1].done == steps[-1].total > 0
     assert ilba.class_means(chosen) == pytest.approx(ilba.class_means(chosen.collect()))

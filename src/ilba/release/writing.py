@@ -36,8 +36,6 @@ from ilba.release.texts import read_texts
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
 
-_QUICK = 20_000_000
-"""up to so many cells times tables the masks are chosen for floor(K/2) + K, above it for 2K, which is found sooner"""
 _METHODS = ("controlled", "ilba")
 
 
@@ -293,14 +291,11 @@ def _jointly_masked(
     """The table with masks chosen jointly: those that were published where there are, and new ones beside them."""
     if finest.chosen:
         return finest
-    if bound is None and len(finest) * len(planned) > _QUICK:
-        bound = 2 * finest.design.threshold
     known = chapter.known(finest, "controlled")
     before = chapter.choice("controlled", finest.design.threshold)
     if before is None or known.unknown:
         fixed = None if before is None else known
-        view = finest.plannable(planned)
-        masked = finest.controlled(view, bound, secret=secret, previous=fixed, progress=progress)
+        masked = finest.controlled(planned, bound, secret=secret, previous=fixed, progress=progress)
         _tell_of_bound(masked)
     else:
         masked = finest.with_masks(known, Chosen.from_json(dict(before)))

@@ -234,6 +234,11 @@ class Secret:
         return self._raw
 
     @property
+    def number(self) -> int:
+        """A whole number of 64 bits, for a chance that a derived secret decides."""
+        return int.from_bytes(self._raw[:8], "big")
+
+    @property
     def _text(self) -> str:
         return f"{_PREFIX}{self._raw.hex()}-{_check_digits(self._raw)}\n"
 

@@ -17,10 +17,9 @@ from ilba.cells.codes import CellIndex
 from ilba.cells.lookup import nodes_of
 from ilba.cells.tree import walk
 from ilba.design.design import COUNT, MASKED, Level, Names, Origins, Selection
-from ilba.errors import InputError, SecretError, StoreError, WriteError, listing, suggesting
+from ilba.errors import InputError, SecretError, StoreError, WriteError, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
-from ilba.methods.controlled.search import Chosen, Control
-from ilba.methods.loss import usual_bound
+from ilba.methods.controlled.search import Chosen, extra_bound
 from ilba.progress import Progress
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames
@@ -28,7 +27,7 @@ from ilba.spark.frames import Frame, as_polars, labelled, mapped, pieces, quiet,
 from ilba.spark.records import SparkCounted
 from ilba.spark.sessions import place, pyspark, watched
 from ilba.spark.table import SparkTable
-from ilba.spark.tasks import PARTS, REACHED, SecretSource, Shipped, sums_of, word_names
+from ilba.spark.tasks import PARTS, SecretSource, Shipped, sums_of, word_names
 from ilba.tables import store
 from ilba.tables.beside import save_beside, secret_path, warn_of_another_secret
 from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values, Words
@@ -395,35 +394,18 @@ class SparkFinestTable(AnyFinestTable):
         secret: Secret | Path_ | None,
         previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
+        sweeps: int,
     ) -> SparkFinestTable:
-        above = [table.name for table in wanted if not table.levels[0]]
-        if above:
-            top = self.design.hierarchies[0].columns[0]
-            raise InputError(
-                f"on Spark masks are chosen for one {top} at a time, and {listing(above, 4)} cross them. Leave these "
-                f"tables out, with levels= from {top!r} on; they can be summed from the others."
-            )
+        from ilba.spark.choosing import choose_on_spark
+
         source = self._secret_of(secret)
-        shipped, names = self._shipped, self._about.columns
         cells = self.cells if previous is None else self._fixed(previous)
-        area = mapped(cells, whole_numbers([*cells.columns, "area"]), "with_area", shipped)
-
-        def choose(area: Any) -> Any:
-            from ilba.spark import tasks
-
-            return tasks.choose_area(area, shipped, source, wanted, bound)
-
-        with quiet():
-            cells = area.groupBy("area").applyInArrow(choose, whole_numbers([*names, *REACHED]))
-        cells = cells.persist()
-        F = pyspark("sql.functions")
-        with watched(self.cells.sparkSession, "choosing masks", progress):
-            reached = cells.agg(*((F.max if name == "reached" else F.sum)(name) for name in REACHED)).collect()[0]
-        numbers: dict[str, Any] = {name: int(number or 0) for name, number in zip(REACHED, reached, strict=True)}
-        K = self.design.threshold
-        control = Control(tables=len(wanted), bound=usual_bound(K) if bound is None else int(bound), **numbers)
-        told = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), control.held)
-        result = self._masked_by(cells.select(*names), source.fingerprint, told)
+        opened = source.open().derived("controlled bound")
+        extra = extra_bound(opened.number, self.design.threshold)
+        cells, control = choose_on_spark(cells, self.codes, source, wanted, bound, progress, (extra, sweeps))
+        tables, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
+        told = Chosen(tables, asked, control.held, sweeps=int(sweeps))
+        result = self._masked_by(cells, source.fingerprint, told)
         result.control = control
         return result
 
@@ -452,10 +434,6 @@ class SparkFinestTable(AnyFinestTable):
         if isinstance(previous, KnownMasks):
             return previous.masked.select(*self._about.columns, "previous")
         return self._beside(previous)
-
-    def plannable(self, wanted: Sequence[Selection]) -> Sequence[Selection]:
-        """Those of some tables for which masks are chosen here: one top-level area at a time."""
-        return [table for table in wanted if table.levels[0]]
 
     def _tagged(self, secret: Secret, purpose: str, below: int) -> Frame:
         """The cells, whether each is small, and the keyed tags of small ones, as signed numbers."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +24,6 @@ from ilba.cells.codes import CellIndex, CodeLists
 from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import SecretError
 from ilba.methods import masking
-from ilba.methods.controlled.search import choose
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import ENVIRONMENT, Secret
 from ilba.tables.finest import masked_counts
@@ -36,13 +34,15 @@ from ilba.tables.table import detail
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ilba.methods.controlled.block import Before
+    from ilba.methods.controlled.plan import Block, Layout
+    from ilba.methods.controlled.search import Rules
+
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Batches: TypeAlias = "Iterable[pa.RecordBatch]"
 
 PARTS = [*masking.Parts._fields, "observed"]
 """the columns that are summed"""
-REACHED = ["over", "reached", "cells", "kept", "moved"]
-"""what is told of each area whose masks were chosen: fields of `Control`"""
 _ROWS = 2**18  # so many cells at a time: Spark's own batches are small
 
 
@@ -232,12 +232,34 @@ def mark_paths(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
         yield _batch({**paths, COUNT: cells[COUNT], MASKED: cells[MASKED]})
 
 
-def with_area(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
-    """Finest cells with the number of their top-level area."""
+def count_small(batches: Batches, shipped: Shipped, along: int) -> Iterator[pa.RecordBatch]:
+    """How many small cells each area along a dimension has (part 0), and how many each count (part 1)."""
     codes = shipped.codes()
     for cells in gathered(batches):
-        digit = codes.finest.block([cells[name] for name in word_names(codes.finest)], 0, 0)
-        yield _batch({**cells, "area": codes.lists[0].nodes[1][digit]})
+        small = (cells[COUNT] > 0) & (cells[COUNT] < codes.design.threshold)
+        area = codes.finest.block([cells[name][small] for name in word_names(codes.finest)], along, along)
+        for part, values in enumerate((area, cells[COUNT][small])):
+            which, size = np.unique(values, return_counts=True)
+            yield _batch({"part": np.full(len(which), part), "which": which, "size": size.astype(np.int64)})
+
+
+def with_block(batches: Batches, shipped: Shipped, along: int, block_of: IntArray) -> Iterator[pa.RecordBatch]:
+    """Finest cells with the number of their block, without those of other blocks (-1)."""
+    codes = shipped.codes()
+    for cells in gathered(batches):
+        area = codes.finest.block([cells[name] for name in word_names(codes.finest)], along, along)
+        block = block_of[area]
+        here = block >= 0
+        yield _batch({**{name: column[here] for name, column in cells.items()}, "block": block[here]})
+
+
+def keyed_numbers(batches: Batches, shipped: Shipped, source: SecretSource) -> Iterator[pa.RecordBatch]:
+    """The keyed numbers of small cells, with their counts."""
+    codes = shipped.codes()
+    draw = _chosen_draws(shipped, source)
+    for cells in gathered(batches):
+        words = [cells[name] for name in word_names(codes.finest)]
+        yield _batch({COUNT: cells[COUNT], "number": draw(words, cells[COUNT])})
 
 
 def tag_cells(
@@ -257,29 +279,57 @@ def tag_cells(
         yield _batch({**cells, "small": small.astype(np.int64), "tag": tag})
 
 
-def choose_area(
-    area: pa.Table, shipped: Shipped, source: SecretSource, wanted: Sequence[Selection], bound: int | None
+def choose_block(
+    cells: pa.Table,
+    shipped: Shipped,
+    source: SecretSource,
+    wanted: Sequence[Selection],
+    turn: Mapping[int, tuple[Block, Before]],
+    rules: Rules,
 ) -> pa.Table:
-    """The cells of one top-level area with masks chosen jointly over the wanted tables.
+    """The cells of one block with their masks (part 0), and what it leaves.
 
-    Where there is a column `previous`, it holds the masked counts of an earlier wave. The first row tells what was
-    reached.
+    Where there is a column `previous`, it holds the masked counts that stay, and -1 where there is none. What is left
+    comes in the same columns: names, errors and times for each area that is carried (part 1, 2, ...), and numbers
+    (part -1).
     """
     import pyarrow as pa
 
-    codes, cells = shipped.codes(), _columns(area.to_batches())
-    words, count = [cells[name] for name in word_names(codes.finest)], cells[COUNT]
-    order = np.lexsort(words[::-1])
-    words, count, masked = [word[order] for word in words], count[order], cells[MASKED][order]
-    draw = _chosen_draws(shipped, source)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # how far the bound had to be raised is no matter for a worker's log
-        previous = cells["previous"][order] if "previous" in cells else None
-        chosen, control = choose(codes, words, count, masked, draw, wanted, bound, previous)
-    named = dict(zip(word_names(codes.finest), words, strict=True))
-    first = np.arange(len(count)) == 0
-    reached = {name: np.where(first, getattr(control, name), 0) for name in REACHED}
-    return pa.Table.from_batches([_batch({**named, COUNT: count, MASKED: chosen, **reached})])
+    from ilba.methods.controlled.block import Cells, choose_masks
+
+    codes, columns = shipped.codes(), _columns(cells.to_batches())
+    K, names = codes.design.threshold, word_names(codes.finest)
+    number = int(columns["block"][0])
+    block, before = turn[number]
+    count, masked = columns[COUNT], columns[MASKED].copy()
+    small = np.flatnonzero((count > 0) & (count < K))
+    words = [columns[name][small] for name in names]
+    known = None
+    if "previous" in columns:
+        known = np.where(columns["previous"][small] < 0, -1, columns["previous"][small] > 0).astype(np.int8)
+    draw = _chosen_draws(shipped, source)(words, count[small]).astype(np.uint64)
+    given = Cells(codes.finest.digits(words), count[small], draw, masked[small] == K, known)
+    done = choose_masks(_layout(shipped, tuple(wanted)), block, given, before, rules, lambda *_: None)
+    masked[small] = K * done.up.astype(np.int64)
+    told = np.array([done.over, done.reached, done.kept, *done.classes], dtype=np.int64)
+    parts = [(0, [columns[name] for name in names], count, masked)]
+    for place, (name, error, times) in enumerate(done.errors, 1):
+        parts.append((place, [name.view(np.int64)], error, times.astype(np.int64)))
+    parts.append((-1, [np.arange(len(told))], told, told))
+    batches = []
+    for part, packed, one, other in parts:
+        rest = [np.zeros(len(one), dtype=np.int64)] * (len(names) - len(packed))
+        named = dict(zip(names, [*packed, *rest], strict=True))
+        full = {"part": np.full(len(one), part), "block": np.full(len(one), number)}
+        batches.append(_batch({**named, COUNT: one, MASKED: other, **full}))
+    return pa.Table.from_batches(batches)
+
+
+@lru_cache(maxsize=2)
+def _layout(shipped: Shipped, wanted: tuple[Selection, ...]) -> Layout:
+    from ilba.methods.controlled.plan import Layout
+
+    return Layout(shipped.codes(), wanted)
 
 
 def _chosen_draws(shipped: Shipped, source: SecretSource) -> CellDraws:

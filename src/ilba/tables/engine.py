@@ -21,7 +21,7 @@ from ilba.design.labels import Label
 from ilba.design.population import Population
 from ilba.design.tables import Tables, selections, wanted_tables
 from ilba.errors import InputError, SecretError, listing, suggesting
-from ilba.methods.controlled.search import Chosen, Control
+from ilba.methods.controlled.search import SWEEPS, Chosen, Control
 from ilba.progress import Progress
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables.beside import secret_path
@@ -312,10 +312,6 @@ class AnyFinestTable(ABC):
         """How many small cells are proven beside one with other masks or another K; None where it cannot be told."""
         return None
 
-    def plannable(self, wanted: Sequence[Selection]) -> Sequence[Selection]:
-        """Those of some tables for which this engine can choose masks."""
-        return wanted
-
     def keep(self) -> None:
         """Keep what was counted, so that it is not counted again with each question."""
         return  # in memory it is kept anyway
@@ -335,6 +331,7 @@ class AnyFinestTable(ABC):
         max_keys: int | None = None,
         secret: Secret | Path_ | None = None,
         previous: AnyFinestTable | KnownMasks | None = None,
+        sweeps: int = SWEEPS,
         progress: Progress | None = None,
     ) -> Self:
         """Choose masks jointly, so that plain sums of them stay near the truth in many tables.
@@ -342,9 +339,9 @@ class AnyFinestTable(ABC):
         The tables of the result are sums of N_masked: they add up, are 0 or at least K, and prove no small count.
         `control` tells what was reached. Needs the extra `controlled`.
 
-        On Spark masks are chosen for one top-level area at a time, each in one task. So the tables must all stand below
-        the top level of the first hierarchy: then no count of theirs holds cells of two areas, and choosing area by
-        area leaves nothing out. Tables above are sums of them, without a bound.
+        The work goes block by block along the largest hierarchy, with the errors of coarser tables carried, on all
+        cores and on Spark alike: the masks are the same. Where there are more than eight blocks, counts of the whole
+        may lie twice as far from the truth as the bound.
 
         Interrupted with Ctrl-C, a table in memory gives the best masks so far.
 
@@ -354,8 +351,9 @@ class AnyFinestTable(ABC):
             The tables to be released: "all", cut down by `levels`, `keys` and `max_keys`; or a list of names such as
             "town.sex", or of selections.
         bound : int, optional
-            How far a count of these tables may lie from the truth. Left out, floor(K/2) + K. It is raised step by
-            step where it cannot be reached; `control` says so.
+            How far a count of these tables may lie from the truth. Left out, floor(K/2) + K, and 2K-1 for large
+            designs; with one secret of twenty up to K-1 more. It is raised step by step where it cannot be reached;
+            `control` says so.
         levels : iterable of int, str or dict, optional
             Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
         keys : str or sequence of str, optional
@@ -368,6 +366,9 @@ class AnyFinestTable(ABC):
         previous : FinestTable or SparkFinestTable, optional
             The table of an earlier wave, in memory or on Spark: a cell whose count is the same keeps its mask. Where
             the bound cannot be held with it, the bound gives way.
+        sweeps : int, default 10
+            How many sweeps are made over the cells. A thousand bring sums nearer and take some ten times as long.
+            Other masks come out: fix it before you publish.
         progress : callable, optional
             Called with each `ProgressStep` of the work.
 
@@ -392,7 +393,7 @@ class AnyFinestTable(ABC):
         if previous is not None and not isinstance(previous, AnyFinestTable | KnownMasks):
             raise InputError(f"previous is a {type(previous).__name__}; give the finest table of the earlier wave.")
         wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
-        return self._controlled(wanted, bound, secret, previous, progress)
+        return self._controlled(wanted, bound, secret, previous, progress, sweeps)
 
     @abstractmethod
     def _controlled(
@@ -402,6 +403,7 @@ class AnyFinestTable(ABC):
         secret: Secret | Path_ | None,
         previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
+        sweeps: int,
     ) -> Self:
         """See `controlled`."""
 
@@ -494,7 +496,7 @@ class AnyFinestTable(ABC):
         geometry : dict, optional
             GeoJSON for area columns, such as {"LA3": "towns.geojson"}; features carry the code as `id`.
         bound : int, optional
-            How far a count may lie from the truth when masks are chosen; left out, floor(K/2) + K, or 2K for large
+            How far a count may lie from the truth when masks are chosen; left out, floor(K/2) + K, or 2K-1 for large
             designs. It is confidential and never stands in the release.
         stated_bound : int, optional
             A bound to be stated in the release, fixed before the data was seen. It is checked for every published

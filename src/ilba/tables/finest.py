@@ -23,8 +23,7 @@ from ilba.design.design import COUNT, MASKED, Cells, HKey, Level, Names, Origins
 from ilba.errors import InputError, SecretError, StoreError, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import masking
-from ilba.methods.controlled.search import Chosen, choose, mean_masks
-from ilba.methods.loss import usual_bound
+from ilba.methods.controlled.search import Chosen, extra_bound, mean_masks
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import Secret, given_secret
@@ -282,7 +281,10 @@ class FinestTable(AnyFinestTable):
         secret: Secret | Path_ | None,
         previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
+        sweeps: int,
     ) -> FinestTable:
+        from ilba.methods.controlled.choosing import choose  # compiled loops: they load when they are needed
+
         drew = self._secret_of(secret)
         self._check_secret(drew.fingerprint)
         masked, control = choose(
@@ -295,12 +297,15 @@ class FinestTable(AnyFinestTable):
             bound,
             self._fixed(previous),
             progress,
+            extra_bound(drew.derived("controlled bound").number, self.design.threshold),
+            sweeps,
         )
-        if bound is None and control.reached > usual_bound(self.design.threshold):
+        if bound is None and not control.held:
             notice(
                 "the usual bound could not be held everywhere in these tables. `control` says how far (confidential)."
             )
-        chosen = Chosen(tuple(table.name for table in wanted), None if bound is None else int(bound), control.held)
+        names, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
+        chosen = Chosen(names, asked, control.held, sweeps=int(sweeps))
         result = self._masked_by(masked, drew.fingerprint, chosen)
         result.control = control
         return result

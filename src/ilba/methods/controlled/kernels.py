@@ -4,7 +4,7 @@ Cells and sums are plain numbers here. A cell j has a true count x in 1..K-1 and
 small cells of one aggregate, and its error is the sum of K z - x over them. `ptr` and `sets` list the sets of each
 cell, `first` and `cells` the cells of each set. Everything is whole numbers in a fixed order, so that a result is the
 same on every machine: costs are exact, chances are compared in fixed point, and a chance is a keyed function of the
-cell and the step.
+cell and the step. The loops let other threads run beside them; each works on its own block.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ CHANCES = 4096
 WEIGHT = 8
 """The weight with which a set starts; it grows while the set stays over it."""
 _HEAVIEST = 60 * WEIGHT
+_WEIGHTS = 9  # digits of a weight in the second number of a set's state; one digit says whether squares count
+_TOP = 2**21 - 1  # the largest cap
 _GROWTH = 3
 _NEAR, _OVER = 20, 5  # the price of an error squared, and of an eighth of a bound broken, in 32nds
 _UNIT = 32
@@ -43,11 +45,11 @@ def compiled(function: F) -> F:
     It is kept beside this file, else in the user's cache, else in a folder of the user's own among temporary files.
     """
     try:
-        return cast("F", numba.njit(cache=True)(function))
+        return cast("F", numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:  # numba has tried the first two
         if not _own_cache():
-            return cast("F", numba.njit(function))  # compile anew in each process
-        return cast("F", numba.njit(cache=True)(function))
+            return cast("F", numba.njit(nogil=True)(function))  # compile anew in each process
+        return cast("F", numba.njit(cache=True, nogil=True)(function))
 
 
 def _own_cache() -> bool:
@@ -162,26 +164,38 @@ def _price(over: Any, K: Any) -> Any:
 
 
 @compiled
-def _cost(j: int, d: Any, ptr: Any, sets: Any, state: Any, bound: Any, K: Any) -> Any:
-    """What flipping a cell costs: errors squared as in a sweep, and bounds broken times the weight of the set."""
-    errors = np.int64(0)
-    broken = np.int64(0)
-    for i in range(ptr[j], ptr[j + 1]):
-        e = np.int64(state[sets[i], 0])
-        w = state[sets[i], 1]
-        errors += e
-        before, after = abs(e) - bound, abs(e + d) - bound
-        if before > 0 or after > 0:
-            broken += np.int64(w) * (_price(after, K) - _price(before, K))
-    return _within(_NEAR * (2 * d * errors + K * K * (ptr[j + 1] - ptr[j])) + _OVER * broken)
+def state_of(error: Any, cap: Any, square: Any) -> Any:
+    """The state of each set: its error; and its cap, whether its squared error has a price, and its weight in one."""
+    state = np.empty((len(error), 2), np.int32)
+    for a in range(len(error)):
+        state[a, 0] = error[a]
+        limit: Any = min(np.int64(cap[a]), np.int64(_TOP))
+        state[a, 1] = limit << (_WEIGHTS + 1) | np.int64(square[a]) << _WEIGHTS | WEIGHT
+    return state
 
 
 @compiled
-def _leaving(z: int, home: int, stay: Any) -> Any:
-    """What leaving the mask of the wave before costs; coming back to it is worth as much."""
-    if home < 0:
-        return np.int64(0)
-    return stay if z == home else -stay
+def _cap(info: Any) -> Any:
+    return np.int64(info) >> (_WEIGHTS + 1)
+
+
+@compiled
+def _cost(j: int, d: Any, ptr: Any, sets: Any, state: Any, K: Any) -> Any:
+    """What flipping a cell costs: errors squared as in a sweep, and caps broken times the weight of the set."""
+    errors = np.int64(0)
+    counted = np.int64(0)
+    broken = np.int64(0)
+    for i in range(ptr[j], ptr[j + 1]):
+        e = np.int64(state[sets[i], 0])
+        info = np.int64(state[sets[i], 1])
+        square = info >> _WEIGHTS & 1
+        errors += e * square
+        counted += square
+        cap = info >> (_WEIGHTS + 1)
+        before, after = abs(e) - cap, abs(e + d) - cap
+        if before > 0 or after > 0:
+            broken += (info & ((1 << _WEIGHTS) - 1)) * (_price(after, K) - _price(before, K))
+    return _within(_NEAR * (2 * d * errors + K * K * counted) + _OVER * broken)
 
 
 @compiled
@@ -204,30 +218,28 @@ def _seen(cost: Any, z: int, free: int) -> Any:
 
 
 @compiled
-def over(state: Any, bound: int) -> int:
-    """How many sets are over the bound."""
+def over(state: Any) -> int:
+    """How many sets are over their caps."""
     found = 0
     for a in range(len(state)):
-        found += abs(state[a, 0]) > bound
+        found += abs(np.int64(state[a, 0])) > _cap(state[a, 1])
     return found
 
 
 @compiled
 def repair(
-    ptr: Any, sets: Any, first: Any, cells: Any, state: Any, z: Any, kind: Any, free: Any, home: Any, stay_: int,
-    K_: int, bound_: int, threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any, aim: Any,
+    ptr: Any, sets: Any, first: Any, cells: Any, state: Any, z: Any, kind: Any, free: Any, K_: int,
+    threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any, aim: Any,
     level: bool, h: Any, passes: int, look: Any, worn: bool, widest: int,
 ) -> Any:  # fmt: skip
-    """Go through the sets over the bound, `passes` times: flip a cell of each, and another one to make up for it.
+    """Go through the sets over their caps, `passes` times: flip a cell of each, and another one to make up for it.
 
-    `state` holds error and weight of each set; the weight of one that stays over it grows. `look` holds the
-    cost of each flip as it was when last looked at, good enough to choose by; `worn` says that it is too old for that.
-    A cell with a `home`, its mask in the wave before, leaves it at the price `stay_`, in errors of K squared. With
-    `level`, no class may stray from the error that it is to `aim` at: flips come in pairs of one class.
+    The weight of a set that stays over its cap grows. `look` holds the cost of each flip as it was when last looked
+    at, good enough to choose by; `worn` says that it is too old for that. With `level`, no class may stray from the
+    error that it is to `aim` at: flips come in pairs of one class.
     """
-    K, bound = np.int64(K_), np.int64(bound_)
+    K = np.int64(K_)
     unit = _UNIT * K * K
-    stay = stay_ * unit
     n, N = len(z), len(state)
     bad = np.empty(N, np.int32)
     broken = np.empty(widest, np.int32)
@@ -235,7 +247,7 @@ def repair(
     for _ in range(passes):
         n_bad = 0
         for a in range(N):
-            if abs(state[a, 0]) > bound:
+            if abs(np.int64(state[a, 0])) > _cap(state[a, 1]):
                 bad[n_bad] = a
                 n_bad += 1
         if n_bad == 0:
@@ -244,17 +256,18 @@ def repair(
             before += looked
             looked = 0
             for j in range(n):
-                cost = _cost(j, K if z[j] == 0 else -K, ptr, sets, state, bound, K) + _leaving(z[j], home[j], stay)
-                look[j] = _seen(cost, z[j], free[j])
+                look[j] = _NEVER
+                if free[j]:
+                    look[j] = _seen(_cost(j, K if z[j] == 0 else -K, ptr, sets, state, K), z[j], 1)
         for b in range(n_bad):
             a = bad[b]
-            if abs(state[a, 0]) <= bound:
+            if abs(np.int64(state[a, 0])) <= _cap(state[a, 1]):
                 continue
             want = 1 if state[a, 0] > 0 else 0
             sign = -1 if want == 1 else 1
             d = sign * K
             size = np.uint64(first[a + 1] - first[a])
-            effort = state[a, 1] // WEIGHT
+            effort = (state[a, 1] & ((1 << _WEIGHTS) - 1)) // WEIGHT
             tries, partners = min(12, 2 + effort), min(64, 6 + 4 * effort)
             done = False
             for _t in range(tries):
@@ -268,7 +281,7 @@ def repair(
                         j = k
                 if j < 0:
                     continue
-                cost = _cost(j, d, ptr, sets, state, bound, K) + _leaving(want, home[j], stay)
+                cost = _cost(j, d, ptr, sets, state, K)
                 looked += 1
                 look[j] = _seen(cost + unit // 2, want, 1)
                 v = kind[j]
@@ -279,7 +292,7 @@ def repair(
                 for i in range(ptr[j], ptr[j + 1]):
                     c = sets[i]
                     state[c, 0] += np.int32(d)
-                    if sign * state[c, 0] > bound:
+                    if sign * np.int64(state[c, 0]) > _cap(state[c, 1]):
                         broken[n_broken] = c
                         n_broken += 1
                 z[j] = 1 - want
@@ -308,7 +321,7 @@ def repair(
                             k = other
                     if k < 0:
                         continue
-                    back = _cost(k, -d, ptr, sets, state, bound, K) + _leaving(1 - want, home[k], stay)
+                    back = _cost(k, -d, ptr, sets, state, K)
                     looked += 1
                     look[k] = _seen(back + unit // 2, 1 - want, 1)
                     u = kind[k]
@@ -328,39 +341,32 @@ def repair(
                 z[j] = want
                 for i in range(ptr[j], ptr[j + 1]):
                     state[sets[i], 0] -= np.int32(d)
-            if abs(state[a, 0]) > bound and state[a, 1] < _HEAVIEST:
+            weight = state[a, 1] & ((1 << _WEIGHTS) - 1)
+            if abs(np.int64(state[a, 0])) > _cap(state[a, 1]) and weight < _HEAVIEST:
                 state[a, 1] += _GROWTH
-    return over(state, bound_), h, before + looked
+    return over(state), h, before + looked
 
 
 @compiled
-def _fits(j: int, d: Any, ptr: Any, sets: Any, error: Any, bound: Any) -> Any:
-    """Whether a flip takes no error that it moves outwards over the bound."""
+def _fits(j: int, d: Any, ptr: Any, sets: Any, state: Any) -> Any:
+    """Whether a flip takes no error that it moves outwards over its cap."""
     for i in range(ptr[j], ptr[j + 1]):
-        e = np.int64(error[sets[i]])
-        if abs(e + d) > bound and abs(e + d) > abs(e):
+        e = np.int64(state[sets[i], 0])
+        if abs(e + d) > _cap(state[sets[i], 1]) and abs(e + d) > abs(e):
             return False
     return True
 
 
 @compiled
-def _flip(j: int, d: Any, ptr: Any, sets: Any, error: Any, z: Any, kind: Any, kind_error: Any) -> None:
-    z[j] = 1 - z[j]
-    kind_error[kind[j]] += d
-    for i in range(ptr[j], ptr[j + 1]):
-        error[sets[i]] += np.int32(d)
-
-
-@compiled
 def match_class_mean(
-    ptr: Any, sets: Any, error: Any, z: Any, kind: Any, free: Any, number: Any, K_: int, heat: int, bound_: int,
+    ptr: Any, sets: Any, state: Any, z: Any, kind: Any, free: Any, number: Any, K_: int, heat: int,
     threshold: Any, kind_error: Any, wanted: int, short: int, forced: bool,
 ) -> int:  # fmt: skip
     """Flip cells of one class, the cheapest first, until it is no longer `short` of (or, below 0, beyond) its masks.
 
-    A flip that breaks a bound is left out unless it is `forced`. Gives back how many flips are missing.
+    A flip that breaks a cap is left out unless it is `forced`. Gives back how many flips are missing.
     """
-    K, bound = np.int64(K_), np.int64(bound_)
+    K = np.int64(K_)
     d = K if short > 0 else -K
     place = np.empty(len(z), np.int32)
     cost = np.empty(len(z), np.int64)
@@ -368,11 +374,11 @@ def match_class_mean(
     for j in range(len(z)):
         if kind[j] != wanted or not free[j] or (z[j] == 0) != (d > 0):
             continue
-        if not forced and not _fits(j, d, ptr, sets, error, bound):
+        if not forced and not _fits(j, d, ptr, sets, state):
             continue
         total = np.int64(0)
         for i in range(ptr[j], ptr[j + 1]):
-            total += error[sets[i]]
+            total += state[sets[i], 0]
         chance = threshold[np.int64(mixed(number[j] ^ _GOLD) >> np.uint64(52))]
         cost[n] = _within(2 * d * total + K * K * (ptr[j + 1] - ptr[j])) - (chance * heat >> (BITS + 8))
         place[n] = j
@@ -381,7 +387,11 @@ def match_class_mean(
     for i in np.argsort(cost[:n], kind="mergesort"):
         if left == 0:
             break
-        if forced or _fits(place[i], d, ptr, sets, error, bound):
-            _flip(place[i], d, ptr, sets, error, z, kind, kind_error)
+        j = place[i]
+        if forced or _fits(j, d, ptr, sets, state):
+            z[j] = 1 - z[j]
+            kind_error[wanted] += d
+            for s in range(ptr[j], ptr[j + 1]):
+                state[sets[s], 0] += np.int32(d)
             left -= 1
     return left

@@ -1,0 +1,210 @@
+"""Masks chosen jointly for a nation: time, memory, what is reached on each level, and growth.
+
+    python bench/nation.py                          one city of a million people, nothing asked
+    python bench/nation.py --cities 1,4,10,50       these numbers of cities, and how the cost grows
+    python bench/nation.py --cities 4 --bound 10    with a bound asked for
+    python bench/nation.py --cities 4 --spark       the same on Spark (local-cluster) beside it: the same checksum
+    python bench/nation.py --insider 20             what an insider who lacks one cell proves, over so many secrets
+
+Every number of cities has a process of its own, so that its peak memory is its own. Errors are counted anew from the
+tables. "beyond" is the peak memory less what the process had with the store open.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import ilba
+from ilba.methods.controlled.search import declared_bound, extra_bound
+from ilba.methods.loss import LossSummary
+from ilba.tables.engine import class_means
+
+AREAS, KEYS = ["LA1", "LA2", "LA3", "OA"], ["gender", "edu", "age", "mar", "htype"]
+SECRET = ilba.Secret(bytes(range(32)))
+SPARK = "local-cluster[2,1,4096]"
+
+
+def peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def built(cities: int, folder: Path) -> ilba.FinestTable:
+    place = folder / f"nation-{cities}.parquet"
+    if not place.exists():
+        parts = ilba.datasets.census_parts(folder / f"cities-{cities}", scale=cities)
+        ilba.build(parts, AREAS, KEYS, secret=SECRET).save(place)
+    return ilba.open_store(place)
+
+
+def compiled() -> None:
+    small = ilba.build(pl.DataFrame({"t": ["a", "b", "b"], "x": [1, 1, 2]}), ["t"], ["x"], secret=SECRET)
+    small.controlled(secret=SECRET)
+
+
+def errors(finest: ilba.FinestTable) -> Iterator[tuple[tuple[int, ...], np.ndarray[Any, Any]]]:
+    """How many counts of each level are 0, 1, 2, ... off."""
+    for table in finest.cube():
+        yield table.selection.levels, np.bincount(np.abs(table.detail["loss"].to_numpy()))
+
+
+def embedded(cities: int, bound: int | None, folder: Path) -> dict[str, Any]:
+    compiled()
+    finest = built(cities, folder)
+    before, wall, cpu = peak(), time.perf_counter(), time.process_time()
+    chosen = finest.controlled(bound=bound, secret=SECRET)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    memory, control = peak(), chosen.control
+    assert control is not None
+    by_level: dict[int, Any] = {}
+    for (level, *_), found in errors(chosen):
+        both = [by_level.get(level, np.zeros(0, np.int64)), found]
+        both.sort(key=len)
+        both[1][: len(both[0])] += both[0]
+        by_level[level] = both[1]
+    names = ["nation", *AREAS]
+    whole = np.zeros(max(map(len, by_level.values())), np.int64)
+    for found in by_level.values():
+        whole[: len(found)] += found
+    bias = max(abs(mean - x) for x, mean in class_means(chosen).items())
+    return {
+        "cities": cities, "cells": len(finest), "small": control.cells, "bound": control.bound, "over": control.over,
+        "wall": wall, "cpu": cpu, "GB": memory, "beyond": memory - before,
+        "reached": {names[level]: len(found) - 1 for level, found in sorted(by_level.items())},
+        "loss": LossSummary.of(whole, 5).mean, "bias": bias, "masks": chosen.marks()[1],
+    }  # fmt: skip
+
+
+def on_spark(cities: int, bound: int | None, folder: Path) -> dict[str, Any]:
+    from pyspark.sql import SparkSession
+
+    built(cities, folder)
+    session = SparkSession.builder.master(SPARK).config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        session.sparkContext.setLogLevel("ERROR")
+        finest = ilba.open_store(folder / f"nation-{cities}.parquet", spark=session)
+        began = time.perf_counter()
+        chosen = finest.controlled(bound=bound, secret=SECRET)
+        wall, control = time.perf_counter() - began, chosen.control
+        assert control is not None
+        return {
+            "cities": cities, "cells": len(finest), "small": control.cells, "bound": control.bound,
+            "over": control.over, "wall": wall, "reached": {"all": control.reached}, "masks": chosen.marks()[1],
+        }  # fmt: skip
+    finally:
+        session.stop()
+
+
+def insider(secrets: int) -> None:
+    """An insider knows every count but one, and the bound: which small cells are proven, and with which worked bound.
+
+    The error of a table's count is known to the insider up to the missing cell. It may be smaller by at most B - e,
+    and larger by at most B + e, in each of its counts.
+    """
+    K, people = 5, ilba.datasets.census(200_000)
+    print(f"{'worked':>7}{'secrets':>8}{'loss':>7}   proven % with B={declared_bound(K)}: mean, worst; with B=worked")
+    rows: dict[int, list[tuple[float, float, float]]] = {}
+    for i in range(secrets):
+        secret = ilba.Secret(i.to_bytes(32, "big"))
+        usual = extra_bound(secret.derived("controlled bound").number, K)
+        finest = ilba.build(people, AREAS[:3], KEYS[:3], K, secret=secret)
+        for extra in sorted({usual, i % K}):
+            chosen = finest.controlled(bound=7 + extra, secret=secret)
+            rows.setdefault(7 + extra, []).append(
+                (proven(chosen, declared_bound(K)), proven(chosen, 7 + extra), _mean_loss(chosen))
+            )
+    for worked, found in sorted(rows.items()):
+        stated, known, loss = (np.array(column) for column in zip(*found, strict=True))
+        print(
+            f"{worked:>7}{len(found):>8}{loss.mean():>7.3f}   {stated.mean():5.1f} {stated.max():5.1f};"
+            f" {known.mean():5.1f} {known.max():5.1f}",
+            flush=True,
+        )
+
+
+def _mean_loss(chosen: ilba.FinestTable) -> float:
+    counted = [np.abs(table.detail["loss"].to_numpy()) for table in chosen.cube()]
+    return float(np.concatenate(counted).mean())
+
+
+def proven(chosen: ilba.FinestTable, B: int) -> float:
+    """The share of small cells, in per cent, that an insider who lacks only that cell proves to be small."""
+    K, columns = chosen.design.threshold, list(chosen.design.columns)
+    cells = chosen.frame.filter(pl.col("N") < K)
+    least, most = np.full(len(cells), -(2**31)), np.full(len(cells), 2**31)
+    for table in chosen.cube():
+        shown = [column for column in table.detail.columns if column in columns]
+        loss = table.detail.select(*shown, "loss")
+        error = cells.join(loss, on=shown, how="left") if shown else cells.join(loss, how="cross")
+        least = np.maximum(least, error["loss"].to_numpy())
+        most = np.minimum(most, error["loss"].to_numpy())
+    x, up = cells["N"].to_numpy(), cells["N_masked"].to_numpy() > 0
+    lowest, highest = x - (B - least), x + (B + most)
+    # A mask of K also fits a count of K, one of 0 also a count of 0; other counts would be shown as they are.
+    open_to = np.where(up, highest >= K, lowest <= 0)
+    return float(100 * (1 - open_to.mean()))
+
+
+def shown(found: dict[str, Any]) -> str:
+    reached = " ".join(f"{name} {number}" for name, number in found["reached"].items())
+    text = f"{found['cities']:>4} {found['cells']:>11,}{found['small']:>11,}{found['bound']:>6}{found['over']:>7,}"
+    text += f"{found['wall']:>8.1f}" + (f"{found['cpu']:>8.1f}" if "cpu" in found else " " * 8)
+    if "GB" in found:
+        text += f"{found['GB']:>6.2f}{found['beyond']:>7.2f}{found['loss']:>7.3f}{found['bias']:>7.4f}"
+    else:
+        text += f"{'on Spark':>27}"
+    return f"{text}  {found['masks']}  {reached}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cities", default="1")
+    parser.add_argument("--bound", type=int)
+    parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--folder", type=Path, help="where stores are kept from run to run")
+    parser.add_argument("--insider", type=int, help="over so many secrets")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.insider:
+        insider(asked.insider)
+        return
+    if asked.one:
+        run = on_spark if asked.spark else embedded
+        print(json.dumps(run(int(asked.one), asked.bound, asked.folder)), flush=True)
+        return
+    print("cities     cells      small bound   over    wall     cpu    GB beyond   loss   bias  masks  reached")
+    rows = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = asked.folder or Path(temporary)
+        folder.mkdir(exist_ok=True)
+        for cities in asked.cities.split(","):
+            for engine in [[], ["--spark"]] if asked.spark else [[]]:
+                command = [sys.executable, __file__, "--one", cities, "--folder", str(folder), *engine]
+                command += ["--bound", str(asked.bound)] if asked.bound else []
+                done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+                found = json.loads(done.stdout.strip().splitlines()[-1])
+                print(shown(found), flush=True)
+                if not engine:
+                    rows.append(found)
+    for less, more in pairwise(rows):
+        ratio = math.log(more["small"] / less["small"])
+        growth = {name: math.log(more[name] / less[name]) / ratio for name in ("wall", "cpu", "GB")}
+        told = ", ".join(f"{name} {exponent:.2f}" for name, exponent in growth.items())
+        print(f"growth exponents from {less['cities']} to {more['cities']} cities: {told}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Choosing the masks of all cells: block after block, round after round, on all cores.
+
+Imported when masks are chosen: the loops are compiled, and loading them takes a moment.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Event
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ilba.cells.codes import CodeLists
+from ilba.design.design import Selection
+from ilba.errors import notice
+from ilba.methods.controlled.block import Before, Cells, Done, Told, choose_masks
+from ilba.methods.controlled.carry import TINY, Carry
+from ilba.methods.controlled.plan import Block, Layout, rounds
+from ilba.methods.controlled.search import SWEEPS, Control, rules_of
+from ilba.progress import Progress, ProgressStep, silent
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+
+def choose(
+    codes: CodeLists,
+    words: Sequence[IntArray],
+    count: IntArray,
+    masked: IntArray,
+    numbers: Callable[[Sequence[IntArray], IntArray], IntArray],
+    wanted: Sequence[Selection],
+    bound: int | None = None,
+    previous: IntArray | None = None,
+    progress: Progress | None = None,
+    extra: int = 0,
+    sweeps: int = SWEEPS,
+) -> tuple[IntArray, Control]:
+    """The masked counts of all cells, with those of the counts 1..K-1 chosen jointly.
+
+    `masked` are their keyed SCA draws, `numbers` gives each cell its keyed number, and `previous` its masked count in
+    the wave before, -1 where it had none. Where no bound is asked for, the secret adds `extra` to the usual one.
+    """
+    K = codes.design.threshold
+    small = np.flatnonzero((count > 0) & (count < K))
+    rules = rules_of(K, bound, len(small) * len(wanted), extra, sweeps)
+    layout = Layout(codes, wanted)
+    area = layout.ranks[layout.along][codes.finest.block(words, layout.along, layout.along)[small]]
+    blocks = layout.blocks(np.bincount(area, minlength=len(layout.areas)))
+    ends = np.array([block.last for block in blocks])
+    place = np.searchsorted(ends, area, side="right").astype(np.int32)
+    small = small[np.argsort(place, kind="stable")]
+    del area, place
+    first = np.cumsum([0, *(block.size for block in blocks)])
+    result = masked.copy()
+
+    def cells_of(block: Block) -> tuple[IntArray, Cells]:
+        here = small[first[block.number] : first[block.number + 1]]
+        packed = [word[here] for word in words]
+        known = None if previous is None else np.where(previous[here] < 0, -1, previous[here] > 0).astype(np.int8)
+        number = numbers(packed, count[here]).astype(np.uint64)
+        return here, Cells(codes.finest.digits(packed), count[here], number, masked[here] == K, known)
+
+    def solved(block: Block, before: Before, told: Told) -> tuple[IntArray, Done]:
+        here, cells = cells_of(block)
+        return here, choose_masks(layout, block, cells, before, rules, told)
+
+    sizes = np.bincount(count[small], minlength=K)[1:].astype(np.int64)
+    tiny = small[np.isin(count[small], 1 + np.flatnonzero((sizes > 0) & (sizes <= TINY * K)))]
+    ledger = Carry(blocks, rules, sizes, count[tiny], numbers([word[tiny] for word in words], count[tiny]))
+    with _Crew(solved, progress, len(blocks)) as crew:
+        for turn in rounds(blocks):
+            for block, (here, done) in zip(turn, crew.work(turn, ledger.before(turn)), strict=True):
+                result[here] = K * done.up.astype(np.int64)
+                ledger.take(block, done)
+            if ledger.interrupted:
+                break
+    if ledger.interrupted:
+        notice(
+            "interrupted: these are the best masks so far. The whole work would choose others, and publishing "
+            "both gives counts away. Let it finish before you publish."
+        )
+    return result, ledger.control(len(wanted), len(small))
+
+
+class _Crew:
+    """Works on the blocks of a round side by side, in threads; the loops let each other run.
+
+    Progress is told, and an interruption met, in the thread that called.
+    """
+
+    def __init__(self, solved: Callable[..., Any], progress: Progress | None, blocks: int) -> None:
+        self._solved, self._tell, self._blocks = solved, progress or silent, blocks
+        self._done = 0
+        self._pool: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> _Crew:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool:
+            self._pool.shutdown()
+
+    def work(self, turn: Sequence[Block], befores: Sequence[Before]) -> list[Any]:
+        """What comes of each block."""
+        if len(turn) == 1:
+            results = [self._solved(turn[0], befores[0], self._told)]
+        else:
+            results = self._together(turn, befores)
+        self._done += len(turn)
+        return results
+
+    def _told(self, part: str, over: int, done: int, total: int | None) -> None:
+        where = f"{part}: {over:,} over the bound"
+        if self._blocks > 1:
+            done, total = self._done, self._blocks
+            where += f", block {self._done + 1:,} of {self._blocks:,}"
+        self._tell(ProgressStep("choosing masks", done, total, where))
+
+    def _together(self, turn: Sequence[Block], befores: Sequence[Before]) -> list[Any]:
+        self._pool = self._pool or ThreadPoolExecutor(max(1, os.cpu_count() or 1))
+        told: SimpleQueue[tuple[str, int, int, int | None] | None] = SimpleQueue()
+        stopped = Event()
+
+        def tell(*step: Any) -> None:
+            if stopped.is_set():
+                raise KeyboardInterrupt
+            told.put(step)
+
+        futures = [self._pool.submit(self._solved, *one, tell) for one in zip(turn, befores, strict=True)]
+        for future in futures:
+            future.add_done_callback(lambda _: told.put(None))
+        left = len(futures)
+        while left:
+            try:
+                while left:
+                    step = told.get()
+                    if step is None:
+                        left -= 1
+                    else:
+                        self._told(*step)
+            except KeyboardInterrupt:
+                stopped.set()
+        results = [future.result() for future in futures]
+        if stopped.is_set():
+            results = [(here, done._replace(interrupted=True)) for here, done in results]
+        return results

@@ -1,0 +1,234 @@
+"""Where the cells of a design lie, and the blocks and rounds in which their masks are chosen.
+
+Blocks go along one dimension: the hierarchy with the most areas, or without a hierarchy the key with the most codes. A
+block is a run of areas with not too many small cells. Tables whose areas lie inside one block are the block's own; the
+errors of coarser ones are carried from block to block. The blocks of a round are worked on side by side, each against
+its share of the errors so far. Blocks and rounds follow from the counts, never from the number of processes, so the
+masks are the same on every machine. They are part of the method: another list gives other masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ilba.cells.codes import CodeList, CodeLists
+from ilba.design.design import Selection
+from ilba.design.labels import label_text
+from ilba.methods.controlled.sets import Named, named
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+Names: TypeAlias = npt.NDArray[np.uint64]
+Node: TypeAlias = tuple[int, int]
+
+BLOCK = 200_000
+"""A block has at most so many small cells, unless one area of the finest level has more."""
+LANES = 2
+"""So many areas with coarse tables of their own are worked on side by side, or one of 32 where there are more."""
+ALONE = 2
+"""So many blocks at the end of an area are worked on one after the other, each against all of its errors."""
+FAR = 8
+"""An area with more blocks is far: its counts may lie twice as far from the truth while there are blocks to come."""
+
+
+class Carried(NamedTuple):
+    """An area that reaches beyond a block: its errors are carried."""
+
+    node: Node
+    """its coarsest level along the dimension of the blocks, and its number there"""
+    times: npt.NDArray[np.int32]
+    """in how many tables each pattern stands there"""
+    far: bool
+
+
+@dataclass(frozen=True)
+class Block:
+    """A run of areas whose masks are chosen together."""
+
+    number: int
+    first: int
+    """the place of its first finest area in the order of the labels"""
+    last: int
+    size: int
+    """how many small cells it has"""
+    levels: tuple[int, ...]
+    """the levels whose areas lie inside the block, the finest first"""
+    carried: tuple[Carried, ...]
+    """coarse areas around it, the largest first"""
+    lane: Node = field(default=(0, 0))
+    """the area around it that one lane works on from its first block to its last"""
+
+
+class Layout:
+    """Which tables are wanted, along which dimension blocks go, and the order and the names of cells."""
+
+    def __init__(self, codes: CodeLists, wanted: Sequence[Selection]) -> None:
+        self.codes = codes
+        self.wanted = tuple(wanted)
+        design = codes.design
+        hierarchies = len(design.hierarchies)
+        places = range(hierarchies) if hierarchies else range(len(codes.lists))
+        # How the columns of a design stand must not matter.
+        self.along = min(places, key=lambda place: (-len(codes.lists[place]), codes.lists[place].columns))
+        self.areas = codes.lists[self.along]
+        dimensions = [tuple(listed.columns) for listed in codes.lists]
+        found: dict[tuple[tuple[str, ...], ...], dict[int, int]] = {}
+        for table in wanted:
+            levels = [*table.levels, *(int(key in table.keys) for key in design.keys)]
+            rest = [columns[:level] for columns, level in zip(dimensions, levels, strict=True)]
+            level = levels[self.along]
+            rest[self.along] = ()
+            pattern = found.setdefault(tuple(rest), {})
+            pattern[level] = pattern.get(level, 0) + 1
+        self.patterns = sorted(found, key=lambda rest: sorted(rest))
+        """the levels of all other dimensions in the wanted tables, as columns"""
+        self.times = np.zeros((self.areas.depth + 1, len(self.patterns)), dtype=np.int32)
+        """in how many tables each pattern stands on each level"""
+        for number, pattern_ in enumerate(self.patterns):
+            for level, times in found[pattern_].items():
+                self.times[level, number] = times
+
+    @cached_property
+    def ranks(self) -> list[IntArray]:
+        """For each dimension the place of each label in an order that only the texts decide, not their types.
+
+        "10" stands before "9" as text and after it as a number; one result for the same data from any source needs
+        one order.
+        """
+        return [_ranks(listed) for listed in self.codes.lists]
+
+    @cached_property
+    def _in_order(self) -> list[int]:
+        """The dimensions as they decide the order of cells, the one of the blocks first."""
+        first_key = len(self.codes.design.hierarchies)
+        rest = [place for place in range(len(self.codes.lists)) if place != self.along]
+        return [self.along, *sorted(rest, key=lambda place: (place >= first_key, self.codes.lists[place].columns))]
+
+    @cached_property
+    def _words(self) -> list[list[Names]]:
+        """For each dimension and level a number of 64 bits for each node, of which names are made."""
+        return [
+            [_scattered(place, level, listed.size(level)) for level in range(listed.depth + 1)]
+            for place, listed in enumerate(self.codes.lists)
+        ]
+
+    def order(self, digits: Sequence[IntArray]) -> IntArray:
+        """The order in which cells with these digits are worked on."""
+        packed, room, keys = np.zeros(len(digits[0]), dtype=np.int64), 2**62, []
+        for place in self._in_order:
+            size = len(self.codes.lists[place])
+            if size > room:
+                keys.append(packed)
+                packed, room = np.zeros(len(digits[0]), dtype=np.int64), 2**62
+            packed = packed * size + self.ranks[place][digits[place]]
+            room //= max(size, 1)
+        keys.append(packed)
+        return np.argsort(packed, kind="stable") if len(keys) == 1 else np.lexsort(keys[::-1])
+
+    def named(self, digits: Sequence[IntArray]) -> Named:
+        """The names of cells with these digits, in every pattern."""
+        rows = len(digits[0])
+        whole = self._name(digits, [listed.columns for listed in self.codes.lists], rows)
+        return named(whole, lambda first: self._columns([digit[first] for digit in digits]))
+
+    def _columns(self, digits: Sequence[IntArray]) -> Names:
+        columns = np.empty((len(digits[0]), len(self.patterns)), dtype=np.uint64)
+        for number, pattern in enumerate(self.patterns):
+            columns[:, number] = self._name(digits, pattern, len(digits[0]))
+        return columns
+
+    def _name(self, digits: Sequence[IntArray], pattern: Sequence[Sequence[str]], rows: int) -> Names:
+        name = np.zeros(rows, dtype=np.uint64)
+        for place, columns in enumerate(pattern):
+            if columns and place != self.along:
+                listed, level = self.codes.lists[place], len(columns)
+                name += self._words[place][level][listed.nodes[level]][digits[place]]
+        return name
+
+    def blocks(self, sizes: IntArray) -> list[Block]:
+        """The blocks, from the number of small cells of each finest area along which they go."""
+        order = np.argsort(self.ranks[self.along])
+        size = sizes[order]
+        nodes = [numbers[order] for numbers in self.areas.nodes]
+        within = [np.bincount(node, weights=size).astype(np.int64) for node in nodes]
+        depth = self.areas.depth
+        level = next((one for one in range(depth) if within[one].max(initial=0) <= BLOCK), depth)
+        runs = _runs(size, nodes[level], nodes[max(level - 1, 0)])
+        first_areas = [first for first, _, _ in runs]
+        many = [np.bincount(node[first_areas], minlength=len(one)) for node, one in zip(nodes, within, strict=True)]
+        blocks = []
+        for number, (first, last, here) in enumerate(runs):
+            around = [(one, int(nodes[one][first])) for one in range(level)]
+            whole = [one for one, node in around if within[one][node] == here]
+            carried = []
+            for _, same in groupby(around[: level - len(whole)], key=lambda at: within[at[0]][at[1]]):
+                alike = list(same)  # an area with one area below it is the same area
+                times = self.times[[one for one, _ in alike]].sum(axis=0, dtype=np.int32)
+                top, node = alike[0]
+                if times.any():
+                    carried.append(Carried((top, node), times, bool(many[top][node] > FAR)))
+            near = [one.node for one in carried if not one.far]
+            levels = (*range(depth, level - 1, -1), *reversed(whole))
+            blocks.append(Block(number, first, last, here, levels, tuple(carried), near[0] if near else (-1, number)))
+        return blocks
+
+
+def _runs(size: IntArray, area: IntArray, above: IntArray) -> list[tuple[int, int, int]]:
+    """Areas with small cells, joined while they stand in one area above and are not too large: first, last, size."""
+    starts = np.flatnonzero(np.diff(area, prepend=-1)).tolist()
+    runs: list[tuple[int, int, int]] = []
+    for first, last in pairwise([*starts, len(size)]):
+        here = int(size[first:last].sum())
+        if here and runs and above[runs[-1][0]] == above[first] and runs[-1][2] + here <= BLOCK:
+            runs[-1] = runs[-1][0], last, runs[-1][2] + here
+        elif here:
+            runs.append((first, last, here))
+    return runs
+
+
+def rounds(blocks: Sequence[Block]) -> Iterator[list[Block]]:
+    """The blocks that are worked on side by side, round after round.
+
+    Each lane takes the areas with coarse tables one after the other, from their first block to their last. Where fewer
+    areas are left than lanes, a lane takes several blocks of its area at once. The last blocks of an area stand
+    alone: they see all of its errors, and hold them.
+    """
+    waiting = [list(lane) for _, lane in groupby(blocks, key=lambda block: block.lane)]
+    lanes = max(LANES, len(waiting) // 32)
+    working: list[list[Block]] = []
+    while waiting or working:
+        while waiting and len(working) < lanes:
+            working.append(waiting.pop(0))
+        turn, spare = [], lanes - len(working)
+        for lane in working:
+            more = max(0, min(spare, len(lane) - ALONE - 1))
+            turn += lane[: 1 + more]
+            del lane[: 1 + more]
+            spare -= more
+        yield turn
+        working = [lane for lane in working if lane]
+
+
+def _ranks(listed: CodeList) -> IntArray:
+    columns = [[label_text(label) for label in column.to_list()] for column in listed.labels.get_columns()]
+    paths = [tuple((text is not None, text or "") for text in path) for path in zip(*columns, strict=True)]
+    rank = np.empty(len(paths), dtype=np.int64)
+    rank[sorted(range(len(paths)), key=paths.__getitem__)] = np.arange(len(paths))
+    return rank
+
+
+def _scattered(place: int, level: int, size: int) -> Names:
+    """Numbers of 64 bits that look drawn, different for each dimension, level and node."""
+    with np.errstate(over="ignore"):
+        h = np.arange(size, dtype=np.uint64) + np.uint64(((place + 1) << 52) + ((level + 1) << 44))
+        for _ in range(2):
+            h = (h + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+            h = (h ^ (h >> np.uint64(30))) * np.uint64(0x94D049BB133111EB)
+            h ^= h >> np.uint64(31)
+    return h
