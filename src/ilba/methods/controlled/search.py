@@ -52,13 +52,10 @@ class Chosen:
             The bound, whether it is held, the names of the tables, the version of the way of choosing, and
             how many sweeps were asked for.
         """
-        return {
-            "bound": self.bound,
-            "held": self.held,
-            "tables": list(self.tables),
-            "way": self.way,
-            "sweeps": self.sweeps,
-        }
+        plain: dict[str, Any] = {"bound": self.bound, "held": self.held, "tables": list(self.tables)}
+        if self.way > 1:  # a store of the first way does not say so
+            plain |= {"way": self.way, "sweeps": self.sweeps}
+        return plain
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Chosen:
