@@ -308,7 +308,7 @@ class Noise(Method):
         """Whether published sums hold: only after the fit."""
         return self.fit
 
-    def distribution(self, tables: int) -> noise.Noise:
+    def distribution(self, tables: int) -> noise.NoiseDistribution:
         """Scale the noise to the number of tables.
 
         Parameters
@@ -318,7 +318,7 @@ class Noise(Method):
 
         Returns
         -------
-        ilba.methods.noise.Noise
+        ilba.methods.noise.NoiseDistribution
             The noise of one count.
         """
         if self.kind == "laplace":

@@ -23,7 +23,7 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 _REACH = 40  # standard deviations that are summed or drawn: what lies beyond is less than any float
 
 
-class Noise(ABC):
+class NoiseDistribution(ABC):
     """A distribution of whole numbers around 0."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class Noise(ABC):
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace(Noise):
+class DiscreteLaplace(NoiseDistribution):
     """Two-sided geometric noise: P(k) = (1-a)/(1+a) a^abs(k) with a = exp(-epsilon / sensitivity).
 
     Parameters
@@ -146,7 +146,7 @@ class DiscreteLaplace(Noise):
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian(Noise):
+class DiscreteGaussian(NoiseDistribution):
     """Gaussian noise on whole numbers: P(k) is proportional to exp(-k^2 / 2 sigma^2).
 
     Parameters
@@ -348,7 +348,7 @@ class CountedGrid:
         """How many levels are measured, the whole included."""
         return len(self.parents) + 1
 
-    def fitted(self, noise: Noise, rng: np.random.Generator) -> IntArray:
+    def fitted(self, noise: NoiseDistribution, rng: np.random.Generator) -> IntArray:
         """Counts of the finest areas, measured with noise at each level and fitted from the top down.
 
         The total is kept, as the United States keeps that of each state.
