@@ -10,7 +10,7 @@ import pytest
 
 import ilba
 from ilba import MissingExtra
-from ilba.attack.solver import Aggregate, Program, Sums, WholeRule, available, leaving
+from ilba.attack.solver import Aggregate, Program, BlockSums, WholeRule, available, leaving
 from support.worlds import Toy
 
 
@@ -47,9 +47,9 @@ def test_the_solver_proves_what_trying_every_truth_proves(with_finest):
 
 def test_a_sum_that_leaves_no_room_proves_its_cells():
     low, high, away = np.array([0, 0]), np.array([4, 4]), np.array([0, 0])
-    both = Sums([np.array([0, 1])], np.array([6]), np.array([8]))
+    both = BlockSums([np.array([0, 1])], np.array([6]), np.array([8]))
     assert leaving(low, high, both, np.array([0, 1]), away, 5.0).said == "none"
-    loose = Sums([np.array([0, 1])], np.array([3]), np.array([8]))
+    loose = BlockSums([np.array([0, 1])], np.array([3]), np.array([8]))
     said, values = leaving(low, high, loose, np.array([0, 1]), away, 5.0)
     assert said == "found"
     assert 0 in values.tolist()
@@ -59,11 +59,11 @@ def test_a_sum_that_leaves_no_room_proves_its_cells():
 def test_a_cell_masked_to_k_leaves_upwards():
     low, high, away = np.array([1, 1]), np.array([5, 5]), np.array([5, 5])
     said, values = leaving(
-        low, high, Sums([np.array([0, 1])], np.array([2]), np.array([6])), np.array([0, 1]), away, 5.0
+        low, high, BlockSums([np.array([0, 1])], np.array([2]), np.array([6])), np.array([0, 1]), away, 5.0
     )
     assert said == "found"
     assert sorted(values.tolist()) == [1, 5]
-    tight = Sums([np.array([0, 1])], np.array([2]), np.array([5]))
+    tight = BlockSums([np.array([0, 1])], np.array([2]), np.array([5]))
     assert leaving(low, high, tight, np.array([0, 1]), away, 5.0).said == "none"
 
 

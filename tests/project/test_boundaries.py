@@ -43,6 +43,7 @@ LAYERS = [
 # What hands over to a higher room, when it is called. "types" are imports that only the type checker makes.
 BACKWARDS = {
     ("attack.joint_verdict", "JointReport.to_html"): {"output"},
+    ("attack.riskreport", "RiskReport.to_html"): {"output"},
     ("attack.verdict", "AuditReport.to_html"): {"output"},
     ("release.writing", "_audited"): {"attack"},
     ("tables.building", "_spark"): {"spark"},
@@ -81,6 +82,7 @@ PUBLIC = [
     "IlbaError",
     "InputError",
     "Ledger",
+    "Insider",
     "JointReport",
     "Inspection",
     "MissingExtra",
@@ -91,7 +93,9 @@ PUBLIC = [
     "PublicTable",
     "Published",
     "Recipe",
+    "Register",
     "Release",
+    "RiskReport",
     "Secret",
     "SecretError",
     "SparkFinestTable",
@@ -123,6 +127,7 @@ PUBLIC = [
     "read_hierarchy",
     "read_rds",
     "report",
+    "risk",
     "save_agg_tb",
     "save_full_tb",
     "slivers",

@@ -20,7 +20,7 @@ from ilba.attack.counterexamples import LOOKS, with_counterexample
 from ilba.attack.intervals import Intervals, at, open_cells
 from ilba.attack.lattice import Node, table_of
 from ilba.attack.published import PublishedTables
-from ilba.attack.solver import Aggregate, Sums, WholeRule, leaving
+from ilba.attack.solver import Aggregate, BlockSums, WholeRule, leaving
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -127,7 +127,7 @@ class _Asked:
             found = np.split(order, np.flatnonzero(np.diff(own[order])) + 1)
         return sorted((b for b in found if self.left[b].any()), key=lambda b: -int(self.left[b].sum()))
 
-    def _sums(self, block: IntArray, rest_low: IntArray, rest_high: IntArray) -> Sums:
+    def _sums(self, block: IntArray, rest_low: IntArray, rest_high: IntArray) -> BlockSums:
         """The sums that touch a block; `rest` is what lies outside of it."""
         known = self.known
         inside = np.zeros(len(self.world), dtype=bool)
@@ -135,7 +135,7 @@ class _Asked:
         member = known.member[block]
         used = np.unique(member)
         cells = [np.flatnonzero((member == a).any(axis=1)) for a in used]
-        return Sums(cells, known.least[used] - rest_high[used], known.most[used] - rest_low[used])
+        return BlockSums(cells, known.least[used] - rest_high[used], known.most[used] - rest_low[used])
 
     def prove(self) -> None:
         """Of the outside only what is proven: no solution is a proof."""

@@ -97,7 +97,18 @@ class RiskReport:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report as one self-contained page, for its owner alone."""
+        """Write the report as one self-contained page, for its owner alone.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+
+        Returns
+        -------
+        Path
+            The file that was written.
+        """
         from ilba.output.pages import write
 
         return write(path, "risk.html", **_facts(self))

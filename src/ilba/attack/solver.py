@@ -23,7 +23,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
-class Answer(NamedTuple):
+class Solution(NamedTuple):
     """What the solver said: "found" with values, "none" where there is no solution, "time" where it gave up."""
 
     said: str
@@ -55,7 +55,7 @@ class Program:
             summed[variable] = summed.get(variable, 0) + factor
         self._lines.append((summed, low, high))
 
-    def most(self, wanted: Sequence[int], seconds: float) -> Answer:
+    def most(self, wanted: Sequence[int], seconds: float) -> Solution:
         """Find values with as many of the wanted 0 or 1 variables at 1 as possible."""
         milp, constraints, bounds, sparse = _scipy()
         n = len(self._low)
@@ -76,8 +76,8 @@ class Program:
             options={"time_limit": seconds, "mip_rel_gap": 0.3},
         )
         if found.x is not None:
-            return Answer("found", np.rint(found.x).astype(np.int64))
-        return Answer("none" if found.status == 2 else "time", np.zeros(0, np.int64))
+            return Solution("found", np.rint(found.x).astype(np.int64))
+        return Solution("none" if found.status == 2 else "time", np.zeros(0, np.int64))
 
 
 def available() -> bool:
@@ -98,8 +98,8 @@ def _scipy() -> tuple[Any, Any, Any, Any]:
     return milp, LinearConstraint, Bounds, sparse
 
 
-class Sums(NamedTuple):
-    """Sums over cells of a block: their places, and between what each lies."""
+class BlockSums(NamedTuple):
+    """BlockSums over cells of a block: their places, and between what each lies."""
 
     cells: list[IntArray]
     least: IntArray
@@ -107,8 +107,8 @@ class Sums(NamedTuple):
 
 
 def leaving(
-    low: IntArray, high: IntArray, sums: Sums, targets: IntArray, alternative: IntArray, seconds: float
-) -> Answer:
+    low: IntArray, high: IntArray, sums: BlockSums, targets: IntArray, alternative: IntArray, seconds: float
+) -> Solution:
     """Find counts within all sums in which as many targets as possible have their alternative count, at least one.
 
     Parameters
@@ -117,7 +117,7 @@ def leaving(
         The least count of each cell.
     high : array of int
         The largest count of each cell.
-    sums : Sums
+    sums : BlockSums
         What is known of sums of them.
     targets : array of int
         The places of cells that should leave 1..K-1.
@@ -128,7 +128,7 @@ def leaving(
 
     Returns
     -------
-    Answer
+    Solution
         "none" is a proof that no target can leave. The values are the counts of the cells.
     """
     program = Program()
@@ -146,10 +146,10 @@ def leaving(
             program.line([(1, cells[i]), (int(low[i] - alternative[i]), switch)], low=int(low[i]))
         leaves.append(switch)
     if not leaves:
-        return Answer("none", np.zeros(0, np.int64))
+        return Solution("none", np.zeros(0, np.int64))
     program.line([(1, switch) for switch in leaves], low=1)
     said, values = program.most(leaves, seconds)
-    return Answer(said, values[: len(cells)])
+    return Solution(said, values[: len(cells)])
 
 
 class Aggregate(NamedTuple):
