@@ -10,7 +10,7 @@ import pytest
 
 import ilba
 from ilba import MissingExtra
-from ilba.attack.solver import Aggregate, Program, BlockSums, WholeRule, available, leaving
+from ilba.attack.solver import Aggregate, BlockSums, Program, WholeRule, available, leaving
 from support.worlds import Toy
 
 

@@ -70,6 +70,7 @@ class CountedTables:
     inner: IntArray
     """the counts of the finest cells that occur"""
     tables: Sequence[TableCells]
+    """the cells of each table that is published"""
     seed: int
     """what is drawn is only compared, never published: the same on every run is best"""
     grid: Callable[[], Any] | None = None

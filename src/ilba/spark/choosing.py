@@ -23,7 +23,7 @@ from ilba.spark.tasks import SecretSource, Shipped, word_names
 
 if TYPE_CHECKING:
     from ilba.methods.controlled.block import Done
-    from ilba.methods.controlled.plan import Block, Layout
+    from ilba.methods.controlled.plan import Layout, MaskBlock
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -102,7 +102,9 @@ def _dense(sizes: pl.DataFrame, part: int, size: int) -> IntArray:
     return found
 
 
-def _cells_of(cells: Frame, layout: Layout, shipped: Shipped, blocks: Sequence[Block], turn: Sequence[Block]) -> Frame:
+def _cells_of(
+    cells: Frame, layout: Layout, shipped: Shipped, blocks: Sequence[MaskBlock], turn: Sequence[MaskBlock]
+) -> Frame:
     """All cells of the areas of some blocks. An area without small cells belongs to the block before it."""
     F = pyspark("sql.functions")
     begins = np.array([0, *(block.first for block in blocks[1:])])

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ilba.methods.controlled.block import Before
-    from ilba.methods.controlled.plan import Block, Layout
+    from ilba.methods.controlled.plan import Layout, MaskBlock
     from ilba.methods.controlled.search import Rules
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -284,7 +284,7 @@ def choose_block(
     shipped: Shipped,
     source: SecretSource,
     wanted: Sequence[Selection],
-    turn: Mapping[int, tuple[Block, Before]],
+    turn: Mapping[int, tuple[MaskBlock, Before]],
     rules: Rules,
 ) -> pa.Table:
     """The cells of one block with their masks (part 0), and what it leaves.

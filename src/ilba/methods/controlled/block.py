@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ilba.errors import InputError, some
 from ilba.methods.controlled import kernels
 from ilba.methods.controlled.kernels import BITS, CHANCES
-from ilba.methods.controlled.plan import Block, Layout
+from ilba.methods.controlled.plan import Layout, MaskBlock
 from ilba.methods.controlled.search import SWEEPS, Rules
 from ilba.methods.controlled.sets import Sets, sets_of
 
@@ -96,7 +96,7 @@ class Done(NamedTuple):
     interrupted: bool
 
 
-def choose_masks(layout: Layout, block: Block, cells: Cells, before: Before, rules: Rules, told: Told) -> Done:
+def choose_masks(layout: Layout, block: MaskBlock, cells: Cells, before: Before, rules: Rules, told: Told) -> Done:
     """Choose the masks of a block."""
     order = layout.order(cells.digits)
     digits = [digit[order] for digit in cells.digits]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ilba.methods.controlled.block import Before, Done, Share
 from ilba.methods.controlled.kernels import mixed
-from ilba.methods.controlled.plan import Block, Node
+from ilba.methods.controlled.plan import MaskBlock, Node
 from ilba.methods.controlled.search import Control, Rules
 from ilba.methods.controlled.sets import Errors
 
@@ -28,7 +28,7 @@ class Carry:
     """The errors so far, from the first block to the last."""
 
     def __init__(
-        self, blocks: Sequence[Block], rules: Rules, sizes: IntArray, tiny: IntArray, numbers: IntArray
+        self, blocks: Sequence[MaskBlock], rules: Rules, sizes: IntArray, tiny: IntArray, numbers: IntArray
     ) -> None:
         self.rules = rules
         self.interrupted = False
@@ -44,7 +44,7 @@ class Carry:
         self._taken = 0
         self._over = self._reached = self._kept = 0
 
-    def before(self, turn: Sequence[Block]) -> list[Before]:
+    def before(self, turn: Sequence[MaskBlock]) -> list[Before]:
         """What each block of a round is to see."""
         around = [[one.node for one in block.carried] for block in turn]
         befores = []
@@ -62,7 +62,7 @@ class Carry:
             befores.append(Before(shares, classes, *((self._aims, self._sizes) if is_last else ())))
         return befores
 
-    def take(self, block: Block, done: Done) -> None:
+    def take(self, block: MaskBlock, done: Done) -> None:
         """Add what a block leaves."""
         for one, (names, errors, times) in zip(block.carried, done.errors, strict=True):
             self._errors[one.node].add(names, errors, times)

@@ -20,7 +20,7 @@ from ilba.design.design import Selection
 from ilba.errors import notice
 from ilba.methods.controlled.block import Before, Cells, Done, Told, choose_masks
 from ilba.methods.controlled.carry import TINY, Carry
-from ilba.methods.controlled.plan import Block, Layout, rounds
+from ilba.methods.controlled.plan import Layout, MaskBlock, rounds
 from ilba.methods.controlled.search import SWEEPS, Control, rules_of
 from ilba.progress import Progress, ProgressStep, silent
 
@@ -58,14 +58,14 @@ def choose(
     first = np.cumsum([0, *(block.size for block in blocks)])
     result = masked.copy()
 
-    def cells_of(block: Block) -> tuple[IntArray, Cells]:
+    def cells_of(block: MaskBlock) -> tuple[IntArray, Cells]:
         here = small[first[block.number] : first[block.number + 1]]
         packed = [word[here] for word in words]
         known = None if previous is None else np.where(previous[here] < 0, -1, previous[here] > 0).astype(np.int8)
         number = numbers(packed, count[here]).astype(np.uint64)
         return here, Cells(codes.finest.digits(packed), count[here], number, masked[here] == K, known)
 
-    def solved(block: Block, before: Before, told: Told) -> tuple[IntArray, Done]:
+    def solved(block: MaskBlock, before: Before, told: Told) -> tuple[IntArray, Done]:
         here, cells = cells_of(block)
         return here, choose_masks(layout, block, cells, before, rules, told)
 
@@ -105,7 +105,7 @@ class _Crew:
         if self._pool:
             self._pool.shutdown()
 
-    def work(self, turn: Sequence[Block], befores: Sequence[Before]) -> list[Any]:
+    def work(self, turn: Sequence[MaskBlock], befores: Sequence[Before]) -> list[Any]:
         """What comes of each block."""
         if len(turn) == 1:
             results = [self._solved(turn[0], befores[0], self._told)]
@@ -121,7 +121,7 @@ class _Crew:
             where += f", block {self._done + 1:,} of {self._blocks:,}"
         self._tell(ProgressStep("choosing masks", done, total, where))
 
-    def _together(self, turn: Sequence[Block], befores: Sequence[Before]) -> list[Any]:
+    def _together(self, turn: Sequence[MaskBlock], befores: Sequence[Before]) -> list[Any]:
         self._pool = self._pool or ThreadPoolExecutor(max(1, os.cpu_count() or 1))
         told: SimpleQueue[tuple[str, int, int, int | None] | None] = SimpleQueue()
         stopped = Event()

@@ -48,7 +48,7 @@ class Carried(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Block:
+class MaskBlock:
     """A run of areas whose masks are chosen together."""
 
     number: int
@@ -151,7 +151,7 @@ class Layout:
                 name += self._words[place][level][listed.nodes[level]][digits[place]]
         return name
 
-    def blocks(self, sizes: IntArray) -> list[Block]:
+    def blocks(self, sizes: IntArray) -> list[MaskBlock]:
         """The blocks, from the number of small cells of each finest area along which they go."""
         order = np.argsort(self.ranks[self.along])
         size = sizes[order]
@@ -175,7 +175,9 @@ class Layout:
                     carried.append(Carried((top, node), times, bool(many[top][node] > FAR)))
             near = [one.node for one in carried if not one.far]
             levels = (*range(depth, level - 1, -1), *reversed(whole))
-            blocks.append(Block(number, first, last, here, levels, tuple(carried), near[0] if near else (-1, number)))
+            blocks.append(
+                MaskBlock(number, first, last, here, levels, tuple(carried), near[0] if near else (-1, number))
+            )
         return blocks
 
 
@@ -192,7 +194,7 @@ def _runs(size: IntArray, area: IntArray, above: IntArray) -> list[tuple[int, in
     return runs
 
 
-def rounds(blocks: Sequence[Block]) -> Iterator[list[Block]]:
+def rounds(blocks: Sequence[MaskBlock]) -> Iterator[list[MaskBlock]]:
     """The blocks that are worked on side by side, round after round.
 
     Each lane takes the areas with coarse tables one after the other, from their first block to their last. Where fewer
@@ -201,7 +203,7 @@ def rounds(blocks: Sequence[Block]) -> Iterator[list[Block]]:
     """
     waiting = [list(lane) for _, lane in groupby(blocks, key=lambda block: block.lane)]
     lanes = max(LANES, len(waiting) // 32)
-    working: list[list[Block]] = []
+    working: list[list[MaskBlock]] = []
     while waiting or working:
         while waiting and len(working) < lanes:
             working.append(waiting.pop(0))
