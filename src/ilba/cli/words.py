@@ -84,12 +84,12 @@ def typed_list(value: str | list[str]) -> list[str]:
     return [cell.strip() for cell in rows[0]] if rows else []
 
 
-def typed_pairs(option: str, pairs: tuple[str, ...]) -> dict[str, str]:
+def typed_pairs(option: str, pairs: tuple[str, ...], value: str = "VALUE") -> dict[str, str]:
     """`LA3=towns.geojson`, once for each column."""
     for pair in pairs:
         if "=" not in pair:
             file = bool(Path(pair).suffix)
-            wanted = f"COLUMN={pair}" if file else f"{pair}=VALUE"
+            wanted = f"COLUMN={pair}" if file else f"{pair}={value}"
             raise InputError(f"{option} {pair} does not say which column it is for. Write {wanted}.")
     return dict(pair.partition("=")[::2] for pair in pairs)
 

@@ -224,14 +224,14 @@ def _secret_beside(target: Path) -> Path | None:
     own = secret_path(target)
     if own.exists():
         return own
-    others = sorted(target.parent.glob("*.secret"))
+    others = {Secret.from_file(file): file for file in sorted(target.parent.glob("*.secret"), reverse=True)}
     if len(others) > 1:
-        names = listing(file.name for file in others)
+        names = listing(sorted(file.name for file in others.values()))
         raise SecretError(
             f"several secrets stand beside {str(target)!r} ({names}). Data about the same people needs one: give "
             f"secret= (--secret)."
         )
-    return others[0] if others else None
+    return next(iter(others.values()), None)
 
 
 def _refuse_to_replace_data(data: Any, target: Path) -> None:
