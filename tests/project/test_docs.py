@@ -126,6 +126,7 @@ def run_console(command: str) -> subprocess.CompletedProcess[str]:
 def elsewhere(tmp_path, monkeypatch):
     """A folder of its own, and afterwards the environment and the printing of frames as they were."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ILBA_LEDGER", raising=False)  # the pages say where the ledger is
     (tmp_path / ".venv").symlink_to(sys.prefix)  # the README says .venv/bin/ilba
     before = dict(os.environ)
     with pl.Config():
