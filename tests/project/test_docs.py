@@ -126,6 +126,7 @@ def run_console(command: str) -> subprocess.CompletedProcess[str]:
 def elsewhere(tmp_path, monkeypatch):
     """A folder of its own, and afterwards the environment and the printing of frames as they were."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ILBA_LEDGER", raising=False)  # the pages say where the ledger is
     (tmp_path / ".venv").symlink_to(sys.prefix)  # the README says .venv/bin/ilba
     before = dict(os.environ)
     with pl.Config():
@@ -325,7 +326,8 @@ def test_the_command_line_page_shows_every_option_of_every_command(site):
     page = (site / "look-up/command-line.html").read_text("utf-8")
     sections = dict(re.findall(r'<section id="(ilba[\w-]*)">(.*?)</section>', page, re.DOTALL))
     leaves = {f"ilba-{name}": command for name, command in commands.commands.items()}
-    leaves |= {f"ilba-secret-{name}": command for name, command in commands.commands["secret"].commands.items()}
+    for group in ("secret", "ledger"):
+        leaves |= {f"ilba-{group}-{name}": command for name, command in commands.commands[group].commands.items()}
     assert sections.keys() == {"ilba", *leaves}
     for name, command in leaves.items():
         text = html.unescape(re.sub(r"<[^>]+>", "", sections[name]))
