@@ -121,7 +121,7 @@ def test_a_public_table_obeys_the_rules_of_a_release(folder, finest, tmp_path, m
     monkeypatch.setenv("ILBA_LEDGER", str(tmp_path / "other.ledger"))
     run(*release, "--out", "r", cwd=tmp_path)
     shown = run(*asked, cwd=tmp_path).stdout
-    chosen = ilba.open_store(tmp_path / "s.masks.parquet").table(2, ["sex", "age"]).public()
+    chosen = ilba.open_store(tmp_path / "s.parquet").published().table(2, ["sex", "age"]).public()
     assert shown == chosen.write_csv(quote_style="non_numeric")
 
 
@@ -431,7 +431,7 @@ def test_the_risk_of_named_attackers_is_told_and_written_for_its_owner(folder):
 
 
 @pytest.mark.slow
-def test_an_audit_attacks_a_store_and_a_release(folder):
+def test_an_audit_attacks_a_store_and_a_release(folder, tmp_path):
     report = json.loads(run("audit", "full_tb.parquet", "--json", cwd=folder).stdout)
     again = ilba.audit(ilba.open_store(folder / "full_tb.parquet"))
     assert report["cells_disclosed"] == again.cells_disclosed > 0
@@ -454,10 +454,11 @@ def test_an_audit_attacks_a_store_and_a_release(folder):
         "--schema",
         "age=int",
         "--out",
-        "x.parquet",
+        str(tmp_path / "x.parquet"),
         cwd=folder,
     )
-    assert "not made from this store" in run("audit", "all", "--store", "x.parquet", cwd=folder, code=2).stderr
+    other = str(tmp_path / "x.parquet")  # with a secret of its own
+    assert "not made from this store" in run("audit", "all", "--store", other, cwd=folder, code=2).stderr
 
 
 @pytest.mark.slow
@@ -710,3 +711,47 @@ def test_a_map_without_a_file_and_a_release_in_place_of_a_store_are_told_apart(f
     )
     run("release", "told.parquet", "--out", "told", "--max-keys", "1", "--secret", "k", cwd=folder)
     assert "is a release, which is public" in run("table", "told", cwd=folder, code=1).stderr
+
+
+@pytest.mark.slow
+def test_the_ledger_is_shown_checked_exported_and_looked_after(folder, people, tmp_path, monkeypatch):
+    monkeypatch.delenv("ILBA_LEDGER")
+    shutil.copy(folder / "k", tmp_path / "agency.secret")
+    words = [word for word in BUILD if word not in ("--secret", "k")]
+    words[1] = str(folder / "p.csv")
+    run(*words, "--population", "people", "--wave", "1", "--out", "s.parquet", cwd=tmp_path)
+    run("release", "s.parquet", "--tables", "town.sex", "--plan", "town.sex", "--out", "a", cwd=tmp_path)
+    shown = json.loads(run("ledger", "show", "agency.ledger", "--json", cwd=tmp_path).stdout)["publications"]
+    assert [(one["population"], one["wave"], one["tables"]) for one in shown] == [("people", "1", ["town.sex"])]
+    assert "1 publication (confidential)" in run("ledger", "show", "agency.ledger", cwd=tmp_path).stdout
+    assert "all as written" in run("ledger", "verify", "agency.ledger", cwd=tmp_path).stdout
+    run("ledger", "export", "agency.ledger", "--out", "list.csv", cwd=tmp_path)
+    assert stat.S_IMODE((tmp_path / "list.csv").stat().st_mode) == 0o600
+    told = run("doctor", "s.parquet", "a", "agency.ledger", "agency.secret", cwd=tmp_path).stdout
+    assert "a ledger of 1 publication" in told
+    risky = ["release", "s.parquet", "--method", "ilba", "--accept-risk", "--tables", "town.sex", "--out", "b"]
+    refused = run(*risky, cwd=tmp_path, code=2).stderr
+    assert not (tmp_path / "b").exists()
+    name = re.search(r"--accept-conflict (\w+)", refused)[1]
+    run(*risky, "--accept-conflict", name, cwd=tmp_path)
+    told = run("doctor", "a", "b", "agency.ledger", cwd=tmp_path, code=1).stdout
+    assert "show different counts" in told
+    assert "was published in 2 ways" in told
+    number = str(shown[0]["number"])
+    assert "is withdrawn" in run("ledger", "withdraw", "agency.ledger", number, cwd=tmp_path).stdout
+    log = tmp_path / "agency.ledger" / "log.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"people", b"peoplf", 1))
+    assert "damaged in line" in run("ledger", "verify", "agency.ledger", cwd=tmp_path, code=1).stderr
+
+
+@pytest.mark.slow
+def test_what_was_published_before_the_ledger_is_entered(folder, tmp_path):
+    shutil.copy(folder / "full_tb.parquet", tmp_path / "s.parquet")
+    shutil.copy(folder / "k", tmp_path / "s.secret")
+    run("release", "s.parquet", "--out", "old", "--no-ledger", cwd=tmp_path)
+    told = run("ledger", "adopt", "old", "--store", "s.parquet", "--ledger", "new.ledger", cwd=tmp_path).stdout
+    assert "1 publication entered" in told
+    run("release", "s.parquet", "--out", "again", "--max-keys", "1", "--ledger", "new.ledger", cwd=tmp_path)
+    old, again = (ilba.Release(tmp_path / name) for name in ("old", "again"))
+    for name in again.tables:
+        assert again.table(name).equals(old.table(name)), name

@@ -47,7 +47,11 @@ def test_no_file_of_a_real_release_leaks(request, tmp_path, name, K):
     finest = ilba.build(data, hkey, key, K, secret=Secret(RAW_SECRET))
     walk_for_leaks(finest.release(tmp_path / "ilba", max_keys=max_keys, labels=labels, **ILBA))
     again = ilba.build(data, hkey, key, K, secret=Secret(RAW_SECRET))
-    walk_for_leaks(again.release(tmp_path / "controlled", max_keys=max_keys, labels=labels, bound=3 * K))
+    walk_for_leaks(
+        again.release(
+            tmp_path / "controlled", max_keys=max_keys, labels=labels, bound=3 * K, ledger=tmp_path / "c.ledger"
+        )
+    )
 
 
 def test_the_leak_test_itself_finds_leaks(finest, tmp_path):

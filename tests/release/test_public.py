@@ -26,6 +26,7 @@ from ilba.methods.controlled.search import Chosen
 from ilba.output.export import FORMATS, export
 from ilba.release import folder as folder_module
 from ilba.release import writing
+from ilba.release.ledger import Publication
 from ilba.service.app import application
 from ilba.tables.store import About
 from support.people import HKEY, ILBA, KEY, population
@@ -136,6 +137,7 @@ def published(finest: FinestTable, world, path: Path) -> Release:
         max_keys=given["max_keys"],
         labels=labels,
         geometry=shapes if given["geometry"] else None,
+        ledger=False,
     )
 
 
@@ -236,13 +238,13 @@ def hidden():
 
 
 def test_types_order_and_codes_follow_from_what_is_published(hidden, tmp_path):
-    release = hidden.release(tmp_path / "r")
+    release = hidden.release(tmp_path / "r", ledger=False)
     assert release.table("town.age").schema == {"town": pl.Int64, "age": pl.Int64, "N_masked": pl.Int64}
     assert release.table("town.age")["town"].to_list() == [1, 2, 10]
     assert "3.5" not in release.codes["code"].to_list()
     assert hidden.table("town", "age").public().equals(release.table("town.age"))
     declared = pl.DataFrame({"variable": ["age"] * 5, "code": ["1", "2", "10", "3.5", "never"]})
-    told = hidden.release(tmp_path / "told", labels=declared)
+    told = hidden.release(tmp_path / "told", labels=declared, ledger=False)
     assert told.table("town.age")["age"].to_list() == ["1", "2", "10"]
     assert told.table("all.age")["age"].to_list() == ["1", "10", "2"]
     assert told.manifest["origins"]["codes"] == {"town": "published", "age": "declared"}
@@ -326,7 +328,7 @@ def leak_rows(monkeypatch, finest):
 def test_a_release_that_depends_on_more_is_stopped_and_leaves_nothing(hidden, tmp_path, monkeypatch, leak):
     leak(monkeypatch, hidden)
     with pytest.raises(ilba.UnsafeRelease, match=r"depends on more than the masked counts and what was declared"):
-        hidden.release(tmp_path / "r")
+        hidden.release(tmp_path / "r", ledger=False)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -393,66 +395,65 @@ def test_a_code_beside_the_declared_list_is_refused_at_build_in_the_grid_reading
 def test_no_bound_is_stated_unless_it_is_asked_for_and_holds_in_every_table(people, tmp_path):
     finest = ilba.build(people, HKEY, KEY, secret=ZEROS)
     assert "bound" not in finest.release(tmp_path / "a", bound=9, max_keys=1).manifest
-    few = ilba.build(people, HKEY, KEY, secret=ZEROS).controlled(tables=["all"], bound=30)
+    few = ilba.build(people, HKEY, KEY, secret=ZEROS).controlled(tables=["all"], bound=6)
     assert few.chosen.held
-    with pytest.raises(ilba.UnsafeRelease, match="the bound 30 does not hold in every table"):
-        few.release(tmp_path / "b", stated_bound=30)
+    with pytest.raises(ilba.UnsafeRelease, match="the bound 6 does not hold in every table"):
+        few.release(tmp_path / "b", stated_bound=6, ledger=tmp_path / "few.ledger")
     with pytest.raises(ilba.UnsafeRelease, match="a bound was asked for before and did not hold"):
-        few.release(tmp_path / "b", stated_bound=3000)
-    assert "bound" not in few.release(tmp_path / "b").manifest
+        few.release(tmp_path / "b", stated_bound=3000, ledger=tmp_path / "few.ledger")
+    assert "bound" not in few.release(tmp_path / "b", ledger=tmp_path / "few.ledger").manifest
     other = ilba.build(people, HKEY, KEY, secret=ZEROS)
-    stated = other.release(tmp_path / "c", stated_bound=20)
+    stated = other.release(tmp_path / "c", stated_bound=20, ledger=tmp_path / "c.ledger")
     assert stated.manifest["bound"] == 20
     losses = [table.detail["loss"].abs().max() for table in other.controlled(bound=20).cube()]
     assert max(losses) <= 20
 
 
-def test_a_bound_that_did_not_hold_is_remembered_beside_the_store_and_later_waves_state_none(people, tmp_path):
+def test_a_bound_that_did_not_hold_is_remembered_and_later_waves_state_none(people, tmp_path):
     store = ilba.build(people, HKEY, KEY, secret=ZEROS).save(tmp_path / "s.parquet")
     opened = ilba.open_store(store)
     with pytest.raises(ilba.UnsafeRelease, match="does not hold"):
-        opened.release(tmp_path / "r", stated_bound=4, secret=ZEROS)
+        opened.release(tmp_path / "r", stated_bound=4, plan=["all"], secret=ZEROS)
     with pytest.raises(ilba.UnsafeRelease, match="did not hold"):
         ilba.open_store(store).release(tmp_path / "r", stated_bound=400, secret=ZEROS)
-    assert stat.S_IMODE((tmp_path / "s.published.json").stat().st_mode) == 0o600
     assert not (tmp_path / "r").exists()
+    kept = {"secret": ZEROS, "ledger": tmp_path / "w.ledger"}
     wave = ilba.build(people, HKEY, KEY, secret=ZEROS).save(tmp_path / "w.parquet")
-    ilba.open_store(wave).release(tmp_path / "w", max_keys=1, secret=ZEROS)
+    ilba.open_store(wave).release(tmp_path / "w", max_keys=1, **kept)
     ilba.build(people.head(2900), HKEY, KEY, secret=ZEROS).save(wave)
-    with pytest.raises(ilba.UnsafeRelease, match="an earlier wave was published"):
-        ilba.open_store(wave).release(tmp_path / "w", max_keys=1, stated_bound=400, secret=ZEROS)
+    with pytest.raises(ilba.UnsafeRelease, match="an earlier wave of this population was published"):
+        ilba.open_store(wave).release(tmp_path / "w", max_keys=1, stated_bound=400, **kept)
 
 
-def test_masks_whose_choice_was_interrupted_are_not_published(finest, tmp_path, monkeypatch):
-    def interrupted(self):
-        raise KeyboardInterrupt
+def test_masks_whose_choice_was_interrupted_are_not_published(finest, tmp_path):
+    def interrupted(step):
+        if step.stage == "choosing masks":
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr("ilba.methods.controlled.search._Problem._repair", interrupted)
     with pytest.raises(ilba.UnsafeRelease, match="the choice of masks was interrupted"):
-        finest.release(tmp_path / "r")
+        finest.release(tmp_path / "r", progress=interrupted)
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.undo()
     assert finest.release(tmp_path / "r", max_keys=1).additive
 
 
 # --- what was published before
 
 
+def entered() -> Publication:
+    """The last publication in the ledger of this test."""
+    return ilba.Ledger(os.environ["ILBA_LEDGER"]).publications[-1]
+
+
 def test_masks_are_chosen_once_and_every_later_release_shows_the_same(people, tmp_path):
     store = ilba.build(people, HKEY, KEY, secret=ZEROS).save(tmp_path / "s.parquet")
     first = ilba.open_store(store).release(tmp_path / "a", tables=["block.sex.age.job", "all"], secret=ZEROS)
-    with pytest.warns(ilba.Notice, match=r"30 tables of this release were not in view then.*confidential"):
-        second = ilba.open_store(store).release(tmp_path / "b", secret=ZEROS)
+    second = ilba.open_store(store).release(tmp_path / "b", secret=ZEROS)
     name = "tables/block.sex.age.job.parquet"
     assert (first.path / name).read_bytes() == (second.path / name).read_bytes()
-    kept = ilba.open_store(tmp_path / "s.masks.parquet")
+    kept = ilba.open_store(store).published(secret=ZEROS)
     assert kept.table(3, KEY).public().equals(second.table("block.sex.age.job"))
-    assert {stat.S_IMODE((tmp_path / f"s.{end}").stat().st_mode) for end in ("masks.parquet", "published.json")} == {
-        0o600
-    }
-    (tmp_path / "s.masks.parquet").unlink()
-    with pytest.raises(ilba.UnsafeRelease, match="this data was published with other masks"):
-        ilba.open_store(store).release(tmp_path / "c", max_keys=1, secret=ZEROS)
+    assert stat.S_IMODE((tmp_path / "s.published.json").stat().st_mode) == 0o600
+    assert not (tmp_path / "s.masks.parquet").exists()
 
 
 @pytest.mark.parametrize("saved", [True, False])
@@ -461,70 +462,69 @@ def test_the_same_data_is_not_published_in_two_ways(people, tmp_path, saved):
         finest = ilba.build(people, HKEY, KEY, secret=ZEROS, **options)
         return ilba.open_store(finest.save(tmp_path / "s.parquet")) if saved else finest
 
+    kept = {"max_keys": 1, "secret": ZEROS}
     finest = table()
-    finest.release(tmp_path / "a", max_keys=1, secret=ZEROS)
-    with pytest.raises(ilba.UnsafeRelease, match="this store was published with method='controlled', K=5"):
-        finest.release(tmp_path / "b", max_keys=1, **ILBA)
-    moved = finest.save(tmp_path / "moved.parquet")
-    for table_again in (finest, ilba.open_store(moved)):
-        with pytest.raises(ilba.UnsafeRelease, match="this store was published with method='controlled'"):
-            table_again.release(tmp_path / "b", max_keys=1, **ILBA)
-    with pytest.warns(ilba.Notice, match="were not in view then"):
-        again = ilba.open_store(moved).release(tmp_path / "c", max_keys=2, secret=ZEROS)
-    assert again.table("block.sex").equals(Release(tmp_path / "a").table("block.sex"))
-    (tmp_path / "moved.parquet").unlink()
-    if saved:
-        fewer = ilba.build(people.head(2999), HKEY, KEY, secret=ZEROS).save(tmp_path / "s.parquet")
-        with pytest.raises(ilba.UnsafeRelease, match="this store was published with method='controlled'"):
-            ilba.open_store(fewer).release(tmp_path / "b", max_keys=1, **ILBA)
-        with pytest.raises(ilba.UnsafeRelease, match="K=5"):
-            table(mask_thr=3).release(tmp_path / "b", max_keys=1, secret=ZEROS)
-        (tmp_path / "s.published.json").unlink()
-        with pytest.raises(ilba.UnsafeRelease, match="belong to other columns or another K"):
-            table(mask_thr=3).release(tmp_path / "b", max_keys=1, secret=ZEROS)
+    finest.release(tmp_path / "a", **kept)
+    moved = ilba.open_store(finest.save(tmp_path / "moved.parquet"))
+    fewer = ilba.build(people.head(2999), HKEY, KEY, secret=ZEROS)
+    for again in (finest, moved, fewer):
+        with pytest.raises(ilba.Conflict, match="was published with method='controlled', K=5"):
+            again.release(tmp_path / "b", **kept, **ILBA)
+    with pytest.raises(ilba.Conflict, match="K=5"):
+        table(mask_thr=3).release(tmp_path / "b", **kept)
+    more = moved.release(tmp_path / "c", max_keys=2, secret=ZEROS)
+    assert more.table("block.sex").equals(Release(tmp_path / "a").table("block.sex"))
     assert not (tmp_path / "b").exists()
 
 
 def test_the_target_folder_remembers_the_method_and_k(people, tmp_path):
-    ilba.build(people, HKEY, KEY, secret=ZEROS).release(tmp_path / "r", max_keys=1)
+    ilba.build(people, HKEY, KEY, secret=ZEROS).release(tmp_path / "r", max_keys=1, ledger=False)
     before = files_of(tmp_path / "r")
     for K, options in ((5, ILBA), (3, {})):
         again = ilba.build(people, HKEY, KEY, K, secret=ZEROS)
         with pytest.raises(ilba.UnsafeRelease, match="shows the same columns by another method, K or reading"):
-            again.release(tmp_path / "r", max_keys=1, **options)
+            again.release(tmp_path / "r", max_keys=1, ledger=False, **options)
+    other = ilba.build(people, HKEY, KEY, secret=ilba.Secret(bytes(range(32))))
     with pytest.raises(ilba.UnsafeRelease, match="shows other tables of the same data with other masks"):
-        ilba.build(people, HKEY, KEY, secret=ZEROS).release(tmp_path / "r", max_keys=3)
+        other.release(tmp_path / "r", max_keys=3, ledger=False)
     assert files_of(tmp_path / "r") == before
-    ilba.build(people, HKEY, KEY[:2], secret=ZEROS).release(tmp_path / "r", max_keys=1)
+    ilba.build(people, HKEY, KEY[:2], secret=ZEROS).release(tmp_path / "r", max_keys=1, ledger=False)
 
 
 def test_masks_that_came_with_the_data_are_not_chosen_anew_silently(tmp_path, recwarn):
     counts = pl.DataFrame({"town": ["a", "b", "c"], "N": [9, 1, 3], "N_masked": [9, 0, 5]})
     with pytest.raises(ilba.InputError, match=r"came with its counts\. Publish with them by method='ilba'"):
         FinestTable.from_counts(counts, ["town"]).release(tmp_path / "r")
-    kept = FinestTable.from_counts(counts, ["town"]).release(tmp_path / "r", **ILBA)
+    kept = FinestTable.from_counts(counts, ["town"]).release(tmp_path / "r", secret=ZEROS, **ILBA)
     assert kept.table("town")["N_masked"].to_list() == [9, 5]
     assert not recwarn.list
     with pytest.warns(ilba.Notice, match="new ones are chosen now"):
-        FinestTable.from_counts(counts, ["town"]).release(tmp_path / "s", method="controlled", secret=ZEROS)
+        FinestTable.from_counts(counts, ["town"]).release(
+            tmp_path / "s", method="controlled", secret=ZEROS, ledger=tmp_path / "s.ledger"
+        )
 
 
 def test_damaged_memory_is_told_and_nothing_is_published(people, tmp_path):
     store = ilba.build(people, HKEY, KEY, secret=ZEROS).save(tmp_path / "s.parquet")
     for said in ("{", "[]", "{}", '{"publications": [{}], "bounds_not_held": []}'):
         (tmp_path / "s.published.json").write_text(said)
-        with pytest.raises(ilba.StoreError, match="says what was published from this store"):
+        with pytest.raises(ilba.StoreError, match="says how far the ledger was"):
             ilba.open_store(store).release(tmp_path / "r", max_keys=0, secret=ZEROS)
     assert not (tmp_path / "r").exists()
 
 
-def test_a_killed_release_is_remembered_rather_than_forgotten(people, tmp_path, monkeypatch):
-    store = ilba.build(people, HKEY, KEY, secret=ZEROS).save(tmp_path / "s.parquet")
-    monkeypatch.setattr("ilba.files.exchange", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        ilba.open_store(store).release(tmp_path / "r", max_keys=1, secret=ZEROS)
-    assert json.loads((tmp_path / "s.published.json").read_text())["publications"][0]["method"] == "controlled"
+def test_the_masks_of_a_release_that_was_stopped_at_the_last_moment_are_kept(people, tmp_path, monkeypatch):
+    finest = ilba.build(people, HKEY, KEY, secret=ZEROS)
+    with monkeypatch.context() as patch:
+        patch.setattr("ilba.files.exchange", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            finest.release(tmp_path / "r", max_keys=1)
     assert not (tmp_path / "r").exists()
+    ledger = ilba.Ledger(os.environ["ILBA_LEDGER"])
+    assert ledger.publications == ()
+    assert [entry["kind"] for entry in ledger.entries].count("masks") == 1
+    finest.release(tmp_path / "r", max_keys=1)
+    assert entered().method == "controlled"
 
 
 # --- iLBA
@@ -537,13 +537,13 @@ def test_ilba_is_published_if_the_audit_finds_it_safe_and_else_with_the_risk_acc
     assert "Not safe" in (tmp_path / "audit.html").read_text()
     assert not (tmp_path / "r").exists()
     finest.release(tmp_path / "r", "ilba", accept_risk=True)
-    assert finest._remembered().publications[0].audit == "not safe"
+    assert entered().audit == "not safe"
     large = population(3000).with_columns(pl.lit("x").alias("job"), pl.lit(1).alias("age"))
     safe = ilba.build(
         large.with_columns(pl.col("region").alias("block"), pl.col("region").alias("town")), HKEY, KEY, secret=ZEROS
     )
     safe.release(tmp_path / "safe", "ilba", require_safe=True)
-    assert safe._remembered().publications[0].audit == "safe"
+    assert entered().audit == "safe"
 
 
 def test_tables_published_one_after_the_other_are_audited_together(tmp_path):
@@ -572,7 +572,7 @@ def test_what_is_too_large_for_the_audit_is_refused_as_not_audited(people, tmp_p
     with pytest.raises(ilba.UnsafeRelease, match="are not audited: they have"):
         finest.release(tmp_path / "r", "ilba")
     finest.release(tmp_path / "r", "ilba", accept_risk=True)
-    assert finest._remembered().publications[0].audit == "not audited"
+    assert entered().audit == "not audited"
 
 
 def test_a_table_by_itself_says_that_it_was_not_audited(finest, tmp_path, recwarn):

@@ -23,7 +23,8 @@ def main() -> NoReturn:
     warnings.simplefilter("always", Notice)
     warnings.showwarning = _show
     try:
-        commands.main(standalone_mode=False)
+        ended = commands.main(standalone_mode=False)
+        sys.exit(ended if isinstance(ended, int) else 0)
     except click.exceptions.Abort:
         _fail("stopped. Nothing was half written.", 130)
     except click.exceptions.NoArgsIsHelpError as problem:
@@ -32,8 +33,6 @@ def main() -> NoReturn:
     except click.ClickException as problem:
         where = problem.ctx.command_path if isinstance(problem, click.UsageError) and problem.ctx else "ilba"
         _fail(f"{_told(problem)} Type: {where} --help", problem.exit_code)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
     except Notice as problem:
         _fail(f"{problem} (--strict)", 1)
     except (InputError, SecretError, Conflict) as problem:
@@ -47,7 +46,6 @@ def main() -> NoReturn:
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - it may be what cannot be written
         where = f" {str(problem.filename)!r}" if problem.filename else ""
         _fail(f"cannot read or write{where}: {problem.strerror or problem}.", 1)
-    sys.exit(0)
 
 
 def _told(problem: click.ClickException) -> str:

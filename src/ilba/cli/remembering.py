@@ -68,7 +68,7 @@ def verify_command(ledger: str, as_json: bool) -> None:
     if as_json:
         print_json({"ledger": ledger, "entries": entries, "valid": True})
     else:
-        click.echo(f"{ledger}: {some(entries, 'entry').replace('entrys', 'entries')}, all as written")
+        click.echo(f"{ledger}: {some(entries, 'line')} of the log, all as written")
 
 
 @example("ilba ledger adopt release --store full_tb.parquet --ledger agency.ledger")

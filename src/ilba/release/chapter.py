@@ -144,7 +144,7 @@ class Chapter:
                 f"{self._called} was published with other masks. {_COMPARED} Publish from the store as it was built: "
                 f"the ledger gives it the masks that were published."
             )
-        self._refuse(reasons, accepted)
+        self._refuse(reasons, accepted, (*way, *design.columns))
 
     def _of_design(self, design: Design, designs: set[frozenset[str]]) -> str:
         now = set(design.columns)
@@ -162,7 +162,7 @@ class Chapter:
             f"regrouped, publish with from_ledger= (--from-ledger) and the path of the earlier store."
         )
 
-    def _refuse(self, reasons: Sequence[str], accepted: str | None) -> None:
+    def _refuse(self, reasons: Sequence[str], accepted: str | None, asked: Sequence[object]) -> None:
         if self.ledger is None:
             return
         if not reasons:
@@ -170,7 +170,9 @@ class Chapter:
                 raise InputError(f"accept_conflict={accepted!r}: there is no conflict to be accepted. Leave it out.")
             return
         tip = self.ledger.tip["digest"]
-        name = hashlib.sha256("\n".join([tip, self.name, self.data, *reasons]).encode()).hexdigest()[:10]
+        name = hashlib.sha256("\n".join([tip, self.name, self.data, *reasons, *map(str, asked)]).encode()).hexdigest()[
+            :10
+        ]
         if accepted != name:
             stale = "" if accepted is None else f" {accepted!r} was for another conflict, or was used."
             raise Conflict(
@@ -351,7 +353,7 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
     population = finest.population
     same = [one.population for one in ledger.publications if one.data == data]
     chapter = Chapter(ledger, secret, population.name, population.wave, data, finest.place)
-    if population.name not in same:
+    if (population.name or next(iter(same), None)) not in same:
         counts = finest.column_counts(columns_of(finest.design))
         tags, small = finest.smallest_tags(secret, "ledger net cells", SKETCH)
         chapter.net = net(counts, tags, small, secret)

@@ -91,7 +91,7 @@ class Net:
 
     def labelled_otherwise(self, before: Net) -> bool:
         """Whether the same people come again under other labels: spelled otherwise, or in other groups."""
-        if self.same_columns(before) and not self.same_cells(before):
+        if (self.size or before.size) and self.same_columns(before) and not self.same_cells(before):
             return True
         for pairs in self._alike(before):
             moved = [number for number, is_labelled_so in pairs if not is_labelled_so]
