@@ -542,8 +542,9 @@ def test_ilba_is_published_if_the_audit_finds_it_safe_and_else_with_the_risk_acc
     safe = ilba.build(
         large.with_columns(pl.col("region").alias("block"), pl.col("region").alias("town")), HKEY, KEY, secret=ZEROS
     )
-    safe.release(tmp_path / "safe", "ilba", require_safe=True)
-    assert entered().audit == "safe"
+    safe.declared_as(ilba.Population("others"))
+    safe.release(tmp_path / "safe", "ilba", require_safe=True, ledger=tmp_path / "safe.ledger")
+    assert ilba.Ledger(tmp_path / "safe.ledger").publications[0].audit == "safe"
 
 
 def test_tables_published_one_after_the_other_are_audited_together(tmp_path):

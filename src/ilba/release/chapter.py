@@ -351,7 +351,7 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
     noted = _noted(finest.place, ledger) if look else ""
     data = f"{int(secret.derived('ledger data').hashes([finest.marks()[0]])[0]):016x}"
     population = finest.population
-    same = [one.population for one in ledger.publications if one.data == data]
+    same = [name for name, entries in ledger.populations.items() if any(entry["data"] == data for entry in entries)]
     chapter = Chapter(ledger, secret, population.name, population.wave, data, finest.place)
     if (population.name or next(iter(same), None)) not in same:
         counts = finest.column_counts(columns_of(finest.design))
