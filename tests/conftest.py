@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
@@ -38,6 +39,18 @@ def pytest_collection_modifyitems(config, items):
         together = place(item, TOGETHER)
         if together < len(TOGETHER) and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(TOGETHER[together]))
+
+
+@pytest.fixture(autouse=True)
+def _no_loop_of_a_browser(request):
+    """The browser's event loop counts as running for as long as the browser lives; other tests start their own."""
+    running = asyncio._get_running_loop()
+    if running is not None and "browser" not in request.fixturenames:
+        asyncio._set_running_loop(None)
+        yield
+        asyncio._set_running_loop(running)
+    else:
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,9 @@ from support.serving import serving
 def releases(tmp_path_factory, finest):
     """All tables, and two tables only."""
     home = tmp_path_factory.mktemp("releases")
-    finest.release(home / "people", title="People", labels=LABELS, geometry={"region": MAP}, **ILBA)
-    finest.release(home / "few", tables=["town.sex.age", "town"], labels=LABELS, **ILBA)
+    options = {"labels": LABELS, "ledger": False, **ILBA}
+    finest.release(home / "people", title="People", geometry={"region": MAP}, **options)
+    finest.release(home / "few", tables=["town.sex.age", "town"], **options)
     return home
 
 

@@ -28,6 +28,7 @@ def census(tmp_path_factory):
         source="Synthetic census",
         labels=codes,
         geometry={column: ilba.datasets.census_geometry(column) for column in AREAS},
+        ledger=False,
         **ILBA,
     )
 
@@ -37,10 +38,12 @@ def others(tmp_path_factory):
     """A release whose tables add up, with no map and codes that hold commas; and one on a grid."""
     home, secret = tmp_path_factory.mktemp("others"), Secret(bytes(range(32)))
     finest = ilba.build(population(), HKEY, KEY, secret=secret)
-    towns = finest.release(home / "towns", method="controlled", title="Towns", max_keys=2)
+    towns = finest.release(home / "towns", method="controlled", title="Towns", max_keys=2, ledger=False)
     rows = [(f"1kmN{n // 10}E{e // 10}", f"100mN{n}E{e}") for n in range(4700, 4720) for e in range(1490, 1505)]
     cells = pl.DataFrame(rows * 8, schema=["g1km", "g100m"], orient="row").with_columns(kind=pl.lit("home"))
-    grid = ilba.build(cells, ["g1km", "g100m"], ["kind"], secret=secret).release(home / "grid", title="Grid", **ILBA)
+    grid = ilba.build(cells, ["g1km", "g100m"], ["kind"], secret=secret).release(
+        home / "grid", title="Grid", ledger=False, **ILBA
+    )
     return towns, grid
 
 
