@@ -311,7 +311,10 @@ class _Service:
     def config(self, request: Request) -> Response:
         """What a client has to know beforehand."""
         self._language(_query(request, ("lang",)))
-        return self._answer(request, self.catalog.digest, lambda: _json(answers.config(self.catalog, self.settings)))
+        told = answers.config(self.catalog, self.settings)
+        return self._answer(
+            request, ",".join([__version__, *(one["id"] for one in told["languages"])]), lambda: _json(told)
+        )
 
     def releases(self, request: Request) -> Response:
         """What is published."""

@@ -375,6 +375,7 @@ class Catalog:
         self.alone = len(paths) == 1
         self._check = check
         self._known_series: tuple[tuple[str, ...], list[ServedRelease]] = ((), [])
+        self._languages = ["en"]
         self._memory: Recent[Loaded] = Recent(table_memory)
         self._files: Recent[tuple[bytes, bytes]] = Recent(64 * 2**20)
         names = _identifiers(self.paths)
@@ -436,9 +437,10 @@ class Catalog:
 
     @property
     def languages(self) -> list[str]:
-        """The languages in which any of the releases can be told."""
-        found = dict.fromkeys(lang for served in self.releases for lang in served.languages)
-        return list(found)
+        """The languages in which any of the releases can be told; where all are gone, those of before."""
+        with contextlib.suppress(DamagedError):
+            self._languages = list(dict.fromkeys(lang for served in self.releases for lang in served.languages))
+        return self._languages
 
     @property
     def missing(self) -> list[str]:
