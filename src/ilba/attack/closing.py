@@ -156,7 +156,9 @@ class Closing:
                 places = spread(np.arange(math.prod(shapes[0])).reshape(shapes[0]), steps)
                 groups = np.ascontiguousarray(np.broadcast_to(places, shapes[1])).reshape(-1)
                 self.others.append(_Other(edge, groups, [0]))
-        self.work = np.zeros((4, max(int(rows.families.at[-1]) for rows in self.levels.values())), dtype=self.dtype)
+        self.work = np.zeros(
+            (4, max((int(rows.families.at[-1]) for rows in self.levels.values()), default=0)), dtype=self.dtype
+        )
 
     def _type(self, edges: list[Edge]) -> Any:
         """Integers in which the sums along any edge fit."""
