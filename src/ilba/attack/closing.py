@@ -194,7 +194,7 @@ class Closing:
                 self._settle_levels(one)
             for other in self.others:
                 self._settle_mapped(other)
-            now = max(int(rows.stamp.max(initial=0)) for rows in self.levels.values())
+            now = max((int(rows.stamp.max(initial=0)) for rows in self.levels.values()), default=0)
             if now == newest:
                 break
             newest = now
