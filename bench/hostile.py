@@ -211,8 +211,8 @@ def attack(server: Server, size: int, every: int = 1) -> dict[tuple[str, str], R
         rows.setdefault((operation, kind), Row()).add(status, seconds, probe.longest())
 
     for method, path, parts, names in operations(server.address):
-        if "table" in parts:
-            parts["table"] = table
+        if "/tables/{id}" in path:
+            parts["id"] = table
         short = f"{method} {path.removeprefix('/api/v2')}"
         if method == "GET":
             for kind, address in addresses(path, parts, names, variable):
