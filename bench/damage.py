@@ -74,7 +74,9 @@ def make(home: Path) -> dict[str, Kind]:
     chosen = drawn.controlled(["town.sex.age", "town.sex"], secret=secret)
     masks = chosen.save(home / "masks.parquet")
     cube = drawn.cube(max_keys=1).write(home / "cube")
-    release = drawn.release(home / "release", "ilba", max_keys=2, geometry={"region": MAP}, accept_risk=True).path
+    release = drawn.release(
+        home / "release", "ilba", max_keys=2, geometry={"region": MAP}, accept_risk=True, ledger=False
+    ).path
     return {
         "store": Kind([full], _of_store(home, full)),
         "masks": Kind([masks], _of_masks(drawn, masks, secret)),
@@ -138,7 +140,7 @@ def _of_cube(home: Path, full: Path, cube: Path) -> dict[str, Callable[[], objec
 
 def _of_spark(home: Path, drawn: Any) -> Kind:
     """The folder that Spark writes, in three parts."""
-    folder, cells = home / "spark", drawn._cells
+    folder, cells = home / "spark", drawn.cells
     (folder / store.CELLS).mkdir(parents=True)
     parts, third = [], -(-cells.height // 3)
     for number in range(3):
