@@ -14,6 +14,8 @@ import pytest
 import ilba
 from ilba import InputError, Ledger, Secret, StoreError, UnsafeRelease
 from ilba.errors import Conflict
+from ilba.release.examining import examine
+from ilba.tables.words import read_words
 from support.places import ROOT
 
 HKEY, KEY = ["LA1", "LA2", "LA3"], ["gender", "age"]
@@ -268,7 +270,7 @@ def test_a_ledger_is_for_its_owner_alone_and_small(census, agency):
     for file in folder.rglob("*"):
         assert stat.S_IMODE(file.stat().st_mode) == (0o700 if file.is_dir() else 0o600)
     small = int((built(census, agency).frame["N"] < 5).sum())
-    assert sum(file.stat().st_size for file in (folder / "masks").iterdir()) < 9 * small + 2000
+    assert sum(file.stat().st_size for file in (folder / "masks").rglob("*.parquet")) < 9 * small + 2000
 
 
 def test_a_changed_byte_of_a_ledger_is_noticed(census, agency):
@@ -276,7 +278,7 @@ def test_a_changed_byte_of_a_ledger_is_noticed(census, agency):
     finest.release(agency / "a", tables=["LA2"])
     folder = agency / "agency.ledger"
     rng = np.random.default_rng(1)
-    for file in (folder / "log.jsonl", next((folder / "masks").iterdir())):
+    for file in (folder / "log.jsonl", next((folder / "masks").rglob("*.parquet"))):
         good = file.read_bytes()
         for place in rng.integers(0, len(good), 60):
             changed = bytearray(good)
@@ -340,10 +342,10 @@ def test_without_the_secret_the_masks_are_noise(census, agency):
     """Two ledgers of the same masks under two secrets share nothing, and each is even in every bit."""
     finest = built(census, agency)
     finest.release(agency / "a", tables=["LA2"])
-    words = Ledger(agency / "agency.ledger").words("unnamed-1 controlled 5")
+    words = read_words(Ledger(agency / "agency.ledger").parts("unnamed-1 controlled 5"))
     other = ilba.build(census, HKEY, KEY, secret=Secret(bytes(32)))
     other.release(agency / "b", tables=["LA2"], ledger=agency / "other.ledger")
-    others = Ledger(agency / "other.ledger").words("unnamed-1 controlled 5")
+    others = read_words(Ledger(agency / "other.ledger").parts("unnamed-1 controlled 5"))
     assert len(words) == len(others) == int((finest.frame["N"] < 5).sum())
     assert not set(words.tolist()) & set(others.tolist())
     ones = np.unpackbits(words.view(np.uint8)).reshape(len(words), 64).mean(axis=0)
@@ -396,3 +398,34 @@ def test_a_publication_that_nobody_saw_can_be_withdrawn_for_good(census, agency)
     finest.release(agency / "b", method="ilba", accept_risk=True, tables=["LA2"])
     with book.writing(), pytest.raises(InputError, match="no publication 99"):
         book.withdraw(99)
+
+
+def test_a_lost_or_restored_ledger_is_noticed_by_data_that_is_built_anew(census, agency):
+    """Nobody saved a store here: the file beside the secret says how far the ledger was."""
+    built(census, agency).release(agency / "a", tables=["LA2"], plan=["LA2"])
+    shutil.copytree(agency / "agency.ledger", agency / "backup")
+    built(census, agency).release(agency / "b", tables=["LA1"], plan=["LA2"])
+    shutil.rmtree(agency / "agency.ledger")
+    with pytest.raises(StoreError, match="was lost or is an older copy"):
+        built(census, agency).release(agency / "c", tables=["LA1"])
+    assert not (agency / "agency.ledger").exists()
+    shutil.copytree(agency / "backup", agency / "agency.ledger")
+    with pytest.raises(StoreError, match="was lost or is an older copy"):
+        built(census, agency).release(agency / "c", tables=["LA1"])
+    (agency / "agency.ledgers.json").write_text("{")
+    with pytest.raises(StoreError, match="damaged"):
+        built(census, agency).release(agency / "c", tables=["LA1"])
+    (agency / "agency.ledgers.json").unlink()
+    built(census, agency).release(agency / "c", tables=["LA1"])
+    assert stat.S_IMODE((agency / "agency.ledgers.json").stat().st_mode) == 0o600
+
+
+def test_the_doctor_tells_a_correction_from_a_conflict_by_the_ledger(census, agency):
+    built(census, agency, population="p", wave="1").release(agency / "a", tables=["LA2.age"], plan=["LA2.age"])
+    corrected = census.tail(-5)
+    built(corrected, agency, population="p", wave="1").release(agency / "b", tables=["LA2.age"], plan=["LA2.age"])
+    alone = [one for one in examine([agency / "a", agency / "b"]) if one.problem]
+    assert "show different counts" in alone[0].text
+    known = examine([agency / "a", agency / "b", agency / "agency.ledger"])
+    assert not [one for one in known if one.problem]
+    assert any("one corrects the other" in one.text for one in known)

@@ -777,3 +777,36 @@ def test_a_recipe_on_spark_stops_and_keeps_as_in_memory(spark, tmp_path):
     recipe.where = {"in": ["1"]}
     finest = ilba.build(data, ["t"], ["s"], secret=SECRET, recipe=recipe)
     assert finest.collect().frame.select("t", "s", "N").rows() == [("a", "f", 9)]
+
+
+def test_the_workers_write_the_masks_that_a_ledger_keeps_and_memory_reads_them(spark, tmp_path, monkeypatch):
+    monkeypatch.setenv("ILBA_LEDGER", str(tmp_path / "agency.ledger"))
+    monkeypatch.setattr(engine.frames, "KEPT", 30)
+    monkeypatch.setattr(engine.finest, "_WORDS_IN_A_FILE", 200)
+    SECRET.to_file(tmp_path / "k")
+    frame, asked = population(), {"tables": ["town.sex"], "plan": ["town.sex", "region.age"]}
+    ours = ilba.build(on_spark(spark, frame), HKEY, KEY, secret=tmp_path / "k").release(tmp_path / "spark", **asked)
+    ledger = ilba.Ledger(tmp_path / "agency.ledger")
+    parts = ledger.parts("unnamed-1 controlled 5")
+    small = ilba.build(frame, HKEY, KEY, secret=SECRET).frame.filter(pl.col("N") < 5).height
+    assert len(parts) == -(-small // 200)
+    assert sum(len(pl.read_parquet(part)) for part in parts) == small
+    assert {file.suffix for part in parts for file in part.parent.iterdir()} == {".parquet"}
+    theirs = ilba.build(frame, HKEY, KEY, secret=tmp_path / "k").release(tmp_path / "memory", **asked)
+    assert ours.table("town.sex").equals(theirs.table("town.sex"))
+    again = ilba.build(on_spark(spark, frame), HKEY, KEY, secret=tmp_path / "k").release(tmp_path / "again", **asked)
+    assert again.table("town.sex").equals(ours.table("town.sex"))
+    assert ilba.Ledger(tmp_path / "agency.ledger").parts("unnamed-1 controlled 5") == parts  # nothing new was kept
+
+
+def test_masks_come_through_the_driver_where_the_workers_have_other_disks(spark, tmp_path, monkeypatch):
+    monkeypatch.setenv("ILBA_LEDGER", str(tmp_path / "agency.ledger"))
+    monkeypatch.setattr(engine.frames, "KEPT", 30)
+    SECRET.to_file(tmp_path / "k")
+    finest = ilba.build(on_spark(spark, population()), HKEY, KEY, secret=tmp_path / "k")
+    elsewhere = f"file://{tmp_path}/disk of a worker/"
+    monkeypatch.setattr(engine.finest, "place", lambda path: elsewhere + path.replace("/", "-"))
+    first = finest.release(tmp_path / "a", tables=["town.sex"], plan=["town.sex"])
+    second = finest.release(tmp_path / "b", tables=["town.sex", "region"])
+    assert first.table("town.sex").equals(second.table("town.sex"))
+    assert ilba.Ledger(tmp_path / "agency.ledger").verify()

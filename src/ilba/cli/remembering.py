@@ -34,8 +34,9 @@ def show_command(ledger: str, population: str | None, as_json: bool) -> None:
         return
     rows = [
         {
-            "number": one.number, "date": one.date[:10], "population": one.population, "wave": one.wave,
-            "method": one.method, "K": one.threshold, "tables": len(one.tables), "place": one.place, "note": _note(one),
+            "no.": one.number, "date": one.date[:10], "population": f"{one.population} {one.wave}".rstrip(),
+            "method": f"{one.method} K={one.threshold}", "tables": len(one.tables), "place": Path(one.place).name,
+            "note": _note(one),
         }
         for one in found
     ]  # fmt: skip
@@ -80,6 +81,7 @@ def verify_command(ledger: str, as_json: bool) -> None:
 @click.option("--population", default="", help="The name of the population, where the store has none.")
 @click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else beside it].")
 @click.option("--ledger", help="The ledger [ILBA_LEDGER, else beside the secret].")
+@click.option("--accept-conflict", metavar="ID", help="Enter what conflicts all the same; the refusal prints the ID.")
 @json_option
 def adopt_command(
     releases: tuple[str, ...],
@@ -89,6 +91,7 @@ def adopt_command(
     population: str,
     secret: str | None,
     ledger: str | None,
+    accept_conflict: str | None,
     as_json: bool,
 ) -> None:
     """Enter publications of earlier versions or of the R package, so that later ones show the same masks."""
@@ -100,11 +103,14 @@ def adopt_command(
     if population:
         finest.declared_as(Population(population))
     own = finest.own_secret(secret)
-    book = ledger_of(ledger, own, finest.unsaved)
+    book = ledger_of(ledger, own, finest.unsaved, anew=True)
     if book is None:
         raise InputError("name a ledger.")
     folders = [Release(release) for release in releases]
-    entered = adopt(book, folders, finest, masks=opened(masks) if masks else None, tables=tables, secret=own)
+    entered = adopt(
+        book, folders, finest, masks=opened(masks) if masks else None, tables=tables, secret=own,
+        accept_conflict=accept_conflict,
+    )  # fmt: skip
     if as_json:
         print_json({"confidential": True, "publications": [_plain(one) for one in entered]})
     else:

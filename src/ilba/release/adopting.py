@@ -11,6 +11,7 @@ import polars as pl
 from ilba.design.design import MASKED
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, SecretError, UnsafeRelease, listing, some
+from ilba.methods.controlled.search import Chosen
 from ilba.release.chapter import Chapter, beside, opened
 from ilba.release.ledger import Ledger, Publication
 from ilba.release.reading import MANIFEST, Release, digest
@@ -27,8 +28,9 @@ def adopt(
     masks: FinestTable | None = None,
     tables: Sequence[str] = (),
     secret: Secret | None = None,
+    accept_conflict: str | None = None,
 ) -> list[Publication]:
-    """Enter publications that were made from a store: see `Ledger.adopt`."""
+    """Enter publications that were made from a store, all or none: see `Ledger.adopt`."""
     own = store.own_secret(secret)
     if own is None:
         raise SecretError("masks are kept in a ledger under a secret. Give secret= (--secret), the path of its file.")
@@ -40,19 +42,33 @@ def adopt(
     published = [(release, _as_published(release, store, masks)) for release in releases]
     if tables:
         published.append((None, store if masks is None else _masked_by(masks, store)))
+    _refuse_differing(published)
     entered = _aside(store.place) if store.place is not None else None
     before = len(ledger.publications)
-    for made, masked in published:
-        names = list(tables) if made is None else list(made.tables)
-        wanted = wanted_tables(store.design, names)
-        with opened(masked, own, ledger, noted=False) as chapter:
-            chapter.check(masked, way(masked.method, masked.design), None)
+    with opened(store, own, ledger, noted=False) as chapter:
+        chapter.check(published[0][1], way(published[0][1].method, store.design), accept_conflict)
+        for made, masked in published:
+            wanted = wanted_tables(store.design, list(tables) if made is None else list(made.tables))
             chapter.keep_masks(masked)
             told = {**entry_of(masked, wanted, "not audited", False, None), "adopted": True}
             _enter(chapter, made, told)
     if entered is not None:
         entered.unlink(missing_ok=True)  # the ledger says it now
     return list(ledger.publications[before:])
+
+
+def _refuse_differing(published: Sequence[tuple[Release | None, FinestTable]]) -> None:
+    """All that is entered together shows one mask for each cell."""
+    first = published[0][1]
+    for made, masked in published[1:]:
+        if (masked.method, masked.marks()[1]) != (first.method, first.marks()[1]):
+            called = "the tables" if made is None else f"the release {str(made.path)!r}"
+            raise UnsafeRelease(
+                f"{called} was published with other masks or another method than the first one named: comparing them "
+                f"reveals small counts, and no ledger can mend that. Nothing was entered. Enter first what readers "
+                f"rely on most; then enter the other alone, with the accept_conflict= (--accept-conflict) that is "
+                f"printed, so that the ledger tells of it. Later publications keep the masks that were entered first."
+            )
 
 
 def _enter(chapter: Chapter, release: Release | None, told: dict[str, Any]) -> None:
@@ -88,7 +104,9 @@ def _as_published(release: Release, store: FinestTable, masks: FinestTable | Non
     candidates: list[FinestTable | None] = [] if masks is None else [_masked_by(masks, store)]
     finest = release.design.finest.name
     if masks is None and finest in release.tables:
-        candidates.append(store.with_masks_shown(release.table(finest), method))
+        first_way = Chosen(tuple(release.tables), None, held=False, way=1)
+        chosen = first_way if method == "controlled" else None
+        candidates.append(store.with_masks_shown(release.table(finest), chosen))
     if masks is None and store.method == method:
         candidates.append(store)
     for masked in candidates:

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.design.design import Design
-from ilba.errors import Conflict, InputError, StoreError, UnsafeRelease, listing, notice, some
+from ilba.errors import Conflict, InputError, StoreError, UnsafeRelease, WriteError, listing, notice, some
 from ilba.files import replacing
-from ilba.release.ledger import ENVIRONMENT, Ledger, Publication
+from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication
 from ilba.release.net import SKETCH, Net, columns_of, net
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable, KnownMasks
@@ -29,7 +29,6 @@ from ilba.tables.engine import AnyFinestTable, KnownMasks
 Path_: TypeAlias = str | os.PathLike[str]
 Given: TypeAlias = "Ledger | Path_ | bool | None"
 Way: TypeAlias = tuple[str, int, str]
-Words: TypeAlias = npt.NDArray[np.uint64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 _FORMAT = 2
@@ -37,7 +36,7 @@ _FORMAT = 2
 _COMPARED = "Comparing the two publications would reveal small counts, so nothing was published."
 
 
-def ledger_of(given: Given, secret: Secret | None, is_trial: bool) -> Ledger | None:
+def ledger_of(given: Given, secret: Secret | None, is_trial: bool, anew: bool = False) -> Ledger | None:
     """The ledger that a publication goes into; None for a trial, which was asked for.
 
     Parameters
@@ -48,6 +47,8 @@ def ledger_of(given: Given, secret: Secret | None, is_trial: bool) -> Ledger | N
         The secret that drew the masks, where it is at hand.
     is_trial
         Whether the secret was made for these masks and is kept nowhere.
+    anew
+        Whether a ledger that was lost may be begun anew, because what was published is being entered again.
     """
     if given is False:
         notice(
@@ -76,6 +77,8 @@ def ledger_of(given: Given, secret: Secret | None, is_trial: bool) -> Ledger | N
                 "or keep the secret in a file and give its path."
             )
         place = secret.place.with_suffix(".ledger")
+    if not anew:
+        _refuse_older(secret, Path(os.path.realpath(place)), lambda number, digest: (Path(place) / LOG).exists())
     return Ledger.create(place)
 
 
@@ -200,8 +203,8 @@ class Chapter:
     def known(self, finest: AnyFinestTable, method: str) -> KnownMasks:
         """The masks of a table that were published before, whatever masks it has now."""
         K = finest.design.threshold
-        words = np.empty(0, dtype=np.uint64) if self.ledger is None else self.ledger.words(self.scope(method, K))
-        return finest.known_masks(self._base, self._purpose(method, K), words)
+        parts = [] if self.ledger is None else self.ledger.parts(self.scope(method, K))
+        return finest.known_masks(self._base, self._purpose(method, K), parts)
 
     def as_published(self, finest: AnyFinestTable) -> AnyFinestTable:
         """A table with masks of its own, with those instead that were published before."""
@@ -217,8 +220,12 @@ class Chapter:
             self._tell_proven(finest)
         known = self.known(finest, method)
         told = {} if finest.chosen is None else {"choice": finest.chosen.to_json()}
-        words = finest.mask_words(self._base, self._purpose(method, K), known)
-        self.ledger.keep_masks(self.scope(method, K), words, population=self.name, **told)
+        purpose = self._purpose(method, K)
+        self.ledger.keep_masks(
+            self.scope(method, K),
+            lambda folder: finest.write_masks(folder, self._base, purpose, known),
+            population=self.name, **told,
+        )  # fmt: skip
 
     def _tell_proven(self, finest: AnyFinestTable) -> None:
         """Say what an accepted conflict gives away, where the finest tables of both publications are known."""
@@ -236,7 +243,7 @@ class Chapter:
     def known_at(self, finest: AnyFinestTable, method: str, K: int) -> KnownMasks:
         """As `known`, for the masks of another method or K."""
         assert self.ledger is not None  # noqa: S101 - asked only where there is one
-        return finest.known_masks(self._base, self._purpose(method, K), self.ledger.words(self.scope(method, K)), K)
+        return finest.known_masks(self._base, self._purpose(method, K), self.ledger.parts(self.scope(method, K)), K)
 
     @property
     def _base(self) -> Secret:
@@ -309,16 +316,54 @@ class Chapter:
             )  # fmt: skip
 
     def _note_beside(self) -> None:
-        """Write beside the store how far the ledger was: a copy from before that is no longer the ledger."""
-        if self.place is None or self.ledger is None:
+        """Write beside store and secret how far the ledger was: a copy from before that is no longer the ledger."""
+        if self.ledger is None:
             return
-        tip = self.ledger.tip
-        plain = {
-            "confidential": True, "format": _FORMAT, "ledger": str(self.ledger.path), "population": self.name,
-            "entry": tip["n"], "digest": tip["digest"],
-        }  # fmt: skip
-        with replacing(beside(self.place)) as temporary:
-            temporary.write_text(json.dumps(plain, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        tip = {"entry": self.ledger.tip["n"], "digest": self.ledger.tip["digest"]}
+        if self.secret is not None and self.secret.place is not None:
+            with contextlib.suppress(InputError, WriteError):  # a secret may stand where nobody writes
+                file = _beside_secret(self.secret.place)
+                _write(file, {"format": 1, "ledgers": {**_ledgers(file), str(self.ledger.path): tip}})
+        if self.place is not None:
+            named = {"ledger": str(self.ledger.path), "population": self.name}
+            _write(beside(self.place), {"format": _FORMAT, **named, **tip})
+
+
+def _write(file: Path, plain: Mapping[str, Any]) -> None:
+    with replacing(file) as temporary:
+        text = json.dumps({"confidential": True, **plain}, ensure_ascii=False, indent=1)
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def _beside_secret(secret: Path) -> Path:
+    """The file beside a secret that says how far each ledger was that masks were kept in under it."""
+    return secret.with_suffix(".ledgers.json")
+
+
+def _ledgers(file: Path) -> dict[str, Any]:
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8"))["ledgers"])
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise StoreError(
+            f"{str(file)!r} is damaged. It says how far the ledgers of this secret are: restore it from a copy."
+        ) from None
+
+
+def _refuse_older(secret: Secret, ledger: Path, holds: Callable[[int, str], bool]) -> None:
+    """Refuse a ledger that was lost or is an old copy, also for data that is built anew each time."""
+    if secret.place is None:
+        return
+    file = _beside_secret(secret.place)
+    told = _ledgers(file).get(str(ledger))
+    if told is not None and not holds(int(told["entry"]), str(told["digest"])):
+        raise StoreError(
+            f"the ledger {str(ledger)!r} was lost or is an older copy: it does not hold the last publication under "
+            f"this secret. Masks that were published would be forgotten, so nothing was published. Restore the newest "
+            f"copy, or enter again what was published: ilba ledger adopt RELEASE --store STORE. Where nobody outside "
+            f"ever saw any of it, remove {str(file)!r} and begin anew."
+        )
 
 
 @contextlib.contextmanager
@@ -331,7 +376,7 @@ def opened(
 ) -> Iterator[Chapter]:
     """The chapter of the population that some data belongs to, held for writing.
 
-    `noted` asks the file beside the store whether the ledger is an old copy.
+    `noted` asks the files beside store and secret whether the ledger is an old copy.
     """
     if ledger is None:
         _refuse_trial(finest.place)
@@ -349,6 +394,8 @@ def looked_up(finest: AnyFinestTable, secret: Secret, ledger: Ledger) -> Chapter
 
 def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -> Chapter:
     noted = _noted(finest.place, ledger) if look else ""
+    if look:
+        _refuse_older(secret, ledger.path, ledger.holds)
     data = f"{int(secret.derived('ledger data').hashes([finest.marks()[0]])[0]):016x}"
     population = finest.population
     same = [name for name, entries in ledger.populations.items() if any(entry["data"] == data for entry in entries)]

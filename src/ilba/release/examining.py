@@ -51,7 +51,7 @@ def examine(paths: Sequence[Path]) -> list[Finding]:
         except IlbaError as problem:
             found.append(Finding(str(path), "unknown", str(problem), problem=True))
     for one, other in itertools.combinations(releases, 2):
-        found += _compared(one, other)
+        found += _compared(one, other, ledgers)
     for release in releases:
         if ledgers and digest(release.path / MANIFEST) not in {p.checksum for led in ledgers for p in led.publications}:
             found.append(
@@ -158,10 +158,26 @@ def _private(path: Path, kind: str) -> Iterator[Finding]:
 _looks: dict[str, Any] = {"store": _store, "release": _release, "ledger": _ledger, "secret": _secret}
 
 
-def _compared(one: Release, other: Release) -> Iterator[Finding]:
+def _compared(one: Release, other: Release, ledgers: Sequence[Ledger]) -> Iterator[Finding]:
     text = differing(one, other)
-    if text:
+    if text and _corrects(one, other, ledgers):
+        text = (
+            f"{str(one.path)!r} and {str(other.path)!r} are of the same population and wave, and one corrects the "
+            f"other: where a count is the same, its mask is."
+        )
+        yield Finding(str(other.path), "release", text)
+    elif text:
         yield Finding(str(other.path), "release", text, f"ilba audit {one.path} {other.path} --store STORE", True)
+
+
+def _corrects(one: Release, other: Release, ledgers: Sequence[Ledger]) -> bool:
+    """Whether a ledger knows both releases, as made in one way from other data."""
+    for ledger in ledgers:
+        known = {publication.checksum: publication for publication in ledger.publications}
+        ours, theirs = (known.get(digest(release.path / MANIFEST)) for release in (one, other))
+        if ours and theirs and ours.population == theirs.population and ours.way == theirs.way:
+            return ours.data != theirs.data
+    return False
 
 
 def differing(one: Release, other: Release) -> str:
@@ -178,6 +194,7 @@ def differing(one: Release, other: Release) -> str:
         if not frames[0].sort(order).equals(frames[1].sort(order)):
             return (
                 f"{str(one.path)!r} and {str(other.path)!r} are of the same population and wave ({ours['name']!r}) and "
-                f"show different counts in {name!r}. Comparing them may reveal small counts."
+                f"show different counts in {name!r}. Comparing them may reveal small counts, unless both went through "
+                f"one ledger and one corrects the other."
             )
     return ""

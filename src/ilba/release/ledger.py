@@ -16,25 +16,20 @@ import contextlib
 import datetime
 import fcntl
 import hashlib
-import io
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-import polars as pl
-
 from ilba.errors import InputError, StoreError, WriteError, notice
-from ilba.files import PRIVATE, replacing
+from ilba.files import PRIVATE, making, replacing
 
 FORMAT = 1
 ENVIRONMENT = "ILBA_LEDGER"
 LOG, MASKS, LOCK = "log.jsonl", "masks", "lock"
-Words: TypeAlias = npt.NDArray[np.uint64]
 Path_: TypeAlias = str | os.PathLike[str]
 Entry: TypeAlias = dict[str, Any]
 _NONE = "0" * 64
@@ -196,20 +191,25 @@ class Ledger:
         """Whether an entry is in the ledger."""
         return number < len(self.entries) and self.entries[number]["digest"] == digest
 
-    def words(self, scope: str) -> Words:
-        """The masks of a population and way, sorted; see `chapter`."""
-        parts = [self._part(entry) for entry in self.entries if entry["kind"] == "masks" and entry["scope"] == scope]
-        return np.sort(np.concatenate([np.empty(0, dtype=np.uint64), *parts]))
+    def parts(self, scope: str) -> list[Path]:
+        """The files with the masks of a population and way, each as it was written; see `chapter`."""
+        return [
+            file
+            for entry in self.entries
+            if entry["kind"] == "masks" and entry["scope"] == scope
+            for file in self._checked(entry)
+        ]
 
-    def _part(self, entry: Mapping[str, Any]) -> Words:
-        file = self.path / MASKS / entry["file"]
-        try:
-            content = file.read_bytes()
-            if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-                raise ValueError
-            return pl.read_parquet(io.BytesIO(content))["word"].to_numpy()
-        except (OSError, ValueError, pl.exceptions.PolarsError):
-            raise StoreError(f"{str(file)!r} of the ledger is missing or damaged. Restore it from a copy.") from None
+    def _checked(self, entry: Mapping[str, Any]) -> list[Path]:
+        """The files of an entry, after comparing them with their checksums."""
+        checksums = entry.get("files") or {entry["file"]: entry["sha256"]}
+        for name, checksum in checksums.items():
+            file = self.path / MASKS / name
+            if _checksum(file) != checksum:
+                raise StoreError(
+                    f"{str(file)!r} of the ledger is missing or damaged. Restore it from a copy."
+                ) from None
+        return [self.path / MASKS / name for name in checksums]
 
     def verify(self) -> int:
         """Check every entry and every file of masks.
@@ -225,12 +225,10 @@ class Ledger:
             The ledger is not what was written.
         """
         self.entries = self._read()
-        listed = set()
         for entry in self.entries:
             if entry["kind"] == "masks":
-                listed.add(entry["file"])
-                self._part(entry)
-        extra = {file.name for file in (self.path / MASKS).iterdir() if not file.name.startswith(".")} - listed
+                self._checked(entry)
+        extra = {path.name for path in (self.path / MASKS).iterdir() if not path.name.startswith(".")} - self._named()
         if extra and self._handle is None:
             notice(f"{sorted(extra)[0]!r} is in no entry of the ledger; the next release removes it.")
         return len(self.entries)
@@ -257,10 +255,16 @@ class Ledger:
         for entry in [entry for entry in self.entries if entry["kind"] == "intent" and entry["n"] not in closed]:
             stands = checksum_of(Path(entry["place"])) == entry["checksum"]
             self.append("done" if stands else "dropped", of=entry["n"])
-        named = {entry["file"] for entry in self.entries if entry["kind"] == "masks"}
-        for file in (self.path / MASKS).iterdir():
-            if file.is_file() and file.name not in named:
-                file.unlink(missing_ok=True)
+        for path in (self.path / MASKS).iterdir():
+            if path.name not in self._named():
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+    def _named(self) -> set[str]:
+        """The files and folders of masks that an entry names."""
+        files = [
+            name for entry in self.entries if entry["kind"] == "masks" for name in entry.get("files") or [entry["file"]]
+        ]
+        return {Path(name).parts[0] for name in files}
 
     def append(self, kind: str, **told: Any) -> Entry:
         """Add an entry; it is on the disk when this returns."""
@@ -277,16 +281,21 @@ class Ledger:
         self.entries.append(entry)
         return entry
 
-    def keep_masks(self, scope: str, words: Words, **told: Any) -> None:
-        """Keep masks for ever: first the file, then the entry that names it."""
-        if not len(words):
-            return
-        name = f"{len(self.entries):06d}.parquet"
-        target = self.path / MASKS / name
-        with replacing(target) as temporary:
-            pl.DataFrame({"word": np.sort(words)}).write_parquet(temporary, compression="zstd", statistics=False)
-        sha256 = hashlib.sha256(target.read_bytes()).hexdigest()
-        self.append("masks", scope=scope, file=name, rows=len(words), sha256=sha256, **told)
+    def keep_masks(self, scope: str, write: Callable[[Path], int], **told: Any) -> None:
+        """Keep masks for ever: first the files, then the entry that names them.
+
+        `write` writes Parquet files into a folder and says how many masks they hold.
+        """
+        name = f"{len(self.entries):06d}"
+        with making(self.path / MASKS / name) as temporary:
+            rows = write(temporary)
+            for file in temporary.iterdir():
+                file.chmod(PRIVATE) if file.suffix == ".parquet" else file.unlink()
+            files = {f"{name}/{file.name}": _checksum(file) for file in sorted(temporary.iterdir())}
+        if rows:
+            self.append("masks", scope=scope, files=files, rows=rows, **told)
+        else:
+            (self.path / MASKS / name).rmdir()
 
     @contextlib.contextmanager
     def publishing(self, place: Path, checksum: str, **told: Any) -> Iterator[Entry]:
@@ -323,6 +332,7 @@ class Ledger:
         masks: Any = None,
         tables: Sequence[str] = (),
         secret: Any = None,
+        accept_conflict: str | None = None,
     ) -> list[Publication]:
         """Enter publications that were made without a ledger, so that later ones show the same masks.
 
@@ -339,6 +349,9 @@ class Ledger:
             Names of tables that were published in another way, such as the files of the R package.
         secret : Secret, optional
             The secret of the store, where it is not at hand.
+        accept_conflict : str, optional
+            The number that a refusal printed: enter a publication that conflicts with one in the ledger. It is
+            recorded, and masks that were entered before stay.
 
         Returns
         -------
@@ -348,11 +361,13 @@ class Ledger:
         Raises
         ------
         UnsafeRelease
-            The masks of a release cannot be found. Nothing was entered of it.
+            The masks of a release cannot be found, or the releases show different masks. Nothing was entered.
+        Conflict
+            The ledger holds a publication of the same people in another way. Nothing was entered.
         """
         from ilba.release.adopting import adopt
 
-        return adopt(self, releases, store, masks=masks, tables=tables, secret=secret)
+        return adopt(self, releases, store, masks=masks, tables=tables, secret=secret, accept_conflict=accept_conflict)
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r}, {len(self.publications)} publications, confidential)"
@@ -370,13 +385,18 @@ def _line(entry: Mapping[str, Any], before: str) -> bytes:
     return f'{text[:-1]},"digest":"{digest}"}}\n'.encode()
 
 
-def checksum_of(place: Path) -> str:
-    """The checksum of the release at a place, or of a file; empty where there is none."""
-    file = place / "release.json" if place.is_dir() else place
+def _checksum(file: Path) -> str:
+    """The SHA-256 of a file, read piece by piece; empty where there is none."""
     try:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
     except OSError:
         return ""
+
+
+def checksum_of(place: Path) -> str:
+    """The checksum of the release at a place, or of a file; empty where there is none."""
+    return _checksum(place / "release.json" if place.is_dir() else place)
 
 
 def _tell_waiting() -> None:

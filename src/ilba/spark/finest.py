@@ -30,12 +30,14 @@ from ilba.spark.table import SparkTable
 from ilba.spark.tasks import PARTS, SecretSource, Shipped, sums_of, word_names
 from ilba.tables import store
 from ilba.tables.beside import save_beside, secret_path, warn_of_another_secret
-from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values, Words
+from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values
 from ilba.tables.finest import FinestTable, tell_recurring
 from ilba.tables.rollup import Sums, released, roll_up
 from ilba.tables.table import Table, detail
+from ilba.tables.words import WORD, Words, read_words, write_words
 
 # What stands in the errors with which Spark tells of a file that it cannot read as Parquet.
+_WORDS_IN_A_FILE = 4_000_000
 _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "UNABLE_TO_INFER_SCHEMA", "not a Parquet file")
 
 
@@ -450,15 +452,14 @@ class SparkFinestTable(AnyFinestTable):
         small.unpersist()
         return tags, size
 
-    def known_masks(self, secret: Secret, purpose: str, words: Words, threshold: int | None = None) -> KnownMasks:
-        """What masks kept as `mask_words`, sorted, say of the cells of this table."""
+    def known_masks(
+        self, secret: Secret, purpose: str, parts: Sequence[Path], threshold: int | None = None
+    ) -> KnownMasks:
+        """What masks that `write_masks` wrote to files say of the cells of this table."""
         F = pyspark("sql.functions")
         K = threshold or self.design.threshold
-        kept = pl.DataFrame(
-            {"at": (words >> np.uint64(1)).view(np.int64), "bit": (words & np.uint64(1)).view(np.int64)}
-        )
-        with quiet():
-            there = self.cells.sparkSession.createDataFrame(kept.to_arrow())
+        at, bit = F.shiftrightunsigned(WORD, 1).alias("at"), F.col(WORD).bitwiseAND(F.lit(1)).alias("bit")
+        there = _words(self.cells.sparkSession, parts).select(at, bit)
         tagged = self._tagged(secret, purpose, K).withColumn("at", F.shiftrightunsigned("tag", 1))
         joined = tagged.join(there, "at", "left")
         bit = F.col("tag").bitwiseAND(F.lit(1)).bitwiseXOR(F.col("bit"))
@@ -469,13 +470,24 @@ class SparkFinestTable(AnyFinestTable):
         row = cells.agg(unknown, differing).collect()[0]
         return KnownMasks(cells, int(row[0] or 0), int(row[1] or 0))
 
-    def mask_words(self, secret: Secret, purpose: str, known: KnownMasks) -> Words:
-        """The masks that are not known yet: for each a keyed tag of cell and count, with the mask in its last bit."""
+    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks) -> int:
+        """Write the masks that are not known yet as Parquet files to a folder, and say how many there are.
+
+        The workers write them, where they write what the driver reads; else they come here piece after piece.
+        """
+        if not known.unknown:
+            return 0
         F = pyspark("sql.functions")
-        word = F.col("tag").bitwiseXOR((F.col(MASKED) > 0).cast("long")).alias("word")
-        new = known.masked.where("previous < 0").select(word)
-        found = pl.concat(pieces(new, pl.DataFrame(schema={"word": pl.Int64})))
-        return found["word"].to_numpy().view(np.uint64)
+        word = F.col("tag").bitwiseXOR((F.col(MASKED) > 0).cast("long")).alias(WORD)
+        files = -(-known.unknown // _WORDS_IN_A_FILE)
+        new = known.masked.where("previous < 0").select(word).repartition(files, WORD).sortWithinPartitions(WORD)
+        new.write.mode("append").option("compression", "zstd").parquet(place(str(folder)))
+        if _rows_in(folder) != known.unknown:
+            for file in folder.iterdir():
+                file.unlink()
+            for number, piece in enumerate(pieces(new, pl.DataFrame(schema={WORD: pl.Int64}))):
+                write_words(piece[WORD].to_numpy().view(np.uint64), folder / f"{number:06d}.parquet")
+        return known.unknown
 
     def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> SparkFinestTable:
         """The same counts with the masks that are known; the others stay."""
@@ -624,9 +636,29 @@ def _marked(cells: Frame, about: store.About) -> tuple[int, int]:
     return int(rows), int(mark or 0) & (2**64 - 1)
 
 
-def _read(spark: Any, folder: str) -> Frame:
-    """The cells in a folder. Spark checks each page that it reads: a file may be damaged after it was opened."""
-    return spark.read.option("parquet.page.verify-checksum.enabled", "true").parquet(folder)
+def _words(spark: Any, files: Sequence[Path]) -> Frame:
+    """The words in some files of this machine: read by the workers where they see them, else given to them."""
+    if files:
+        try:
+            words = _read(spark, *(place(str(file)) for file in files))
+            if words.schema[WORD].dataType.simpleString() == "bigint" and words.count():
+                return words
+        except pyspark("errors").PySparkException:
+            pass  # the workers have other disks
+    plain = pl.DataFrame({WORD: read_words(files).view(np.int64)})
+    with quiet():
+        return spark.createDataFrame(plain.to_arrow())
+
+
+def _rows_in(folder: Path) -> int:
+    """How many rows the Parquet files in a folder of this machine hold."""
+    files = sorted(folder.glob("*.parquet"))
+    return int(pl.scan_parquet(files).select(pl.len()).collect().item()) if files else 0
+
+
+def _read(spark: Any, *paths: str) -> Frame:
+    """What Parquet files hold. Spark checks each page that it reads: a file may be damaged after it was opened."""
+    return spark.read.option("parquet.page.verify-checksum.enabled", "true").parquet(*paths)
 
 
 def _dataset(spark: Any, folder: str, about: store.About) -> store.Dataset:

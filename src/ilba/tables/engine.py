@@ -29,6 +29,7 @@ from ilba.tables.cube import Cube
 from ilba.tables.rollup import Sums
 from ilba.tables.store import About
 from ilba.tables.table import AnyTable
+from ilba.tables.words import Words
 
 if TYPE_CHECKING:
     from ilba.release import Release
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from ilba.tables.finest import FinestTable
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
-Words: TypeAlias = npt.NDArray[np.uint64]
 Path_: TypeAlias = str | os.PathLike[str]
 Values: TypeAlias = Label | float | Sequence[Any]
 
@@ -294,15 +294,20 @@ class AnyFinestTable(ABC):
         """The smallest keyed tags of small cells, and how many small cells there are (confidential)."""
 
     @abstractmethod
-    def known_masks(self, secret: Secret, purpose: str, words: Words, threshold: int | None = None) -> KnownMasks:
-        """What masks kept as `mask_words`, sorted, say of the cells of this table.
+    def known_masks(
+        self, secret: Secret, purpose: str, parts: Sequence[Path], threshold: int | None = None
+    ) -> KnownMasks:
+        """What masks that `write_masks` wrote to files say of the cells of this table.
 
         Tags are made with the secret that is derived for a purpose.
         """
 
     @abstractmethod
-    def mask_words(self, secret: Secret, purpose: str, known: KnownMasks) -> Words:
-        """The masks that are not known yet: for each a keyed tag of cell and count, with the mask in its last bit."""
+    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks) -> int:
+        """Write the masks that are not known yet as Parquet files to a folder, and say how many there are.
+
+        A mask is one word: a keyed tag of cell and count, with the mask in its last bit.
+        """
 
     @abstractmethod
     def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> Self:

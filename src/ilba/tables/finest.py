@@ -30,9 +30,10 @@ from ilba.secret.secret import Secret, given_secret
 from ilba.tables import store
 from ilba.tables.beside import save_beside, warn_of_another_secret
 from ilba.tables.counts import read_counts
-from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values, Words
+from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values
 from ilba.tables.rollup import Finest, Sums, released, roll_up, sums_of_tables
 from ilba.tables.table import Table, detail
+from ilba.tables.words import Words, read_words, write_words
 
 _CHUNK = 2**20
 _KEPT = 2**20  # a table of up to so many cells is kept in memory to sum others from
@@ -406,6 +407,10 @@ class FinestTable(AnyFinestTable):
         tuple of str
             The checksum of the true counts, and the one of the masks above 0.
         """
+        return self._marks
+
+    @cached_property
+    def _marks(self) -> tuple[str, str]:
         digits = self.codes.finest.digits(self._words)
         paths = [mark[digit] for mark, digit in zip(store.path_marks(self.codes), digits, strict=True)]
         shown = self._masked > 0
@@ -423,11 +428,16 @@ class FinestTable(AnyFinestTable):
         _, tags = self._tags(secret, purpose, self.design.threshold)
         return (tags if len(tags) <= most else np.partition(tags, most - 1)[:most]), len(tags)
 
-    def known_masks(self, secret: Secret, purpose: str, words: Words, threshold: int | None = None) -> KnownMasks:
-        """What masks kept as `mask_words`, sorted, say of the cells of this table."""
+    def known_masks(
+        self, secret: Secret, purpose: str, parts: Sequence[Path], threshold: int | None = None
+    ) -> KnownMasks:
+        """What masks that `write_masks` wrote to files say of the cells of this table."""
         K = threshold or self.design.threshold
+        words = read_words(parts)
         small, tags = self._tags(secret, purpose, K)
-        place = np.searchsorted(words >> np.uint64(1), tags >> np.uint64(1))
+        order = np.argsort(tags)  # in order, the search stays in the cache
+        place = np.empty(len(tags), dtype=np.int64)
+        place[order] = np.searchsorted(words >> np.uint64(1), tags[order] >> np.uint64(1))
         there = place < len(words)
         there[there] = (words[place[there]] ^ tags[there]) >> np.uint64(1) == 0
         masked = self._count.copy()
@@ -436,12 +446,15 @@ class FinestTable(AnyFinestTable):
         known = masked >= 0
         return KnownMasks(masked, int((~known).sum()), int((masked[known] != self._masked[known]).sum()))
 
-    def mask_words(self, secret: Secret, purpose: str, known: KnownMasks) -> Words:
-        """The masks that are not known yet: for each a keyed tag of cell and count, with the mask in its last bit."""
+    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks) -> int:
+        """Write the masks that are not known yet as Parquet files to a folder, and say how many there are."""
+        if not known.unknown:
+            return 0
         small, tags = self._tags(secret, purpose, self.design.threshold)
         new = known.masked[small] < 0
         words: Words = tags[new] ^ (self._masked[small[new]] > 0).astype(np.uint64)
-        return words
+        write_words(words, folder / "masks.parquet")
+        return len(words)
 
     def proven_beside(self, threshold: int, known: KnownMasks) -> int:
         """How many small cells are proven by this finest table beside one with other masks or another K."""
@@ -461,7 +474,7 @@ class FinestTable(AnyFinestTable):
         about = replace(self._about, chosen=chosen)
         return FinestTable(about, [word[kept] for word in self._words], masked[kept], masked[kept])
 
-    def with_masks_shown(self, shown: pl.DataFrame, method: str) -> FinestTable | None:
+    def with_masks_shown(self, shown: pl.DataFrame, chosen: Chosen | None) -> FinestTable | None:
         """The same counts with the masks of a published finest table; None where these do not fit the counts.
 
         `shown` has labels and masked counts; a cell that it does not list is 0 there.
@@ -476,7 +489,6 @@ class FinestTable(AnyFinestTable):
         extra = int((there[MASKED] > 0).sum()) - int((masked > 0).sum())
         if extra or not fits.all():
             return None
-        chosen = Chosen((self.design.finest.name,), None, False) if method == "controlled" else None
         return self.with_masks(KnownMasks(masked, 0, 0), chosen)
 
     def _masks_of(self, previous: AnyFinestTable) -> IntArray:
