@@ -34,6 +34,7 @@ def half_done(writing: AbstractContextManager[Path], write: Callable[[Path], obj
         raise KeyError
 
 
+@pytest.mark.slow
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.binary(max_size=50).filter(lambda text: not text.startswith((b"PAR1", b"ilba-secret"))), min_size=1))
 def test_the_last_that_was_written_whole_is_there(tmp_path, contents):

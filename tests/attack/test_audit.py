@@ -30,6 +30,7 @@ def test_ranges_list_every_cell_of_the_grid_with_its_labels(secret, cells):
     assert 0 < report.cells_disclosed < report.cells_small
 
 
+@pytest.mark.slow
 def test_ranges_are_of_counts_and_not_of_occupied_cells(secret):
     finest = ilba.build(population(1500), HKEY, KEY, secret=secret)
     ranges = ilba.audit(finest, explanations=0).ranges.join(finest.frame, on=[*HKEY, *KEY])

@@ -215,6 +215,7 @@ def test_without_the_finest_table_every_proven_cell_of_a_table_is_an_aggregate(f
         assert told(report, small=small).share == told(report, small=small).share_exact == 0
 
 
+@pytest.mark.slow
 def test_what_is_told_as_plain_values_is_what_was_found_and_nothing_is_left_out(finest):
     start = time.perf_counter()
     report = ilba.audit(finest, "r-file", tables=["block.sex.age.job", "town", "all"], explanations=2)

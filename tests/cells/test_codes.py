@@ -175,6 +175,7 @@ def test_code_lists_come_back_from_json_as_they_were(codes):
     assert all(one.labels.schema == other.labels.schema for one, other in zip(codes.lists, again.lists, strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(code_lists(), st.data())
 def test_labels_that_are_shown_in_other_types_keep_their_words_under_their_new_numbers(codes, data):

@@ -72,6 +72,7 @@ def test_build_says_what_was_written_and_what_to_type_next(folder, finest, tmp_p
     assert ilba.open_store(folder / "again.parquet").frame.equals(finest.frame)
 
 
+@pytest.mark.slow
 def test_build_answers_in_json(folder):
     answer = json.loads(run_alone(*BUILD, "--json", cwd=folder).stdout)
     assert answer["store"] == "full_tb.parquet"
@@ -90,6 +91,7 @@ def test_build_without_a_secret_makes_one_and_says_so(folder, tmp_path):
     assert [file.name for file in tmp_path.glob("*.secret")] == ["new.secret"]
 
 
+@pytest.mark.slow
 def test_build_takes_the_secret_from_the_environment(folder, finest):
     words = [w for w in BUILD if w not in ("--secret", "k")]
     run_alone(*words, "--out", "env.parquet", cwd=folder, env={"ILBA_SECRET": str(folder / "k")})
@@ -281,6 +283,7 @@ def test_wrong_use_exits_with_2_and_names_the_fix(folder, words, says):
     assert {p.name: p.stat().st_mtime_ns for p in folder.iterdir()} == before
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_store_exits_with_1(folder):
     assert "not a store" in run_alone("table", "p.csv", cwd=folder, code=1).stderr
     assert "cannot open" in run("table", "none.parquet", cwd=folder, code=1).stderr

@@ -121,6 +121,7 @@ def test_a_column_of_lists_is_refused_as_a_key_and_ignored_elsewhere(secret):
         ilba.build(FILES / "people.rds", ["region"], ["tags"], secret=secret)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["people-plain.rds", "people.RData"])
 def test_a_damaged_file_is_told_in_a_sentence(tmp_path, name):
     whole = (FILES / name).read_bytes()
@@ -158,6 +159,7 @@ def serialized(values: list[str | None]) -> bytes:
     return written
 
 
+@pytest.mark.slow
 @given(st.lists(texts, max_size=30), st.integers(1, 3))
 def test_texts_of_any_length_are_found_whatever_they_hold(tmp_path_factory, values, times):
     file = tmp_path_factory.getbasetemp() / "texts.rds"

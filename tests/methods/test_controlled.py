@@ -139,6 +139,7 @@ def assert_each_mean_is_near(chosen):
         assert abs(mean - x) <= max(0.01, K / sizes[x] / (2 if sizes[x] > 3 * K else 1)) + 1e-9, x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "hkey", "key", "K"),
     [
@@ -277,6 +278,7 @@ def test_only_the_tables_asked_for_are_held_to_the_bound_and_the_choice_depends_
     assert not some.frame.equals(chosen.frame)
 
 
+@pytest.mark.slow
 def test_the_key_is_the_one_of_the_build(finest, people, monkeypatch, tmp_path):
     opened = ilba.open_store(finest.save(tmp_path / "finest.parquet"))
     with pytest.raises(ilba.SecretError, match="needs the secret"):

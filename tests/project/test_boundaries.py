@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 import importlib.metadata
 import re
@@ -143,9 +144,10 @@ class Import(NamedTuple):
     by: str
 
 
-def imports(path: Path) -> Iterator[Import]:
+@functools.cache
+def imports(path: Path) -> tuple[Import, ...]:
     """Every import of our own modules: at the top, inside functions, for types, and by `import_module`."""
-    yield from _imports(ast.parse(path.read_text(encoding="utf-8")), "")
+    return tuple(_imports(ast.parse(path.read_text(encoding="utf-8")), ""))
 
 
 def _imports(node: ast.AST, by: str) -> Iterator[Import]:

@@ -58,6 +58,7 @@ def test_without_a_finest_table_a_file_of_masks_is_needed(store, agency):
     assert_equal_tables(store.release(agency / "new"), old)
 
 
+@pytest.mark.slow
 def test_releases_with_other_masks_are_entered_together_or_not_at_all(store, agency):
     one = store.controlled(["LA1.age"]).release(agency / "one", tables=[FINEST], ledger=False)
     other = store.controlled(["LA2.gender"]).release(agency / "other", tables=[FINEST], ledger=False)

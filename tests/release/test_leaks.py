@@ -72,6 +72,7 @@ def test_the_leak_test_itself_finds_leaks(finest, tmp_path):
         walk_for_leaks(release)
 
 
+@pytest.mark.slow
 def test_a_controlled_release_adds_up_leaks_nothing_and_the_audit_certifies_it(people, tmp_path):
     finest = ilba.build(people, HKEY, KEY, secret=Secret(RAW_SECRET))
     release = finest.release(tmp_path / "out", method="controlled", secret=Secret(RAW_SECRET))

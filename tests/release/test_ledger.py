@@ -46,6 +46,7 @@ def masks_of(release, name="LA3.gender.age"):
 # --- masks are chosen once
 
 
+@pytest.mark.slow
 def test_every_list_of_tables_shows_the_same_masks(census, agency):
     finest = built(census, agency)
     few = finest.release(agency / "a", tables=["LA3.gender.age", "LA2"])
@@ -114,6 +115,7 @@ def other_publications(census, agency):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("population", ["", "census"])
 def test_a_second_publication_of_the_same_people_is_the_same_or_refused(census, agency, population):
     declared = {"population": population} if population else {}
@@ -130,6 +132,7 @@ def test_a_second_publication_of_the_same_people_is_the_same_or_refused(census, 
     assert (agency / "agency.ledger" / "log.jsonl").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_people_who_are_declared_as_others_are_recognised(census, agency):
     built(census, agency, population="census").release(agency / "a", max_keys=1)
     for other in (census, census.sample(fraction=0.9, seed=1), census.rename({"gender": "sex"})):
@@ -140,6 +143,7 @@ def test_people_who_are_declared_as_others_are_recognised(census, agency):
     built(strangers, agency, population="survey").release(agency / "b", max_keys=1)
 
 
+@pytest.mark.slow
 def test_a_conflict_is_accepted_once_and_recorded_with_what_it_gives_away(census, agency):
     finest = built(census, agency)
     finest.release(agency / "a")
@@ -178,6 +182,7 @@ def test_masks_chosen_by_hand_are_kept_when_they_come_first(census, agency):
 # --- coarser designs
 
 
+@pytest.mark.slow
 def test_a_coarser_design_is_published_as_sums_of_the_finer_masks(census, agency):
     fine = built(census, agency)
     fine.save(agency / "fine.parquet")
@@ -229,6 +234,7 @@ def test_a_coarser_design_that_does_not_fit_is_refused_with_the_reason(census, a
 # --- waves
 
 
+@pytest.mark.slow
 def test_six_waves_forth_and_back_show_the_first_masks_again(census, agency):
     rng = np.random.default_rng(5)
     waves = [census]
@@ -400,6 +406,7 @@ def test_a_publication_that_nobody_saw_can_be_withdrawn_for_good(census, agency)
         book.withdraw(99)
 
 
+@pytest.mark.slow
 def test_a_lost_or_restored_ledger_is_noticed_by_data_that_is_built_anew(census, agency):
     """Nobody saved a store here: the file beside the secret says how far the ledger was."""
     built(census, agency).release(agency / "a", tables=["LA2"], plan=["LA2"])

@@ -193,6 +193,7 @@ def test_a_table_that_is_not_what_its_entry_says_is_refused(folder, spoil):
         Release(folder).table("town.sex")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["nonzero", "grid"])
 def test_a_path_with_brackets_is_a_path(finest, tmp_path, rows):
     home = tmp_path / "wave[1] *?"

@@ -116,6 +116,7 @@ def test_a_grid_that_is_too_large_is_refused_and_one_that_just_fits_is_not(fines
     assert {p.name for p in tmp_path.iterdir()} == {"whole", "fits"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 def test_the_code_lists_of_a_release_are_what_an_outsider_knows_of_the_cells(people, tmp_path, cells, secret):
     given = every_code(people.head(400)) if cells == "grid" else None
@@ -195,6 +196,7 @@ def test_a_grid_holds_the_given_codes_of_areas_and_keys_too(tmp_path):
     assert ("B", "b1", 3, 0) in table.rows()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 @pytest.mark.parametrize("hkey", [["town"], ["region", "town"]])
 def test_people_whose_label_is_missing_stay_in_every_table(tmp_path, secret, cells, hkey):
@@ -247,6 +249,7 @@ def test_the_given_code_list_keeps_its_order(tmp_path):
     assert release.codes["code"].to_list() == [*towns, "y"]
 
 
+@pytest.mark.slow
 def test_a_list_or_a_map_of_what_occurs_alone_is_told(tmp_path, recwarn):
     def shapes(*names):
         features = [{"type": "Feature", "id": name, "geometry": None} for name in names]

@@ -31,6 +31,7 @@ def test_rows_stand_in_the_order_of_their_labels(finest, tmp_path, rows):
         assert frame.equals(frame.sort(table.columns or "N_masked")), name
 
 
+@pytest.mark.slow
 def test_the_same_store_and_request_give_the_same_bytes_apart_from_the_time(people, finest, tmp_path, secret):
     again = ilba.build(people.sample(fraction=1, shuffle=True, seed=9), HKEY, KEY, secret=secret)
     one = finest.release(tmp_path / "one", title="T", max_keys=2)
@@ -125,6 +126,7 @@ def test_the_manifest_says_what_a_reader_needs_and_nothing_else(finest, tmp_path
     assert (bare["title"], bare["description"], bare["source"]) == ("Frequency tables", "", "")
 
 
+@pytest.mark.slow
 def test_tables_are_found_by_level_and_keys_in_any_order(finest, tmp_path):
     release = finest.release(tmp_path / "out")
     assert release.find(2, ["job", "sex"]).name == "town.sex.job"
@@ -161,6 +163,7 @@ def test_a_wrong_release_is_refused_and_nothing_is_written(finest, tmp_path, opt
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_only_a_release_is_replaced(finest, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("mine")

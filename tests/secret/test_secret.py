@@ -172,6 +172,7 @@ def test_a_secret_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch, s
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["fsync", "link"])
 def test_a_killed_secret_new_leaves_no_secret_and_does_not_block_the_next_one(tmp_path, call):
     path = tmp_path / "agency.secret"
@@ -276,6 +277,7 @@ def test_what_is_neither_a_secret_nor_a_path_is_refused(people):
         ilba.build(people, HKEY, KEY, secret=12345)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.permutations(HKEY + KEY), st.integers(1, 7))
 def test_row_order_column_order_and_chunks_change_no_mask(seed, columns, chunks):

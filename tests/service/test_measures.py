@@ -134,6 +134,7 @@ def test_a_measure_that_cannot_be_made_is_refused_in_words(client, given, said):
     assert said in problem(client.get("/tables/2026:town.sex/data", params=given), 400)
 
 
+@pytest.mark.slow
 def test_what_was_not_published_is_not_divided_by(tmp_path):
     finest = ilba.build(population(900), HKEY[:2], ["sex", "age"], secret=Secret(bytes(range(32))))
     given = {"tables": ["town.sex", "all"], "method": "ilba", "accept_risk": True, "ledger": False}

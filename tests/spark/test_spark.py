@@ -382,9 +382,10 @@ def _nothing_is_published_yet(request):
 def test_a_release_has_the_bytes_of_the_embedded_engines(built, reference, tmp_path, monkeypatch, rows):
     finest, _ = built
     monkeypatch.setattr(engine.frames, "KEPT", 30)  # even small tables go the way of large ones
-    tables = ["block.sex.age.job", "town.sex.age", "town.age", "region.sex", "all.job", "all"]
-    with pytest.raises(ilba.UnsafeRelease, match="the audit does not find these tables safe"):
-        finest.release(tmp_path / "ours", "ilba", tables=tables)
+    tables = ["block.sex.age.job", "town.sex.age", "all"]
+    if rows == "grid":
+        with pytest.raises(ilba.UnsafeRelease, match="the audit does not find these tables safe"):
+            finest.release(tmp_path / "ours", "ilba", tables=tables)
     ours = finest.release(tmp_path / "ours", tables=tables, rows=rows, **ILBA)
     theirs = reference.release(tmp_path / "theirs", tables=tables, rows=rows, **ILBA)
     assert_same_bytes(ours, theirs)
@@ -398,8 +399,9 @@ def test_a_release_of_masks_chosen_on_spark_is_proven_there_and_has_the_same_byt
     chosen = other.controlled(tables)
     theirs = chosen.collect().release(tmp_path / "theirs", tables=tables)
     assert theirs.table("town.sex.age")["age"].dtype == pl.Int64  # whole numbers, though the data has them as text
-    monkeypatch.setattr(engine.frames, "KEPT", 30)
-    assert_same_bytes(chosen.release(tmp_path / "ours", tables=tables), theirs)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.frames, "KEPT", 30)
+        assert_same_bytes(chosen.release(tmp_path / "ours", tables=tables), theirs)
     assert_same_bytes(other.release(tmp_path / "again", tables=tables), theirs)
     with pytest.warns(ilba.Notice, match="not in that plan"):
         more = other.release(tmp_path / "more", tables=[*tables[:2], "region.age.job"])
@@ -593,7 +595,7 @@ for frame in (finest.cells, finest.frame, table.detail):
 print(spark.conf.getAll if kind == "connect" else spark.sparkContext.getConf().getAll())
 print(repr(finest), repr(table), repr(finest._source))
 finest.save(folder + "/store")
-finest.release(folder + "/release", tables=["town.sex", "all"])
+finest.release(folder + "/release", tables=["town.sex", "all"], plan=["town.sex"])
 spark.stop()
 """
 
@@ -651,7 +653,7 @@ def test_two_workers_and_connect_give_the_same_and_the_secret_is_nowhere(tmp_pat
     expected = ilba.build(population(), HKEY, KEY, secret=secret)
     assert ilba.open_store(tmp_path / "store").frame.equals(expected.frame)
     assert pl.read_parquet(tmp_path / "table.parquet").equals(expected.table("town", ["sex"]).detail)
-    theirs = expected.release(tmp_path / "theirs", tables=["town.sex", "all"])
+    theirs = expected.release(tmp_path / "theirs", tables=["town.sex", "all"], plan=["town.sex"])
     assert ilba.Release(tmp_path / "release").tables == theirs.tables
     assert b"MapInArrow" in told  # the plans are there, and so are the logs
     assert told.count(b" INFO ") > 100

@@ -22,6 +22,7 @@ from support.people import HKEY, KEY, population
 from support.stores import stores
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(stores())
 def test_every_table_of_a_cube_equals_the_table_asked_for_alone(made):

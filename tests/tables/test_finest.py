@@ -344,6 +344,7 @@ def test_a_misspelled_argument_is_refused_with_the_nearest_name(finest, call, sa
     assert isinstance(caught.value, ilba.InputError)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(stores())
 def test_the_other_reading_of_a_table_is_the_table_built_with_it(made):

@@ -78,6 +78,7 @@ def test_a_table_becomes_a_frame_of_pandas(finest):
     assert finest.table("town").to_pandas()["N_masked"].tolist() == finest.table("town").frame["N_masked"].to_list()
 
 
+@pytest.mark.slow
 def test_audit_and_report_are_asked_from_the_table_itself(finest, tmp_path):
     assert finest.audit(tables=["town"]).cells_disclosed >= 0
     finest.report(tmp_path / "r.html", max_keys=0)

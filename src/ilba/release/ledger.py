@@ -109,7 +109,27 @@ class Ledger:
 
     @classmethod
     def create(cls, path: Path_) -> Ledger:
-        """Open a ledger, or begin one where there is none."""
+        """Open a ledger, or begin one where there is none.
+
+        Parameters
+        ----------
+        path : path
+            The folder of the ledger; the folder around it must be there.
+
+        Returns
+        -------
+        Ledger
+            The ledger, on the disk.
+
+        Raises
+        ------
+        InputError
+            Something else stands there.
+        StoreError
+            The ledger is not what was written.
+        WriteError
+            The folder cannot be written.
+        """
         folder = Path(os.path.realpath(path))
         if not folder.parent.is_dir():
             raise InputError(f"there is no folder {str(folder.parent)!r} for the ledger. Create it first.")
