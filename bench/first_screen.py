@@ -60,8 +60,8 @@ def main() -> None:
         points.append({"method": name, "mean_loss": float(loss.mean()), "provable": report.share})
     finest, building = timed(lambda: ilba.build(people, HKEY, KEY, secret=SECRET))
     with tempfile.TemporaryDirectory() as scratch:
-        release, publishing = timed(lambda: finest.release(Path(scratch) / "release"))
-        _, writing = timed(lambda: finest.release(Path(scratch) / "again"))
+        release, publishing = timed(lambda: finest.release(Path(scratch) / "release", ledger=Path(scratch) / "ledger"))
+        _, writing = timed(lambda: finest.release(Path(scratch) / "again", ledger=Path(scratch) / "ledger"))
         lines += [
             "",
             f"A million records are counted and masked in {building:.1f} s, the masks of these tables chosen in "

@@ -110,14 +110,14 @@ def kills(most: int, every: int = 1) -> tuple[int, list[str]]:
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
             ilba.Secret(bytes(32)).to_file(home / "agency.secret")
-            if number % 2:  # not only the very first publication is interrupted
-                ended(begun(home, 0))
+            for before in range(number):  # the very first one, a later wave, and one that replaces a folder
+                ended(begun(home, before))
             at += every
             code = ended(begun(home, 1, at))
             found += [f"write {at}: {text}" for text in wrong(home)]
             if code == 0:  # it came to its end: all its writes were tried
                 number, at = number + 1, 0
-                if number == 2:
+                if number == 3:
                     break
                 continue
             killed += 1
