@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
@@ -19,6 +20,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::ilba.Notice")
 CONTROLLED = {"method": "controlled"}
 KEYS = ["sex", "age", "job"]
 FINEST = "block.sex.age.job"
+CELLS = [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+SUMS = np.array([*np.eye(4, dtype=int), [1, 1, 0, 0], [0, 0, 1, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 1, 1]])
+"""which cells make up each count of the four tables of town and sex"""
 BANDS = {str(age): f"{(age - 1) // 3}" for age in range(1, 13)}
 
 
@@ -248,6 +252,72 @@ def test_waves_that_did_change_contradict_the_assumption_or_their_stores_do(shel
     with pytest.raises(InputError, match=r"contradict each other.*unchanged"):
         ilba.audit(releases, unchanged=True)
     assert ilba.audit(releases, stores=stores).safe
+
+
+@pytest.mark.slow
+def test_the_less_may_have_changed_between_waves_the_more_is_proven(shelf, people):
+    releases, stores = waves(shelf, 0)
+    found = [ilba.audit(releases, stores=stores, changed=changed) for changed in (0, 1, 3, 1000)]
+    proven = [one.cells_disclosed for one in found]
+    assert proven[0] == 2 * ilba.audit(releases, stores=stores, unchanged=True).cells_disclosed
+    assert proven[0] > 0 == proven[-1]
+    assert proven == sorted(proven, reverse=True)
+    assert "because another wave shows it and no count changed by more than 0" in str(found[0].worst[0])
+    assert found[1].assumed == ("no count of any table changed by more than 1 between any two of the waves 2025, 2026",)
+
+
+def test_a_count_that_sank_a_little_below_k_is_proven_by_the_wave_before():
+    """6 is exact. If at most two people left, 0 stands for 4."""
+    waves = []
+    for wave, count, masked in (("1", 6, 6), ("2", 4, 0)):
+        counts = pl.DataFrame({"town": ["a", "b"], "N": [9, count], "N_masked": [9, masked]})
+        waves.append(ilba.FinestTable.from_counts(counts, ["town"], [], secret=Secret(bytes(32))))
+        waves[-1].declared_as(ilba.Population("p", wave))
+    assert ilba.audit(waves).cells_exact == 0
+    assert ilba.audit(waves, changed=3).cells_exact == 0
+    assert ilba.audit(waves, changed=2).cells_exact == 1
+
+
+@pytest.mark.slow
+def test_waves_that_changed_more_than_was_said_are_refused(shelf):
+    releases, stores = waves(shelf, 400)
+    with pytest.raises(
+        InputError, match=r"a count changed by [\d,]+ between the waves, so changed=1 does not hold"
+    ) as told:
+        ilba.audit(releases, stores=stores, changed=1)
+    enough = int(re.search(r"--changed (\d+)", str(told.value))[1])
+    ilba.audit(releases, stores=stores, changed=enough)
+    with pytest.raises(InputError, match="leave unchanged out"):
+        ilba.audit(releases, unchanged=True, changed=1)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_proven_of_two_waves_holds_in_every_pair_of_truths_that_fits(seed):
+    """Four cells, K=3, sums of masked counts: every pair of truths is tried."""
+    rng = np.random.default_rng(seed)
+    first = rng.integers(1, 6, 4)
+    second = np.clip(first + rng.integers(-1, 2, 4), 0, None)
+    changed = max(int(np.abs(SUMS @ (first - second)).max()), 1)
+    tables = []
+    for counts, wave, key in ((first, "1", bytes(32)), (second, "2", bytes([seed + 1] * 32))):
+        frame = pl.DataFrame(CELLS, schema=["town", "sex"], orient="row").with_columns(N=counts).filter(pl.col("N") > 0)
+        table = ilba.FinestTable.from_counts(frame, ["town"], ["sex"], 3, secret=Secret(key)).controlled()
+        table.declared_as(ilba.Population("p", wave))
+        tables.append(table)
+    report = ilba.audit(tables, changed=changed)
+    possible = []
+    for table in tables:
+        shown = dict(zip(table.frame.select("town", "sex").rows(), table.frame["N_masked"], strict=True))
+        values = [shown.get(cell, 0) for cell in CELLS]
+        ends = [(value, value) if value > 3 else ((0, 2) if value == 0 else (1, 3)) for value in values]
+        possible.append(np.array(list(itertools.product(*(range(a, b + 1) for a, b in ends)))))
+    near = (np.abs((possible[0][:, None] - possible[1][None]) @ SUMS.T) <= changed).all(axis=2)
+    for wave, fits, truths in (("1", near.any(axis=1), possible[0]), ("2", near.any(axis=0), possible[1])):
+        rows = report.ranges.filter(wave=wave).cast({"sex": pl.Int64})
+        for place, cell in enumerate(CELLS):
+            low, high = rows.filter(town=cell[0], sex=cell[1]).select("low", "high").row(0)
+            assert low <= truths[fits][:, place].min()
+            assert high >= truths[fits][:, place].max()
 
 
 def tiny(name="town", labels=("a", "b"), key="sex", codes=(1, 2), counts=(9, 8, 7, 6), **how):

@@ -79,6 +79,7 @@ def audit(
     progress: Progress | None = None,
     stores: Sequence[FinestTable | str | os.PathLike[str]] = (),
     unchanged: bool = False,
+    changed: int | None = None,
     rename: Mapping[str, str] | None = None,
     regroup: Mapping[str, Any] | None = None,
 ) -> JointReport: ...
@@ -100,6 +101,7 @@ def audit(
     rename: Mapping[str, str] | None = None,
     regroup: Mapping[str, Any] | None = None,
     solver_seconds: float = 0.0,
+    changed: int | None = None,
 ) -> AuditReport | JointReport:
     """Find out what everybody could prove from these tables, if they were released together.
 
@@ -142,6 +144,9 @@ def audit(
     solver_seconds : float, default 0
         With one release and its store: how long an exact solver is asked about what propagation leaves open, most
         suspicious first. It needs the extra `solver`. Without the finest table among the tables it proves much more.
+    changed : int, optional
+        With a list: releases of different waves are audited together, on the assumption that no count of any table
+        changed by more than this between them, as where at most so many people came, left or moved.
 
     Returns
     -------
@@ -172,13 +177,16 @@ def audit(
             finest,
             stores,
             unchanged=unchanged,
+            changed=changed,
             rename=rename,
             regroup=regroup,
             explanations=explanations,
             progress=progress,
         )
-    if stores or unchanged or rename or regroup:
-        raise InputError("stores, unchanged, rename and regroup go with a list of releases. One release takes store=.")
+    if stores or unchanged or changed is not None or rename or regroup:
+        raise InputError(
+            "stores, unchanged, changed, rename and regroup go with a list of releases. One release takes store=."
+        )
     start = time.perf_counter()
     folder: tuple[str, ...] | None = None
     if isinstance(finest, Release):

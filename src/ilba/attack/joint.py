@@ -66,6 +66,8 @@ class JointAttack:
             )
         self.said: dict[Node, list[Statement]] = defaultdict(list)
         self.inner: list[Inner] = []
+        self.heard: set[int] = set()
+        """by how much counts may have changed since another wave that told something"""
         for number, one in enumerate(placed):
             self._hear(number, one)
         self.repeats = self._repeats()
@@ -176,11 +178,10 @@ class JointAttack:
         """Counts of the base, added up for another table."""
         return collapse(base, self.lattice.steps(Edge(node, self.lattice.base), {}), np.int64)
 
-    def run(self, progress: Progress | None = None) -> JointAttack:
-        """Attack until nothing moves any more."""
+    def run(self, progress: Progress | None = None, moved: set[Node] | None = None) -> JointAttack:
+        """Attack until nothing moves any more; where it ran before, from the tables that moved since then."""
         tell, done = progress or silent, 0
         self._contradict()
-        moved: set[Node] | None = None
         while moved is None or moved:
             self.block.close(0, moved)
             self._contradict()
@@ -190,6 +191,22 @@ class JointAttack:
             done += 1
             tell(ProgressStep("attacking", done, done + bool(moved)))
         return self
+
+    def hear(self, other: JointAttack, changed: int) -> set[Node]:
+        """Take over what another wave knows, where no count changed by more than so much; the tables that moved."""
+        moved = set()
+        for node in set(self.lattice.nodes) & set(other.lattice.nodes):
+            known = other.block.kinds[0]
+            if self.block.narrow(node, known.low[node] - changed, known.high[node] + changed):
+                moved.add(node)
+        if moved:
+            self.heard.add(changed)
+        return moved
+
+    def apart(self, other: JointAttack, mine: Array, theirs: Array) -> int:
+        """By how much counts of two bases differ at most, in any table that both attacks follow."""
+        nodes = set(self.lattice.nodes) & set(other.lattice.nodes)
+        return max((int(np.abs(self.summed(mine, n) - other.summed(theirs, n)).max()) for n in nodes), default=0)
 
     def _within(self, inner: Inner) -> set[Node]:
         """Tell a release what all know, let it count its occupied cells, and hear what it knows then."""
@@ -220,7 +237,8 @@ class JointAttack:
             raise InputError(
                 f"{names} contradict each other: no counts give all of them. They count other people or other times, "
                 f"or labels of one name have another meaning. Releases of two waves are audited together with "
-                f"unchanged=True (--unchanged) only where nothing changed."
+                f"unchanged=True (--unchanged) only where nothing changed, and with changed=N (--changed N) only where "
+                f"no count changed by more than N."
             )
 
     @property
@@ -242,17 +260,19 @@ class JointAttack:
         return nested and self.lattice.base in finest
 
     @property
-    def certificate(self) -> bool:
-        """Whether one masked finest table, taken as the truth, leads to every release."""
+    def world(self) -> Array | None:
+        """One masked finest table that, taken as the truth, leads to every release; None where there is none."""
         K = max(one.published.K for one in self.placed)
-        return any(
-            one.published.K == K
-            and one.published.split
-            and one.nodes[one.published.lattice.base] == self.lattice.base
-            and all(self._follows_from(number, other) for other in range(len(self.placed)))
-            for number, one in enumerate(self.placed)
-            if number not in self.repeats
-        )
+        for number, one in enumerate(self.placed):
+            if (
+                number not in self.repeats
+                and one.published.K == K
+                and one.published.split
+                and one.nodes[one.published.lattice.base] == self.lattice.base
+                and all(self._follows_from(number, other) for other in range(len(self.placed)))
+            ):
+                return self._finest(number)[1]
+        return None
 
     def _follows_from(self, world: int, number: int) -> bool:
         """Whether a release would be the same if the masked finest table of `world` were the truth."""
@@ -315,6 +335,11 @@ class JointProof(Proof):
         if event.edge is not None:
             return super()._follows(bound, value, event, rests)
         end, names = "at most" if bound.is_high else "at least", []
+        if self.joint.heard and not self.joint.inner:
+            return (
+                f"{self.name(bound.node, bound.place)}: {end} {value}, because another wave shows it and no count "
+                f"changed by more than {max(self.joint.heard)}."
+            )
         for inner in self.joint.inner:
             if bound.node in self.joint.placed[inner.release].nodes.values():
                 names.append(self.joint.placed[inner.release].source.name)

@@ -6,9 +6,11 @@ disclosed nor certified is undecided.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -40,6 +42,7 @@ def audit_together(
     stores: Sequence[FinestTable | Path_] = (),
     *,
     unchanged: bool = False,
+    changed: int | None = None,
     rename: Mapping[str, str] | None = None,
     regroup: Mapping[str, Any] | None = None,
     explanations: int = 10,
@@ -49,6 +52,8 @@ def audit_together(
     start = time.perf_counter()
     if not given:
         raise InputError("audit() was given no release. Give at least one.")
+    if changed is not None and (unchanged or changed < 0):
+        raise InputError("changed is how much a count may have changed, from 0 on; leave unchanged out beside it.")
     words = Words.of(rename, regroup)
     tables = [open_store(path) if isinstance(path, str | os.PathLike) else path for path in stores]
     for table in tables:
@@ -71,22 +76,32 @@ def audit_together(
     groups = (
         [releases] if unchanged or len(waves) == 1 else [[r for r in releases if r.population.wave == w] for w in waves]
     )
-    reports = []
-    for group in groups:
-        wave = group[0].population.wave
-        fitting = [
+    fitting = [
+        [
             pair
             for pair in zip(tables, lists, strict=True)
-            if len(groups) == 1 or pair[1].population.wave in ("", wave)
+            if len(groups) == 1 or pair[1].population.wave in ("", group[0].population.wave)
         ]
-        part = within(progress, f"wave {wave}") if len(groups) > 1 else progress
-        reports.append(_audit(group, fitting, words, explanations, part))
+        for group in groups
+    ]
+    if changed is not None and len(groups) > 1:
+        reports = _audit_waves(groups, fitting, words, explanations, progress, changed)
+    else:
+        reports = []
+        for group, pairs in zip(groups, fitting, strict=True):
+            dimensions = refine(group, [source for _, source in pairs], words)
+            part = within(progress, f"wave {group[0].population.wave}") if len(groups) > 1 else progress
+            wave = _Wave.of(group, pairs, dimensions, words, explanations)
+            wave.attack.run(part)
+            reports.append(_told(wave, explanations, wave.attack.world is not None, wave.attack.exact))
     assumed = ["the releases count the same people"]
     if len(waves) > 1:
         named = listing(waves)
         assumed = (
             [f"no count changed between the waves {named}"]
             if unchanged
+            else [f"no count of any table changed by more than {changed} between any two of the waves {named}"]
+            if changed is not None
             else [f"nothing: any count may have changed between the waves {named}, so each wave is audited by itself"]
         )
     return JointReport.of(reports, tuple(assumed), time.perf_counter() - start)
@@ -112,23 +127,75 @@ def _one_population(releases: Sequence[Joined]) -> None:
         )
 
 
-def _audit(
-    releases: Sequence[Joined],
-    stores: Sequence[tuple[FinestTable, Joined]],
+@dataclass(frozen=True)
+class _Wave:
+    """Releases whose cells have the same counts, the attack on them, and the truth where a store tells it."""
+
+    releases: Sequence[Joined]
+    attack: JointAttack
+    truth: Any
+
+    @classmethod
+    def of(
+        cls,
+        releases: Sequence[Joined],
+        stores: Sequence[tuple[FinestTable, Joined]],
+        dimensions: Any,
+        words: Words,
+        explanations: int,
+    ) -> _Wave:
+        attack = JointAttack([Placed(one, dimensions, words) for one in releases], record=explanations > 0)
+        truth = _truth(attack, stores, words)
+        if truth is not None:
+            attack.check(truth)
+        return cls(releases, attack, truth)
+
+
+def _audit_waves(
+    groups: Sequence[Sequence[Joined]],
+    stores: Sequence[Sequence[tuple[FinestTable, Joined]]],
     words: Words,
     explanations: int,
     progress: Progress | None,
-) -> JointReport:
-    """The audit of releases whose cells have the same counts."""
-    dimensions = refine(releases, [source for _, source in stores], words)
-    placed = [Placed(one, dimensions, words) for one in releases]
-    attack = JointAttack(placed, record=explanations > 0)
-    truth = _truth(attack, stores, words)
-    if truth is not None:
-        attack.check(truth)
-    attack.run(progress)
+    changed: int,
+) -> list[JointReport]:
+    """The audit of several waves between which no count of any table changed by more than so much."""
+    sources = list({source.name: source for pairs in stores for _, source in pairs}.values())
+    dimensions = refine([one for group in groups for one in group], sources, words)
+    waves = [
+        _Wave.of(group, pairs, dimensions, words, explanations) for group, pairs in zip(groups, stores, strict=True)
+    ]
+    pairs = list(itertools.combinations(waves, 2))
+    for one, other in pairs:
+        if one.truth is not None and other.truth is not None:
+            largest = one.attack.apart(other.attack, one.truth, other.truth)
+            if largest > changed:
+                raise InputError(
+                    f"by the stores a count changed by {largest:,} between the waves, so changed={changed} does not "
+                    f"hold. Say changed={largest} (--changed {largest}), or leave it out."
+                )
+    moved: list[set[Any] | None] = [None] * len(waves)
+    while any(nodes is None or nodes for nodes in moved):
+        for wave, nodes in zip(waves, moved, strict=True):
+            if nodes is None or nodes:
+                wave.attack.run(progress, nodes)
+        moved = [
+            {node for other in waves if other is not wave for node in wave.attack.hear(other.attack, changed)}
+            for wave in waves
+        ]
+    worlds = [(wave.attack, world) for wave in waves if (world := wave.attack.world) is not None]
+    possible = len(worlds) == len(waves) and all(
+        one.apart(other, mine, theirs) <= changed
+        for (one, mine), (other, theirs) in itertools.combinations(worlds, 2)
+    )
+    return [_told(wave, explanations, possible, False) for wave in waves]
+
+
+def _told(wave: _Wave, explanations: int, certificate: bool, is_exact: bool) -> JointReport:
+    """What was found of a wave."""
+    releases, attack, truth = wave.releases, wave.attack, wave.truth
     lattice, bounds = attack.lattice, attack.block.kinds[0]
-    K = max(one.published.K for one in placed)
+    K = max(one.published.K for one in attack.placed)
     proven = {}
     for node in lattice.nodes:
         low, high = bounds.low[node], bounds.high[node]
@@ -136,6 +203,11 @@ def _audit(
         if truth is not None:
             true = attack.summed(truth, node)
             if (true < low).any() or (true > high).any():
+                if attack.heard:
+                    raise InputError(
+                        f"the counts of the store changed by more than {max(attack.heard)} since another wave. Say a "
+                        f"larger changed (--changed), or leave it out."
+                    )
                 raise AssertionError("the attack excluded the truth. This is a mistake in ilba: please report it.")
     low, high = (side[lattice.base].reshape(-1) for side in (bounds.low, bounds.high))
     flat = None if truth is None else truth.reshape(-1)
@@ -143,10 +215,9 @@ def _audit(
     # The worst first: what is known most exactly, and of that the smallest counts.
     order = places[np.lexsort((places, high[places], high[places] - low[places]))]
     small = None if flat is None else int(((flat > 0) & (flat < K)).sum())
-    certificate = attack.certificate
     certified = undecided = None
     if small is not None:
-        certified = small if certificate else small - len(places) if attack.exact else 0
+        certified = small if certificate else small - len(places) if is_exact else 0
         undecided = small - len(places) - certified
     listed = np.arange(len(low))
     if len(low) > COMPLETE:
@@ -163,7 +234,7 @@ def _audit(
         cells_undecided=undecided,
         aggregates=int(sum(p.sum() for node, p in proven.items() if node != lattice.base)),
         certificate=certificate,
-        exhausted=attack.exact or certificate,
+        exhausted=is_exact or certificate,
         ranges=pl.DataFrame([*labels, pl.Series("low", low[listed]), pl.Series("high", high[listed])]),
         worst=explain_jointly(attack, order, low[order], high[order], explanations),
         folder=tuple(f"{one.name}: {text}" for one in releases for text in one.folder),

@@ -65,6 +65,7 @@ def report_command(
     help="With releases: their store, to know how many cells are truly small. Again for another one.",
 )
 @click.option("--unchanged", is_flag=True, help="Several releases: assume that no count changed between their waves.")
+@click.option("--changed", type=int, metavar="N", help="Several releases: assume that no count changed by more than N.")
 @click.option("--rename", multiple=True, metavar="COL=OTHER", help="Several releases: what a column is in the others.")
 @click.option("--regroup", multiple=True, metavar="COL=FILE", help="Several releases: csv of finer and coarser label.")
 @click.option(
@@ -91,6 +92,7 @@ def audit_command(
     sources: tuple[str, ...],
     stores: tuple[str, ...],
     unchanged: bool,
+    changed: int | None,
     rename: tuple[str, ...],
     regroup: tuple[str, ...],
     method: tuple[str, ...],
@@ -110,7 +112,7 @@ def audit_command(
     """Attack all tables of a store or a release together: what can everybody prove? (confidential)
 
     Several releases of the same people are attacked together: whatever their methods, thresholds and columns, everybody
-    can compare them. Releases of different waves are compared with --unchanged only.
+    can compare them. Releases of different waves are compared with --unchanged or --changed only.
     """
     from ilba.attack.audit import audit
     from ilba.release import Release
@@ -122,10 +124,10 @@ def audit_command(
                 "several releases are audited as they are: leave out --method, --mask-thr, --within, --chart, --secret "
                 "and the choice of tables."
             )
-        _several(sources, stores, unchanged, rename, regroup, out, as_json, require_safe)
+        _several(sources, stores, unchanged, changed, rename, regroup, out, as_json, require_safe)
         return
-    if unchanged or rename or regroup or len(stores) > 1:
-        raise InputError("--unchanged, --rename, --regroup and a second --store go with several releases.")
+    if unchanged or changed is not None or rename or regroup or len(stores) > 1:
+        raise InputError("--unchanged, --changed, --rename, --regroup and a second --store go with several releases.")
     source, store = sources[0], next(iter(stores), None)
     wanted: dict[str, Any] = {
         "tables": tables or "all",
@@ -170,6 +172,7 @@ def _several(
     sources: tuple[str, ...],
     stores: tuple[str, ...],
     unchanged: bool,
+    changed: int | None,
     rename: tuple[str, ...],
     regroup: tuple[str, ...],
     out: str | None,
@@ -189,6 +192,7 @@ def _several(
             [Release(source) for source in sources],
             stores=[opened(store) for store in stores],
             unchanged=unchanged,
+            changed=changed,
             rename=typed_pairs("--rename", rename),
             regroup=typed_pairs("--regroup", regroup),
             progress=bar,
