@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ilba import charts, datasets, export, masking, methods, report, spark
     from ilba.attack.attackers import Insider, Register
-    from ilba.attack.audit import audit, losses, what_if
+    from ilba.attack.audit import audit, losses
+    from ilba.attack.choosing import what_if
     from ilba.attack.joint_verdict import JointReport
     from ilba.attack.published import PublishedTables
     from ilba.attack.risk import risk
@@ -126,7 +127,8 @@ __all__ = [
 # Where each name lives. A module is loaded when one of its names is first asked for.
 _HOMES = {
     "attack.attackers": ("Insider", "Register"),
-    "attack.audit": ("audit", "losses", "what_if"),
+    "attack.audit": ("audit", "losses"),
+    "attack.choosing": ("what_if",),
     "attack.joint_verdict": ("JointReport",),
     "attack.published": ("PublishedTables",),
     "attack.risk": ("risk",),

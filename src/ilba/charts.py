@@ -1,10 +1,11 @@
 """Charts, under the name by which they are imported: see `ilba.output.charts`."""
 
-from ilba.output.charts import PALETTE, areas, bars, html, loss, loss_shares, points, risk, save, svg
+from ilba.output.charts import PALETTE, areas, attackers, bars, html, loss, loss_shares, points, risk, save, svg
 
 __all__ = [
     "PALETTE",
     "areas",
+    "attackers",
     "bars",
     "html",
     "loss",

@@ -12,9 +12,16 @@ import pytest
 
 import ilba
 from ilba import FinestTable, InputError, Insider, PublishedTables, Register
-from ilba.attack.attackers import Known, everything_but_one, everything_but_some, exact_rows, propagated
+from ilba.attack.attackers import (
+    Known,
+    everything_but_one,
+    everything_but_some,
+    exact_rows,
+    insider_beliefs,
+    propagated,
+)
 from ilba.attack.intervals import AttackerView, Brought, Intervals, open_cells
-from ilba.attack.posterior import beliefs
+from ilba.attack.posterior import beliefs, prior
 from support.people import HKEY, KEY, population
 from support.stores import toy
 
@@ -298,3 +305,55 @@ def test_the_report_is_a_page_json_and_text_for_its_owner_alone(measured, tmp_pa
     assert [row["attacker"] for row in told["attackers"]] == measured.rows["attacker"].to_list()
     assert "confidential" in repr(measured)
     assert "confidential" in str(measured)
+
+
+def test_a_region_of_one_area_says_no_more_than_the_mask(people, secret):
+    """Its count by all keys is a mask: taken for a count, it would be counted twice."""
+    alone = people.with_columns(region=pl.col("town"))
+    finest = ilba.build(alone, ["region", "town"], ["sex", "age"], secret=secret, cells="grid")
+    names = ["all", "town", "all.sex.age", "town.sex", "town.age", "town.sex.age"]
+    areas = np.arange(finest.codes.lists[0].size(2))
+    without = prior(PublishedTables.of(finest, "ilba", _tables(finest, names)), areas)
+    both = prior(PublishedTables.of(finest, "ilba", _tables(finest, [*names, "region.sex.age"])), areas)
+    assert both.expected == pytest.approx(without.expected)
+    true = np.zeros_like(both.expected)
+    rows = PublishedTables.of(finest, "ilba").base
+    true[rows.packed % both.width, rows.packed // both.width] = rows.truth.sum_small + rows.truth.sum_large
+    hidden = (true > 0) & (true < 5)
+    assert both.expected[hidden].mean() == pytest.approx(true[hidden].mean(), rel=0.5)
+
+
+def _tables(finest, names):
+    from ilba.design.tables import wanted_tables
+
+    return wanted_tables(finest.design, names)
+
+
+def test_an_insider_on_controlled_sums_believes_what_keeps_errors_small(town, secret):
+    controlled = town.controlled(secret=secret)
+    view = PublishedTables.of(controlled, "controlled")
+    known = Known.of(view)
+    rows = view.base
+    true = dict(zip(rows.packed.tolist(), (rows.truth.sum_small + rows.truth.sum_large).tolist(), strict=True))
+    counts = np.array([true.get(cell, 0) for cell in known.packed.tolist()])
+    flat = np.zeros((len(counts), view.K + 1))
+    told = insider_beliefs(view, (known.packed, known.low, known.high), counts, flat)
+    assert told.sum(axis=1) == pytest.approx(1)
+    # What cannot be has no probability: 0 under a mask of K, and K under a mask of 0.
+    assert (told[np.arange(len(counts)), np.minimum(counts, view.K)] > 0).all()
+    alone = insider_beliefs(view, (known.packed, known.low, known.high), counts, flat, tables=[])
+    own = np.arange(len(counts)), np.minimum(counts, view.K)
+    assert np.log(told[own]).sum() > np.log(alone[own]).sum()
+    report = ilba.risk(controlled, "insider")
+    assert report.row("insider")["likely"] is not None
+    assert report.calibration["attacker"].unique().to_list() == ["insider"]
+    assert "19 of 20 secrets" in str(report)
+
+
+def test_what_is_undecided_is_ranked_by_what_the_outsider_believes(town):
+    report = ilba.risk(town, ["proof", "outsider"])
+    assert report.undecided.height == report.row("proof")["undecided"]
+    if report.undecided.height:
+        believed = report.undecided["small"].drop_nulls().to_list()
+        assert believed == sorted(believed, reverse=True)
+        assert "because" in str(report)

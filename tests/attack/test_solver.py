@@ -10,7 +10,10 @@ import pytest
 
 import ilba
 from ilba import MissingExtra
-from ilba.attack.solver import Aggregate, BlockSums, Program, WholeRule, available, leaving
+from ilba.attack.fewcells import NO_TIME, NOT_ASKED
+from ilba.attack.solver import Aggregate, BlockSums, Outside, Program, Target, WholeRule, available, leaving
+from ilba.methods import masking
+from support.people import HKEY
 from support.worlds import Toy
 
 
@@ -46,39 +49,46 @@ def test_the_solver_proves_what_trying_every_truth_proves(with_finest):
 
 
 def test_a_sum_that_leaves_no_room_proves_its_cells():
-    low, high, away = np.array([0, 0]), np.array([4, 4]), np.array([0, 0])
+    low, high = np.array([0, 0]), np.array([4, 4])
+    each = [Target([0]), Target([1])]
     both = BlockSums([np.array([0, 1])], np.array([6]), np.array([8]))
-    assert leaving(low, high, both, np.array([0, 1]), away, 5.0).said == "none"
+    assert leaving(5, low, high, both, each, 5.0).said == "none"
     loose = BlockSums([np.array([0, 1])], np.array([3]), np.array([8]))
-    said, values = leaving(low, high, loose, np.array([0, 1]), away, 5.0)
+    said, values = leaving(5, low, high, loose, each, 5.0)
     assert said == "found"
     assert 0 in values.tolist()
     assert values.sum() >= 3
 
 
 def test_a_cell_masked_to_k_leaves_upwards():
-    low, high, away = np.array([1, 1]), np.array([5, 5]), np.array([5, 5])
-    said, values = leaving(
-        low, high, BlockSums([np.array([0, 1])], np.array([2]), np.array([6])), np.array([0, 1]), away, 5.0
-    )
+    low, high, each = np.array([1, 1]), np.array([5, 5]), [Target([0]), Target([1])]
+    said, values = leaving(5, low, high, BlockSums([np.array([0, 1])], np.array([2]), np.array([6])), each, 5.0)
     assert said == "found"
     assert sorted(values.tolist()) == [1, 5]
     tight = BlockSums([np.array([0, 1])], np.array([2]), np.array([5]))
-    assert leaving(low, high, tight, np.array([0, 1]), away, 5.0).said == "none"
+    assert leaving(5, low, high, tight, each, 5.0).said == "none"
+
+
+def test_an_aggregate_leaves_with_what_lies_beside_it():
+    low, high = np.array([0, 0]), np.array([4, 4])
+    sums = BlockSums([np.array([0, 1])], np.array([0]), np.array([3]))
+    assert leaving(5, low, high, sums, [Target([0, 1])], 5.0).said == "found"  # to 0
+    assert leaving(5, low, high, sums, [Target([0, 1], beside=1)], 5.0).said == "none"  # 1..4 whatever they are
+    assert leaving(5, low, high, sums, [Target([0, 1], beside=2)], 5.0).values.sum() == 3  # up to K
 
 
 def test_without_the_solver_it_is_said_what_to_install(monkeypatch):
     real = builtins.__import__
 
-    def no_scipy(name, *rest):
-        if name.startswith("scipy"):
+    def no_ortools(name, *rest):
+        if name.startswith("ortools"):
             raise ModuleNotFoundError(name)
         return real(name, *rest)
 
-    monkeypatch.setattr(builtins, "__import__", no_scipy)
+    monkeypatch.setattr(builtins, "__import__", no_ortools)
     assert not available()
     with pytest.raises(MissingExtra, match="solver"):
-        Program().most([], 1.0)
+        Program()
 
 
 @pytest.mark.slow
@@ -101,8 +111,10 @@ def test_an_audit_with_the_solver_calls_nothing_proven_or_safe_that_is_not(with_
             more += asked.cells_disclosed - plain.cells_disclosed
             if with_finest:
                 assert asked.cells_undecided <= plain.cells_undecided
-            else:  # so few cells are one block, and nothing is missed
+            else:  # so few cells are one block: nothing is missed, and all is decided
                 assert asked.cells_disclosed == truth[:n].sum()
+                assert asked.cells_undecided == 0
+            assert asked.cells_undecided == sum(asked.why.values()) == asked.undecided.height
     assert more >= (0 if with_finest else 4)
 
 
@@ -118,5 +130,45 @@ def test_five_and_two_zeros_name_two_cells_in_the_observed_reading():
     plain = ilba.audit(finest, "ilba", names, explanations=0)
     asked = ilba.audit(finest, "ilba", names, explanations=0, solver_seconds=20)
     assert (plain.cells_disclosed, asked.cells_disclosed) == (0, 2)
+    assert plain.why == {NOT_ASKED: 2}
+    assert "2 cells because the solver was not asked" in plain.why_undecided
+    assert plain.why_undecided in str(plain)
+    assert plain.undecided.select("sex", "mar").rows() == [(1, 2), (2, 2)]
+    assert asked.why == {}
+    assert asked.undecided.is_empty()
     proven = asked.ranges.filter(pl.col("low") >= 1)
     assert proven.select("sex", "mar", "low", "high").rows() == [(1, 2, 1, 4), (2, 2, 1, 4)]
+
+
+def test_what_lies_outside_a_block_is_part_of_its_counts():
+    """A total of 6 with 3 people outside: the block holds what iLBA would show as 6 together with them."""
+    K, beside = 5, Outside(n_small=1, at_k=0, sum_small=3, sum_large=0)
+    values = set()
+    for count in range(11):
+        rule = WholeRule(K, "grid", [10], [Aggregate([0], 8, beside)], None)
+        rule.program.line([(1, rule.count[0])], count, count)
+        if rule.program.most([], 5.0).said == "found":
+            values.add(count)
+    # By the rule itself: two small cells with sum 3 + x, or one small and a large one of x.
+    expected = set()
+    for count in range(11):
+        for at_k in (0, 1) if 0 < count <= K else (0,):
+            small = count <= K
+            if small and count == K and not at_k:
+                continue
+            parts = (2, at_k, 3 + count) if small else (1, 0, 3)
+            shown = int(masking.ilba(*(np.array([part]) for part in parts), K).sum_masked[0]) + (0 if small else count)
+            if shown == 8:
+                expected.add(count)
+    assert values == expected
+    assert values
+
+
+@pytest.mark.slow
+def test_a_solver_without_time_says_so_of_every_open_cell(people, secret):
+    finest = ilba.build(people.head(400), HKEY, ["sex", "age"], secret=secret, cells="grid")
+    report = ilba.audit(finest, "ilba", max_keys=1, explanations=0, solver_seconds=1e-9)
+    assert report.cells_undecided == report.why[NO_TIME] == report.undecided.height
+    asked = ilba.audit(finest, "ilba", max_keys=1, explanations=0, solver_seconds=20)
+    assert asked.cells_undecided == sum(asked.why.values())
+    assert asked.cells_disclosed >= report.cells_disclosed

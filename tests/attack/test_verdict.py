@@ -229,6 +229,8 @@ def test_what_is_told_as_plain_values_is_what_was_found_and_nothing_is_left_out(
         "tables_released": 3,
         "finest_released": True,
         "folder": None,
+        "why_undecided": report.why_undecided,
+        "undecided_by_reason": report.why,
         "cells_small": report.cells_small,
         "cells_disclosed": report.cells_disclosed,
         "cells_exact": report.cells_exact,

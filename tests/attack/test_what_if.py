@@ -10,7 +10,8 @@ import pytest
 
 import ilba
 from ilba import FinestTable, Secret
-from ilba.attack.audit import losses, what_if
+from ilba.attack.audit import losses
+from ilba.attack.choosing import what_if
 from ilba.design.tables import wanted_tables
 from ilba.output.compare import compare
 from ilba.output.report import Loss
@@ -27,6 +28,7 @@ def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_
         finest,
         ["ilba", "sca-sums", "r-file"],
         [5, 3],
+        attackers="proof",
         secret=secret,
         levels=[1, 3],
         keys=["sex", "job"],
@@ -35,7 +37,8 @@ def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_
     assert [step[1:3] for step in steps if step.stage == "comparing"] == [(done, 6) for done in range(1, 7)]
     assert "r-file, K = 3: attacking" in {step.stage for step in steps}
     assert rows.select("K", "method").rows() == list(itertools.product([5, 3], ["ilba", "sca-sums", "r-file"]))
-    assert what_if(finest, ["ilba"], [5], levels=[1, 3], keys=["sex", "job"]).row(0) == rows.row(0)
+    again = what_if(finest, ["ilba"], [5], attackers="proof", levels=[1, 3], keys=["sex", "job"])
+    assert again.row(0) == rows.row(0)
     wanted = wanted_tables(finest.design, "all", [1, 3], ["sex", "job"])
     for row in rows.to_dicts():
         masked = finest if row["K"] == 5 else finest.with_threshold(3, secret)
@@ -53,39 +56,40 @@ def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_
     assert rows.filter(method="sca-sums")["safe"].all()
     assert rows.filter(method="r-file")["exact"].max() > 0
     large = FinestTable.from_counts(pl.DataFrame({"t": ["a", "b"], "N": [9, 8], "N_masked": [9, 8]}), ["t"], [], 5)
-    nobody = what_if(large, ["ilba"], [5]).row(0, named=True)
+    nobody = what_if(large, ["ilba"], [5], attackers="proof").row(0, named=True)
     assert (nobody["provable"], nobody["exact"], nobody["safe"]) == (0, 0, True)
 
 
 def test_what_if_chooses_masks_where_it_says_controlled(people, secret, recwarn):
     finest = ilba.build(people.head(800), HKEY, ["sex", "age"], secret=secret)
     wanted = {"levels": [1, 2], "keys": ["sex", "age"]}
-    rows = what_if(finest, ["controlled", "sca-sums"], [5, 3], secret=secret, **wanted)
+    proof = {**wanted, "attackers": "proof"}
+    rows = what_if(finest, ["controlled", "sca-sums"], [5, 3], secret=secret, **proof)
     chosen = finest.controlled(secret=secret, **wanted)
     assert rows["max_loss"][0] == losses(ilba.audit(chosen, **wanted).published).max()
-    assert what_if(chosen, ["controlled"], [5], secret=secret, **wanted).row(0) == rows.row(0)
+    assert what_if(chosen, ["controlled"], [5], secret=secret, **proof).row(0) == rows.row(0)
     by_method = rows.partition_by("method", as_dict=True)
     assert (by_method["controlled",]["max_loss"] < by_method["sca-sums",]["max_loss"]).all()
     assert rows["safe"].all()
     # What is there needs no key, and a key that was made with the table is at hand.
-    assert what_if(chosen, ["controlled"], [5], **wanted).row(0) == rows.row(0)
-    assert what_if(finest, ["sca-sums"], [5], **wanted).row(0) == rows.row(1)
+    assert what_if(chosen, ["controlled"], [5], **proof).row(0) == rows.row(0)
+    assert what_if(finest, ["sca-sums"], [5], **proof).row(0) == rows.row(1)
     fresh = ilba.build(people.head(800), HKEY, ["sex", "age"])
-    assert what_if(fresh, ["ilba"], [3], **wanted).equals(what_if(fresh, ["ilba"], [3], **wanted))
+    assert what_if(fresh, ["ilba"], [3], **proof).equals(what_if(fresh, ["ilba"], [3], **proof))
     assert not [one for one in recwarn if issubclass(one.category, ilba.Notice)]
     # Without a key another one chooses, the same for all rows, and that is told once.
     with pytest.warns(ilba.Notice) as told:
-        twice = what_if(finest, ["controlled", "ilba"], [5, 4, 4, 3], **wanted)
+        twice = what_if(finest, ["controlled", "ilba"], [5, 4, 4, 3], **proof)
     assert [str(one.message).partition(":")[0] for one in told] == ["drawn with a secret that is thrown away"]
     assert twice.slice(2, 2).equals(twice.slice(4, 2))
-    assert twice.row(1) == what_if(finest, ["ilba"], [5], **wanted).row(0)
+    assert twice.row(1) == what_if(finest, ["ilba"], [5], **proof).row(0)
 
 
 @pytest.mark.slow
 def test_what_if_compare_and_the_report_sum_up_the_same_losses_alike(people, secret):
     finest = ilba.build(people.head(500), HKEY, ["sex", "job"], secret=secret)
     wanted = {"levels": [1, 3], "keys": ["sex", "job"]}
-    tried = what_if(finest, ["ilba"], [5], **wanted).row(0, named=True)
+    tried = what_if(finest, ["ilba"], [5], attackers="proof", **wanted).row(0, named=True)
     compared = compare(finest, secret=secret, **wanted).rows.filter(method="iLBA, observed cells").row(0, named=True)
     tables = list(finest.cube(**wanted))
     told = Loss.together([Loss.of(table) for table in tables]).summary
@@ -120,3 +124,43 @@ def test_on_the_census_every_policy_but_sums_gives_cells_away_in_this_order():
     assert shares["sca-sums", "observed"] == shares["sca-sums", "grid"] == 0
     # What the R package would write does not depend on the reading of the store.
     assert shares["r-file", "observed"] == shares["r-file", "grid"]
+
+
+@pytest.mark.slow
+def test_what_if_puts_each_attacker_beside_the_loss_as_risk_measures_it(people, secret):
+    finest = ilba.build(people.head(800), HKEY[:2], ["sex", "age"], secret=secret, cells="grid")
+    register = people.head(800).group_by("region", "sex").agg(N=pl.len())
+    outside = ilba.Register({"region.sex": register})
+    named = ["outsider", "neighbour", "insider", "attribute", outside]
+    wanted = {"levels": [1, 2], "keys": ["sex", "age"]}
+    rows = what_if(
+        finest, ["ilba", "controlled"], [5], attackers=named, bounds=[None, 9], secret=secret, **wanted
+    )  # fmt: skip
+    assert rows.select("method", "K", "bound").rows() == [
+        ("ilba", 5, None),
+        ("controlled", 5, None),
+        ("controlled", 5, 9),
+    ]
+    for row in rows.to_dicts():
+        made = finest
+        if row["method"] == "controlled":
+            made = finest.controlled(bound=row["bound"], secret=secret, **wanted)
+        report = ilba.risk(made, named, bound=row["bound"], **wanted)
+        small = report.row("insider")["small"]
+        assert row["insider"] == pytest.approx(report.row("insider")["proven"] / small)
+        assert row["neighbour"] == pytest.approx(report.row("neighbour")["proven"] / small)
+        assert row["register region.sex"] == pytest.approx(report.row("register region.sex")["proven"] / small)
+        assert row["outsider"] == pytest.approx(report.row("outsider")["likely_share"])
+        assert row["outsider_right"] == report.row("outsider")["likely_right"]
+        assert row["groups"] == report.row("attribute")["groups"]
+    by_method = {(row["method"], row["bound"]): row for row in rows.to_dicts()}
+    # Everybody with everything but one cell proves nearly all of iLBA, less the wider the bound of controlled sums is.
+    assert by_method["ilba", None]["insider"] > by_method["controlled", None]["insider"]
+    assert by_method["controlled", None]["insider"] >= by_method["controlled", 9]["insider"]
+    drawn = ilba.charts.attackers(rows).to_dict()
+    titles = [one["title"]["text"] for one in drawn["concat"]]
+    assert len(titles) == 6
+    assert "small cells that register region.sex proves" in titles
+    assert drawn["usermeta"] == {"confidential": True}
+    with pytest.raises(ilba.InputError, match="bounds go with controlled"):
+        what_if(finest, ["ilba"], [5], bounds=[9])

@@ -428,9 +428,35 @@ def test_the_risk_of_named_attackers_is_told_and_written_for_its_owner(folder):
     report = json.loads(run(*asked, cwd=folder).stdout)
     assert report["confidential"] is True
     assert [row["attacker"] for row in report["attackers"]] == ["insider, 2 unknown", "register town.sex"]
+    sampled = ("risk", "full_tb.parquet", "--keys", "sex", "--attacker", "outsider", "--cells", "40", "--json")
+    sample = json.loads(run(*sampled, cwd=folder).stdout)["sample"]
+    assert sample is None or sample["areas"] < sample["of"]
     assert "Did you mean 'outsider'" in run(*few, "--attacker", "outsidr", cwd=folder, code=2).stderr
     assert "names no file" in run(*few, "--register", "town.sex", cwd=folder, code=2).stderr
     assert "--store goes with a release" in run(*few, "--store", "full_tb.parquet", cwd=folder, code=2).stderr
+
+
+@pytest.mark.slow
+def test_choosing_k_puts_what_each_attacker_learns_beside_the_loss(folder):
+    words = ["choose-k", "full_tb.parquet", "--mask-thr", "3", "--mask-thr", "5", "--method", "ilba", "--secret", "k"]
+    words += ["--attacker", "insider", "--attacker", "attribute"]
+    files = ["--out", "choice.html", "--chart", "choice.svg"]
+    rows = json.loads(run(*words, *files, "--json", cwd=folder).stdout)
+    assert [(row["method"], row["K"]) for row in rows] == [("ilba", 3), ("ilba", 5)]
+    assert all(0 <= row["insider"] <= 1 and row["insider"] >= row["provable"] for row in rows)
+    assert all(row["groups"] >= 0 and row["mean_loss"] > 0 for row in rows)
+    assert (folder / "choice.svg").read_text().startswith("<svg")
+    page = (folder / "choice.html").read_text()
+    assert "<svg" in page
+    assert "knows the true count of every finest cell but one" in page
+    assert f"{rows[1]['insider'] * 100:.2f}" in page
+    for file in ("choice.svg", "choice.html"):
+        assert stat.S_IMODE((folder / file).stat().st_mode) == 0o600
+    told = run(*words, cwd=folder).stdout
+    assert "insider %" in told
+    assert "groups" in told
+    assert "confidential" in told
+    assert "bounds go with controlled" in run(*words, "--bound", "9", cwd=folder, code=2).stderr
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.attack.audit import what_if
+from ilba.attack.choosing import what_if
 from ilba.output import charts
 from support.people import ILBA
 
@@ -148,7 +148,8 @@ def test_the_risk_chart_has_a_labelled_point_per_method():
 
 
 def test_the_risk_chart_draws_what_if_as_it_is(census, secret):
-    rows = what_if(census, ["r-file", "sca-sums"], [5, 3], secret=secret, levels=[3], max_keys=2)
+    wanted = {"attackers": "proof", "secret": secret, "levels": [3], "max_keys": 2}
+    rows = what_if(census, ["r-file", "sca-sums"], [5, 3], **wanted)
     assert rows["provable"].max() > 0.01
     drawn = pl.DataFrame(values_of(charts.risk(rows)))
     assert drawn["method"].to_list() == ["r-file K=5", "sca-sums K=5", "r-file K=3", "sca-sums K=3"]

@@ -26,6 +26,7 @@ from ilba.errors import InputError, listing, nearest
 from ilba.methods import masking
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 KNOWS = {
@@ -86,6 +87,11 @@ class Insider:
 
 
 Attacker: TypeAlias = str | Register | Insider
+
+
+def name_of(attacker: Attacker) -> str:
+    """How an attacker is called in a report."""
+    return attacker if isinstance(attacker, str) else attacker.name
 
 
 def checked(attackers: Any) -> list[Attacker]:
@@ -249,6 +255,72 @@ def everything_but_some(view: PublishedTables, unknown: int, cells: int = 200, s
         empty = np.zeros(0, np.int64)
         return Insight(empty, empty, empty, empty)
     return Insight(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def insider_beliefs(
+    view: PublishedTables,
+    cells: tuple[IntArray, IntArray, IntArray],
+    counts: IntArray,
+    log: FloatArray,
+    tables: list[Node] | None = None,
+) -> FloatArray:
+    """How likely each count of a cell is to an insider who knows all others, where sums of masks are released.
+
+    Masks are chosen so that errors of sums are small. A count under which the errors of a cell's own sums would be
+    larger is therefore less likely. How much less the insider learns from the cells that are known: the weight of a
+    table from the size of its errors, the scale of all by the likelihood of the known counts.
+
+    Parameters
+    ----------
+    view : PublishedTables
+        Released sums of masks, with the truth.
+    cells : tuple of three arrays
+        Finest cells as integers, sorted, with low and high.
+    counts : array of int
+        Their true counts.
+    log : array of float
+        The log-probability of each count 0..K before any sum is looked at.
+    tables : list of tuple of int, optional
+        Only the sums of these tables. Left out, of all.
+
+    Returns
+    -------
+    array of float
+        A row for each cell, a column for each count.
+    """
+    K = view.K
+    found: FloatArray = np.zeros((len(cells[0]), K + 1))
+    is_open = cells[1] < cells[2]
+    found[np.flatnonzero(~is_open), np.minimum(cells[1][~is_open], K)] = 1
+    known = Intervals.of(AttackerView(view, Brought(bound=2**20)), cells, tables)
+    own = counts[is_open]
+    error = ((known.least + known.most) // 2 - known.sums(own)).astype(np.float64)  # of the released sums
+    size = np.bincount(known.member.reshape(-1), minlength=len(error))
+    s, q, m = np.zeros(len(own)), np.zeros(len(own)), 0.0
+    for table in range(len(known.tables)):
+        inside = slice(int(known.first[table]), int(known.first[table + 1]))
+        several = size[inside] > 1
+        weight = 1 / max(float((error[inside][several] ** 2).mean()) if several.any() else 0.0, 0.25)
+        off = error[known.member[:, table]]
+        s, q, m = s + weight * off, q + weight * off**2, m + weight
+    moved = own[:, None] - np.arange(K + 1)
+    cost = q[:, None] + 2 * moved * s[:, None] + m * moved**2
+    share = np.arange(K + 1) / K
+    with np.errstate(divide="ignore"):
+        before = log[is_open] + np.where(known.at_k[:, None], np.log(share), np.log(1 - share))
+
+    def beliefs(scale: float) -> FloatArray:
+        total = before - (cost - cost.min(axis=1, keepdims=True)) / (2 * scale)
+        chance = np.exp(total - total.max(axis=1, keepdims=True))
+        return np.asarray(chance / chance.sum(axis=1, keepdims=True))
+
+    def score(scale: float) -> float:
+        true = beliefs(scale)[np.arange(len(own)), np.minimum(own, K)]
+        return float(np.log(np.maximum(true, 1e-12)).sum())
+
+    if len(own):
+        found[is_open] = beliefs(max(np.geomspace(0.5, 3000, 24).tolist(), key=score))
+    return found
 
 
 def small_cells(view: PublishedTables) -> tuple[IntArray, IntArray, IntArray]:

@@ -18,8 +18,9 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.attack.bounds import Attack
-from ilba.attack.deciding import Decided, decide
+from ilba.attack.deciding import decide
 from ilba.attack.explanations import explain
+from ilba.attack.fewcells import Decided
 from ilba.attack.joint_verdict import JointReport
 from ilba.attack.lattice import Node, table_of
 from ilba.attack.published import PublishedTables
@@ -28,12 +29,10 @@ from ilba.attack.verdict import AuditReport
 from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
-from ilba.errors import InputError, notice, suggesting
-from ilba.methods.loss import loss_summary
-from ilba.progress import Progress, ProgressStep, silent, within
+from ilba.errors import InputError, suggesting
+from ilba.progress import Progress
 from ilba.release import Release
 from ilba.release.telling import leaks
-from ilba.secret.secret import Secret, given_secret
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 
@@ -207,12 +206,13 @@ def audit(
         misfits = sum(attack.misfits.values())
     certificate = published.policy.scheme == "sums" or misfits == 0
     certified = undecided = None
+    why: dict[str, int] = {}
     if found.small is not None:
         certified = found.small
         if not certificate:
-            decided = decide(attack, solver_seconds)
+            decided = decide(attack, solver_seconds, found.disclosed_cells)
             found.add(decided)
-            certified = decided.certified
+            certified, why = decided.certified, decided.why
         undecided = found.small - found.disclosed - certified
     return AuditReport(
         published=published,
@@ -228,107 +228,18 @@ def audit(
         worst=explain(published, *found.worst, explanations) if explanations else [],
         seconds=time.perf_counter() - start,
         folder=folder,
+        why=why,
+        undecided=found.undecided(),
     )
 
 
-@suggesting
-def what_if(
-    finest: FinestTable,
-    methods: Sequence[str],
-    thresholds: Sequence[int],
-    *,
-    secret: Secret | str | os.PathLike[str] | None = None,
-    tables: Tables = "all",
-    levels: Iterable[Level] | None = None,
-    keys: Names | None = None,
-    max_keys: int | None = None,
-    progress: Progress | None = None,
-) -> pl.DataFrame:
-    """Measure risk and loss of the same tables for several methods and thresholds. Nothing is released.
-
-    Another threshold than the store's needs masks of its own, and "controlled" masks that are chosen, with `secret` or
-    with a throw-away secret: good for choosing K, not for publishing.
-
-    Parameters
-    ----------
-    finest : FinestTable
-        The counts.
-    methods : sequence of str
-        Methods as `audit` names them, such as "ilba" and "controlled".
-    thresholds : sequence of int
-        Values of K, each at least 3.
-    secret : Secret or path, optional
-        What draws the masks for other thresholds. Left out, ILBA_SECRET, then the unsaved one of `finest`, then a
-        throw-away one, and a notice says so.
-    tables : str or iterable of str, default "all"
-        "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
-    levels : iterable of int, str or dict, optional
-        Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
-    keys : str or sequence of str, optional
-        Only tables by subsets of these keys. Left out, of all keys.
-    max_keys : int, optional
-        At most so many keys in a table. Left out, any number.
-    progress : callable, optional
-        Called with each `ProgressStep` of the work.
-
-    Returns
-    -------
-    polars.DataFrame
-        A row for each threshold and method: method, K, mean_loss, p99_loss, max_loss, provable, exact, safe. `provable`
-        and `exact` are shares of the small cells, from 0 to 1. `charts.risk` draws the rows. Confidential.
-    """
-    rows = []
-    tell, steps = progress or silent, [(K, method) for K in thresholds for method in methods]
-    wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
-    masked = _Masked(finest, given_secret(secret))
-    names = [table.name for table in wanted]
-    for done, (K, method) in enumerate(steps, 1):
-        part = within(progress, f"{method}, K = {K}")
-        report = audit(masked.by(K, method, wanted, part), method, names, explanations=0, progress=part)
-        loss = loss_summary([losses(report.published)], K)
-        rows.append(
-            {
-                "method": method,
-                "K": K,
-                "mean_loss": loss.mean,
-                "p99_loss": loss.p99,
-                "max_loss": loss.max,
-                "provable": report.share,
-                "exact": report.share_exact,
-                "safe": report.safe,
-            }
-        )
-        tell(ProgressStep("comparing", done, len(steps)))
-    return pl.DataFrame(rows)
-
-
-def in_percent(rows: pl.DataFrame) -> pl.DataFrame:
+def in_percent(rows: pl.DataFrame, shares: Sequence[str] = _SHARES) -> pl.DataFrame:
     """The rows of `what_if` or `compare` for paper and screen: shares in percent, and called so.
 
     >>> in_percent(pl.DataFrame({"method": ["ilba"], "provable": [0.25]})).rows(named=True)
     [{'method': 'ilba', 'provable %': 25.0}]
     """
-    return rows.select((pl.col(c) * 100).alias(f"{c} %") if c in _SHARES else pl.col(c) for c in rows.columns)
-
-
-class _Masked:
-    """The same counts with the masks of other thresholds and methods, by one secret."""
-
-    def __init__(self, finest: FinestTable, secret: Secret | None) -> None:
-        self._finest, self._secret = finest, secret or (finest.secret_at_hand() if finest.unsaved else None)
-        self._anew: dict[int, FinestTable] = {}
-
-    def by(self, K: int, method: str, wanted: Sequence[Selection], progress: Progress | None) -> FinestTable:
-        joint = method == "controlled"
-        if self._finest.design.threshold == K and (not joint or self._finest.method == method):
-            return self._finest
-        if self._secret is None:
-            notice("drawn with a secret that is thrown away: the figures differ a little from run to run.")
-            self._secret = Secret.new()
-        if K not in self._anew:
-            self._anew[K] = self._finest.with_threshold(K, self._secret)
-        anew = self._anew[K]
-        return anew.controlled(wanted, secret=self._secret, progress=progress) if joint else anew
+    return rows.select((pl.col(c) * 100).alias(f"{c} %") if c in shares else pl.col(c) for c in rows.columns)
 
 
 def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
@@ -400,6 +311,7 @@ class _Findings:
             cells = np.zeros(0, dtype=np.int64)
         low, high = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
         self._aggregates: dict[Node, list[IntArray]] = {}
+        self._decided: Decided | None = None
         disclosed: list[tuple[IntArray, IntArray, IntArray]] = []
         for block in attack.blocks():
             for node in block.own:
@@ -410,10 +322,9 @@ class _Findings:
                 first, last = block.rows[node[0]]
                 self._count(node, first, last, lo, hi, proven)
                 if node != self._base:
-                    if not published.split:
-                        cell, area = np.nonzero(proven)
-                        places = (area + first) * lattice.width(node) + cell
-                        self._aggregates.setdefault(node, []).append(places)
+                    cell, area = np.nonzero(proven)
+                    places = (area + first) * lattice.width(node) + cell
+                    self._aggregates.setdefault(node, []).append(places)
                     continue
                 cell, area = np.nonzero(proven)
                 disclosed.append(((area + first) * width + cell, lo[cell, area], hi[cell, area]))
@@ -437,8 +348,21 @@ class _Findings:
         self.ranges = pl.DataFrame([*labels, pl.Series("low", low), pl.Series("high", high)])
         self._cells = cells
 
+    def undecided(self) -> pl.DataFrame:
+        """The labels of the small cells of which nothing was found out."""
+        rows, published = self.published.base, self.published
+        if self._decided is None or rows is None or rows.truth is None:
+            return pl.DataFrame()
+        true = rows.truth.sum_small.astype(np.int64) + rows.truth.sum_large
+        small = rows.packed[(true > 0) & (true < published.K)]
+        settled = np.concatenate([self.disclosed_cells, self._decided.proven, self._decided.safe])
+        left = np.setdiff1d(small, settled)
+        index = published.codes.cell_index(table_of(published.design, self._base))
+        return pl.DataFrame(published.codes.labels(index, [left]))
+
     def add(self, decided: Decided) -> None:
         """Count what the solver proved besides."""
+        self._decided = decided
         new = np.setdiff1d(decided.proven, self.disclosed_cells)
         self.disclosed += len(new)
         self._counts[self._base][1] += len(new)

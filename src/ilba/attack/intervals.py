@@ -122,6 +122,10 @@ class Intervals:
     """the aggregate of each cell in each table"""
     least: IntArray
     most: IntArray
+    cell: IntArray
+    """the number of each aggregate in its table"""
+    beside: IntArray
+    """what each aggregate holds besides the open cells; -1 where that is no small count"""
     occupancy: Occupancy | None = None
     """in the observed reading: the same intervals, by the number of occupied cells"""
 
@@ -190,6 +194,8 @@ class Intervals:
             member=place.reshape(member.shape).astype(np.int32),
             least=(self.least - rest)[used],
             most=(self.most - rest)[used],
+            cell=self.cell[used],
+            beside=np.where(self.beside < 0, -1, self.beside + rest)[used],
             occupancy=None,
         )
 
@@ -233,7 +239,7 @@ class _Collector:
             first.append(offset)
         stacked = np.stack(member, axis=1) if member else np.zeros((len(self.packed), 0), np.int32)
         columns = (
-            [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [np.zeros(0, np.int64)] * 7
+            [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [np.zeros(0, np.int64)] * 9
         )
         occupancy = None
         if view.counted:
@@ -249,6 +255,8 @@ class _Collector:
             np.ascontiguousarray(stacked),
             columns[0],
             columns[1],
+            columns[7],
+            columns[8],
             occupancy,
         )
 
@@ -276,7 +284,7 @@ class _Collector:
 
         at_k, n_large = add(self.base.value == K), add(self.large)
         large = add(self.large, self.base.value)
-        n = _sizes(view, node, target.digits([aggregates]) if target.places else []) - n_large
+        n = sizes(view, node, target.digits([aggregates]) if target.places else []) - n_large
         if view.policy.listed:
             n = add(~self.large)
         of_settled = _where(aggregates, above(self.settled))
@@ -302,6 +310,8 @@ class _Collector:
                 settled,
                 n_settled,
                 np.full(size, exact),
+                aggregates,
+                np.where((n_large > 0) | exact, -1, settled),
             ],
         )
 
@@ -361,7 +371,7 @@ def at(known: IntArray, values: IntArray, asked: IntArray) -> IntArray:
     return np.where(place >= 0, values[place] if len(values) else 0, 0).astype(np.int64)
 
 
-def _sizes(view: PublishedTables, node: Node, digits: Sequence[IntArray]) -> IntArray:
+def sizes(view: PublishedTables, node: Node, digits: Sequence[IntArray]) -> IntArray:
     """How many finest cells lie in each of some cells of a table, given by their digits."""
     lattice, numbers = view.lattice, iter(digits)
     size: IntArray = np.ones(len(digits[0]) if digits else 1, dtype=np.int64)

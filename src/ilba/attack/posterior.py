@@ -54,21 +54,23 @@ class Prior(NamedTuple):
 def prior(view: PublishedTables, areas: IntArray) -> Prior:
     """Fit what the published coarse tables say about the finest cells of some areas.
 
-    The region's table by all keys, scaled to the tables of each area by one key: structure preserving estimation.
+    The region's table by all keys, scaled to the tables of each area by one key: structure preserving estimation. A
+    region that consists of one area says no more than the mask, so a coarser one is taken for it.
     """
     lattice, base, K = view.lattice, view.lattice.base, view.K
     listed, everywhere = view.codes.lists[0], view.codes.lists[0].size(base[0])
     width = lattice.width(base)
     above = [level for level in range(base[0] - 1, -1, -1) if (level, *base[1:]) in view.tables]
     shape = (*lattice.shape(base), len(areas))
-    if above:
-        node = (above[0], *base[1:])
-        parents = listed.parents(base[0], above[0])
-        below = np.bincount(parents, minlength=listed.size(above[0]))
-        region = view.dense(node, 0, listed.size(above[0]), view.tables[node].value)
-        expected = np.take((np.maximum(region, 0) + _SMOOTH * below) / below, parents[areas], axis=-1)
-    else:
-        expected = np.full(shape, max(float(view.tables[base].value.sum()) / (width * everywhere), 1e-3))
+    expected = np.full(shape, max(float(view.tables[base].value.sum()) / (width * everywhere), 1e-3))
+    for level in reversed(above):  # the nearest last
+        node = (level, *base[1:])
+        parents = listed.parents(base[0], level)
+        below = np.bincount(parents, minlength=listed.size(level))
+        region = _middles(view, view.dense(node, 0, listed.size(level), view.tables[node].value))
+        several = below[parents[areas]] > 1
+        if several.any():
+            expected[..., several] = np.take((region + _SMOOTH * below) / below, parents[areas][several], axis=-1)
     rows = {base[0]: (0, len(areas))}
     margins: list[tuple[Any, Array]] = []
     for node in view.tables:
@@ -78,7 +80,7 @@ def prior(view: PublishedTables, areas: IntArray) -> Prior:
             continue
         steps = lattice.steps(Edge(node, base), rows)
         shown = np.take(view.dense(node, 0, everywhere, view.tables[node].value), areas, axis=-1)
-        margins.append((steps, np.maximum(shown, 0) + _SMOOTH * width / lattice.width(node)))
+        margins.append((steps, _middles(view, shown) + _SMOOTH * width / lattice.width(node)))
     for _ in range(20):
         for steps, shown in margins:
             expected = expected * spread(shown / np.maximum(collapse(expected, steps, np.float64), 1e-12), steps)
@@ -87,6 +89,13 @@ def prior(view: PublishedTables, areas: IntArray) -> Prior:
     tried = np.geomspace(0.3, 100, 14)
     best = max(tried, key=lambda r: _likelihood(expected, value, float(r), K))
     return Prior(np.asarray(areas), width, expected, float(best))
+
+
+def _middles(view: PublishedTables, shown: Array) -> FloatArray:
+    """What released counts stand for on average: iLBA shows sums of 1..K as K, and larger ones by their middle."""
+    if view.policy.scheme == "ilba":
+        return np.where(shown == view.K, (1 + view.K) / 2, np.maximum(shown, 0))
+    return np.asarray(np.maximum(shown, 0), dtype=np.float64)
 
 
 def _likelihood(expected: FloatArray, value: IntArray, r: float, K: int) -> float:

@@ -28,6 +28,7 @@ from ilba.attack.scoring import Believed, TrueCells
 from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, listing, suggesting
+from ilba.methods.controlled.search import declared_bound
 from ilba.methods.loss import usual_bound
 from ilba.progress import Progress, within
 from ilba.release import Release
@@ -59,6 +60,7 @@ def risk(
     store: AnyFinestTable | None = None,
     cells: int = CELLS,
     examples: int = 5,
+    solver_seconds: float = 0.0,
     progress: Progress | None = None,
 ) -> RiskReport:
     """Measure what named attackers learn from these tables, if they were released together.
@@ -89,6 +91,8 @@ def risk(
         Up to so many finest cells probabilities are computed for all; else for a sample of areas.
     examples : int, default 5
         For how many of the proven cells to say how they are proven.
+    solver_seconds : float, default 0
+        How long an exact solver is asked about what the proof leaves open. It needs the extra `solver`.
     progress : callable, optional
         Called with each `ProgressStep`.
 
@@ -125,7 +129,7 @@ def risk(
         raise InputError(f"risk() takes a finest table or a release, not a {type(finest).__name__}.")
     work = _Work(published, bound if bound is not None else stated, given_store, cells, progress)
     for one in chosen:
-        work.measure(one, examples)
+        work.measure(one, examples, solver_seconds)
     return RiskReport(
         published=published,
         rows=pl.DataFrame(work.rows, schema=_ROWS),
@@ -134,6 +138,7 @@ def risk(
         groups=work.groups,
         worst=work.worst,
         cells=work.cells,
+        undecided=work.ranked(),
         notes=work.notes,
         sample=work.sample,
         seconds=time.perf_counter() - start,
@@ -168,6 +173,7 @@ class _Work:
     worst: list[Any] = field(default_factory=list)
     groups: pl.DataFrame = field(default_factory=pl.DataFrame)
     cells: pl.DataFrame = field(default_factory=pl.DataFrame)
+    undecided: pl.DataFrame = field(default_factory=pl.DataFrame)
     sample: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
@@ -195,14 +201,14 @@ class _Work:
     def _stated(self) -> int | None:
         return self.bound if self.published.policy.scheme == "sums" else None
 
-    def measure(self, one: Attacker, examples: int) -> None:
+    def measure(self, one: Attacker, examples: int, seconds: float) -> None:
         """Add the rows of one attacker."""
         if isinstance(one, Register):
             self._register(one)
         elif isinstance(one, Insider) or one == "insider":
             self._insider(one if isinstance(one, Insider) else Insider())
         elif one == "proof":
-            self._proof(examples)
+            self._proof(examples, seconds)
         elif one == "attribute":
             self._attribute()
         elif one == "outsider":
@@ -214,9 +220,24 @@ class _Work:
         """A line of the table."""
         self.rows.append({**dict.fromkeys(_ROWS), "attacker": name, "knows": knows, "small": self.small, **values})
 
-    def _proof(self, examples: int) -> None:
-        report = audit(self.published, explanations=examples, progress=within(self.progress, "proof"))
-        self.worst = report.worst
+    def ranked(self) -> pl.DataFrame:
+        """The cells that the proof left undecided, those that the outsider believes small first."""
+        if self.undecided.is_empty() or self.cells.is_empty():
+            return self.undecided
+        return self.undecided.join(self.cells, on=self.undecided.columns, how="left").sort(
+            "small", descending=True, nulls_last=True, maintain_order=True
+        )
+
+    def _proof(self, examples: int, seconds: float) -> None:
+        report = audit(
+            self.published,
+            explanations=examples,
+            progress=within(self.progress, "proof"),
+            solver_seconds=seconds,
+        )
+        self.worst, self.undecided = report.worst, report.undecided
+        if report.why_undecided:
+            self.notes.append(f"proof: {report.why_undecided}")
         self.row(
             "proof",
             KNOWS["proof"],
@@ -356,12 +377,30 @@ class _Work:
         exactly = proven & (found.low == found.high)
         self.row(
             one.name, knows, proven=int(proven.sum()), exactly=int(exactly.sum()),
-            certified=int((~proven).sum()), undecided=0,
+            certified=int((~proven).sum()), undecided=0, **self._guesses(one.name),
         )  # fmt: skip
         for level in sorted({node[0] for node in view.tables}):
             own = [node for node in view.tables if node[0] == level and node != view.lattice.base]
             self._level(one.name, level, named.everything_but_one(seen, own) if own else None)
         self._lottery(one, bound)
+
+    def _guesses(self, name: str) -> dict[str, Any]:
+        """How likely an insider holds the counts of the one cell, by the errors of the sums around it."""
+        if self.published.policy.scheme != "sums":
+            return {}
+        known, areas = self.known, self.areas
+        inside = np.isin(known.packed // self.true.width, areas)
+        tables = None
+        if len(areas) < self.true.areas:
+            tables = [node for node in self.published.lattice.nodes if node[0] == self.published.lattice.base[0]]
+        packed = known.packed[inside]
+        counts = at(self.true.packed, self.true.counts, packed)
+        cells = packed, known.low[inside], known.high[inside]
+        log = self._fitted().log(packed, self.published.K)
+        chance = named.insider_beliefs(self.published, cells, counts, log, tables)
+        believed = Believed(self.true, packed, chance, counts, areas)
+        self.bins += believed.calibration(name)
+        return believed.figures()
 
     def _insider_bound(self, name: str) -> int | None:
         """What an insider knows of the errors of controlled sums."""
@@ -371,8 +410,12 @@ class _Work:
             return self.bound
         usual = usual_bound(self.published.K)
         if self.published.policy.name == "controlled" and named.errors_within(self.published, usual):
+            largest = declared_bound(self.published.K)
+            seen = AttackerView(self.published, Brought(bound=largest))
+            certain = int(named.everything_but_one(seen).proven(self.published.K).sum())
             self.notes.append(
-                f"{name}: no bound is stated, but the usual one of {usual} is known to everybody and holds here."
+                f"{name}: no bound is stated, but the usual one of {usual} is known to everybody and holds here. It "
+                f"holds with 19 of 20 secrets; with the largest possible one, {largest}, {certain:,} cells are proven."
             )
             return usual
         return None

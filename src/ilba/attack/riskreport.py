@@ -16,6 +16,7 @@ from ilba.attack.explanations import Explanation
 from ilba.attack.published import POLICIES, PublishedTables
 from ilba.errors import some
 
+_UNDECIDED = 1000  # of so many undecided cells at most JSON tells the labels
 _GROUPS = 15  # lines of groups in text and on the page
 
 
@@ -39,6 +40,8 @@ class RiskReport:
     """how some of the proven cells are proven"""
     cells: pl.DataFrame
     """the outsider's probabilities of the finest cells, the likeliest first"""
+    undecided: pl.DataFrame
+    """the small cells that the proof left undecided, those that the outsider believes small first"""
     notes: list[str]
     """what was assumed, tried or left out, in sentences"""
     sample: tuple[int, int] | None
@@ -80,6 +83,7 @@ class RiskReport:
             "calibration": self.calibration.to_dicts(),
             "detail": self.detail.to_dicts(),
             "groups": self.groups.to_dicts(),
+            "undecided": self.undecided.head(_UNDECIDED).to_dicts(),
             "worst": [one._asdict() for one in self.worst],
             "notes": list(self.notes),
             "sample": None if self.sample is None else {"areas": self.sample[0], "of": self.sample[1]},

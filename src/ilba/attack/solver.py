@@ -1,8 +1,9 @@
-"""Ask an exact solver what propagation leaves open: HiGHS, through scipy.
+"""Ask an exact solver what propagation leaves open: CP-SAT of OR-tools.
 
-Two questions are put, each about a block of cells. *Certify*: everything outside the block is as it truly is; a world
-that is found is a counterexample for every cell that is not small in it. *Prove*: of the outside only what is proven is
-used; when no cell of the block can leave 1..K-1, all of them are proven small. A block that takes too long stays open.
+Two questions are put, each about a block of cells. *Certify*: everything outside the block is as it is in a world that
+fits; a world that is found is a counterexample for every cell that is not small in it. *Prove*: of the outside only
+what is proven is used; when no cell of the block can leave 1..K-1, all of them are proven small. A block that takes too
+long stays open.
 
 Without the finest table the masks are unknown too. `WholeRule` then states the whole rule of iLBA: for each cell its
 count, whether it is large, occupied and masked to K; for each aggregate how many small cells it has, its block and its
@@ -20,7 +21,13 @@ import numpy.typing as npt
 from ilba.errors import MissingExtra
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Terms: TypeAlias = Sequence[tuple[int, int]]
+"""(factor, variable)"""
+When: TypeAlias = Sequence[tuple[int, bool]]
+"""(0 or 1 variable, what it has to be)"""
+
+_GAP = 0.3
+"""a world in which nearly as many cells leave as could is good enough"""
 
 
 class Solution(NamedTuple):
@@ -31,100 +38,113 @@ class Solution(NamedTuple):
 
 
 class Program:
-    """An integer program that is put together line by line."""
+    """A program over whole numbers that is put together line by line."""
 
     def __init__(self) -> None:
-        self._low: list[int] = []
-        self._high: list[int] = []
-        self._lines: list[tuple[dict[int, int], float, float]] = []
+        self._cp: Any = _ortools()
+        self.model: Any = self._cp.CpModel()
+        self._variables: list[Any] = []
 
     def variable(self, low: int, high: int) -> int:
         """A whole number between two ends; its number."""
-        self._low.append(int(low))
-        self._high.append(int(high))
-        return len(self._low) - 1
+        self._variables.append(self.model.new_int_var(int(low), int(high), ""))
+        return len(self._variables) - 1
 
     def yes(self) -> int:
         """A 0 or 1."""
-        return self.variable(0, 1)
+        self._variables.append(self.model.new_bool_var(""))
+        return len(self._variables) - 1
 
-    def line(self, terms: Iterable[tuple[int, int]], low: float = -np.inf, high: float = np.inf) -> None:
-        """Low <= sum of factor times variable <= high; terms are (factor, variable)."""
-        summed: dict[int, int] = {}
-        for factor, variable in terms:
-            summed[variable] = summed.get(variable, 0) + factor
-        self._lines.append((summed, low, high))
+    def line(self, terms: Terms, low: int | None = None, high: int | None = None, when: When = ()) -> None:
+        """Low <= sum of factor times variable <= high, where all of `when` holds; terms are (factor, variable)."""
+        total = self._cp.LinearExpr.weighted_sum([self._variables[v] for _, v in terms], [f for f, _ in terms])
+        least = -(2**40) if low is None else int(low)
+        most = 2**40 if high is None else int(high)
+        stated = self.model.add_linear_constraint(total, least, most)
+        if when:
+            own = self._variables
+            stated.only_enforce_if(*(own[v] if wanted else own[v].negated() for v, wanted in when))
 
-    def most(self, wanted: Sequence[int], seconds: float) -> Solution:
-        """Find values with as many of the wanted 0 or 1 variables at 1 as possible."""
-        milp, constraints, bounds, sparse = _scipy()
-        n = len(self._low)
-        cost = np.zeros(n)
-        cost[list(wanted)] = -1
-        number = [i for i, (terms, _, _) in enumerate(self._lines) for _ in terms]
-        column = [v for terms, _, _ in self._lines for v in terms]
-        factor = [f for terms, _, _ in self._lines for f in terms.values()]
-        limits = []
-        if self._lines:
-            matrix = sparse.csr_array((factor, (number, column)), shape=(len(self._lines), n))
-            limits = [constraints(matrix, [low for _, low, _ in self._lines], [high for _, _, high in self._lines])]
-        found = milp(
-            cost,
-            integrality=np.ones(n),
-            bounds=bounds(self._low, self._high),
-            constraints=limits,
-            options={"time_limit": seconds, "mip_rel_gap": 0.3},
-        )
-        if found.x is not None:
-            return Solution("found", np.rint(found.x).astype(np.int64))
-        return Solution("none" if found.status == 2 else "time", np.zeros(0, np.int64))
+    def most(self, wanted: Sequence[int], seconds: float, hint: Iterable[tuple[int, int]] = ()) -> Solution:
+        """Find values with as many of the wanted 0 or 1 variables at 1 as possible, and at least one of them."""
+        self.model.clear_hints()
+        for variable, value in hint:
+            self.model.add_hint(self._variables[variable], int(value))
+        self.model.clear_objective()
+        own = [self._variables[v] for v in wanted]
+        if own:
+            self.model.maximize(self._cp.LinearExpr.sum(own))
+        solver = self._cp.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.max_time_in_seconds = max(float(seconds), 0.01)
+        solver.parameters.relative_gap_limit = _GAP
+        solver.parameters.random_seed = 2010
+        said = solver.solve(self.model)
+        if said in (self._cp.OPTIMAL, self._cp.FEASIBLE):
+            return Solution("found", np.array([solver.value(v) for v in self._variables], dtype=np.int64))
+        return Solution("none" if said == self._cp.INFEASIBLE else "time", np.zeros(0, np.int64))
 
 
 def available() -> bool:
     """Whether the solver is installed."""
     try:
-        _scipy()
+        _ortools()
     except MissingExtra:
         return False
     return True
 
 
-def _scipy() -> tuple[Any, Any, Any, Any]:
+def _ortools() -> Any:
     try:
-        from scipy import sparse
-        from scipy.optimize import Bounds, LinearConstraint, milp
+        from ortools.sat.python import cp_model
     except ModuleNotFoundError:
-        raise MissingExtra("the exact solver needs scipy. Type: pip install 'ilba[solver]'") from None
-    return milp, LinearConstraint, Bounds, sparse
+        raise MissingExtra("the exact solver needs OR-tools. Type: pip install 'ilba[solver]'") from None
+    return cp_model
 
 
 class BlockSums(NamedTuple):
-    """BlockSums over cells of a block: their places, and between what each lies."""
+    """Sums over cells of a block: their places, and between what each lies."""
 
-    cells: list[IntArray]
+    cells: Sequence[IntArray]
     least: IntArray
     most: IntArray
 
 
+class Target(NamedTuple):
+    """A count that should leave 1..K-1: cells of a block, what is added to them, and of an aggregate its number."""
+
+    cells: Sequence[int]
+    beside: int = 0
+    number: int = -1
+
+
 def leaving(
-    low: IntArray, high: IntArray, sums: BlockSums, targets: IntArray, alternative: IntArray, seconds: float
+    K: int,
+    low: IntArray,
+    high: IntArray,
+    sums: BlockSums,
+    targets: Sequence[Target],
+    seconds: float,
+    hint: IntArray | None = None,
 ) -> Solution:
-    """Find counts within all sums in which as many targets as possible have their alternative count, at least one.
+    """Find counts within all sums in which as many targets as possible are not small, at least one.
 
     Parameters
     ----------
+    K : int
+        The threshold: a target leaves when it is 0, or at least K.
     low : array of int
         The least count of each cell.
     high : array of int
         The largest count of each cell.
     sums : BlockSums
         What is known of sums of them.
-    targets : array of int
-        The places of cells that should leave 1..K-1.
-    alternative : array of int
-        The count, 0 or K, that each cell would leave to.
+    targets : sequence of Target
+        The counts that should leave 1..K-1.
     seconds : float
         How long to look.
+    hint : array of int, optional
+        Counts to begin with.
 
     Returns
     -------
@@ -135,21 +155,38 @@ def leaving(
     cells = [program.variable(a, b) for a, b in zip(low, high, strict=True)]
     for places, least, most in zip(*sums, strict=True):
         program.line([(1, cells[i]) for i in places], int(least), int(most))
-    leaves = []
-    for i in targets:
-        if not low[i] <= alternative[i] <= high[i]:
-            continue
-        switch = program.yes()
-        if alternative[i] <= low[i]:  # x <= high when off, and the alternative when on
-            program.line([(1, cells[i]), (int(high[i] - alternative[i]), switch)], high=int(high[i]))
-        else:
-            program.line([(1, cells[i]), (int(low[i] - alternative[i]), switch)], low=int(low[i]))
-        leaves.append(switch)
-    if not leaves:
+    switches = [
+        leaves
+        for one in targets
+        for leaves in _leaves(program, [cells[i] for i in one.cells], K - one.beside, one.beside == 0)
+    ]
+    if not switches:
         return Solution("none", np.zeros(0, np.int64))
-    program.line([(1, switch) for switch in leaves], low=1)
-    said, values = program.most(leaves, seconds)
+    program.line([(1, switch) for switch in switches], low=1)
+    start = () if hint is None else zip(cells, hint.tolist(), strict=True)
+    said, values = program.most(switches, seconds, start)
     return Solution(said, values[: len(cells)])
+
+
+def _leaves(program: Program, cells: Sequence[int], most: int, may_empty: bool) -> list[int]:
+    """0 or 1 variables under which a sum is 0, or at least `most`."""
+    total = [(1, cell) for cell in cells]
+    found = []
+    if may_empty:
+        found.append(program.yes())
+        program.line(total, high=0, when=[(found[-1], True)])
+    found.append(program.yes())
+    program.line(total, low=most, when=[(found[-1], True)])
+    return found
+
+
+class Outside(NamedTuple):
+    """What an aggregate holds beside the cells of a block, in a world that fits."""
+
+    n_small: int
+    at_k: int
+    sum_small: int
+    sum_large: int
 
 
 class Aggregate(NamedTuple):
@@ -157,6 +194,7 @@ class Aggregate(NamedTuple):
 
     cells: Sequence[int]
     value: int
+    outside: Outside = Outside(0, 0, 0, 0)
 
 
 class WholeRule:
@@ -173,25 +211,23 @@ class WholeRule:
         self.at_k = [p.yes() for _ in largest]
         self.occupied = [p.yes() for _ in largest]
         self.small = [p.variable(0, K) for _ in largest]
-        self.largest = [max(int(most), K + 1) for most in largest]
         for i in range(len(largest)):
             self._cell(i, None if masks is None else int(masks[i]))
         for one in aggregates:
             self._aggregate(one)
 
     def _cell(self, i: int, mask: int | None) -> None:
-        p, K, most = self.program, self.K, self.largest[i]
+        p, K = self.program, self.K
         x, b, m, o, s = self.count[i], self.large[i], self.at_k[i], self.occupied[i], self.small[i]
-        p.line([(1, x), (-(K + 1), b)], low=0)  # large means more than K
-        p.line([(1, x), (-(most - K), b)], high=K)
-        p.line([(1, s), (-1, x)], high=0)  # s is x, or 0 where x is large
-        p.line([(1, s), (-1, x), (most, b)], low=0)
-        p.line([(1, s), (K, b)], high=K)
+        p.line([(1, x)], low=K + 1, when=[(b, True)])  # large means more than K
+        p.line([(1, s)], high=0, when=[(b, True)])
+        p.line([(1, x)], high=K, when=[(b, False)])
+        p.line([(1, s), (-1, x)], 0, 0, when=[(b, False)])
+        p.line([(1, x)], low=1, when=[(o, True)])
+        p.line([(1, x)], high=0, when=[(o, False)])
         p.line([(1, m), (1, b)], high=1)
         p.line([(1, m), (-1, o)], high=0)
-        p.line([(1, x), (-1, m), (-most, b)], high=K - 1)  # K itself is always masked to K
-        p.line([(1, x), (-1, o)], low=0)
-        p.line([(1, x), (-most, o)], high=0)
+        p.line([(1, x)], high=K - 1, when=[(m, False), (b, False)])  # K itself is always masked to K
         if mask is not None:
             p.line([(1, b)], int(mask > K), int(mask > K))
             if mask > K:
@@ -200,54 +236,53 @@ class WholeRule:
                 p.line([(1, m)], int(mask == K), int(mask == K))
 
     def _aggregate(self, one: Aggregate) -> None:
-        p, K, cells = self.program, self.K, one.cells
-        F = [(1, self.small[i]) for i in cells]
-        rest = [(-1, self.count[i]) for i in cells] + F  # value + rest is what is released for the small cells
+        p, K, cells, beside = self.program, self.K, one.cells, one.outside
+        v = int(one.value) - beside.sum_large
+        most = K * len(cells) + beside.sum_small
+        # F, A and N are the paper's f_S, |S_K| and |S|; R is what is released for the small cells.
+        F, R = p.variable(0, most), p.variable(0, max(v, 0))
+        p.line([(1, F), *((-1, self.small[i]) for i in cells)], beside.sum_small, beside.sum_small)
+        p.line([(1, R), *((1, self.count[i]) for i in cells), *((-1, self.small[i]) for i in cells)], v, v)
         A = [(1, self.at_k[i]) for i in cells]
+        N, n = [(-1, self.large[i]) for i in cells], beside.n_small
         if self.reading == "grid":
-            N, none = [(-1, self.large[i]) for i in cells], len(cells)  # number of small cells, less `none`
+            n += len(cells)
         else:
-            N, none = [(1, self.occupied[i]) for i in cells] + [(-1, self.large[i]) for i in cells], 0
-        v, far = int(one.value), 4 * K * (len(cells) + 2) + 4 * int(one.value)
+            N += [(1, self.occupied[i]) for i in cells]
+        a = beside.at_k
         empty, single, several = p.yes(), p.yes(), p.yes()
         p.line([(1, empty), (1, single), (1, several)], 1, 1)
-        p.line(rest, low=-v)
-        p.line([*F, (far, empty)], high=far)
-        p.line([*rest, (far, empty)], high=far - v)
-        p.line([*F, (1, empty)], low=1)
-        p.line([*N, (far, single)], high=far + 1 - none)
-        p.line([*N, (-far, single)], low=1 - none - far)
-        masked = [(-K, i) for _, i in A]
-        p.line([*rest, *masked, (far, single)], high=far - v)
-        p.line([*rest, *masked, (-far, single)], low=-far - v)
-        p.line([*N, (-2, several)], low=-none)
-        if not cells or len(cells) == 1:
+        p.line([(1, F)], high=0, when=[(empty, True)])
+        p.line([(1, R)], high=0, when=[(empty, True)])
+        p.line([(1, F)], low=1, when=[(empty, False)])
+        p.line(N, 1 - n, 1 - n, when=[(single, True)])
+        p.line([(1, R), *((-K, i) for _, i in A)], K * a, K * a, when=[(single, True)])
+        p.line(N, low=2 - n, when=[(several, True)])
+        if len(cells) + beside.n_small < 2:
             p.line([(1, several)], 0, 0)
             return
-        block = p.variable(0, len(cells) + 1)
+        block, shifted = p.variable(0, most // K + 1), p.variable(0, most // K + 2)
         up, short, down, first = p.yes(), p.yes(), p.yes(), p.yes()
-        in_block = [*F, (-K, block)]
-        p.line([*in_block, (-far, several)], low=1 - far)
-        p.line([*in_block, (far, several)], high=K + far)
+        many = (several, True)
+        p.line([(1, F), (-K, block)], 1, K, when=[many])
         # Type 1: the block begins below |S_K|. Type 2: it ends beyond |S_K| + (K-1)|S|.
-        p.line([*A, (-K, block), (-far, up), (-far, several)], low=2 - 2 * far)
-        p.line([*A, (-K, block), (-far, up), (far, several)], high=1 + far)
-        top = [*A, *(((K - 1) * f, i) for f, i in N), (-K, block)]
-        p.line([*top, (far, short), (far, several)], high=K - 1 + 2 * far - (K - 1) * none)
-        p.line([*top, (far, short), (-far, several)], low=K - far - (K - 1) * none)
+        p.line([*A, (-K, block)], low=2 - a, when=[(up, True), many])
+        p.line([*A, (-K, block)], high=1 - a, when=[(up, False), many])
+        top, reach = [*A, *(((K - 1) * f, i) for f, i in N), (-K, block)], a + (K - 1) * n
+        p.line(top, high=K - 1 - reach, when=[(short, True), many])
+        p.line(top, low=K - reach, when=[(short, False), many])
         p.line([(1, down), (-1, short)], high=0)
         p.line([(1, down), (1, up)], high=1)
         p.line([(1, down), (1, up), (-1, short)], low=0)
-        moved = [(1, block), (1, up), (-1, down)]
-        p.line([*moved, (far, first)], high=far)
-        p.line([*moved, (1, first)], low=1)
-        p.line([*rest, (far, several), (far, first)], high=K - v + 2 * far)
-        p.line([*rest, (-far, several), (-far, first)], low=K - v - 2 * far)
-        apart = [*rest, *((-K * f, i) for f, i in moved)]
-        p.line([*apart, (far, several), (-far, first)], high=1 + K // 2 - v + far)
-        p.line([*apart, (-far, several), (far, first)], low=1 + K // 2 - v - far)
+        p.line([(1, shifted), (-1, block), (-1, up), (1, down)], 0, 0)
+        p.line([(1, shifted)], high=0, when=[(first, True)])
+        p.line([(1, shifted)], low=1, when=[(first, False)])
+        p.line([(1, R)], K, K, when=[many, (first, True)])
+        p.line([(1, R), (-K, shifted)], 1 + K // 2, 1 + K // 2, when=[many, (first, False)])
 
-    def cover(self, sets: Sequence[Sequence[int]], seconds: float) -> tuple[set[int], set[int], set[int]]:
+    def cover(
+        self, sets: Sequence[Sequence[int]], seconds: float, hint: Sequence[int] | None = None
+    ) -> tuple[set[int], set[int], set[int]]:
         """Which sums of cells can leave 1..K-1, which cannot and so are proven small, and which are open.
 
         Parameters
@@ -256,31 +291,28 @@ class WholeRule:
             The cells of each sum.
         seconds : float
             How long to look for each world.
+        hint : sequence of int, optional
+            Counts to begin with.
 
         Returns
         -------
         tuple of three sets
             Numbers of sums: those that can, those that cannot, and those of which nothing is known.
         """
-        p, K, switches = self.program, self.K, []
-        for cells in sets:
-            leaves, up = p.yes(), p.yes()
-            total = [(1, self.count[i]) for i in cells]
-            far = sum(self.largest[i] for i in cells) + K
-            p.line([*total, (far, leaves), (-far, up)], high=far)  # down to 0
-            p.line([*total, (-far, leaves), (-far, up)], low=K - 2 * far)  # or up to K
-            switches.append(leaves)
+        p, K = self.program, self.K
+        switches = [_leaves(p, [self.count[i] for i in cells], K, may_empty=True) for cells in sets]
         can: set[int] = set()
         left = set(range(len(sets)))
         while left:
-            p.line([(1, switches[i]) for i in left], low=1)
-            said, values = p.most([switches[i] for i in left], seconds)
-            p._lines.pop()
+            wanted = [one for i in sorted(left) for one in switches[i]]
+            p.line([(1, one) for one in wanted], low=1)  # what left before is not asked for again: this only tightens
+            start = () if hint is None else zip(self.count, hint, strict=True)
+            said, values = p.most(wanted, seconds, start)
             if said != "found":
                 return can, left if said == "none" else set(), left if said == "time" else set()
-            gone = {i for i in left if not 0 < sum(int(values[self.count[j]]) for j in sets[i]) < K}
+            counts = [int(values[v]) for v in self.count]
+            gone = {i for i in left if not 0 < sum(counts[j] for j in sets[i]) < K}
             if not gone:
                 return can, set(), left
-            can |= gone
-            left -= gone
+            can, left, hint = can | gone, left - gone, counts
         return can, set(), set()

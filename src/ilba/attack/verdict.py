@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -53,6 +53,10 @@ class AuditReport:
     """how long the audit took"""
     folder: tuple[str, ...] | None = None
     """what the folder of a release tells besides its counts, in sentences; None where no folder was audited"""
+    why: dict[str, int] = field(default_factory=dict)
+    """how many cells are undecided, by reason"""
+    undecided: pl.DataFrame = field(default_factory=pl.DataFrame)
+    """the labels of the undecided cells"""
 
     @property
     def safe(self) -> bool:
@@ -98,6 +102,12 @@ class AuditReport:
             return "Safe: for each small cell there is another truth that leads to the same release."
         return "Nothing was proven, and not everything is certified: of the undecided cells nothing is known."
 
+    @property
+    def why_undecided(self) -> str:
+        """Why cells are left undecided, in a sentence; empty where none are."""
+        parts = [f"{some(number, 'cell')} because {reason}" for reason, number in self.why.items()]
+        return f"Undecided: {'; '.join(parts)}." if parts else ""
+
     def to_dict(self) -> dict[str, Any]:
         """Give the report as plain values, without the ranges of all cells.
 
@@ -119,6 +129,8 @@ class AuditReport:
             "cells_exact": self.cells_exact,
             "cells_certified": self.cells_certified,
             "cells_undecided": self.cells_undecided,
+            "why_undecided": self.why_undecided,
+            "undecided_by_reason": dict(self.why),
             "aggregates_disclosed": self.aggregates,
             "certificate": self.certificate,
             "misfits": self.misfits,
@@ -160,6 +172,8 @@ class AuditReport:
     def __str__(self) -> str:
         lines = [_title(self.published), *(f"  {name:<32}{text:>12}{rest}" for name, text, rest in _figures(self))]
         lines += ["", self.verdict, *(f"  {sentence}" for sentence in self.folder or ())]
+        if self.why_undecided:
+            lines.append(self.why_undecided)
         if self.worst:
             lines += ["", "How it is proven:"]
             for one in self.worst[:3]:

@@ -219,12 +219,13 @@ def _what_if(
     chart: str | None,
     as_json: bool,
 ) -> None:
-    """Risk against loss for several methods and thresholds, nothing written but the chart."""
-    from ilba.attack.audit import in_percent, what_if
+    """What everybody can prove against loss for several methods and thresholds, nothing written but the chart."""
+    from ilba.attack.choosing import what_if
+    from ilba.output.choosing import in_words
 
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
-        rows = what_if(finest, methods, thresholds, secret=secret, **wanted, progress=bar)
+        rows = what_if(finest, methods, thresholds, attackers="proof", secret=secret, **wanted, progress=bar)
     if chart:
         from ilba.output import charts
 
@@ -232,7 +233,97 @@ def _what_if(
     if as_json:
         print_json(rows.to_dicts())
     else:
-        print_frame(in_percent(rows), rows.height)
+        print_frame(in_words(rows), rows.height)
+
+
+@example("ilba choose-k full_tb.parquet --mask-thr 3 --mask-thr 5 --method ilba --method controlled --out choice.html")
+@commands.command("choose-k", short_help="K, bound and method: what each attacker learns, beside the loss")
+@click.argument("store")
+@click.option("--mask-thr", type=int, multiple=True, help="A K to try; again for another one [3, 5 and 10].")
+@click.option("--method", "methods", multiple=True, help="As audit names it; again for another one [ilba, controlled].")
+@click.option(
+    "--bound", "bounds", type=int, multiple=True, help="Choose controlled masks for this bound, and state it."
+)
+@click.option(
+    "--attacker",
+    "attackers",
+    multiple=True,
+    help="proof, outsider, neighbour, insider or attribute; again for another one [all of them].",
+)
+@click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
+@named_tables
+@some_tables
+@click.option("--secret", type=click.Path(), help="What draws the masks; without one a throw-away secret does.")
+@click.option("-o", "--out", type=click.Path(), help="Write the rows with their picture as HTML (confidential).")
+@click.option("--chart", type=click.Path(), help="Write the picture alone, as html, svg or png (confidential).")
+@json_option
+def choose_k_command(
+    store: str,
+    mask_thr: tuple[int, ...],
+    methods: tuple[str, ...],
+    bounds: tuple[int, ...],
+    attackers: tuple[str, ...],
+    register: tuple[str, ...],
+    tables: list[str] | None,
+    levels: tuple[str, ...],
+    keys: list[str] | None,
+    max_keys: int | None,
+    secret: str | None,
+    out: str | None,
+    chart: str | None,
+    as_json: bool,
+) -> None:
+    """Mask a store anew for each K, method and bound, and put what each attacker learns beside the loss (confidential).
+
+    Nothing is released.
+    """
+    from ilba.attack.attackers import Register, read_register
+    from ilba.attack.choosing import what_if
+    from ilba.attack.risk import ALL
+    from ilba.output.choosing import in_words, write_page
+
+    named: list[Any] = list(attackers or ALL)
+    if register:
+        named.append(Register(dict(read_register(spec) for spec in register)))
+    with ProgressBar(as_json) as bar:
+        bar.stage("attacking")
+        rows = what_if(
+            opened(store),
+            methods or ("ilba", "controlled"),
+            mask_thr or (3, 5, 10),
+            attackers=named,
+            bounds=bounds or (None,),
+            secret=secret_of(store, secret),
+            tables=tables or "all",
+            levels=[typed_level(level) for level in levels] or None,
+            keys=keys,
+            max_keys=max_keys,
+            progress=bar,
+        )
+    if chart:
+        from ilba.output import charts
+
+        charts.save(charts.attackers(rows), chart)
+    if out:
+        write_page(rows, out)
+    if as_json:
+        print_json(rows.to_dicts())
+        return
+    words = in_words(rows)
+    called = [" ".join(str(part) for part in row) for row in words.select(_called(words)).iter_rows()]
+    measures = words.drop("method", "K", "bound", strict=False).insert_column(0, pl.Series("method", called))
+    click.echo("What each attacker learns, and what it costs (confidential)")
+    click.echo(_side_by_side(measures, shutil.get_terminal_size((80, 24)).columns))
+    if out:
+        click.echo(f"{out}: with a picture, confidential")
+
+
+def _called(rows: pl.DataFrame) -> list[pl.Expr]:
+    """What a row is called on a terminal: its method, K and, where one was asked for, the bound."""
+    names = [pl.col("method"), pl.format("K={}", "K").alias("K")]
+    if "bound" in rows.columns:
+        names.append(pl.when(pl.col("bound").is_null()).then(pl.lit("")).otherwise(pl.format("bound={}", "bound")))
+    return names
 
 
 @example("ilba risk full_tb.parquet --attacker outsider --attacker insider --out risk.html")
@@ -247,8 +338,11 @@ def _what_if(
 @click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
 @click.option("--unknown", type=int, multiple=True, help="An insider who lacks so many small cells of one area.")
 @click.option("--bound", type=int, help="How far controlled sums are known to lie from the truth at most.")
+@click.option("--solver-seconds", type=float, default=0.0, help="Ask an exact solver for so long about open cells.")
 @click.option("--store", type=click.Path(), help="With a release: its store, to count against the truth.")
 @click.option("--method", help="How the tables are made, as audit names it [as the store makes them].")
+@click.option("--cells", type=int, help="Compute probabilities of at most so many finest cells: a sample of areas.")
+@click.option("--within", metavar="AREA", help="Only this area of the top level: for a store too large for memory.")
 @named_tables
 @some_tables
 @click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")
@@ -259,8 +353,11 @@ def risk_command(
     register: tuple[str, ...],
     unknown: tuple[int, ...],
     bound: int | None,
+    solver_seconds: float,
     store: str | None,
     method: str | None,
+    cells: int | None,
+    within: str | None,
     tables: list[str] | None,
     levels: tuple[str, ...],
     keys: list[str] | None,
@@ -270,21 +367,21 @@ def risk_command(
 ) -> None:
     """Measure what named attackers learn, by proof, by probability and with knowledge from outside (confidential)."""
     from ilba.attack.attackers import Insider, Register, read_register
-    from ilba.attack.risk import ALL, risk
+    from ilba.attack.risk import ALL, CELLS, risk
     from ilba.release import Release
 
     chosen: list[Any] = [*attackers, *(Insider(unknown=number) for number in unknown)]
     if register:
         chosen.append(Register(dict(read_register(spec) for spec in register)))
     is_release = Path(source).is_dir() and not (Path(source) / ABOUT).exists()
-    if is_release and (tables or levels or keys or max_keys is not None or method):
-        raise InputError("a release is measured as it is: leave out --method and the choice of tables.")
+    if is_release and (tables or levels or keys or max_keys is not None or method or within is not None):
+        raise InputError("a release is measured as it is: leave out --method, --within and the choice of tables.")
     if store and not is_release:
         raise InputError("--store goes with a release. Here the store itself is measured.")
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
         report = risk(
-            Release(source) if is_release else opened(source),
+            Release(source) if is_release else opened(source) if within is None else open_store(source, within=within),
             chosen or ALL,
             tables or "all",
             method=method,
@@ -292,6 +389,8 @@ def risk_command(
             keys=keys,
             max_keys=max_keys,
             bound=bound,
+            cells=CELLS if cells is None else cells,
+            solver_seconds=solver_seconds,
             store=opened(store) if store else None,
             progress=bar,
         )

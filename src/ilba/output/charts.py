@@ -435,6 +435,81 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     return _finish(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
 
 
+@suggesting
+def attackers(frame: Any, title: str = "Who learns how much, at which loss") -> Chart:
+    """Draw what each attacker learns against the loss, a picture for each attacker. Confidential.
+
+    Parameters
+    ----------
+    frame : frame
+        The rows of `ilba.what_if`: a point for each, called by its method, K and bound.
+    title : str, default "Who learns how much, at which loss"
+        The title.
+
+    Returns
+    -------
+    altair.Chart
+        The chart. `save` writes it for its owner alone.
+
+    Raises
+    ------
+    InputError
+        A column is not there.
+    """
+    alt = _altair()
+    rows = pl.DataFrame(frame, strict=False)
+    for column in ("method", "K", "mean_loss", "provable"):
+        if column not in rows.columns:
+            raise InputError(f"the frame has no column {column!r}. It takes the rows of ilba.what_if.")
+    named = [c for c in rows.columns if c not in _NO_ATTACKER and not c.endswith("_right")]
+    chosen = pl.format("{} K={}", "method", "K")
+    if "bound" in rows.columns:
+        bound = pl.when(pl.col("bound").is_null()).then(pl.lit("")).otherwise(pl.format(" bound {}", "bound"))
+        chosen = pl.concat_str(chosen, bound)
+    rows = rows.with_columns(chosen=chosen)
+    names = rows["chosen"].unique(maintain_order=True).to_list()
+    pictures = []
+    for name in named:
+        own = rows.select("chosen", "mean_loss", learns=pl.col(name).cast(pl.Float64)).drop_nulls()
+        if own.is_empty():
+            continue
+        share = name != "groups"
+        said = _ATTACKER_AXES.get(name, f"small cells that {name} proves")
+        most = max([0.05 if share else 1.0, *own["learns"].to_list()]) * 1.1
+        pictures.append(
+            alt.Chart(alt.InlineData(values=own.to_dicts()), title=alt.TitleParams(said, fontSize=13, anchor="start"))
+            .mark_point(size=110, filled=True, opacity=1)
+            .encode(
+                x=alt.X("mean_loss", type="quantitative", title="mean absolute loss", scale=alt.Scale(zero=True)),
+                y=alt.Y(
+                    "learns",
+                    type="quantitative",
+                    title=None,
+                    axis=alt.Axis(format="%" if share else "~s"),
+                    scale=alt.Scale(domain=[0, min(most, 1.0) if share else most]),
+                ),
+                color=alt.Color(
+                    "chosen", type="nominal", title=None, scale=alt.Scale(domain=names, range=list(PALETTE))
+                ),
+                shape=alt.Shape("chosen", type="nominal", title=None, scale=alt.Scale(domain=names)),
+                tooltip=["chosen:N", "mean_loss:Q", "learns:Q"],
+            )
+            .properties(width=260, height=190)
+        )
+    chart = alt.concat(*pictures, columns=2)
+    return _finish(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
+
+
+_NO_ATTACKER = ("method", "K", "bound", "mean_loss", "p99_loss", "max_loss", "exact", "safe")
+_ATTACKER_AXES = {
+    "provable": "everybody: small cells that are proven",
+    "outsider": "outsider: small cells believed so, P > .95",
+    "neighbour": "neighbour: small cells that are proven",
+    "insider": "insider who lacks one: cells that are proven",
+    "groups": "attribute: groups shown with one value",
+}
+
+
 def _apart(spots: Sequence[tuple[float, float]], words: Sequence[str]) -> list[float]:
     """How high each word stands, in pixels: a little above its point, and further up while another is in its way."""
     high, across = 16, 7.5

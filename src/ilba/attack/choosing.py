@@ -1,0 +1,173 @@
+"""Choosing K, the bound and the method: the risk of each attacker beside the loss, on the same counts.
+
+Nothing is released. Everything is confidential: losses and risks are counted against the truth.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import polars as pl
+
+from ilba.attack.attackers import Attacker, Insider, checked, name_of
+from ilba.attack.audit import audit, losses
+from ilba.attack.published import PublishedTables
+from ilba.attack.risk import ALL, risk
+from ilba.attack.riskreport import RiskReport
+from ilba.design.design import Level, Names, Selection
+from ilba.design.tables import Tables, wanted_tables
+from ilba.errors import InputError, notice, suggesting
+from ilba.methods.loss import loss_summary
+from ilba.progress import Progress, ProgressStep, silent, within
+from ilba.secret.secret import Secret, given_secret
+from ilba.tables.finest import FinestTable
+
+
+@suggesting
+def what_if(
+    finest: FinestTable,
+    methods: Sequence[str],
+    thresholds: Sequence[int],
+    *,
+    attackers: Attacker | Iterable[Attacker] = ALL,
+    bounds: Sequence[int | None] = (None,),
+    secret: Secret | str | os.PathLike[str] | None = None,
+    tables: Tables = "all",
+    levels: Iterable[Level] | None = None,
+    keys: Names | None = None,
+    max_keys: int | None = None,
+    cells: int = 500_000,
+    progress: Progress | None = None,
+) -> pl.DataFrame:
+    """Measure the risk of each attacker and the loss of the same tables for several methods, thresholds and bounds.
+
+    Nothing is released. Another threshold than the store's needs masks of its own, and "controlled" masks that are
+    chosen, with `secret` or with a throw-away secret: good for choosing, not for publishing.
+
+    Parameters
+    ----------
+    finest : FinestTable
+        The counts.
+    methods : sequence of str
+        Methods as `audit` names them, such as "ilba" and "controlled".
+    thresholds : sequence of int
+        Values of K, each at least 3.
+    attackers : str, Register, Insider or iterable of them
+        As `risk` names them. Left out, all that need nothing from outside. "proof" is measured always.
+    bounds : sequence of int, default (None,)
+        With "controlled": for which bounds masks are chosen, each of which is taken to be known to attackers. None is
+        the usual one, which is not stated.
+    secret : Secret or path, optional
+        What draws the masks for other thresholds. Left out, ILBA_SECRET, then the unsaved one of `finest`, then a
+        throw-away one, and a notice says so.
+    tables : str or iterable of str, default "all"
+        "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+    levels : iterable of int, str or dict, optional
+        Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+    keys : str or sequence of str, optional
+        Only tables by subsets of these keys. Left out, of all keys.
+    max_keys : int, optional
+        At most so many keys in a table. Left out, any number.
+    cells : int, default 500,000
+        Up to so many finest cells probabilities are computed for all; else for a sample of areas.
+    progress : callable, optional
+        Called with each `ProgressStep` of the work.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each threshold, method and bound: method, K, bound, mean_loss, p99_loss, max_loss, provable, exact,
+        safe. Then for each attacker: `outsider`, the share of the small cells that are believed small with more than
+        .95, rightly, and `outsider_right`, how often such a belief is right; `neighbour` and `insider`, the share that
+        is proven; the same for a register, by its name; `groups`, how many groups are shown with one value. Shares run
+        from 0 to 1, and are missing where an attacker cannot be measured. `charts.risk` draws the rows. Confidential.
+
+    Raises
+    ------
+    InputError
+        An attacker is not known, or bounds are given and no method is "controlled".
+    """
+    named = _without_lottery(checked(attackers))
+    if any(bound is not None for bound in bounds) and "controlled" not in methods:
+        raise InputError('bounds go with controlled masks: name the method "controlled" too.')
+    rows = []
+    tell = progress or silent
+    wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
+    masked = _Masked(finest, given_secret(secret))
+    steps = [
+        (K, method, bound)
+        for K in thresholds
+        for method in methods
+        for bound in (bounds if method == "controlled" else (None,))
+    ]
+    for done, (K, method, bound) in enumerate(steps, 1):
+        part = within(progress, f"{method}, K = {K}" + ("" if bound is None else f", bound {bound}"))
+        made = masked.by(K, method, bound, wanted, part)
+        published = PublishedTables.of(made, method, wanted)
+        loss = loss_summary([losses(published)], K)
+        row: dict[str, Any] = {
+            "method": method,
+            "K": K,
+            "bound": bound,
+            "mean_loss": loss.mean,
+            "p99_loss": loss.p99,
+            "max_loss": loss.max,
+        }
+        proof = audit(published, explanations=0, progress=part)
+        row |= {"provable": proof.share, "exact": proof.share_exact, "safe": proof.safe}
+        if named:
+            found = risk(published, named, bound=bound, store=made, cells=cells, progress=part)
+            row |= _figures(found, named)
+        rows.append(row)
+        tell(ProgressStep("comparing", done, len(steps)))
+    return pl.DataFrame(rows, schema_overrides={"bound": pl.Int64}, infer_schema_length=None)
+
+
+def _without_lottery(attackers: list[Attacker]) -> list[Attacker]:
+    """All but the proof; an insider is measured with these masks alone."""
+    return [Insider(secrets=0) if one == "insider" else one for one in attackers if one != "proof"]
+
+
+def _figures(found: RiskReport, attackers: Sequence[Attacker]) -> dict[str, Any]:
+    """What a report says of each attacker, in one row."""
+    figures: dict[str, Any] = {}
+    for one in attackers:
+        name = name_of(one)
+        row = found.row(name)
+
+        def share(column: str, row: dict[str, Any] = row) -> float | None:
+            number, small = row[column], row["small"]
+            return None if number is None else number / small if small else 0.0
+
+        if name == "attribute":
+            figures["groups"] = row["groups"]
+        elif name == "outsider":
+            figures |= {"outsider": row["likely_share"], "outsider_right": row["likely_right"]}
+        else:
+            figures[name] = share("proven")
+    return figures
+
+
+class _Masked:
+    """The same counts with the masks of other thresholds, methods and bounds, by one secret."""
+
+    def __init__(self, finest: FinestTable, secret: Secret | None) -> None:
+        self._finest, self._secret = finest, secret or (finest.secret_at_hand() if finest.unsaved else None)
+        self._anew: dict[int, FinestTable] = {}
+
+    def by(
+        self, K: int, method: str, bound: int | None, wanted: Sequence[Selection], progress: Progress | None
+    ) -> FinestTable:
+        joint = method == "controlled"
+        as_it_is = self._finest.method == method and bound is None
+        if self._finest.design.threshold == K and (not joint or as_it_is):
+            return self._finest
+        if self._secret is None:
+            notice("drawn with a secret that is thrown away: the figures differ a little from run to run.")
+            self._secret = Secret.new()
+        if K not in self._anew:
+            self._anew[K] = self._finest.with_threshold(K, self._secret)
+        anew = self._anew[K]
+        return anew.controlled(wanted, bound, secret=self._secret, progress=progress) if joint else anew
