@@ -3,9 +3,10 @@
     python bench/attackers.py toys [FIRST [NUMBER]]   random designs, with and without the finest table
     python bench/attackers.py census [3|4]            what each attacker learns from a census of 200,000 people
     python bench/attackers.py registers [3|4]         the same for exact tables from elsewhere
-    python bench/attackers.py without [SECONDS]       3 keys, tables of up to 2: what the solver proves
+    python bench/attackers.py without [SECONDS [READING]]   3 keys, tables of up to 2: what the solver proves
     python bench/attackers.py solver [3|4] [SECONDS]  what the solver decides where the finest table is released
     python bench/attackers.py real                    calibration on shared real data
+    python bench/attackers.py propagation [LA3|OA] [grid|observed]   time and memory of the audit with 5 keys
 
 Seconds are of the processor and, behind them, on the wall.
 """
@@ -23,6 +24,7 @@ import polars as pl
 
 import ilba
 from ilba.attack.solver import Aggregate, WholeRule
+from ilba.design.tables import wanted_tables
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 AREAS = ["LA1", "LA2", "LA3"]
@@ -119,14 +121,16 @@ def registers(keys: int) -> None:
             )
 
 
-def without(seconds: float) -> None:
-    for cells in ("grid", "observed"):
+def without(seconds: float, readings: tuple[str, ...] = ("grid", "observed")) -> None:
+    for cells in readings:
         _, finest = census(3, "ilba", cells)
         for given in (0.0, seconds):
+            start = time.process_time()
             report = ilba.audit(finest, "ilba", levels=[1, 2, 3], max_keys=2, explanations=0, solver_seconds=given)
             print(
                 f"3 keys, at most 2 in a table, {cells}, solver {given:.0f} s: {report.cells_disclosed} of "
-                f"{report.cells_small} cells, {report.aggregates} aggregates proven",
+                f"{report.cells_small} cells, {report.aggregates} aggregates proven, {report.cells_certified} cells "
+                f"certified; {time.process_time() - start:.0f} s of the processor. {report.why_undecided}",
                 flush=True,
             )
 
@@ -137,7 +141,8 @@ def solver(keys: int, seconds: float) -> None:
     report = ilba.audit(finest, "ilba", levels=[1, 2, 3], explanations=0, solver_seconds=seconds)
     print(
         f"{keys} keys, solver {seconds:.0f} s: small {report.cells_small}, proven {report.cells_disclosed}, certified "
-        f"{report.cells_certified}, undecided {report.cells_undecided}; {time.process_time() - start:.0f} s",
+        f"{report.cells_certified}, undecided {report.cells_undecided}; {time.process_time() - start:.0f} s. "
+        f"{report.why_undecided}",
         flush=True,
     )
 
@@ -162,6 +167,37 @@ def real() -> None:
             told(f"{name}, {method}", ilba.risk(made, ["proof", "outsider", "insider"]), time.process_time() - start)
 
 
+def propagation(level: str = "LA3", cells: str = "observed", n: int = 1_000_000) -> None:
+    import resource
+
+    from ilba.attack.bounds import Attack
+    from ilba.attack.published import PublishedTables
+
+    keys = ["gender", "age", "mar", "edu", "job"]
+    people = ilba.datasets.census(n)
+    keys = [key for key in keys if key in people.columns] + [
+        c for c in people.columns if c not in (*AREAS, "OA", *keys)
+    ]
+    hkey = [*AREAS, "OA"][: [*AREAS, "OA"].index(level) + 1]
+    finest = ilba.build(people, hkey, keys[:5], 5, secret=SECRET, cells=cells)
+    del people
+    Attack(PublishedTables.of(finest, "ilba", wanted_tables(finest.design, ["LA1"]))).run()  # compile
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for what in ("tables", "attack"):
+        cpu, wall = time.process_time(), time.perf_counter()
+        if what == "tables":
+            published = PublishedTables.of(finest, "ilba")
+        else:
+            Attack(published).run()
+        print(
+            f"{level} x {', '.join(keys[:5])}, {cells}, {len(published.tables)} tables, {n:,} people: {what} "
+            f"{time.process_time() - cpu:.1f} s of the processor, {time.perf_counter() - wall:.1f} s on the wall",
+            flush=True,
+        )
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(f"peak memory {before / 2**20:.2f} GB before, {after / 2**20:.2f} GB after", flush=True)
+
+
 def main(asked: list[str]) -> int:
     warnings.simplefilter("ignore")
     what, *rest = asked or ["census", "3"]
@@ -172,11 +208,13 @@ def main(asked: list[str]) -> int:
     elif what == "registers":
         registers(int(rest[0]) if rest else 3)
     elif what == "without":
-        without(float(rest[0]) if rest else 60.0)
+        without(float(rest[0]) if rest else 60.0, *([(rest[1],)] if len(rest) > 1 else []))
     elif what == "solver":
         solver(int(rest[0]) if rest else 3, float(rest[1]) if len(rest) > 1 else 60.0)
     elif what == "real":
         real()
+    elif what == "propagation":
+        propagation(*rest[:2])
     else:
         print(__doc__)
         return 2
