@@ -89,13 +89,13 @@ def embedded(cities: int, bound: int | None, folder: Path) -> dict[str, Any]:
 
 
 def on_spark(cities: int, bound: int | None, folder: Path) -> dict[str, Any]:
-    from pyspark.sql import SparkSession
+    from ilba.spark import session
 
     built(cities, folder)
-    session = SparkSession.builder.master(SPARK).config("spark.ui.enabled", "false").getOrCreate()
+    # Workers run the Python of this process, wherever the PATH leads.
+    spark = session(SPARK, conf={"spark.ui.enabled": "false", "spark.pyspark.python": sys.executable})
     try:
-        session.sparkContext.setLogLevel("ERROR")
-        finest = ilba.open_store(folder / f"nation-{cities}.parquet", spark=session)
+        finest = ilba.open_store(folder / f"nation-{cities}.parquet", spark=spark)
         began = time.perf_counter()
         chosen = finest.controlled(bound=bound, secret=SECRET)
         wall, control = time.perf_counter() - began, chosen.control
@@ -105,7 +105,7 @@ def on_spark(cities: int, bound: int | None, folder: Path) -> dict[str, Any]:
             "over": control.over, "wall": wall, "reached": {"all": control.reached}, "masks": chosen.marks()[1],
         }  # fmt: skip
     finally:
-        session.stop()
+        spark.stop()
 
 
 def insider(secrets: int) -> None:

@@ -131,3 +131,17 @@ def test_two_outputs_in_one_file_are_refused(here):
 def test_a_missing_store_is_told(tmp_path):
     with pytest.raises(ilba.StoreError, match="cannot open"):
         ilba.get_agg_freq(1, [], ["01"], [], tmp_path / "none.parquet")
+
+
+def test_a_loop_over_cells_reads_the_store_once_until_it_changes(here, people, secret, monkeypatch):
+    read: list[str] = []
+    monkeypatch.setattr("ilba.r.open_store", lambda file: read.append(file.name) or ilba.open_store(file))
+    table = ilba.open_store("full_tb.parquet").table(1, ["sex"]).frame
+    for region, sex, masked, *_ in table.rows():
+        assert ilba.get_agg_freq(1, ["sex"], [region], [sex]) == masked
+    assert read == ["full_tb.parquet"]
+    ilba.save_full_tb(people.head(40), HKEY, KEY, secret=secret)
+    fewer = ilba.open_store("full_tb.parquet").table(1, ["sex"]).frame
+    for region, sex, masked, *_ in fewer.rows():
+        assert ilba.get_agg_freq(1, ["sex"], [region], [sex]) == masked
+    assert len(read) == 2

@@ -166,16 +166,20 @@ def get_agg_freq(
 
 def _opened(path: Path_) -> FinestTable:
     file = Path(path)
-    if file.suffix.lower() != ".rds":
-        return open_store(file)
-    seen = file.stat() if file.exists() else None
-    return _kept(file.absolute(), *((seen.st_ino, seen.st_size, seen.st_mtime_ns) if seen else ()))
+    if not file.is_file():  # a folder may change inside; what is missing is told
+        return _read(file)
+    seen = file.stat()
+    return _kept(file.absolute(), seen.st_ino, seen.st_size, seen.st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
 def _kept(file: Path, *_seen: int) -> FinestTable:
-    """A file of R is read whole, so the last one is kept until it changes: a loop over cells reads it once."""
-    return read_rds(file)
+    """R's functions name the file in every call. The last one is kept until it changes: a loop reads it once."""
+    return _read(file)
+
+
+def _read(file: Path) -> FinestTable:
+    return read_rds(file) if file.suffix.lower() == ".rds" else open_store(file)
 
 
 def _level(hkey_level: object) -> Any:

@@ -447,6 +447,26 @@ def test_blocks_go_along_the_largest_hierarchy_of_any_design(people, secret, mon
         assert turned.frame.select(chosen.frame.columns).sort(columns).equals(chosen.frame.sort(columns))
 
 
+def test_without_areas_there_is_one_block_up_to_a_size_and_above_it_they_go_by_the_largest_key(
+    people, secret, monkeypatch
+):
+    country = people.with_columns(country=pl.lit("here")).drop("region", "block")
+    finest = ilba.build(country, ["country"], ["sex", "town", "job"], secret=secret)
+    one: list[ProgressStep] = []
+    finest.controlled(secret=secret, progress=one.append)
+    assert not any("block" in step.detail for step in one)
+    small_blocks(monkeypatch)
+    many: list[ProgressStep] = []
+    chosen = finest.controlled(secret=secret, progress=many.append)
+    assert many[0].total > 2
+    worst = {table.selection.name: table.detail["loss"].abs().max() for table in chosen.cube()}
+    assert chosen.control.reached == max(worst.values()) <= 20
+    assert max(loss for name, loss in worst.items() if "town" in name) <= 10
+    turned = ilba.build(country.reverse(), ["country"], ["town", "job", "sex"], secret=secret).controlled(secret=secret)
+    columns = ["town", "sex", "job"]
+    assert turned.frame.select(chosen.frame.columns).sort(columns).equals(chosen.frame.sort(columns))
+
+
 def test_an_interruption_between_blocks_leaves_legal_masks(finest, secret, monkeypatch):
     small_blocks(monkeypatch)
 
@@ -484,6 +504,33 @@ def test_rounds_take_every_block_once_and_the_last_of_an_area_stand_alone(finest
     assert sorted(block.number for turn in turns for block in turn) == list(range(len(blocks)))
     assert max(map(len, turns)) == 2
     assert [len(turn) for turn in turns[-2:]] == [1, 1]
+
+
+@pytest.mark.slow
+def test_rounds_of_many_areas_fall_so_that_errors_of_the_whole_are_mended(secret, monkeypatch):
+    from ilba.methods.controlled import choosing, plan
+
+    rng = np.random.default_rng(300)
+    grid = pl.DataFrame({"area": np.arange(300)})
+    for name, size in (("part", 2), ("sex", 2), ("age", 5), ("job", 2)):
+        grid = grid.join(pl.DataFrame({name: np.arange(size)}), how="cross")
+    grid = grid.with_columns(town=2 * pl.col("area") + pl.col("part"), N=pl.Series(rng.poisson(2.0, grid.height)))
+    counts = grid.filter(pl.col("N") > 0).drop("part")
+    finest = FinestTable.from_counts(counts, ["area", "town"], ["sex", "age", "job"], secret=secret)
+    small_blocks(monkeypatch, 25)
+    widths: list[int] = []
+
+    def watched(blocks):
+        for turn in plan.rounds(blocks):
+            widths.append(len(turn))
+            yield turn
+
+    monkeypatch.setattr(choosing, "rounds", watched)
+    chosen = finest.controlled(bound=7, secret=secret)
+    assert max(widths) == 9
+    assert widths[-2:] == [1, 1]
+    assert all(later <= earlier + 1 for earlier, later in itertools.pairwise(widths))
+    assert max(table.detail["loss"].abs().max() for table in chosen.cube(levels=[0])) <= 14
 
 
 def test_the_bound_that_is_worked_for_is_a_keyed_mixture_below_the_declared_one(people):

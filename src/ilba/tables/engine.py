@@ -385,8 +385,7 @@ class AnyFinestTable(ABC):
         Raises
         ------
         InputError
-            The masks were chosen jointly already, `previous` has other cells, or on Spark a table stands above the
-            top level.
+            The masks were chosen jointly already, or `previous` has other cells.
         SecretError
             The secret is not at hand, or did not draw these masks.
         """

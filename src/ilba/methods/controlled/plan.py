@@ -1,10 +1,10 @@
 """Where the cells of a design lie, and the blocks and rounds in which their masks are chosen.
 
-Blocks go along one dimension: the hierarchy with the most areas, or without a hierarchy the key with the most codes. A
-block is a run of areas with not too many small cells. Tables whose areas lie inside one block are the block's own; the
-errors of coarser ones are carried from block to block. The blocks of a round are worked on side by side, each against
-its share of the errors so far. Blocks and rounds follow from the counts, never from the number of processes, so the
-masks are the same on every machine. They are part of the method: another list gives other masks.
+Blocks go along one dimension: the hierarchy with the most areas, or the key with the most codes where no hierarchy has
+more than one area. A block is a run of areas with not too many small cells. Tables whose areas lie inside one block are
+the block's own; the errors of coarser ones are carried from block to block. The blocks of a round are worked on side by
+side, each against its share of the errors so far. Blocks and rounds follow from the counts, never from the number of
+processes, so the masks are the same on every machine. They are part of the method: another list gives other masks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Node: TypeAlias = tuple[int, int]
 BLOCK = 200_000
 """A block has at most so many small cells, unless one area of the finest level has more."""
 LANES = 2
-"""So many areas with coarse tables of their own are worked on side by side, or one of 32 where there are more."""
+"""So many areas with coarse tables of their own are worked on side by side, or one of 32 of those that are left."""
 ALONE = 2
 """So many blocks at the end of an area are worked on one after the other, each against all of its errors."""
 FAR = 8
@@ -72,8 +72,8 @@ class Layout:
         self.codes = codes
         self.wanted = tuple(wanted)
         design = codes.design
-        hierarchies = len(design.hierarchies)
-        places = range(hierarchies) if hierarchies else range(len(codes.lists))
+        several = [place for place in range(len(design.hierarchies)) if len(codes.lists[place]) > 1]
+        places = several or range(len(codes.lists))
         # How the columns of a design stand must not matter.
         self.along = min(places, key=lambda place: (-len(codes.lists[place]), codes.lists[place].columns))
         self.areas = codes.lists[self.along]
@@ -197,18 +197,19 @@ def _runs(size: IntArray, area: IntArray, above: IntArray) -> list[tuple[int, in
 def rounds(blocks: Sequence[MaskBlock]) -> Iterator[list[MaskBlock]]:
     """The blocks that are worked on side by side, round after round.
 
-    Each lane takes the areas with coarse tables one after the other, from their first block to their last. Where fewer
-    areas are left than lanes, a lane takes several blocks of its area at once. The last blocks of an area stand
-    alone: they see all of its errors, and hold them.
+    Each lane takes the areas with coarse tables one after the other, from their first block to their last. There are
+    fewer lanes towards the end: errors of the whole that many blocks leave side by side need later ones to mend them.
+    Where fewer areas are left than lanes, a lane takes several blocks of its area at once. The last blocks of an area
+    stand alone: they see all of its errors, and hold them.
     """
     waiting = [list(lane) for _, lane in groupby(blocks, key=lambda block: block.lane)]
-    lanes = max(LANES, len(waiting) // 32)
     working: list[list[MaskBlock]] = []
     while waiting or working:
+        lanes = max(LANES, (len(waiting) + len(working)) // 32)
         while waiting and len(working) < lanes:
             working.append(waiting.pop(0))
         turn, spare = [], lanes - len(working)
-        for lane in working:
+        for lane in working[:lanes]:
             more = max(0, min(spare, len(lane) - ALONE - 1))
             turn += lane[: 1 + more]
             del lane[: 1 + more]
