@@ -199,6 +199,23 @@ def compare(
     return Comparison(pl.DataFrame(rows), f"Methods compared on {len(wanted)} tables, K={K}", tuple(notes))
 
 
+def measured_method(
+    method: Method,
+    finest: FinestTable,
+    wanted: Sequence[Selection],
+    masked: FinestTable | None = None,
+    *,
+    secret: Secret | Path_ | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """The row of one method in a comparison. `masked` is the table with its masks, where they were chosen already."""
+    if masked is not None and method.policy is not None:
+        one = _own(method.label, method.name, masked, method.policy, list(wanted))
+    else:
+        (one,) = _published([method], finest, list(wanted), secret, None, progress)
+    return _measured(one, finest.design.threshold, None, progress)
+
+
 def _variants(
     finest: FinestTable, wanted: list[Selection], secret: Any, bound: int | None, progress: Progress | None
 ) -> Iterator[_Candidate]:
