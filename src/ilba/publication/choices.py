@@ -143,9 +143,8 @@ def choices(
     found = []
     for name in names:
         method = ILBA(held.design.cells) if name == "ilba" else method_of(name)
-        masked = published.at_hand() if name == "controlled" and published is not None else None
-        if masked is not None and masked.method != "controlled":
-            masked = None
+        chosen = published.at_hand() if name == "controlled" and published is not None else None
+        masked = chosen if isinstance(chosen, FinestTable) and chosen.method == "controlled" else None
         try:
             row = measured_method(method, held, wanted, masked, secret=secret, progress=within(progress, method.name))
         except IlbaError:  # its masks came with the counts, or it needs an extra that is not installed
@@ -173,12 +172,11 @@ def measured(
     for one in attackers:
         row = rows[one if isinstance(one, str) else one.name]
         small = row["small"]
-        proven = row["proven"] / small if small and row["proven"] is not None else None
+        proven = None if row["proven"] is None else row["proven"] / small if small else 0.0
+        likely = 0.0 if row["likely"] == 0 else row["likely_share"]
         kind = "register" if isinstance(one, Register) else "insider" if isinstance(one, Insider) else one
         tables = tuple(one.tables) if isinstance(one, Register) else ()
-        found.append(
-            Measured(kind, tables, proven, row["likely_share"], row["likely_right"], row["groups"], row["people"])
-        )
+        found.append(Measured(kind, tables, proven, likely, row["likely_right"], row["groups"], row["people"]))
     return found
 
 

@@ -18,6 +18,7 @@ from ilba.design.design import Selection
 from ilba.errors import Conflict, IlbaError, StoreError, UnsafeRelease, listing, some
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import LIMIT, Choice, Measured, can_compare, choices, masked_by, measured
+from ilba.publication.doubts import doubts
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import Release
 from ilba.release.chapter import looked_up
@@ -185,7 +186,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     refused, said = _ledger(prepared, finest, is_own)
     compared: list[Choice] = []
     learnt: list[Measured] = []
-    notes = []
+    notes = doubts(finest)
     if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
         tell(ProgressStep("comparing"))
         masked = masked_by(prepared.said.method, finest, wanted, progress=progress)

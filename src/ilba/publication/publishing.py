@@ -26,6 +26,7 @@ from ilba.output.export import FORMATS, export
 from ilba.output.report import report
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import can_compare, choices, measured
+from ilba.publication.doubts import doubts
 from ilba.publication.file import words
 from ilba.publication.planning import counted, total_of
 from ilba.publication.prepared import Matched, Prepared
@@ -222,6 +223,8 @@ class _Run:
     def release(self) -> None:
         prepared, said = self.prepared, self.prepared.said
         self.matches = prepared.matched(self.finest)
+        for doubt in doubts(self.finest):
+            notice(doubt)
         if said.proposed:
             notice(
                 f"these entries were proposed from the data, and no person has confirmed them: "
