@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.output import decision, pdf
+from ilba.output import decision, korean, pdf
 from ilba.output.compare import compare
 from ilba.output.pages import filled, inline
 from ilba.output.report import report
@@ -185,3 +185,29 @@ def test_both_languages_have_the_same_words():
     assert decision.WORDS["en"].keys() == decision.WORDS["ko"].keys()
     assert decision.WORDS["en"]["attackers"].keys() == decision.WORDS["ko"]["attackers"].keys()
     assert decision.WORDS["en"]["methods"].keys() == decision.WORDS["ko"]["methods"].keys()
+
+
+def test_every_word_of_the_templates_is_known_in_korean():
+    for template in TEMPLATES.glob("*.html"):
+        for text in re.findall(r'_\("((?:[^"\\]|\\.)*)"', template.read_text("utf-8")):
+            plain = re.sub(r"%(\.\d)?[sdf]", "7", text)
+            assert korean.said(plain, "ko") != plain or plain == "99%", (template.name, text)
+
+
+def test_the_pages_are_korean_where_korean_is_asked_for(finest, audited, tmp_path):
+    small = ["town", "town.sex"]
+    written = [
+        audited.to_html(tmp_path / "audit.html", "ko"),
+        finest.risk(["proof", "outsider", "insider", "attribute"]).to_html(tmp_path / "risk.html", "ko"),
+        compare(finest, small).to_html(tmp_path / "compare.html", "ko"),
+        report(finest, tmp_path / "report.html", max_keys=1, lang="ko"),
+    ]
+    for path in written:
+        text = path.read_text("utf-8")
+        assert '<html lang="ko">' in text
+        assert "<title>대외비: " in text
+        body = re.sub(r"<(style|svg).*?</\1>", "", text, flags=re.DOTALL)
+        read = Read(body).words
+        assert re.findall(r"\b[a-z]+(?: [a-z]+){3,}", read) == [], path.name
+    with pytest.raises(ilba.InputError, match="The languages are en and ko"):
+        audited.to_html(tmp_path / "x.html", "fr")

@@ -59,13 +59,15 @@ class Comparison:
         rows = in_percent(self.rows.drop("family", strict=False))
         return rows.select((pl.col(c) * 100).alias(f"{c} %") if c in SHARES else pl.col(c) for c in rows.columns)
 
-    def to_html(self, path: Path_) -> Path:
+    def to_html(self, path: Path_, lang: str = "en") -> Path:
         """Write the comparison with its chart of risk against loss: one file, for its owner alone.
 
         Parameters
         ----------
         path : path
             Where to write.
+        lang : {"en", "ko"}, default "en"
+            The language.
 
         Returns
         -------
@@ -76,6 +78,7 @@ class Comparison:
         return write(
             writable(path),
             "comparison.html",
+            lang=lang,
             title=self.title,
             picture=inline(charts.svg(charts.risk(self.rows))),
             heads=[name.replace("_", " ") for name in rows.columns],

@@ -310,7 +310,7 @@ class _Run:
         tables = self.prepared.said.tables
         report(
             published, self.prepared.confidential / "report.html", tables.levels or None, tables.keys or None,
-            tables.max_keys, progress=self.progress,
+            tables.max_keys, lang=self.prepared.said.outputs.languages[0], progress=self.progress,
         )  # fmt: skip
 
     def _published(self) -> AnyFinestTable:
