@@ -123,11 +123,11 @@ def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
         assert why == "".join(f"<li>{escape(w)}</li>\n" for w in one.why)
     for name, number, share in (
         ("finest cells truly in 1..4", audited.cells_small, None),
-        ("disclosed", audited.cells_disclosed, audited.cells_disclosed),
+        ("proven", audited.cells_disclosed, audited.cells_disclosed),
         ("exactly", audited.cells_exact, audited.cells_exact),
         ("certified safe", audited.cells_certified, audited.cells_certified),
         ("undecided", audited.cells_undecided, audited.cells_undecided),
-        ("aggregates disclosed", audited.aggregates, None),
+        ("aggregates proven", audited.aggregates, None),
     ):
         percent = "" if share is None else f"{100 * share / audited.cells_small:.1f}%"
         assert f'<tr><th scope="row">{name}</th><td>{number:,}</td><td>{percent}</td></tr>' in page

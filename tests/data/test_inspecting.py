@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
 import polars as pl
 import pytest
+import xlsxwriter
 
 import ilba
 from ilba.data import inspecting
+from ilba.publication.proposing import init
 from support import messy
 from support.commands import run
+from support.rwriting import labelled_frame
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +145,42 @@ def test_the_command_prints_text_or_json(folder):
     plain = json.loads(run("inspect", "people.csv", "towns.gpkg", "--json", cwd=folder).stdout)
     assert plain["confidential"] is True
     assert plain["proposed"] == {"hierarchies": [["AGS"]], "keys": ["Geschlecht", "Alter", "Beruf"]}
+
+
+def test_what_r_says_of_columns_and_codes_becomes_a_code_list(tmp_path):
+    sex = [1.0, 2.0] * 30
+    labelled_frame(tmp_path / "p.rds", sex, "Sex at birth", {"male": 1.0, "female": 2.0}, ["a", "b", "c"] * 20)
+    found = ilba.inspect(tmp_path / "p.rds")
+    assert found.records.column("sex").label == "Sex at birth"
+    assert "called 'Sex at birth'" in str(found)
+    file = init(tmp_path / "p.rds", out=tmp_path / "publication.toml")
+    said = tomllib.loads(file.read_text("utf-8"))
+    codes = (tmp_path / said["codes"]["sex"]["file"]).read_text("utf-8")
+    assert "1,male" in codes
+    assert "2,female" in codes
+
+
+def test_of_a_workbook_the_sheet_that_matches_is_taken(tmp_path):
+    pl.DataFrame({"town": ["01", "02", "03"] * 20, "sex": ["f", "m"] * 30}).write_csv(tmp_path / "people.csv")
+    with xlsxwriter.Workbook(tmp_path / "towns.xlsx") as book:
+        for name, rows in {
+            "Read me": [["Agency"], ["of statistics"]],
+            "Towns": [["key", "name"], ["01", "A"], ["02", "B"], ["03", "C"]],
+        }.items():
+            sheet = book.add_worksheet(name)
+            for number, row in enumerate(rows):
+                sheet.write_row(number, 0, row)
+    found = ilba.inspect(tmp_path)
+    assert [(one.by, one.share) for one in found.matches] == [("key", 1.0)]
+    assert "the sheet 'Towns' of a workbook (Read me, Towns)" in str(found)
+    said = tomllib.loads(init(tmp_path, out=tmp_path / "publication.toml").read_text("utf-8"))
+    assert said["codes"]["town"] == {"file": "towns.xlsx", "code": "key", "label": {"en": "name"}, "sheet": "Towns"}
+
+
+def test_dates_that_are_nearly_all_different_are_dates_and_none_is_shown(tmp_path):
+    born = [f"{1 + n % 28:02d}/{1 + n % 12:02d}/{1930 + n}" for n in range(80)]
+    pl.DataFrame({"town": ["a", "b"] * 40, "born": born}).write_csv(tmp_path / "p.csv")
+    found = ilba.inspect(tmp_path / "p.csv")
+    assert (found.records.column("born").kind, found.records.column("born").date) == ("date", "%d/%m/%Y")
+    assert "born" not in found.keys
+    assert not any(one in str(found) for one in born)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import zlib
 from html.parser import HTMLParser
 
 import jinja2
@@ -10,7 +12,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.output import decision
+from ilba.output import decision, korean, pdf
 from ilba.output.compare import compare
 from ilba.output.pages import filled, inline
 from ilba.output.report import report
@@ -56,6 +58,7 @@ def pages(secret, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     release = finest.release(folder / "release", ledger=False)
     choice = {"method": "controlled", "mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "provable": 0.0}
+    choice |= {"blank": 0.0}
     facts = {"title": HOSTILE[3], "records": 40, "data": HOSTILE[2], "audit": "certified", "proposed": HOSTILE[:1]}
     signed = decision.write(folder / "decision.html", "en", release, **facts, choices=[{**choice, "adds_up": True}])
     return {
@@ -130,10 +133,15 @@ def test_the_decision_page_fits_one_sheet_of_paper_in_both_languages(lang, fines
     with pytest.warns(ilba.Notice):
         release = finest.release(tmp_path / "out", ledger=False)
     choice = {"mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "provable": 0.25, "adds_up": True}
-    choices = [{**choice, "method": method} for method in ("controlled", "ilba", "sca-sums")]
+    choices = [{**choice, "blank": 0.1, "method": method} for method in decision.WORDS["en"]["methods"]]
+    learnt = {"tables": (), "proven": 0.2, "likely": 0.3, "right": 0.99, "groups": 1234, "people": 56789}
+    measured = [{**learnt, "attacker": attacker} for attacker in decision.WORDS["en"]["attackers"]]
+    measured[0]["tables"] = ["town.sex.age"]
     facts = {"title": "Title", "records": 3, "data": "people.csv", "proposed": ["keys", "recipe.age", "maps.town"] * 3}
     for audit in ("certified", "safe", "not safe", "not audited"):
-        path = decision.write(tmp_path / "d.html", lang, release, **facts, audit=audit, choices=choices)
+        path = decision.write(
+            tmp_path / "d.html", lang, release, **facts, audit=audit, choices=choices, measured=measured
+        )
         text = path.read_text("utf-8")
         assert f'<html lang="{lang}">' in text
         assert "&lt;5" in text  # fewer records than K are not told
@@ -144,8 +152,62 @@ def test_the_decision_page_fits_one_sheet_of_paper_in_both_languages(lang, fines
         sheets = len(re.findall(rb"/Type\s*/Page[^s]", page.pdf(format="A4", print_background=True)))
         page.close()
         assert sheets == 1
+        assert text.count('<tr class="own">') == 1
+        assert sum(name in text for name in says["methods"].values()) == 4  # this one, and three alternatives
+    made = pdf.write(path)
+    assert made.stat().st_mode & 0o777 == 0o600
+    streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", made.read_bytes(), re.DOTALL)
+    objects = b"".join(zlib.decompressobj().decompress(one) for one in streams if one[:1] == b"x")
+    assert len(re.findall(rb"/Type\s*/Page\b", objects)) == 1
+
+
+def test_where_nobody_learns_anything_the_decision_page_says_so(finest, tmp_path):
+    release = finest.release(tmp_path / "out", ledger=False)
+    none = {"tables": (), "proven": 0.0, "likely": 0.0, "right": None, "groups": 0, "people": 0}
+    facts = {"title": "Title", "records": 300, "data": "people.csv", "audit": "certified"}
+    measured = [{**none, "attacker": attacker} for attacker in decision.WORDS["en"]["attackers"]]
+    text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=measured).read_text("utf-8")
+    assert 'class="open"' not in text
+    unknown = [{**one, "proven": None, "likely": None, "groups": None} for one in measured]
+    text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=unknown).read_text("utf-8")
+    assert text.count("not measured: the finest table") == 5
+    text = decision.write(tmp_path / "d.html", "en", release, **facts, accepted=True).read_text("utf-8")
+    assert "the conflict was accepted" in text
+
+
+def test_a_pdf_without_its_library_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "weasyprint", None)
+    with pytest.raises(ilba.MissingExtra, match=r"pip install 'ilba\[pdf\]'"):
+        pdf.write(tmp_path / "d.html")
 
 
 def test_both_languages_have_the_same_words():
     assert decision.WORDS["en"].keys() == decision.WORDS["ko"].keys()
+    assert decision.WORDS["en"]["attackers"].keys() == decision.WORDS["ko"]["attackers"].keys()
     assert decision.WORDS["en"]["methods"].keys() == decision.WORDS["ko"]["methods"].keys()
+
+
+def test_every_word_of_the_templates_is_known_in_korean():
+    for template in TEMPLATES.glob("*.html"):
+        for text in re.findall(r'_\("((?:[^"\\]|\\.)*)"', template.read_text("utf-8")):
+            plain = re.sub(r"%(\.\d)?[sdf]", "7", text)
+            assert korean.said(plain, "ko") != plain or plain == "99%", (template.name, text)
+
+
+def test_the_pages_are_korean_where_korean_is_asked_for(finest, audited, tmp_path):
+    small = ["town", "town.sex"]
+    written = [
+        audited.to_html(tmp_path / "audit.html", "ko"),
+        finest.risk(["proof", "outsider", "insider", "attribute"]).to_html(tmp_path / "risk.html", "ko"),
+        compare(finest, small).to_html(tmp_path / "compare.html", "ko"),
+        report(finest, tmp_path / "report.html", max_keys=1, lang="ko"),
+    ]
+    for path in written:
+        text = path.read_text("utf-8")
+        assert '<html lang="ko">' in text
+        assert "<title>대외비: " in text
+        body = re.sub(r"<(style|svg).*?</\1>", "", text, flags=re.DOTALL)
+        read = Read(body).words
+        assert re.findall(r"\b[a-z]+(?: [a-z]+){3,}", read) == [], path.name
+    with pytest.raises(ilba.InputError, match="The languages are en and ko"):
+        audited.to_html(tmp_path / "x.html", "fr")

@@ -186,7 +186,13 @@ def test_a_plan_writes_nothing(agency):
     assert {file: file.stat().st_mtime_ns for file in agency.rglob("*")} == before
     assert plain["possible"] is True
     assert (plain["records"], plain["left_out"], len(plain["tables"])) == (4000, 0, 24)
-    assert [one["method"] for one in plain["choices"]] == ["controlled", "ilba", "sca-sums"]
+    assert [one["method"] for one in plain["choices"]] == [
+        "controlled", "ilba", "sca", "cell-key", "small-count-rounding", "suppression",
+    ]  # fmt: skip
+    learnt = {one["attacker"]: one for one in plain["attackers"]}
+    assert list(learnt) == ["register", "outsider", "neighbour", "insider", "attribute"]
+    assert learnt["register"]["tables"] == ["AGS.Geschlecht.Alter"]
+    assert 0 == learnt["outsider"]["proven"] < learnt["insider"]["proven"] < learnt["neighbour"]["proven"] < 1
     assert plain["choices"][0]["provable"] == 0
     assert plain["choices"][1]["provable"] > 0.1
 
@@ -206,6 +212,21 @@ def test_the_decision_page_says_yes_with_labels_and_without_a_small_count(made):
     assert "24 tables by Kreis &gt; AGS; Geschlecht, Alter, Beruf" in text
     assert "First confirm what was proposed" in text
     assert "4,000" in text
+    assert "Who has exact counts of AGS × Geschlecht × Alter from a register" in text
+    assert "Cell keys: small random changes" in text
+
+
+def test_the_decision_is_printed_as_pdf_where_the_file_asks_for_it(agency):
+    publication = agency / "publication.toml"
+    publication.write_text(publication.read_text("utf-8").replace("# pdf = true", "pdf = true"), "utf-8")
+    assert "decision.en.pdf" in run("publish", cwd=agency).stdout
+    page = agency / "confidential" / "decision.en.pdf"
+    assert page.read_bytes().startswith(b"%PDF-")
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert "Nothing was done" in run("publish", cwd=agency).stdout
+    page.unlink()
+    run("publish", cwd=agency)
+    assert page.exists()
 
 
 def test_init_asks_nothing_and_replaces_nothing(made):

@@ -79,8 +79,21 @@ def test_a_table_becomes_a_frame_of_pandas(finest):
 
 
 @pytest.mark.slow
-def test_audit_and_report_are_asked_from_the_table_itself(finest, tmp_path):
+def test_audit_and_risk_are_asked_from_a_release_itself(finest, tmp_path):
+    chosen = finest.controlled()
+    release = chosen.release(tmp_path / "out", ledger=False)
+    assert release.audit(explanations=0).published.tables
+    row = release.risk("proof").row("proof")
+    assert (row["small"], row["proven"]) == (None, 0)
+    assert release.risk("proof", store=chosen).row("proof")["proven"] == 0
+
+
+@pytest.mark.slow
+def test_audit_risk_and_report_are_asked_from_the_table_itself(finest, tmp_path):
     assert finest.audit(tables=["town"]).cells_disclosed >= 0
+    learnt = finest.risk(["proof", "attribute"], tables=["town", "town.sex"])
+    assert learnt.rows["attacker"].to_list() == ["proof", "attribute"]
+    assert "confidential" in learnt._repr_html_()
     finest.report(tmp_path / "r.html", max_keys=0)
     assert "CONFIDENTIAL" in (tmp_path / "r.html").read_text("utf-8")
 

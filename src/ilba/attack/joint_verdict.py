@@ -194,13 +194,15 @@ class JointReport:
         """
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
+    def to_html(self, path: str | os.PathLike[str], lang: str = "en") -> Path:
         """Write the report as one self-contained page, for its owner alone.
 
         Parameters
         ----------
         path : path
             The HTML file.
+        lang : {"en", "ko"}, default "en"
+            The language.
 
         Returns
         -------
@@ -209,7 +211,7 @@ class JointReport:
         """
         from ilba.output.pages import write
 
-        return write(path, "audit.html", **self._facts())
+        return write(path, "audit.html", lang=lang, **self._facts())
 
     def _title(self) -> str:
         return f"Joint audit of {some(self.releases.height, 'release')} (confidential)"

@@ -100,13 +100,15 @@ class RiskReport:
         """
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
+    def to_html(self, path: str | os.PathLike[str], lang: str = "en") -> Path:
         """Write the report as one self-contained page, for its owner alone.
 
         Parameters
         ----------
         path : path
             The file to write.
+        lang : {"en", "ko"}, default "en"
+            The language.
 
         Returns
         -------
@@ -115,7 +117,7 @@ class RiskReport:
         """
         from ilba.output.pages import write
 
-        return write(path, "risk.html", **_facts(self))
+        return write(path, "risk.html", lang=lang, **_facts(self))
 
     def __str__(self) -> str:
         lines = [_title(self), ""]

@@ -152,13 +152,15 @@ class AuditReport:
         """
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
-    def to_html(self, path: str | os.PathLike[str]) -> Path:
+    def to_html(self, path: str | os.PathLike[str], lang: str = "en") -> Path:
         """Write the report as one self-contained page, for its owner alone.
 
         Parameters
         ----------
         path : path
             Where to write the page.
+        lang : {"en", "ko"}, default "en"
+            The language.
 
         Returns
         -------
@@ -167,7 +169,7 @@ class AuditReport:
         """
         from ilba.output.pages import write
 
-        return write(path, "audit.html", **_facts(self))
+        return write(path, "audit.html", lang=lang, **_facts(self))
 
     def __str__(self) -> str:
         lines = [_title(self.published), *(f"  {name:<32}{text:>12}{rest}" for name, text, rest in _figures(self))]

@@ -15,8 +15,10 @@ from ilba.cli.words import (
     commands,
     example,
     json_option,
+    lang_of_page,
     named_tables,
     opened,
+    page_lang,
     print_frame,
     print_json,
     secret_of,
@@ -35,6 +37,7 @@ from ilba.tables.store import ABOUT
 @commands.command("report", short_help="What masking costs: the loss of every table")
 @click.argument("store")
 @click.option("-o", "--out", default="report.html", show_default=True, help="The HTML file to write.")
+@page_lang
 @some_tables
 @json_option
 def report_command(
@@ -47,7 +50,15 @@ def report_command(
         bar.stage("opening")
         finest = opened(store)
         bar.stage("tables")
-        report(finest, out, [typed_level(level) for level in levels] or None, keys, max_keys, progress=bar)
+        report(
+            finest,
+            out,
+            [typed_level(level) for level in levels] or None,
+            keys,
+            max_keys,
+            lang=lang_of_page(),
+            progress=bar,
+        )
     if as_json:
         print_json({"report": out})
     else:
@@ -75,6 +86,7 @@ def report_command(
 @named_tables
 @some_tables
 @click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")
+@page_lang
 @click.option("--chart", type=click.Path(), help="With several methods or K: risk against loss as html, svg or png.")
 @click.option(
     "--secret", type=click.Path(), help="The secret for --mask-thr; without one a throw-away secret draws the masks."
@@ -202,7 +214,7 @@ def _several(
 
 def _told_of_audit(report: Any, out: str | None, as_json: bool, require_safe: bool) -> None:
     if out:
-        report.to_html(out)
+        report.to_html(out, lang_of_page())
     click.echo(report.to_json() if as_json else str(report))
     if out and not as_json:
         click.echo(f"{out}: the whole report, confidential")
@@ -346,6 +358,7 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
 @named_tables
 @some_tables
 @click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")
+@page_lang
 @json_option
 def risk_command(
     source: str,
@@ -395,7 +408,7 @@ def risk_command(
             progress=bar,
         )
     if out:
-        report.to_html(out)
+        report.to_html(out, lang_of_page())
     click.echo(report.to_json() if as_json else str(report))
     if out and not as_json:
         click.echo(f"{out}: the whole report, confidential")
@@ -417,6 +430,7 @@ def risk_command(
     "--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else the secret beside the store]."
 )
 @click.option("-o", "--out", type=click.Path(), help="Write the comparison with its chart as HTML (confidential).")
+@page_lang
 @click.option("--csv", "csv_path", type=click.Path(), help="Write the rows as csv (confidential).")
 @json_option
 def compare_command(
@@ -452,7 +466,7 @@ def compare_command(
     if csv_path:
         comparison.to_csv(csv_path)
     if out:
-        comparison.to_html(out)
+        comparison.to_html(out, lang_of_page())
     if as_json:
         print_json(comparison.rows.to_dicts())
     else:

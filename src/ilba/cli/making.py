@@ -33,8 +33,9 @@ from ilba.cli.words import (
     typed_level,
     typed_list,
 )
-from ilba.errors import InputError, Notice, listing, some
+from ilba.errors import InputError, Notice, listing, notice, some
 from ilba.files import replacing
+from ilba.publication.doubts import doubts
 from ilba.secret.secret import Secret
 from ilba.tables.building import build
 from ilba.tables.table import Table, csv_text, write_csv
@@ -180,6 +181,8 @@ def build_command(
             output_path=out,
             progress=bar,
         )
+    for doubt in doubts(finest):
+        notice(doubt)
     _told_of_store(finest, out, as_json)
 
 

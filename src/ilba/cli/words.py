@@ -269,6 +269,22 @@ def ledger_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+page_lang = click.option(
+    "--lang",
+    type=click.Choice(["en", "ko"]),
+    default="en",
+    show_default=True,
+    expose_value=False,
+    callback=lambda context, _, lang: context.meta.__setitem__("lang", lang),
+    help="The language of the page.",
+)
+
+
+def lang_of_page() -> str:
+    """The language that was asked for with `--lang`."""
+    return str(click.get_current_context().meta.get("lang", "en"))
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Machine output: one JSON document.")
 level_option = click.option(
     "--level",

@@ -95,12 +95,12 @@ class ColumnFacts:
         said = []
         if self.missing:
             spelled = f" (spelled {listing(map(repr, self.spellings), 5)})" if self.spellings else ""
-            said.append(f"{few(self.missing, K)} missing{spelled}")
+            said.append(f"{few_text(self.missing, K)} missing{spelled}")
         if self.alike:
             groups = ("/".join(map(repr, group[:4])) for group in self.alike)
             said.append(f"nearly the same: {listing(groups, 3)}")
         elif self.blanks:
-            said.append(f"blanks around values in {few(self.blanks, K)} records")
+            said.append(f"blanks around values in {few_text(self.blanks, K)} records")
         if self.pad:
             said.append(f"leading zeros up to {self.pad} letters make values equal")
         if self.date:
@@ -115,6 +115,16 @@ class ColumnFacts:
 def few(number: int, K: int) -> str | int:
     """A number of records; below K it is not told."""
     return number if number == 0 or number >= K else f"<{K}"
+
+
+def few_text(number: int, K: int) -> str:
+    """The same as it is read.
+
+    >>> few_text(1234, 5), few_text(4, 5)
+    ('1,234', '<5')
+    """
+    told = few(number, K)
+    return told if isinstance(told, str) else f"{told:,}"
 
 
 def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
@@ -159,11 +169,11 @@ def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str, bool]:
     comma = bool(values.str.contains(r"^-?\d+,\d+$").any()) and bool(values.str.contains(r"^-?\d+(,\d+)?$").all())
     decimal = not whole and bool(values.str.contains(r"^-?\d*[.,]?\d+([eE][-+]?\d+)?$").all())
     mostly_unique = different > 0.5 * records and records >= 20
-    if mostly_unique and (not decimal or _IDENTIFIERS.search(name)) and not (whole and _AGES.search(name)):
-        return "identifier", "", False
     date = "" if whole and not _looks_compact(values) else _date_of(values)
     if date:
         return "date", date, False
+    if mostly_unique and (not decimal or _IDENTIFIERS.search(name)) and not (whole and _AGES.search(name)):
+        return "identifier", "", False
     if decimal:
         return ("weight" if _WEIGHTS.search(name) else "age" if _AGES.search(name) else "decimal"), "", comma
     if whole and not values.str.contains(r"^0\d").any():

@@ -85,8 +85,8 @@ def not_utf8(path: Path_) -> str:
     given = "" if unpacked else f"{shlex.quote(str(file))} "
     return (
         f"{str(file)!r} is not UTF-8. Say which encoding it has, perhaps {name}: --encoding {name} "
-        f"(read={{'encoding': {name!r}}}). Or turn it into UTF-8: "
-        f"{unpacked}iconv -f {name.upper()} -t UTF-8 {given}> utf8.csv"
+        f"(read={{'encoding': {name!r}}}, or encoding = {name!r} under [source] of publication.toml). "
+        f"Or turn it into UTF-8: {unpacked}iconv -f {name.upper()} -t UTF-8 {given}> utf8.csv"
     )
 
 

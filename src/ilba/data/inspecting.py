@@ -19,7 +19,7 @@ from ilba import notebook
 from ilba.data.columns import ColumnFacts, facts_of
 from ilba.data.csvfiles import guessed, read_head
 from ilba.data.hierarchies import read_hierarchy
-from ilba.data.reading import STATISTICAL, WORKBOOKS, Reading, kind_of, scan, sheets_of, statistical_labels
+from ilba.data.reading import LABELLED, STATISTICAL, WORKBOOKS, Reading, column_labels, kind_of, scan, sheets_of
 from ilba.data.recipe import as_text
 from ilba.data.shapes import Shapes, is_map, read_shapes
 from ilba.errors import IlbaError, InputError, listing, nearest, some
@@ -211,21 +211,22 @@ def inspect(*paths: Path_, mask_thr: int = 5) -> Inspection:
     --------
     >>> ilba.inspect("people.csv", "towns.csv", "towns.geojson")  # doctest: +SKIP
     """
-    files = [_looked_at(file) for file in _listed(paths)]
-    tables = [one for one in files if one.columns and one.what == "table"]
+    sheets = [_looked_at(file) for file in _listed(paths)]
+    tables = [one for parts in sheets for one in parts if one.columns and one.what == "table"]
     source = max(tables, key=lambda one: (one.records, len(one.columns)), default=None)
     if source is not None:
         source = _related(replace(source, what="records"))
-    others = [one for one in files if one.what in ("table", "map")]
-    matches = [] if source is None else _matches(source, [one for one in others if one.path != source.path])
-    matched = {match.file for match in matches}
+    matches: list[Match] = []
     found = []
-    for one in files:
-        if source is not None and one.path == source.path:
+    for parts in sheets:
+        if source is not None and parts[0].path == source.path:
             found.append(source)
-        elif one.what == "table":
-            about = "" if one.path in matched else ". It matches no column of the records"
-            found.append(replace(one, what="code list" if one.path in matched else "other", about=one.about + about))
+            continue
+        one, match = _matching(source, parts)
+        matches += [match] if match else []
+        if one.what == "table":
+            about = "" if match else ". It matches no column of the records"
+            found.append(replace(one, what="code list" if match else "other", about=one.about + about))
         else:
             found.append(one)
     return Inspection(tuple(found), tuple(matches), mask_thr)
@@ -258,29 +259,48 @@ def _is_known(file: Path) -> bool:
     return kind_of(file) in kinds or is_map(file)
 
 
-def _looked_at(file: Path) -> FileFacts:
-    """What one file is; one that cannot be read says why, and the others are looked at all the same."""
+def _matching(source: FileFacts | None, sheets: list[FileFacts]) -> tuple[FileFacts, Match | None]:
+    """Of the sheets of a workbook the one that matches the records best, else the longest; with its match."""
+    longest = max(sheets, key=lambda one: (one.records, len(one.columns)))
+    if source is None or longest.what not in ("table", "map"):
+        return longest, None
+    found = [(one, match) for one in sheets for match in _matches(source, [one])]
+    return max(found, key=lambda pair: (pair[1].best, pair[0].records), default=(longest, None))
+
+
+def _looked_at(file: Path) -> list[FileFacts]:
+    """What one file is, or each sheet of a workbook.
+
+    One that cannot be read says why, and the others are looked at all the same.
+    """
     try:
-        if file.suffix.lower() == ".hrc":
-            tree = read_hierarchy(file)
-            about = f"a hierarchy of {some(tree.tree.height, 'code')} on {some(tree.depth, 'level')}"
-            return FileFacts(str(file), "hierarchy", about)
-        if file.is_file() and is_map(file):
-            shapes = read_shapes(file)
-            about = f"a map of {some(shapes.properties.height, 'shape')}, {_projection(shapes)}"
-            facts = tuple(facts_of(column) for column in shapes.properties.get_columns())
-            return FileFacts(str(file), "map", about, shapes.properties.height, columns=facts, frame=shapes.properties)
-        return _table(file)
+        if file.is_file() and kind_of(file) in WORKBOOKS:
+            return [_table(file, sheet) for sheet in sheets_of(file)]
+        return [_one_file(file)]
     except (IlbaError, OSError, pl.exceptions.PolarsError) as problem:
-        return FileFacts(str(file), "unreadable", f"cannot be read: {problem}")
+        return [FileFacts(str(file), "unreadable", f"cannot be read: {problem}")]
+
+
+def _one_file(file: Path) -> FileFacts:
+    """What a file is that is no workbook."""
+    if file.suffix.lower() == ".hrc":
+        tree = read_hierarchy(file)
+        about = f"a hierarchy of {some(tree.tree.height, 'code')} on {some(tree.depth, 'level')}"
+        return FileFacts(str(file), "hierarchy", about)
+    if file.is_file() and is_map(file):
+        shapes = read_shapes(file)
+        about = f"a map of {some(shapes.properties.height, 'shape')}, {_projection(shapes)}"
+        facts = tuple(facts_of(column) for column in shapes.properties.get_columns())
+        return FileFacts(str(file), "map", about, shapes.properties.height, columns=facts, frame=shapes.properties)
+    return _table(file)
 
 
 def _projection(shapes: Shapes) -> str:
     return "in WGS 84" if shapes.projection == "EPSG:4326" else f"in the projection {shapes.projection[:40]}"
 
 
-def _table(file: Path) -> FileFacts:
-    """A file of columns."""
+def _table(file: Path, sheet: str = "") -> FileFacts:
+    """A file of columns, or a sheet of a workbook."""
     kind = kind_of(file) if file.is_file() else "parquet"
     reading, said = Reading(), kind
     sheets: tuple[str, ...] = ()
@@ -293,7 +313,8 @@ def _table(file: Path) -> FileFacts:
         said = f"csv with {named} in {encoding}{certain}"
     elif kind in WORKBOOKS:
         sheets = tuple(sheets_of(file))
-        reading, said = Reading(sheet=sheets[0]), f"a workbook ({listing(sheets, 5)})"
+        named = f"the sheet {sheet!r} of " if len(sheets) > 1 else ""
+        reading, said = Reading(sheet=sheet), f"{named}a workbook ({listing(sheets, 5)})"
     frame = scan(file, None, reading).head(SAMPLE + 1).collect()
     is_part = frame.height > SAMPLE
     frame = _texts(frame.head(SAMPLE))
@@ -311,8 +332,8 @@ def _texts(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _labels(file: Path, kind: str) -> dict[str, str]:
-    """What SPSS, Stata and SAS files say of their columns."""
-    return statistical_labels(file, kind) if kind in STATISTICAL else {}
+    """What SPSS, Stata, SAS and R files say of their columns."""
+    return column_labels(file, kind) if kind in LABELLED else {}
 
 
 def _separator(head: str) -> str:

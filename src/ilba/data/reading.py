@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import polars as pl
 
 from ilba.data.csvfiles import known_encoding, not_utf8, scan_csv
-from ilba.data.rfiles import read_r_frame
+from ilba.data.rfiles import read_r_frame, read_r_labels
 from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -30,6 +30,9 @@ READ = (
 )
 WORKBOOKS = ("xlsx", "xls", "xlsb", "xlsm", "ods")
 STATISTICAL = ("sav", "zsav", "por", "dta", "sas7bdat", "xpt")
+R_FILES = ("rds", "rdata", "rda")
+LABELLED = (*STATISTICAL, *R_FILES)
+"""files that may say what their columns and codes are called"""
 _TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
 _HINTS = {
     "more fields": " A line has more fields than the first one has names.",
@@ -184,14 +187,18 @@ def _read_statistical(file: Path, kind: str) -> pl.LazyFrame:
     return result.lazy()
 
 
-def statistical_labels(file: Path, kind: str) -> dict[str, str]:
-    """What a file of SPSS, Stata or SAS calls its columns."""
+def column_labels(file: Path, kind: str) -> dict[str, str]:
+    """What a file of SPSS, Stata, SAS or R calls its columns."""
+    if kind in R_FILES:
+        return {name: label for name, (label, _) in read_r_labels(file).items() if label}
     _, about = _statistical(file, kind, metadataonly=True)
     return {name: str(label) for name, label in about.column_names_to_labels.items() if label}
 
 
 def value_labels(file: Path, kind: str) -> dict[str, dict[str, str]]:
-    """For each column that has them, what a file of SPSS, Stata or SAS calls its codes."""
+    """For each column that has them, what a file of SPSS, Stata, SAS or R calls its codes."""
+    if kind in R_FILES:
+        return {name: codes for name, (_, codes) in read_r_labels(file).items() if codes}
     _, about = _statistical(file, kind, metadataonly=True)
     found = {}
     for name, labels in about.variable_value_labels.items():

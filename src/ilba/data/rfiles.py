@@ -92,6 +92,34 @@ def read_r(path: Path_) -> Value | dict[str, Value]:
 
 def read_r_frame(path: Path_) -> pl.DataFrame:
     """The data.frame that a file of R holds. An .RData file may hold other objects beside it."""
+    found = _held(path)
+    with _told(Path(path)):
+        return frame_of(found)
+
+
+def read_r_labels(path: Path_) -> dict[str, tuple[str, dict[str, str]]]:
+    """For each column what it is called and what its codes are called, as the packages haven and labelled keep it."""
+    found = _held(path)
+    labels = {}
+    with _told(Path(path)):
+        for name, column in zip(found.names, found.values, strict=True):
+            about = column.about if isinstance(column, Value) else {}
+            called, codes = about.get("label"), about.get("labels")
+            words = called.texts()[0] if isinstance(called, Value) and called.kind == "character" else ""
+            named = {}
+            if isinstance(codes, Value) and codes.kind in _COLUMNS:
+                named = dict(zip(map(_code, codes.values), codes.names, strict=True))
+            labels[name] = words, named
+    return labels
+
+
+def _code(value: Any) -> str:
+    """A code as text: 1.0 of R is 1."""
+    return f"{value:.0f}" if isinstance(value, (float, np.floating)) and float(value).is_integer() else str(value)
+
+
+def _held(path: Path_) -> Value:
+    """The data.frame of a file as R has it."""
     held = read_r(path)
     with _told(Path(path)):
         if isinstance(held, dict):
@@ -109,7 +137,7 @@ def read_r_frame(path: Path_) -> pl.DataFrame:
             )
         if not held.is_frame:
             raise InputError(f"holds no data frame but an object of the kind {listing(held.classes) or held.kind}.")
-        return frame_of(held)
+        return held
 
 
 @contextlib.contextmanager

@@ -59,13 +59,15 @@ class Comparison:
         rows = in_percent(self.rows.drop("family", strict=False))
         return rows.select((pl.col(c) * 100).alias(f"{c} %") if c in SHARES else pl.col(c) for c in rows.columns)
 
-    def to_html(self, path: Path_) -> Path:
+    def to_html(self, path: Path_, lang: str = "en") -> Path:
         """Write the comparison with its chart of risk against loss: one file, for its owner alone.
 
         Parameters
         ----------
         path : path
             Where to write.
+        lang : {"en", "ko"}, default "en"
+            The language.
 
         Returns
         -------
@@ -76,6 +78,7 @@ class Comparison:
         return write(
             writable(path),
             "comparison.html",
+            lang=lang,
             title=self.title,
             picture=inline(charts.svg(charts.risk(self.rows))),
             heads=[name.replace("_", " ") for name in rows.columns],
@@ -197,6 +200,23 @@ def compare(
         tell(ProgressStep("comparing", done, number))
         start = time.perf_counter()
     return Comparison(pl.DataFrame(rows), f"Methods compared on {len(wanted)} tables, K={K}", tuple(notes))
+
+
+def measured_method(
+    method: Method,
+    finest: FinestTable,
+    wanted: Sequence[Selection],
+    masked: FinestTable | None = None,
+    *,
+    secret: Secret | Path_ | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """The row of one method in a comparison. `masked` is the table with its masks, where they were chosen already."""
+    if masked is not None and method.policy is not None:
+        one = _own(method.label, method.name, masked, method.policy, list(wanted))
+    else:
+        (one,) = _published([method], finest, list(wanted), secret, None, progress)
+    return _measured(one, finest.design.threshold, None, progress)
 
 
 def _variants(

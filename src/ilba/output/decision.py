@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ilba import __version__
+from ilba.design.tables import wanted_tables
 from ilba.output import pages
 from ilba.output.wording import Labels
 from ilba.release import Release
 
 Path_: TypeAlias = str | os.PathLike[str]
 
+_ALTERNATIVES = ("controlled", "ilba", "cell-key", "suppression", "small-count-rounding", "sca")
+"""the methods, those first that a person who signs may ask for"""
 WORDS: dict[str, dict[str, Any]] = {
     "en": {
         "confidential": "CONFIDENTIAL",
@@ -54,9 +57,22 @@ WORDS: dict[str, dict[str, Any]] = {
         "again": "Who compares it with earlier publications of the same people",
         "again_none": "finds the same masks: the ledger keeps them",
         "outside": "Who knows exact totals, or nearly everybody in a group, from elsewhere",
-        "outside_none": "is not held back by proof; measure it before you decide (ilba risk)",
-        "guess": "Who guesses",
-        "guess_none": "can be right by chance; a shown count is an estimate of the true one",
+        "outside_none": "was not measured here; measure it before you decide: ilba risk",
+        "accepted": "was found by the ledger to prove small counts; the conflict was accepted",
+        "attackers": {
+            "register": "Who has exact counts of {tables} from a register",
+            "insider": "Who knows every true count but one",
+            "outsider": "Who bets on what is likely",
+            "neighbour": "Who knows that a certain person is among those counted, and bets",
+            "attribute": "Who looks for groups shown with one value only",
+        },
+        "proves": "can prove {share} of the counts of 1 to {below}",
+        "proves_none": "can prove no count of 1 to {below}",
+        "bets": "is sure of {share} of the counts of 1 to {below} and right in {right} of the bets",
+        "bets_none": "can be sure of no count of 1 to {below}",
+        "groups": "finds {groups} groups ({people} people)",
+        "groups_none": "finds none",
+        "unmeasured": "not measured: the finest table is not published",
         "cost": "What it costs",
         "mean": "On average a count is off by",
         "p99": "99 of 100 counts are off by at most",
@@ -65,11 +81,14 @@ WORDS: dict[str, dict[str, Any]] = {
         "shown": "Every shown count is 0 or at least",
         "adds": "Tables add up",
         "choices": "Alternatives",
-        "head": ["method", "mean error", "99 % within", "largest", "provable", "adds up"],
+        "head": ["method", "mean loss", "99 % within", "largest", "provable", "blank", "adds up"],
         "methods": {
             "controlled": "Masks chosen jointly",
             "ilba": "iLBA: each table masked by itself",
-            "sca-sums": "Sums of counts masked one by one",
+            "sca": "Sums of counts masked one by one",
+            "cell-key": "Cell keys: small random changes",
+            "small-count-rounding": "Rounding of small counts",
+            "suppression": "Suppression: small counts left blank",
         },
         "chosen": "this publication",
         "no_choices": "The tables are too many to compare methods here: ilba compare.",
@@ -113,9 +132,22 @@ WORDS: dict[str, dict[str, Any]] = {
         "again": "같은 사람들에 대한 이전 공표와 비교하는 사람",
         "again_none": "같은 조정값만 보게 됨(원장이 보관)",
         "outside": "정확한 합계나 집단 구성원 대부분을 다른 경로로 아는 사람",
-        "outside_none": "증명으로는 막을 수 없음. 결정 전에 측정할 것(ilba risk)",
-        "guess": "추측하는 사람",
-        "guess_none": "우연히 맞힐 수 있음. 공표된 빈도는 참값의 추정값임",
+        "outside_none": "여기서는 측정하지 않았음. 결정 전에 측정할 것: ilba risk",
+        "accepted": "원장에서 작은 빈도가 증명된다고 판정되었으나 그 위험을 감수함",
+        "attackers": {
+            "register": "등록부에서 {tables}의 정확한 빈도를 아는 사람",
+            "insider": "하나를 제외한 모든 참값을 아는 사람",
+            "outsider": "가능성이 높은 값에 거는 사람",
+            "neighbour": "특정인이 포함되어 있음을 알고 추측하는 사람",
+            "attribute": "한 가지 값만 나타나는 집단을 찾는 사람",
+        },
+        "proves": "1~{below}의 빈도 중 {share}를 증명할 수 있음",
+        "proves_none": "1~{below}의 빈도를 하나도 증명할 수 없음",
+        "bets": "1~{below}의 빈도 중 {share}를 확신하며, 그 추측의 {right}가 맞음",
+        "bets_none": "1~{below}의 빈도를 하나도 확신할 수 없음",
+        "groups": "집단 {groups}개를 찾음({people}명)",
+        "groups_none": "하나도 찾지 못함",
+        "unmeasured": "측정하지 않음: 가장 세분된 표가 공표되지 않음",
         "cost": "정확도 손실",
         "mean": "빈도의 평균 오차",
         "p99": "빈도 100개 중 99개의 오차 한도",
@@ -124,11 +156,14 @@ WORDS: dict[str, dict[str, Any]] = {
         "shown": "공표되는 빈도는 0이거나 다음 값 이상",
         "adds": "통계표 간 합계 일치",
         "choices": "대안",
-        "head": ["방법", "평균 오차", "99 % 이내", "최대", "증명 가능", "합계 일치"],
+        "head": ["방법", "평균 손실", "99 % 이내", "최대", "증명 가능", "공란", "합계 일치"],
         "methods": {
             "controlled": "조정값을 함께 선택",
             "ilba": "iLBA: 표마다 따로 조정",
-            "sca-sums": "하나씩 조정한 빈도의 합",
+            "sca": "하나씩 조정한 빈도의 합",
+            "cell-key": "셀 키: 작은 임의 변동",
+            "small-count-rounding": "작은 빈도의 반올림",
+            "suppression": "작은 빈도를 공란으로 처리",
         },
         "chosen": "이번 공표",
         "no_choices": "표가 너무 많아 여기서는 방법을 비교하지 않습니다: ilba compare.",
@@ -152,8 +187,9 @@ def write(
     data: str,
     audit: str,
     choices: Sequence[Mapping[str, Any]] = (),
-    measured: Sequence[Any] = (),
+    measured: Sequence[Mapping[str, Any]] = (),
     proposed: Sequence[str] = (),
+    accepted: bool = False,
 ) -> Path:
     """Write the page for a release that was made.
 
@@ -175,10 +211,12 @@ def write(
         What is known of the safety of its tables: "certified", "safe", "not safe" or "not audited".
     choices : sequence of dict
         The methods there are, each with its losses and what it gives away.
-    measured : sequence
-        Attackers whose success was measured: each with `attacker` and `text`.
+    measured : sequence of dict
+        What attackers learn who bet or know more than the tables say.
     proposed : sequence of str
         What was proposed from the data and not confirmed.
+    accepted : bool, default False
+        Whether it was published in spite of a conflict with an earlier publication.
 
     Returns
     -------
@@ -198,9 +236,9 @@ def write(
         is_yes=audit in ("certified", "safe"),
         reason=says[audit].format(below=K - 1),
         facts=facts,
-        against=_against(says, audit, own, K, measured),
+        against=_against(says, lang, release, audit, own, measured, accepted),
         cost=_cost(says, own, release.additive, K),
-        choices=[_row(says, one, one is own) for one in choices],
+        choices=[_row(says, one, one is own) for one in _alternatives(choices, own)],
         proposed=list(proposed),
     )
 
@@ -234,22 +272,68 @@ def _user() -> str:
 
 
 def _against(
-    says: Mapping[str, Any], audit: str, own: Mapping[str, Any] | None, K: int, measured: Sequence[Any]
+    says: Mapping[str, Any],
+    lang: str,
+    release: Release,
+    audit: str,
+    own: Mapping[str, Any] | None,
+    measured: Sequence[Mapping[str, Any]],
+    accepted: bool,
 ) -> list[tuple[str, str, bool]]:
     """Who learns what; the last says whether that is held back."""
-    safe = audit in ("certified", "safe")
+    safe, K = audit in ("certified", "safe"), release.design.threshold
     share = "?" if own is None else pages.percent(own["provable"])
     proof = says["everybody_none"].format(below=K - 1)
     if not safe:
         proof = says["everybody_some"].format(below=K - 1, share=share)
     rows = [
         (says["everybody"], proof, safe),
-        (says["again"], says["again_none"], True),
+        (says["again"], says["accepted" if accepted else "again_none"], not accepted),
     ]
-    rows += [(one.attacker, one.text, False) for one in measured]
+    labels = Labels(release.codes, lang)
+    for one in measured:
+        named = [_named(labels, release, table) for table in one["tables"]]
+        who = says["attackers"][one["attacker"]].format(tables=", ".join(named))
+        rows.append((who, *_learnt(says, one, K)))
     if not measured:
         rows.append((says["outside"], says["outside_none"], False))
-    return [*rows, (says["guess"], says["guess_none"], False)]
+    return rows
+
+
+def _named(labels: Labels, release: Release, table: str) -> str:
+    """A table by the labels of its variables."""
+    (selection,) = wanted_tables(release.design, [table])
+    return " × ".join(labels.variable(column) for column in (*selection.finest, *selection.keys))
+
+
+def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int) -> tuple[str, bool]:
+    """What an attacker learns in words, and whether that is nothing."""
+    if one["attacker"] == "attribute":
+        if one["groups"] is None:
+            return says["unmeasured"], False
+        return says["groups" if one["groups"] else "groups_none"].format(
+            groups=_told(one["groups"]), people=_told(one["people"])
+        ), not one["groups"]
+    share, is_bet = one["proven"], one["attacker"] in ("outsider", "neighbour")
+    if is_bet:
+        share = one["likely"]
+    if share is None:
+        return says["unmeasured"], False
+    words = "bets" if is_bet else "proves"
+    right = "?" if one["right"] is None else pages.percent(one["right"])
+    text = says[words if share else f"{words}_none"].format(share=pages.percent(share), below=K - 1, right=right)
+    return text, not share
+
+
+def _told(number: int | str) -> str:
+    return number if isinstance(number, str) else f"{number:,}"
+
+
+def _alternatives(choices: Sequence[Mapping[str, Any]], own: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """What was published, and three other ways to do it."""
+    others = [one for one in choices if one is not own]
+    others.sort(key=lambda one: _ALTERNATIVES.index(one["method"]))
+    return [*([own] if own is not None else []), *others[:3]]
 
 
 def _cost(says: Mapping[str, Any], own: Mapping[str, Any] | None, additive: bool, K: int) -> list[tuple[str, str]]:
@@ -266,5 +350,5 @@ def _cost(says: Mapping[str, Any], own: Mapping[str, Any] | None, additive: bool
 
 def _row(says: Mapping[str, Any], one: Mapping[str, Any], is_own: bool) -> dict[str, Any]:
     cells = [f"{one['mean_loss']:.2f}", f"{one['p99_loss']}", f"{one['max_loss']}", pages.percent(one["provable"])]
-    cells.append(says["true"] if one["adds_up"] else says["false"])
+    cells += [pages.percent(one["blank"]), says["true"] if one["adds_up"] else says["false"]]
     return {"name": says["methods"].get(one["method"], one["method"]), "is_own": is_own, "cells": cells}

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ilba.errors import some
+from ilba.errors import InputError, some
 from ilba.files import replacing
+from ilba.output.korean import said
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,7 +31,10 @@ def write(path: str | os.PathLike[str], template: str, **facts: Any) -> Path:
 
 def filled(template: str, **facts: Any) -> str:
     """The text of a page."""
-    return _templates().get_template(template).render(facts)
+    lang = facts.setdefault("lang", "en")
+    if lang not in ("en", "ko"):
+        raise InputError(f"there is no page in {lang!r}. The languages are en and ko.")
+    return _templates().get_template(template).render(facts | {"_": partial(said, lang=lang)})
 
 
 def inline(svg: str, place: int = 0) -> Markup:

@@ -142,6 +142,7 @@ def report(
     keys: Names | None = None,
     max_keys: int | None = None,
     *,
+    lang: str = "en",
     progress: Progress | None = None,
 ) -> Path:
     """Write the confidential report on the tables of a store: one HTML file that only its owner can read.
@@ -158,6 +159,8 @@ def report(
         Only tables by subsets of these keys. Left out, of all keys.
     max_keys : int, optional
         At most so many keys in a table. Left out, any number.
+    lang : {"en", "ko"}, default "en"
+        The language. What stands in charts is English.
     progress : callable, optional
         Called with the number of tables that are done and the number of all.
 
@@ -179,7 +182,8 @@ def report(
     for done, table in enumerate(finest.tables(wanted), 1):
         measured[table.selection] = Loss.of(table)
         tell(ProgressStep("tables", done, len(wanted)))
-    return write(target, "report.html", **_facts(finest, {selection: measured[selection] for selection in wanted}))
+    facts = _facts(finest, {selection: measured[selection] for selection in wanted})
+    return write(target, "report.html", lang=lang, **facts)
 
 
 def _facts(finest: FinestTable, losses: Mapping[Selection, Loss]) -> dict[str, Any]:

@@ -1,27 +1,42 @@
-"""What methods there are for the same tables, what each costs and what each gives away. Confidential.
+"""What methods there are for the same tables, what each costs and gives away, and who learns what. Confidential.
 
 The plan and the decision page ask here. A further method is one more line in `METHODS`, a further attacker one more
-function in `MEASURES`: each gets the finest table and the tables, and returns what is to be said of the attacker.
+in `_attackers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from ilba.attack.audit import audit, cells_to_attack, losses
-from ilba.design.design import Selection
-from ilba.errors import InputError, SecretError
-from ilba.methods.loss import LossSummary, loss_summary
+import polars as pl
+
+from ilba.attack.attackers import Attacker, Insider, Register
+from ilba.attack.audit import cells_to_attack
+from ilba.attack.risk import risk
+from ilba.data.columns import few
+from ilba.design.design import COUNT, Selection
+from ilba.errors import IlbaError, InputError, SecretError
+from ilba.methods.lab import ILBA, method_of
+from ilba.output.compare import measured_method
 from ilba.progress import Progress, within
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
+from ilba.tables.finest import FinestTable
 
-METHODS = {"controlled": "controlled", "ilba": "ilba", "sca-sums": "sca-sums"}
-"""the methods that are compared, each with the name under which it is audited"""
+OWN = ("controlled", "ilba", "sca")
+"""the methods of this package"""
+FIELD = ("cell-key:D=5,V=3,js=2", "small-count-rounding", "suppression")
+"""the methods of others that can be published as tables of counts, as the method lab spells them"""
+METHODS = (*OWN, *FIELD)
+"""the methods that are compared"""
 LIMIT = 3_000_000
-"""up to so many cells of all tables methods are compared without being asked to"""
+"""up to so many cells of all tables the own methods are compared without being asked to"""
+FIELD_LIMIT = 300_000
+"""up to so many cells also the methods of others"""
+_SAMPLED = 200_000
+"""finest cells for which probabilities are computed; of more, a sample of areas"""
 
 
 @dataclass(frozen=True)
@@ -38,24 +53,52 @@ class Choice:
     """the share of small counts that everybody can prove to be small"""
     is_safe: bool
     adds_up: bool
+    blank: float = 0.0
+    """the share of counts that are not shown"""
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return dict(self.__dict__)
+        return asdict(self)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one attacker learns (confidential)."""
+    """What one attacker learns (confidential). Shares run from 0 to 1; what an attacker does not try is None."""
 
     attacker: str
-    share: float
-    """of the small counts"""
-    text: str
+    """"register", "insider", "outsider", "neighbour" or "attribute" """
+    tables: tuple[str, ...] = ()
+    """of which tables a register has exact counts"""
+    proven: float | None = None
+    """the share of the small counts that are proven to be small"""
+    likely: float | None = None
+    """the share of the small counts that are believed to be small with more than .95, and rightly so"""
+    right: float | None = None
+    """the share of such beliefs that is right"""
+    groups: int | None = None
+    """groups that are shown with one value of a variable"""
+    people: int | None = None
+    """people in these groups, as shown"""
 
+    def to_json(self, K: int) -> dict[str, Any]:
+        """As plain values; numbers below K are not told."""
+        plain = asdict(self)
+        for name in ("groups", "people"):
+            if plain[name] is not None:
+                plain[name] = few(plain[name], K)
+        return plain
 
-MEASURES: list[Callable[[AnyFinestTable, Sequence[Selection]], Measured]] = []
-"""attackers whose success is measured, not proven"""
+    def __str__(self) -> str:
+        said = []
+        if self.proven is not None:
+            said.append(f"proves {self.proven:.1%} of the small counts")
+        if self.likely is not None:
+            right = "" if self.right is None else f", right {self.right:.1%} of the times"
+            said.append(f"is sure of {self.likely:.1%}{right}")
+        if self.groups is not None:
+            said.append(f"finds {self.groups:,} groups shown with one value")
+        known = f" {' and '.join(self.tables)}" if self.tables else ""
+        return f"{self.attacker}{known}: {'; '.join(said) or 'not measured: the finest table is not published'}"
 
 
 def can_compare(finest: AnyFinestTable, wanted: Sequence[Selection], limit: int = LIMIT) -> bool:
@@ -63,33 +106,96 @@ def can_compare(finest: AnyFinestTable, wanted: Sequence[Selection], limit: int 
     return cells_to_attack(finest.codes, wanted) <= limit
 
 
+def masked_by(
+    method: str,
+    finest: AnyFinestTable,
+    wanted: Sequence[Selection],
+    *,
+    secret: Secret | None = None,
+    progress: Progress | None = None,
+) -> AnyFinestTable | None:
+    """The finest table as a method would publish it; None where its masks cannot be chosen here."""
+    if method != "controlled" or finest.method == "controlled":
+        return finest
+    try:
+        return finest.controlled(wanted, secret=secret, progress=within(progress, method))
+    except (InputError, SecretError):  # its masks came with the counts, or its secret is elsewhere
+        return None
+
+
 def choices(
     finest: AnyFinestTable,
     wanted: Sequence[Selection],
     published: AnyFinestTable | None = None,
     *,
+    full: bool = False,
     secret: Secret | None = None,
     progress: Progress | None = None,
 ) -> list[Choice]:
-    """Compare the methods. `published` is the table with the masks that were published, where there is one."""
+    """Compare the methods. `published` is the table with the masks that were published, where there is one.
+
+    Methods of others are left out where there are many cells, unless `full`, and where one cannot work with them.
+    """
+    held = finest.at_hand()
+    if not isinstance(held, FinestTable) or held.method != "ilba":
+        return []
+    names = METHODS if full or can_compare(finest, wanted, FIELD_LIMIT) else OWN
     found = []
-    for method in METHODS:
-        masked = finest
-        if method == "controlled":
-            if published is not None and published.method == "controlled":
-                masked = published
-            else:
-                try:
-                    masked = finest.controlled(wanted, secret=secret, progress=within(progress, method))
-                except (InputError, SecretError):  # its masks came with the counts, or its secret is elsewhere
-                    continue
-        found.append(_choice(masked, method, wanted, within(progress, method)))
+    for name in names:
+        method = ILBA(held.design.cells) if name == "ilba" else method_of(name)
+        chosen = published.at_hand() if name == "controlled" and published is not None else None
+        masked = chosen if isinstance(chosen, FinestTable) and chosen.method == "controlled" else None
+        try:
+            row = measured_method(method, held, wanted, masked, secret=secret, progress=within(progress, method.name))
+        except IlbaError:  # its masks came with the counts, or it needs an extra that is not installed
+            continue
+        found.append(_choice(method.name, row))
     return found
 
 
-def _choice(masked: AnyFinestTable, method: str, wanted: Sequence[Selection], progress: Progress | None) -> Choice:
-    report = audit(masked, METHODS[method], [table.name for table in wanted], explanations=0, progress=progress)
-    K = masked.design.threshold
-    loss: LossSummary = loss_summary([losses(report.published)], K)
-    adds_up = method in ("controlled", "sca-sums")
-    return Choice(method, loss.mean, loss.p99, loss.max, loss.within, report.share or 0.0, report.safe, adds_up)
+def _choice(method: str, row: Mapping[str, Any]) -> Choice:
+    return Choice(
+        method, row["mean_loss"], row["p99_loss"], row["max_loss"], row["within_half_K"], row["provable"] or 0.0,
+        row["safe"], row["adds_up"], row["blank"],
+    )  # fmt: skip
+
+
+def measured(
+    published: AnyFinestTable, wanted: Sequence[Selection], bound: int | None = None, progress: Progress | None = None
+) -> list[Measured]:
+    """What attackers learn from the tables who bet, or who know more than the tables say."""
+    names = [table.name for table in wanted]
+    attackers = _attackers(published, wanted)
+    report = risk(published, attackers, names, bound=bound, cells=_SAMPLED, examples=0, progress=progress)
+    rows = {row["attacker"]: row for row in report.rows.iter_rows(named=True)}
+    found = []
+    for one in attackers:
+        row = rows[one if isinstance(one, str) else one.name]
+        small = row["small"]
+        proven = None if row["proven"] is None else row["proven"] / small if small else 0.0
+        likely = 0.0 if row["likely"] == 0 else row["likely_share"]
+        kind = "register" if isinstance(one, Register) else "insider" if isinstance(one, Insider) else one
+        tables = tuple(one.tables) if isinstance(one, Register) else ()
+        found.append(Measured(kind, tables, proven, likely, row["likely_right"], row["groups"], row["people"]))
+    return found
+
+
+def _attackers(published: AnyFinestTable, wanted: Sequence[Selection]) -> list[Attacker]:
+    """Who is measured: who brings a register, knows all but one, bets, and looks for groups of one value."""
+    found: list[Attacker] = ["outsider", "neighbour", Insider(secrets=0), "attribute"]
+    exact = _register(published, wanted)
+    return [exact, *found] if exact else found
+
+
+def _register(published: AnyFinestTable, wanted: Sequence[Selection]) -> Register | None:
+    """Exact counts of the finest areas by the first two keys, as a register of people has them: no more than that."""
+    design = published.design
+    keys = list(design.keys[:2])
+    if len(keys) == len(design.keys):  # it would be the finest table itself
+        keys = keys[:-1]
+    if not keys or not isinstance(published, FinestTable):
+        return None
+    finest = {hierarchy.name: len(hierarchy.columns) for hierarchy in design.hierarchies}
+    table = published.table(finest if len(finest) > 1 else next(iter(finest.values())), keys)
+    exact = table.detail.select(*table.selection.columns, pl.col(COUNT))
+    return Register({table.selection.name: exact})

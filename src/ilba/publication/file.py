@@ -117,6 +117,7 @@ class OutputsEntry(Struct, frozen=True):
     exports: Annotated[str, Meta(description="the public folder of exported tables")] = "exports"
     formats: Annotated[list[Format], Meta(description="formats of exported tables")] = []
     languages: Annotated[list[Literal["en", "ko"]], Meta(min_length=1)] = field(default_factory=lambda: ["en"])
+    pdf: Annotated[bool, Meta(description="the decision page also as PDF, by the extra pdf")] = False
     confidential: Annotated[Name, Meta(description="the folder of store, secret, ledger and reports")] = "confidential"
 
 

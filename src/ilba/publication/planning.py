@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ilba import notebook
-from ilba.data.columns import few
+from ilba.data.columns import few, few_text
 from ilba.data.microdata import Microdata
 from ilba.data.reading import kind_of, scan
 from ilba.data.recipe import Change
 from ilba.design.design import Selection
 from ilba.errors import Conflict, IlbaError, StoreError, UnsafeRelease, listing, some
 from ilba.progress import Progress, ProgressStep, silent
-from ilba.publication.choices import LIMIT, Choice, can_compare, choices
+from ilba.publication.choices import LIMIT, Choice, Measured, can_compare, choices, masked_by, measured
+from ilba.publication.doubts import doubts
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import Release
 from ilba.release.chapter import looked_up
@@ -62,6 +63,8 @@ class Plan:
     """what the ledger says"""
     choices: tuple[Choice, ...]
     """the methods there are, with their loss and what they give away"""
+    attackers: tuple[Measured, ...]
+    """what attackers learn who bet or know more than the tables say"""
     refused: tuple[str, ...]
     """what stands against it"""
     proposed: tuple[str, ...]
@@ -91,7 +94,8 @@ class Plan:
             "tables": list(self.tables), "rows": self.rows, "bytes": self.size, "seconds": round(self.seconds, 1),
             "changes": [one._asdict() | {"records": few(one.records, K)} for one in self.changes],
             "matches": [str(one) for one in self.matches], "ledger": self.ledger,
-            "choices": [one.to_json() for one in self.choices], "refused": list(self.refused),
+            "choices": [one.to_json() for one in self.choices],
+            "attackers": [one.to_json(K) for one in self.attackers], "refused": list(self.refused),
             "proposed": list(self.proposed), "against_last": list(self.against_last), "notes": list(self.notes),
         }  # fmt: skip
 
@@ -102,7 +106,7 @@ class Plan:
 
     def _lines(self) -> list[tuple[str, str]]:
         K = self.mask_thr
-        left = f", {few(self.left_out, K)} left out because a value is missing" if self.left_out else ""
+        left = f", {few_text(self.left_out, K)} left out because a value is missing" if self.left_out else ""
         lines = [
             ("records", f"{self.records:,}{left}"),
             ("cells", f"{self.cells:,} of the finest table"),
@@ -112,8 +116,11 @@ class Plan:
             ("method", f"{self.method}, K={K}"),
             ("ledger", self.ledger),
         ]
-        lines += [("recipe", f"{one.column}: {one.step} changes {few(one.records, K)} records") for one in self.changes]
+        lines += [
+            ("recipe", f"{one.column}: {one.step} changes {few_text(one.records, K)} records") for one in self.changes
+        ]
         lines += [("match", str(one)) for one in self.matches]
+        lines += [("risk", str(one)) for one in self.attackers]
         lines += [("since last", one) for one in self.against_last]
         lines += [("note", one) for one in self.notes]
         if self.proposed:
@@ -124,12 +131,12 @@ class Plan:
         lines = [f"{self.title} (plan, confidential)"]
         lines += [f"  {name:<10} {text}" for name, text in self._lines()]
         if self.choices:
-            lines.append(
-                f"  {'method':<12} {'mean loss':>9} {'99% within':>10} {'largest':>8} {'provable':>9}  adds up"
-            )
+            heads = f"{'mean loss':>9} {'99% within':>10} {'largest':>8} {'provable':>9} {'blank':>6}"
+            lines.append(f"  {'method':<20} {heads}  adds up")
             for one in self.choices:
                 loss = f"{one.mean_loss:>9.2f} {one.p99_loss:>10} {one.max_loss:>8}"
-                lines.append(f"  {one.method:<12} {loss} {one.provable:>9.1%}  {'yes' if one.adds_up else 'no'}")
+                shares = f"{one.provable:>9.1%} {one.blank:>6.1%}"
+                lines.append(f"  {one.method:<20} {loss} {shares}  {'yes' if one.adds_up else 'no'}")
         lines.append(
             "Nothing was written. " + ("Next: ilba publish" if self.is_possible else "It cannot be published.")
         )
@@ -138,10 +145,12 @@ class Plan:
     def _repr_html_(self) -> str:
         """The plan in a notebook."""
         rows = [
-            (one.method, round(one.mean_loss, 2), one.p99_loss, one.max_loss, f"{one.provable:.1%}")
+            (one.method, round(one.mean_loss, 2), one.p99_loss, one.max_loss, f"{one.provable:.1%}", f"{one.blank:.1%}")
             for one in self.choices
         ]
-        compared = notebook.table(["method", "mean loss", "99% within", "largest", "provable"], rows, "Methods")
+        compared = notebook.table(
+            ["method", "mean loss", "99% within", "largest", "provable", "blank"], rows, "Methods"
+        )
         return notebook.page(self.title, "plan", notebook.table(["", ""], self._lines()), compared if rows else "")
 
 
@@ -176,10 +185,13 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     wanted = prepared.wanted
     refused, said = _ledger(prepared, finest, is_own)
     compared: list[Choice] = []
-    notes = []
+    learnt: list[Measured] = []
+    notes = doubts(finest)
     if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
         tell(ProgressStep("comparing"))
-        compared = choices(finest, wanted, secret=None, progress=progress)
+        masked = masked_by(prepared.said.method, finest, wanted, progress=progress)
+        compared = choices(finest, wanted, masked, full=full, progress=progress)
+        learnt = measured(masked, wanted, progress=progress) if masked is not None else []
     else:
         notes.append("the tables have too many cells to compare methods quickly; --full compares them all the same")
     if prepared.said.method == "ilba" and not prepared.said.accept_risk:
@@ -195,7 +207,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         prepared.title, prepared.design.threshold, prepared.said.method, records or total,
         max(records - total, 0) if records else 0, len(finest), tuple(table.name for table in wanted),
         _rows(finest, wanted), counting + 4e-7 * len(finest) * len(wanted) + 0.05 * len(wanted),
-        tuple(prepared.recipe.changes), tuple(matches), said, tuple(compared), tuple(refused),
+        tuple(prepared.recipe.changes), tuple(matches), said, tuple(compared), tuple(learnt), tuple(refused),
         tuple(prepared.said.proposed), tuple(_against_last(prepared)), tuple(notes),
     )  # fmt: skip
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from ilba.data.columns import ColumnFacts
 from ilba.data.inspecting import FileFacts, Inspection, Match, inspect
-from ilba.data.reading import STATISTICAL, Reading, kind_of, value_labels
+from ilba.data.reading import LABELLED, Reading, kind_of, value_labels
 from ilba.data.shapes import is_map
 from ilba.errors import InputError, listing
 from ilba.files import creating, replacing
@@ -214,7 +214,7 @@ class _Proposal:
             if label:
                 found[column]["label"] = {"en": label}
         kind = kind_of(Path(self.source.path)) if Path(self.source.path).is_file() else ""
-        for column, labels in value_labels(Path(self.source.path), kind).items() if kind in STATISTICAL else ():
+        for column, labels in value_labels(Path(self.source.path), kind).items() if kind in LABELLED else ():
             if column in used and column not in found and labels:
                 file = f"codes-{column}.csv"
                 self.files[file] = pl.DataFrame({"code": list(labels), "label": list(labels.values())})
@@ -297,6 +297,7 @@ class _Proposal:
             'release = "release"               # public',
             'formats = ["csv"]                 # public, in exports/: csv, xlsx, json-stat, sdmx-csv, px',
             'languages = ["en"]                # en, ko',
+            "# pdf = true                      # the decision page also as PDF: pip install 'ilba[pdf]'",
             f'confidential = "{CONFIDENTIAL}"     # store, secret, ledger, reports: for you alone',
             "",
         ]  # fmt: skip

@@ -21,16 +21,18 @@ from ilba import __version__
 from ilba.design.design import Origins, file_name
 from ilba.errors import InputError, MissingExtra, StoreError, UnsafeRelease, listing, notice, some
 from ilba.files import making, replacing
-from ilba.output import charts, decision
+from ilba.output import charts, decision, pdf
 from ilba.output.export import FORMATS, export
 from ilba.output.report import report
 from ilba.progress import Progress, ProgressStep, silent
-from ilba.publication.choices import MEASURES, can_compare, choices
+from ilba.publication.choices import can_compare, choices, measured
+from ilba.publication.doubts import doubts
 from ilba.publication.file import words
 from ilba.publication.planning import counted, total_of
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import MANIFEST, Release
 from ilba.release.chapter import ledger_of
+from ilba.release.ledger import Ledger
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 from ilba.tables.opening import open_store
@@ -143,6 +145,8 @@ def publish(
         Publishing would give counts away. Nothing was published.
     """
     prepared = Prepared(path)
+    if prepared.said.outputs.pdf:
+        pdf.require()
     folder = prepared.confidential
     if not folder.exists():
         folder.mkdir(mode=0o700)
@@ -189,7 +193,8 @@ class _Run:
         pages = self.pages()
         if self.can_draw():
             self.step("report", judged, self.report, lambda: (prepared.confidential / "report.html").exists())
-        self.step("decision", judged, lambda: self.decide(release), lambda: all(page.exists() for page in pages))
+        decided = _mark([judged, outputs["pdf"]])
+        self.step("decision", decided, lambda: self.decide(release), lambda: all(page.exists() for page in pages))
         names = ("count", "release", "exports", "report", "decision")
         return Published(release, tuple(self.done), names, tuple(self.matches), tuple(pages))
 
@@ -218,6 +223,8 @@ class _Run:
     def release(self) -> None:
         prepared, said = self.prepared, self.prepared.said
         self.matches = prepared.matched(self.finest)
+        for doubt in doubts(self.finest):
+            notice(doubt)
         if said.proposed:
             notice(
                 f"these entries were proposed from the data, and no person has confirmed them: "
@@ -303,7 +310,7 @@ class _Run:
         tables = self.prepared.said.tables
         report(
             published, self.prepared.confidential / "report.html", tables.levels or None, tables.keys or None,
-            tables.max_keys, progress=self.progress,
+            tables.max_keys, lang=self.prepared.said.outputs.languages[0], progress=self.progress,
         )  # fmt: skip
 
     def _published(self) -> AnyFinestTable:
@@ -315,19 +322,21 @@ class _Run:
 
     def pages(self) -> list[Path]:
         said = self.prepared.said.outputs
-        return [self.prepared.confidential / f"decision.{lang}.html" for lang in said.languages]
+        endings = ("html", "pdf") if said.pdf else ("html",)
+        return [self.prepared.confidential / f"decision.{lang}.{end}" for lang in said.languages for end in endings]
 
     def decide(self, release: Release) -> None:
         """The page for the person who signs, in each language."""
         prepared, finest = self.prepared, self.finest.at_hand()
         published = self._published()
-        compared = []
+        compared, learnt = [], []
         if isinstance(finest, FinestTable) and can_compare(finest, prepared.wanted):
-            compared = choices(finest, prepared.wanted, published, progress=self.progress)
+            compared = choices(finest, prepared.wanted, published, secret=prepared.secret(), progress=self.progress)
+            learnt = measured(published, prepared.wanted, release.manifest.get("bound"), self.progress)
         said = prepared.said
-        for lang, page in zip(said.outputs.languages, self.pages(), strict=True):
-            decision.write(
-                page,
+        for lang in said.outputs.languages:
+            page = decision.write(
+                prepared.confidential / f"decision.{lang}.html",
                 lang,
                 release,
                 title=words(said.about.title, lang),
@@ -335,15 +344,26 @@ class _Run:
                 data=prepared.source.name,
                 audit=self._audited(),
                 choices=[one.to_json() for one in compared],
-                measured=[measure(finest, prepared.wanted) for measure in MEASURES],
+                measured=[one.to_json(release.design.threshold) for one in learnt],
                 proposed=list(said.proposed),
+                accepted=self._has_conflict(),
             )
+            if said.outputs.pdf:
+                pdf.write(page)
 
     def _audited(self) -> str:
         """What the ledger keeps of the safety of this release."""
-        book = ledger_of(self.prepared.ledger, self.finest.own_secret(self.prepared.secret()), False)
+        book = self._book()
         found = [one.audit for one in (book.publications if book else ()) if one.checksum == self._manifest()]
         return found[-1] if found else "not audited"
+
+    def _has_conflict(self) -> bool:
+        """Whether a conflict with an earlier publication of the same people was accepted."""
+        book, name = self._book(), self.prepared.said.population.name
+        return any(one["kind"] == "conflict" and one["population"] == name for one in (book.entries if book else ()))
+
+    def _book(self) -> Ledger | None:
+        return ledger_of(self.prepared.ledger, self.finest.own_secret(self.prepared.secret()), False)
 
 
 def _spare(target: Path) -> None:

@@ -344,6 +344,46 @@ class Release:
         """
         return worded(self.table(name), self.codes, self.tables[name].columns, lang)
 
+    def audit(self, store: Any = None, **options: Any) -> Any:
+        """Attack all tables together: what can everybody prove? See `ilba.audit` (confidential).
+
+        Parameters
+        ----------
+        store : FinestTable, optional
+            The store that it was made from. Left out, nothing is counted against the truth.
+        **options
+            What else `ilba.audit` takes.
+
+        Returns
+        -------
+        AuditReport
+            What was found. Confidential.
+        """
+        from ilba.attack.audit import audit
+
+        return audit(self, store=store, **options)
+
+    def risk(self, attackers: Any = None, store: Any = None, **options: Any) -> Any:
+        """Measure what named attackers learn from all tables together: see `ilba.risk` (confidential).
+
+        Parameters
+        ----------
+        attackers : str, Register, Insider or iterable of them, optional
+            Who attacks. Left out, all that need nothing from outside.
+        store : FinestTable, optional
+            The store that it was made from. Left out, nothing is counted against the truth.
+        **options
+            What else `ilba.risk` takes.
+
+        Returns
+        -------
+        RiskReport
+            A row for each attacker. Confidential.
+        """
+        from ilba.attack.risk import ALL, risk
+
+        return risk(self, ALL if attackers is None else attackers, store=store, **options)
+
     def serve(self, port: int = 8000) -> subprocess.Popen[bytes]:
         """Serve the release in a process of its own, as `ilba serve` does.
 

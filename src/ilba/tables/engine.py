@@ -652,6 +652,27 @@ class AnyFinestTable(ABC):
 
         return audit(self, method, tables, **options)
 
+    def risk(self, attackers: Any = None, tables: Tables = "all", **options: Any) -> Any:
+        """Measure what named attackers learn from all tables together: see `ilba.risk` (confidential).
+
+        Parameters
+        ----------
+        attackers : str, Register, Insider or iterable of them, optional
+            Who attacks. Left out, all that need nothing from outside.
+        tables : str or iterable of str, default "all"
+            "all", or names of tables.
+        **options
+            What else `ilba.risk` takes.
+
+        Returns
+        -------
+        RiskReport
+            A row for each attacker. Confidential.
+        """
+        from ilba.attack.risk import ALL, risk
+
+        return risk(self, ALL if attackers is None else attackers, tables, **options)
+
     def report(self, path: Path_, **options: Any) -> Path:
         """Write the report on the loss in every table: see `ilba.report.report` (confidential).
 

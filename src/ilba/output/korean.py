@@ -1,0 +1,233 @@
+"""The words of the confidential pages in Korean, by the English sentence. `{}` stands for what is filled in.
+
+One word for one thing, on every page: proven 증명, loss 손실, small 작은, masked 조정, release 공표.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+WORDS = {
+    "CONFIDENTIAL": "대외비",
+    "this page says which counts are small": "이 페이지는 어느 빈도가 작은지 알려 줍니다",
+    "this page is counted against true counts": "이 페이지는 참값과 비교하여 계산되었습니다",
+    "true counts can be derived from this page": "이 페이지에서 참값을 유도할 수 있습니다",
+    "true counts stand behind these numbers": "이 수치의 배후에는 참값이 있습니다",
+    # the audit
+    "What the released tables prove together": "공표된 통계표들이 함께 증명하는 것",
+    "What several releases prove together": "여러 공표물이 함께 증명하는 것",
+    "Audit of {} tables: method={} (confidential)": "통계표 {}개의 감사: 방법={} (대외비)",
+    "Audit of {} table: method={} (confidential)": "통계표 {}개의 감사: 방법={} (대외비)",
+    "Joint audit of {} releases (confidential)": "공표물 {}개의 합동 감사 (대외비)",
+    "Not safe: no count gives anybody away, but the folder around the tables tells more than they do.":
+        "안전하지 않음: 빈도는 아무도 드러내지 않지만, 표를 담은 폴더가 표보다 많은 것을 알려 줍니다.",
+    "Not safe: no count gives anybody away, but the folders around the tables tell more than they do.":
+        "안전하지 않음: 빈도는 아무도 드러내지 않지만, 표를 담은 폴더들이 표보다 많은 것을 알려 줍니다.",
+    "Safe: the masked finest table is itself a possible truth, so nobody can prove a small count.":
+        "안전함: 조정된 최세분 표 자체가 가능한 참값이므로, 작은 빈도를 아무도 증명할 수 없습니다.",
+    "Safe: the masked finest table is itself a possible truth, so nobody can prove a small count. Codes, types and maps of "
+    "the folder tell nothing more.":
+        "안전함: 조정된 최세분 표 자체가 가능한 참값이므로, 작은 빈도를 아무도 증명할 수 없습니다. "
+        "폴더의 코드, 자료형, 지도도 더 알려 주지 않습니다.",
+    "Safe: one masked finest table, taken as the truth, leads to all these releases.":
+        "안전함: 조정된 최세분 표 하나를 참값으로 보면 이 공표물이 모두 나옵니다.",
+    "Not safe: everybody who has these tables can prove small counts. Release fewer tables, or sums of masks that were "
+    "chosen jointly (method='controlled').":
+        "안전하지 않음: 이 표들을 가진 사람은 누구나 작은 빈도를 증명할 수 있습니다. 표를 줄이거나, "
+        "함께 선택한 조정값의 합을 공표하십시오(method='controlled').",
+    "Not safe: everybody who has these releases can prove small counts. Withdraw one of them, and publish its tables again "
+    "as sums of the masks of the other.":
+        "안전하지 않음: 이 공표물들을 가진 사람은 누구나 작은 빈도를 증명할 수 있습니다. 하나를 철회하고, "
+        "그 표를 다른 공표물의 조정값의 합으로 다시 공표하십시오.",
+    "Safe: for each small cell there is another truth that leads to the same release.":
+        "안전함: 작은 칸마다 같은 공표물을 만드는 다른 참값이 있습니다.",
+    "No finest cell can be proven small. Whether a coarser count can be was not decided.":
+        "최세분 칸은 하나도 작다고 증명되지 않습니다. 더 큰 단위의 빈도는 판정하지 못하였습니다.",
+    "Nothing was proven, and not everything is certified: of the undecided cells nothing is known.":
+        "증명된 것은 없으나 모두 보증되지도 않았습니다. 미정인 칸에 대해서는 알 수 없습니다.",
+    "finest cells truly in 1..{}": "참값이 1~{}인 최세분 칸",
+    "disclosed": "증명됨", "exactly": "정확히", "certified safe": "안전이 보증됨", "undecided": "미정",
+    "aggregates disclosed": "증명된 집계 칸", "unknown": "알 수 없음",
+    "Proven means: somebody who knows the method, K, the code lists and all these tables can prove that the count lies in "
+    "1..{}. The audit adds and subtracts; a cleverer attacker may prove more, never less. Certified means that another "
+    "truth, in which the cell is not small, leads to the same tables. Undecided means that neither was found.":
+        "증명됨: 방법, K, 코드 목록과 이 표들을 모두 아는 사람이 빈도가 1~{}임을 증명할 수 있습니다. 감사는 더하고 빼는 "
+        "것만 하므로, 더 뛰어난 공격자는 더 많이 증명할 수 있고 더 적게는 아닙니다. 보증됨: 그 칸이 작지 않으면서 같은 "
+        "표를 만드는 다른 참값이 있습니다. 미정: 어느 쪽도 찾지 못하였습니다.",
+    "proven to lie in 1..{}": "1~{}임이 증명됨", "proven exactly": "정확한 값이 증명됨",
+    "By level": "수준별", "By table": "표별", "All tables as numbers": "모든 표의 수치", "table": "표", "small": "작은 칸",
+    "proven": "증명", "How it is proven": "증명 과정", "Nothing was proven.": "증명된 것이 없습니다.",
+    "iLBA; no flags, and a row that is 0 says nothing": "iLBA; 표시가 없고, 0인 행은 아무것도 알려 주지 않음",
+    "iLBA as the R package writes it: observed rows, with type1 and type2": "R 패키지가 쓰는 iLBA: 관측된 행, type1과 type2 포함",
+    "iLBA as the R package writes it, without type1 and type2": "R 패키지가 쓰는 iLBA, type1과 type2 제외",
+    "SCA drawn anew for the small cells of each aggregate": "집계마다 작은 칸에 새로 뽑은 SCA",
+    "sums of the masked finest table": "조정된 최세분 표의 합",
+    "sums of a finest table whose masks were chosen jointly": "조정값을 함께 선택한 최세분 표의 합",
+    # derivations
+    "at most {} occupied cells": "사람이 있는 칸 {}개 이하", "at least {} occupied cells": "사람이 있는 칸 {}개 이상",
+    "at most {} occupied cell": "사람이 있는 칸 {}개 이하", "at least {} occupied cell": "사람이 있는 칸 {}개 이상",
+    "{} is at most {}": "{}의 값은 {} 이하", "{} is at least {}": "{}의 값은 {} 이상",
+    "{} has at most {} occupied": "{}에 사람이 있는 칸은 {}개 이하", "{} has at least {} occupied": "{}에 사람이 있는 칸은 {}개 이상",
+    "somebody is there": "누군가 있음", "nobody is there": "아무도 없음", "0 or more": "0 이상",
+    "its small cells sum to {}": "작은 칸의 합은 {}", "it has {}": "{}",
+    "{} is not published.": "{}: 공표되지 않았습니다.",
+    "{} is not listed: nobody is there.": "{}: 목록에 없으므로 아무도 없습니다.",
+    "{}: {} published is above K, so it is exact.": "{}: 공표값 {}은(는) K보다 크므로 정확합니다.",
+    "{}: {} published, {} of it in cells above K={}; {} means {}.":
+        "{}: 공표값 {} 중 {}은(는) K={}보다 큰 칸에 있고, 나머지 {}은(는) {}을(를) 뜻합니다.",
+    "{}: {} published with {}, {} of it in cells above K={}; {} means {}.":
+        "{}: 공표값 {}({}) 중 {}은(는) K={}보다 큰 칸에 있고, 나머지 {}은(는) {}을(를) 뜻합니다.",
+    "{}: {} published with {} means {}.": "{}: 공표값 {}({})은(는) {}을(를) 뜻합니다.",
+    "{} in {} occupied cells": "{}(사람이 있는 칸 {}개)", "{} in {} occupied cell": "{}(사람이 있는 칸 {}개)",
+    "{}: {} published means {}.": "{}: 공표값 {}은(는) {}을(를) 뜻합니다.",
+    "{}: {}, because {} and its other parts are {}.": "{}: {}. 근거: {}, 나머지 부분은 {}.",
+    "{}: {}, the sum of its parts ({}).": "{}: {}. 부분의 합({}).",
+    "{}: {}, because {}.": "{}: {}. 근거: {}.",
+    "{} other cells are published above K={}, so they are exact and not small.":
+        "다른 칸 {}개는 K={}보다 크게 공표되어 정확하며 작지 않습니다.",
+    "So {} is exactly {}.": "따라서 {}의 값은 정확히 {}입니다.",
+    "So {} lies in {}.": "따라서 {}의 값은 {}에 있습니다.",
+    "at most {}": "{} 이하", "at least {}": "{} 이상",
+    # the risk
+    "Who could learn what from the released tables": "공표된 표에서 누가 무엇을 알 수 있는가",
+    "Risk of {} tables: method={} (confidential)": "통계표 {}개의 위험: 방법={} (대외비)",
+    "Risk of {} table: method={} (confidential)": "통계표 {}개의 위험: 방법={} (대외비)",
+    "Attackers": "공격자", "attacker": "공격자", "P > .95 small": "작음 확신(P > .95)", "of small": "작은 칸 중",
+    "P > .95 alone": "1명 확신(P > .95)", "groups": "집단", "proof": "증명", "outsider": "외부인", "neighbour": "이웃",
+    "insider": "내부자", "attribute": "속성", "outsider, coarse tables": "외부인, 큰 단위의 표만", "register {}": "등록부 {}",
+    "insider, {} unknown": "내부자, {}개 모름",
+    "has every released table and the method, and says only what is certain": "공표된 모든 표와 방법을 알고, 확실한 것만 말함",
+    "has every released table and the method, and bets on what is likely": "공표된 모든 표와 방법을 알고, 가능성이 높은 값에 걺",
+    "has only coarse tables: the baseline of the outsider": "큰 단위의 표만 가짐: 외부인의 기준선",
+    "knows besides that a certain person is in the cell": "그 밖에 특정인이 그 칸에 있음을 앎",
+    "knows the true count of every finest cell but one": "하나를 제외한 모든 최세분 칸의 참값을 앎",
+    "knows the true count of every finest cell but {} small ones of an area": "한 지역의 작은 칸 {}개를 제외한 모든 참값을 앎",
+    "has exact counts of {} from elsewhere": "다른 곳에서 얻은 {}의 정확한 빈도를 가짐",
+    "looks for groups in which everybody is shown with the same value": "모두 같은 값으로 나타나는 집단을 찾음",
+    "Probabilities are from a sample of {} of {} areas. The number behind ± is the standard error between areas.":
+        "확률은 지역 {}개(전체 {}개 중)의 표본에서 얻었습니다. ± 뒤의 수는 지역 간 표준오차입니다.",
+    "Small are the finest cells with a true count in 1..{}. Proven means certain: no other truth fits what the attacker "
+    "has. Likely means that the attacker's probability is above .95; a model gives it, and the bins below show how good the "
+    "model is. Undecided means that neither a proof nor another truth was found.":
+        "작은 칸은 참값이 1~{}인 최세분 칸입니다. 증명은 확실함을 뜻합니다. 공격자가 가진 것에 맞는 다른 참값이 없습니다. "
+        "확신은 공격자의 확률이 .95보다 큼을 뜻합니다. 확률은 모형에서 나오며, 모형의 정확도는 아래 구간표에 있습니다. "
+        "미정은 증명도 다른 참값도 찾지 못하였음을 뜻합니다.",
+    "Small cells that are learnt": "알려지는 작은 칸", "{} proven": "{} 증명", "{} proven, {} likely": "{} 증명, {} 확신",
+    "Said and true": "말한 확률과 실제",
+    "Cells by the probability that the attacker gives them. A good model says what is true.":
+        "공격자가 매긴 확률별 칸입니다. 좋은 모형은 실제와 같은 것을 말합니다.",
+    "event": "사건", "cells": "칸", "said": "말한 확률", "true": "실제", "alone": "1명",
+    "Groups shown with one value": "한 가지 값만 나타나는 집단",
+    "Counted are groups whose value is no matter of course in the rest of the region and not there by chance. Pure: "
+    "everybody in the group truly has the value. Gain: people whose value is told beyond what the region lets one expect. "
+    "A coalition of one or two members who do not have the value learns the rest.":
+        "나머지 지역에서 당연하지 않고 우연이 아닌 값을 가진 집단만 셉니다. 순수: 집단의 모두가 실제로 그 값을 가집니다. "
+        "이득: 지역에서 예상되는 것 이상으로 값이 알려지는 사람 수입니다. 그 값을 갖지 않은 한두 명이 연합하면 나머지를 압니다.",
+    "variable": "변수", "people": "사람", "pure": "순수", "accuracy": "정확도", "expected": "예상", "gain": "이득",
+    "coalition of 1": "1명 연합", "of 2": "2명 연합", "What is proven, by table": "표별로 증명된 것", "tables": "표",
+    "tables of the whole alone": "전체 표만", "tables of {} alone": "{}의 표만",
+    "{}: no bound is stated, but the usual one of {} is known to everybody and holds here.":
+        "{}: 오차 한도는 밝히지 않았으나, 통상의 한도 {}는 누구나 알며 여기서도 지켜집니다.",
+    "{}: with {} other secrets between {} and {} of the small cells would be proven. It depends on which coarse counts happen "
+    "to lie at the bound.":
+        "{}: 다른 비밀 키 {}개에서는 작은 칸의 {}에서 {}까지 증명됩니다. 어느 큰 빈도가 한도에 놓이는지에 달려 있습니다.",
+    "{}: Not measured: the finest table is not among these tables.": "{}: 측정하지 않음. 최세분 표가 공표되지 않았습니다.",
+    "{}: {} small cells were tried, {} proven by propagation.": "{}: 작은 칸 {}개를 시도하여 {}를 증명하였습니다.",
+    "attribute: {} tables are too large and were left out.": "속성: 표 {}개는 너무 커서 제외하였습니다.",
+    "attribute: groups are counted against the truth, which needs the store.": "속성: 집단은 참값과 비교하므로 저장소가 필요합니다.",
+    # the report on losses
+    "Information loss report": "정보 손실 보고서",
+    "{}; keys {}. Loss is the masked minus the true count.": "{}; 변수 {}. 손실은 조정값에서 참값을 뺀 것입니다.",
+    "none": "없음",
+    "Masking with K={} keeps every loss within {}; with at most one small cell behind it, within {}.":
+        "K={}인 조정은 모든 손실을 {} 이내로, 작은 칸이 하나뿐이면 {} 이내로 유지합니다.",
+    "Tables": "통계표", "Cells": "칸", "Threshold K": "기준값 K", "Reading of S": "S의 해석", "Mean absolute loss": "평균 절대 손실",
+    "99% of cells within": "칸의 99% 이내", "Largest loss": "최대 손실", "Bound": "한도", "Method": "방법", "Within {}": "{} 이내",
+    "True count at most {}": "참값 {} 이하", "At a glance": "한눈에 보기", "All tables": "모든 표", "Table": "표",
+    "Count ≤ {}": "빈도 ≤ {}", "Type 1": "유형 1", "Type 2": "유형 2", "Mean": "평균", "99%": "99%", "Max": "최대",
+    "Table by table": "표별 내용",
+    "Open a table to see how its loss is distributed. All are open in print.":
+        "표를 열면 손실의 분포가 보입니다. 인쇄할 때는 모두 열립니다.",
+    "{} cells, mean {}, max {}": "칸 {}개, 평균 {}, 최대 {}", "{} cell, mean {}, max {}": "칸 {}개, 평균 {}, 최대 {}",
+    "{}, mean {}, max {}": "{}, 평균 {}, 최대 {}",
+    "true count at most {}": "참값 {} 이하", "type 1 (shifted up)": "유형 1(위로 이동)",
+    "type 2 (shifted down)": "유형 2(아래로 이동)", "mean absolute loss": "평균 절대 손실", "99% within": "99% 이내",
+    "largest absolute loss": "최대 절대 손실", "{} of at most {}": "{}(한도 {})", "within {}": "{} 이내", "Loss": "손실",
+    "Share": "비율", "Total": "전체",
+    # the comparison of methods
+    "Methods compared on {} tables, K={}": "통계표 {}개에서 방법 비교, K={}",
+    "Loss is the absolute difference between masked and true counts. Provable is the share of the finest cells with a true "
+    "count in 1..K-1 of which everybody who has all tables can prove that; it is a lower bound. Bias is the largest of the "
+    "mean masked counts minus their true count 1..K-1. Totals are tables of at most one variable; differences and ranks are "
+    "between neighbouring areas. Blanks have no loss: they are counted as blanks. Invented are cells with nobody in them that "
+    "are published as something else, lost those with somebody that are published as 0. Guessed is the share of the small "
+    "cells whose count is the commonest one behind their published number. Noise without a limit proves nothing; safe is "
+    "said only of what is certified.":
+        "손실은 조정값과 참값의 차의 절댓값입니다. 증명 가능은 참값이 1~K-1인 최세분 칸 중, 모든 표를 가진 누구나 그렇다고 "
+        "증명할 수 있는 비율이며 하한입니다. 편향은 참값 1~K-1별 평균 조정값과 참값의 차 중 가장 큰 것입니다. 합계는 변수가 하나 "
+        "이하인 표이고, 차이와 순위는 이웃한 지역 사이의 것입니다. 공란에는 손실이 없고 공란으로 셉니다. 만들어진 칸은 아무도 없는데 "
+        "다른 값으로 공표된 칸, 잃은 칸은 누군가 있는데 0으로 공표된 칸입니다. 추측은 공표값 뒤에 가장 흔한 빈도와 같은 작은 칸의 "
+        "비율입니다. 한도 없는 잡음은 아무것도 증명하지 않으며, 안전은 보증된 것에만 씁니다.",
+    "Method by method": "방법별 비교", "Strong and weak points": "장점과 단점", "method": "방법", "strong": "장점", "weak": "단점",
+    "mean loss": "평균 손실", "p99 loss": "99% 손실", "max loss": "최대 손실", "loss below K": "K 미만의 손실", "loss to 99": "99까지의 손실",
+    "loss from 100": "100 이상의 손실", "loss of totals": "합계의 손실", "loss of differences": "차이의 손실",
+    "ranks turned %": "뒤바뀐 순위 %", "within half K %": "K/2 이내 %", "over bound %": "한도 초과 %", "bias": "편향",
+    "adds up": "합계 일치", "blank %": "공란 %", "invented": "만들어진 칸", "lost %": "잃은 칸 %", "provable %": "증명 가능 %",
+    "exact %": "정확히 증명 %", "guessed %": "추측 %", "aggregates": "집계 칸", "safe": "안전", "seconds": "초",
+    "yes": "예", "no": "아니오",
+    "sums of SCA": "SCA의 합", "SCA on each aggregate": "집계마다 SCA", "iLBA, as R writes it": "R이 쓰는 iLBA",
+    "iLBA, observed cells": "iLBA, 관측된 칸", "iLBA, all cells of the grid": "iLBA, 격자의 모든 칸", "controlled": "함께 선택",
+    "proves no small count; adds up": "작은 빈도를 증명하지 않음; 합계가 맞음",
+    "sums of many cells lie far from the truth": "많은 칸의 합은 참값에서 멂",
+    "every count within K and a half of the truth": "모든 빈도가 참값의 1.5K 이내",
+    "many tables together prove small counts; does not add up": "많은 표가 함께 작은 빈도를 증명함; 합계가 맞지 않음",
+    "proves no small count, from any number of tables; adds up; within a bound":
+        "표가 아무리 많아도 작은 빈도를 증명하지 않음; 합계가 맞음; 한도 이내",
+    "says nothing of chances, nor against somebody who knows true numbers from outside":
+        "확률이나 외부의 참값을 아는 사람에 대해서는 보장하지 않음",
+    "the same people give the same number in every table; small changes of a known limit":
+        "같은 사람들은 모든 표에서 같은 수가 됨; 한도가 알려진 작은 변동",
+    "many tables together narrow counts down; does not add up": "많은 표가 함께 빈도의 범위를 좁힘; 합계가 맞지 않음",
+    "simple; nothing from 1 to base - 1 is published; each count within the base":
+        "단순함; 1부터 기준-1까지는 공표되지 않음; 모든 빈도가 기준 이내",
+    "tables that overlap narrow counts down; sums hold only if all are rounded together":
+        "겹치는 표가 빈도의 범위를 좁힘; 함께 반올림할 때만 합계가 맞음",
+    "adds up; nothing from 1 to base - 1 is published; proves little": "합계가 맞음; 1부터 기준-1까지는 공표되지 않음; 거의 증명하지 않음",
+    "no bound on how far a sum may lie from the truth; other tables later need the same cells":
+        "합이 참값에서 벗어나는 한도가 없음; 나중의 표도 같은 칸이 필요함",
+    "what is published is exact": "공표된 값은 정확함",
+    "many blanks; that a cell is small remains visible; tables made apart undo each other":
+        "공란이 많음; 작은 칸임이 드러남; 따로 만든 표들이 서로를 무력화함",
+    "bounds what anybody learns from one person's record, whatever they know; proves nothing":
+        "무엇을 알든 한 사람의 기록에서 알 수 있는 것을 제한함; 아무것도 증명하지 않음",
+    "no limit to the error; empty cells fill up; epsilons add up over everything published":
+        "오차에 한도가 없음; 빈 칸이 채워짐; 엡실론은 공표할수록 더해짐",
+}  # fmt: skip
+ENGLISH = {"disclosed": "proven", "aggregates disclosed": "aggregates proven"}
+"""where a report has another word than the pages"""
+
+
+def said(text: str, lang: str) -> str:
+    """A sentence of ours in a language; one that is not ours, such as a label, stays as it is.
+
+    >>> said("finest cells truly in 1..4", "ko")
+    '참값이 1~4인 최세분 칸'
+    """
+    text = " ".join(str(text).split())
+    if lang != "ko":
+        return ENGLISH.get(text, text)
+    if text in WORDS:
+        return WORDS[text]
+    for pattern, words in _patterns():
+        found = pattern.fullmatch(text)
+        if found:
+            return words.format(*(said(part, lang) for part in found.groups()))
+    return text
+
+
+@cache
+def _patterns() -> list[tuple[re.Pattern[str], str]]:
+    """What has something filled in: whole sentences before parts of them, the longest first."""
+    open_ones = sorted((one for one in WORDS if "{}" in one), key=lambda one: (not one.endswith("."), -len(one)))
+    return [(re.compile("(.+?)".join(map(re.escape, one.split("{}")))), WORDS[one]) for one in open_ones]

@@ -1,0 +1,67 @@
+"""What is counted as it stands but looks wrong: codes that are nearly the same, names beside their codes. Confidential.
+
+Both are found from code lists and small tables, not from records, and both give a sentence that says what to type.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from ilba.errors import listing
+from ilba.tables.engine import AnyFinestTable
+
+_MOST = 100_000
+"""codes of a column that are compared"""
+
+
+def doubts(finest: AnyFinestTable) -> list[str]:
+    """What a person should look at before it is published."""
+    return [*_alike(finest), *_names(finest)]
+
+
+def _alike(finest: AnyFinestTable) -> list[str]:
+    """Codes of one column that differ by blanks, case or leading zeros alone."""
+    found = []
+    for codes in finest.codes.lists:
+        for column in codes.columns:
+            texts = codes.labels[column].drop_nulls().unique()
+            if len(texts) > _MOST:
+                continue
+            groups: dict[str, list[str]] = defaultdict(list)
+            for text in map(str, texts.sort()):
+                same = text.strip().casefold()
+                groups[same.lstrip("0") or "0" if same.isdecimal() else same].append(text)
+            twice = [group for group in groups.values() if len(group) > 1]
+            if twice:
+                shown = listing(("/".join(map(repr, group[:4])) for group in twice), 3)
+                found.append(f"{column} has codes that are nearly the same: {shown}. {_cure(column, twice)}")
+    return found
+
+
+def _cure(column: str, twice: list[list[str]]) -> str:
+    texts = [text.strip() for group in twice for text in group]
+    if all(text.isdecimal() for text in texts):
+        step = f"pad = {max(map(len, texts))}"
+    else:
+        step = 'case = "lower"'
+    return f"If they mean the same, write {column} = {{{step}}} under [recipe] of publication.toml."
+
+
+def _names(finest: AnyFinestTable) -> list[str]:
+    """Keys that tell the same as an area: names beside codes. They make tables larger and tell nothing."""
+    design = finest.design
+    lists = {column: codes for codes in finest.codes.lists for column in codes.columns}
+    found = []
+    for hierarchy in design.hierarchies:
+        for column in hierarchy.columns:
+            areas = lists[column].labels[column].n_unique()
+            likely = [key for key in design.keys if areas > 2 and lists[key].labels[key].n_unique() == areas]
+            for key in likely:
+                ((_, sums),) = finest.sums([design.select(column, [key])])
+                if len(sums.packed[0]) == areas:
+                    found.append(
+                        f"{key} and {column} tell the same, as a name and its code do. Take {key} out of the keys; "
+                        f"labels come from a code list: {column} = {{file = .., code = .., label.en = ..}} under "
+                        f"[codes]."
+                    )
+    return found

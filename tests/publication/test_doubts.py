@@ -1,0 +1,107 @@
+"""Strangers' stops and silent mistakes: each is answered with a sentence that says what to type."""
+
+from __future__ import annotations
+
+import json
+
+import polars as pl
+import pytest
+
+import ilba
+from ilba.errors import IlbaError
+from ilba.publication.doubts import doubts
+from ilba.publication.planning import counted
+from ilba.publication.prepared import Prepared
+from support.commands import run
+
+TOWNS = ["101", "102", "103", "104"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    people = pl.DataFrame({"AGS": TOWNS * 30, "name": [f"T{code}" for code in TOWNS] * 30, "sex": ["f", "m", "f"] * 40})
+    people.write_csv(tmp_path / "p.csv")
+    pl.DataFrame({"AGS": [f"0{code}" for code in TOWNS], "name": list("abcd")}).write_csv(tmp_path / "towns.csv")
+    point = {"type": "Point", "coordinates": [1, 2]}
+    shapes = [
+        {"type": "Feature", "properties": {"gem": code, "other": f"X{code}"}, "geometry": point} for code in TOWNS
+    ]
+    (tmp_path / "m.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
+    return tmp_path
+
+
+def asked(folder, *, keys='"sex"', source='file = "p.csv"', more=""):
+    text = f'keys = [{keys}]\n[source]\n{source}\n[hierarchies]\narea = ["AGS"]\n{more}\n'
+    (folder / "publication.toml").write_text(text, encoding="utf-8")
+    prepared = Prepared(folder)
+    finest, _ = counted(prepared)
+    prepared.matched(finest)
+    return doubts(finest)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ('[codes]\nAGS = {file = "towns.csv", code = "AGS", label.en = "name"}', "write recipe.AGS = {pad = 4}"),
+        ('[maps]\nAGS = {file = "m.geojson", code = "AGS"}', "has no property 'AGS'. It has gem, other"),
+        ('[maps]\nAGS = {file = "m.geojson", code = "other"}', "Name another column or property with code = '..'"),
+        ("[recipe]\nsex = {width = 5}", "width = 5, top = 85"),
+        ("[tables]\nmax_key = 2", "Did you mean 'max_keys'?"),
+    ],
+)
+def test_what_used_to_be_silent_stops_and_says_what_to_type(folder, more, says):
+    with pytest.raises(IlbaError) as stop:
+        asked(folder, more=more)
+    assert says in str(stop.value)
+
+
+def test_a_name_that_is_one_to_one_with_its_code_is_no_key(folder):
+    (doubt,) = asked(folder, keys='"sex", "name"')
+    assert doubt.startswith("name and AGS tell the same")
+    assert "Take name out of the keys" in doubt
+    assert asked(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("codes", "cure"),
+    [(["01", "1", "02"], "AGS = {pad = 2}"), (["a", "A", "b"], 'AGS = {case = "lower"}')],
+)
+def test_codes_that_are_nearly_the_same_are_named_with_their_cure(folder, codes, cure):
+    pl.DataFrame({"AGS": codes * 40, "sex": ["f", "m", "f"] * 40}).write_csv(folder / "p.csv")
+    (doubt,) = asked(folder)
+    assert "nearly the same" in doubt
+    assert cure in doubt
+    assert asked(folder, more=f"[recipe]\n{cure}") == []
+
+
+@pytest.mark.parametrize("encoding", ["cp949", "utf-16"])
+@pytest.mark.parametrize("separator", [",", "|", ";"])
+def test_files_in_other_encodings_and_with_other_separators_are_read_or_say_what_to_type(folder, encoding, separator):
+    text = pl.DataFrame({"AGS": TOWNS * 30, "sex": ["여자", "남자", "여자"] * 40}).write_csv(separator=separator)
+    (folder / "p.csv").write_bytes(text.encode(encoding))
+    if encoding == "cp949":
+        with pytest.raises(IlbaError, match=r"encoding = 'cp949' under \[source\] of publication.toml"):
+            asked(folder)
+    assert asked(folder, source=f'file = "p.csv"\nencoding = "{encoding}"') == []
+    assert ilba.inspect(folder / "p.csv").records.reading.encoding == encoding
+
+
+@pytest.mark.slow
+def test_the_build_command_tells_them_too(folder):
+    said = run("build", "p.csv", "--hkey", "AGS", "--key", "sex,name", "--out", "x.parquet", cwd=folder).stderr
+    assert "name and AGS tell the same" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("keys = [", "is not TOML"),
+        ("", "has no [source]. `ilba init FILE...` writes one."),
+        ("[source]\nfile='none.csv'\n[hierarchies]\na=['x']", "there is no file"),
+    ],
+)
+def test_a_file_that_says_nothing_useful_is_answered_and_nothing_is_written(text, says, tmp_path):
+    (tmp_path / "publication.toml").write_text(text)
+    assert says in run("publish", cwd=tmp_path, code=2).stderr
+    assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["publication.toml"]
