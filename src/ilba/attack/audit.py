@@ -20,9 +20,10 @@ import polars as pl
 from ilba.attack.bounds import Attack
 from ilba.attack.deciding import Decided, decide
 from ilba.attack.explanations import explain
+from ilba.attack.field import MethodTables
 from ilba.attack.joint_verdict import JointReport
 from ilba.attack.lattice import Node, table_of
-from ilba.attack.published import PublishedTables
+from ilba.attack.published import POLICIES, PublishedTables
 from ilba.attack.together import audit_together
 from ilba.attack.verdict import AuditReport
 from ilba.cells.codes import CodeLists
@@ -30,6 +31,7 @@ from ilba.design.design import MASKED, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, notice, suggesting
 from ilba.methods.loss import loss_summary
+from ilba.methods.method import Method
 from ilba.progress import Progress, ProgressStep, silent, within
 from ilba.release import Release
 from ilba.release.telling import leaks
@@ -112,7 +114,8 @@ def audit(
         How the tables are made. Left out, as this finest table makes them. "ilba" is iLBA as this package publishes
         it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are "r-file"
         (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and "sca-aggregates"
-        (SCA drawn anew for each aggregate).
+        (SCA drawn anew for each aggregate). Any method of `ilba.methods` can be named too: "cell-key:D=5,V=3",
+        "rounding:3".
     tables : str or iterable of str, default "all"
         "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
     levels : iterable of int, str or dict, optional
@@ -187,9 +190,8 @@ def audit(
     elif isinstance(finest, PublishedTables):
         published = finest
     elif isinstance(finest, AnyFinestTable):
-        published = PublishedTables.of(
-            finest, method or finest.method, wanted_tables(finest.design, tables, levels, keys, max_keys)
-        )
+        wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
+        published = tables_by(method or finest.method, finest, wanted)
     else:
         raise InputError(f"audit() takes a finest table, a release or PublishedTables, not a {type(finest).__name__}.")
     attack = Attack(published).run(progress)
@@ -221,6 +223,22 @@ def audit(
         seconds=time.perf_counter() - start,
         folder=folder,
     )
+
+
+def tables_by(method: Method | str, finest: AnyFinestTable, wanted: Sequence[Selection]) -> PublishedTables:
+    """The tables of a finest table as a method shows them: one of the audit's own, or any of the lab."""
+    if isinstance(method, str) and method in POLICIES:
+        return PublishedTables.of(finest, method, wanted)
+    if method == "cell-key" and finest.keyed is not None:
+        return MethodTables.of_keys(finest, wanted)
+    from ilba.methods.lab import CellKey, method_of  # the whole field: it loads when it is asked for
+
+    asked = method_of(method)
+    if asked.policy is not None:
+        return PublishedTables.of(finest, asked.policy, wanted)
+    if isinstance(asked, CellKey) and (finest.record_keys or finest.own_secret() is not None):
+        return MethodTables.of_keys(finest.with_method(asked), wanted)
+    return MethodTables.made_by(asked, finest.collect(), wanted)
 
 
 @suggesting
@@ -358,8 +376,12 @@ def released(release: Release, store: AnyFinestTable | None) -> PublishedTables:
         )
     if store is None:
         frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
+        if release.manifest["method"] == "cell-key":
+            return MethodTables.from_release(_cell_key_of(release), release.code_lists(), frames)
         return PublishedTables.from_frames(release.code_lists(), frames, release.manifest["method"])
-    published = PublishedTables.of(store, store.method, wanted_tables(store.design, list(release.tables)))
+    if release.manifest["method"] == "cell-key" and store.keyed is None:
+        store = store.with_method(_cell_key_of(release))
+    published = tables_by(store.method, store, wanted_tables(store.design, list(release.tables)))
     for node, rows in published.tables.items():
         selection = table_of(store.design, node)
         labels = store.codes.labels(store.codes.cell_index(selection), [rows.packed])
@@ -367,6 +389,19 @@ def released(release: Release, store: AnyFinestTable | None) -> PublishedTables:
         if not _shown(release.table(selection.name)).equals(_shown(ours)):
             raise InputError(f"the release was not made from this store: the table {selection.name!r} differs.")
     return published
+
+
+def _cell_key_of(release: Release) -> Method:
+    """The method of a release that was moved by cell keys, from what its manifest tells."""
+    told = dict(release.manifest.get("parameters", {}))
+    if "ptable" in told:
+        raise InputError(
+            f"the release {str(release.path)!r} was made with a p-table that it does not hold. Audit it with its "
+            f"store: ilba.audit(release, store=store.with_method(ilba.methods.CellKey(ptable)))."
+        )
+    from ilba.methods.lab import CellKey
+
+    return CellKey(**told)
 
 
 def _shown(table: pl.DataFrame) -> pl.DataFrame:
