@@ -244,7 +244,7 @@ def tables_by(method: Method | str, finest: AnyFinestTable, wanted: Sequence[Sel
 @suggesting
 def what_if(
     finest: FinestTable,
-    methods: Sequence[str],
+    methods: Sequence[Method | str],
     thresholds: Sequence[int],
     *,
     secret: Secret | str | os.PathLike[str] | None = None,
@@ -263,8 +263,9 @@ def what_if(
     ----------
     finest : FinestTable
         The counts.
-    methods : sequence of str
-        Methods as `audit` names them, such as "ilba" and "controlled".
+    methods : sequence of Method or str
+        Methods as `audit` names them, such as "ilba" and "controlled", or any method of `ilba.methods` with its
+        parameters: "rounding:3". One that draws at random is drawn the same way on every run.
     thresholds : sequence of int
         Values of K, each at least 3.
     secret : Secret or path, optional
@@ -285,29 +286,24 @@ def what_if(
     -------
     polars.DataFrame
         A row for each threshold and method: method, K, mean_loss, p99_loss, max_loss, provable, exact, safe. `provable`
-        and `exact` are shares of the small cells, from 0 to 1. `charts.risk` draws the rows. Confidential.
+        and `exact` are shares of the small cells, from 0 to 1. Noise without a limit proves nothing, and is never
+        called safe. `charts.risk` draws the rows. Confidential.
     """
     rows = []
     tell, steps = progress or silent, [(K, method) for K in thresholds for method in methods]
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
     masked = _Masked(finest, given_secret(secret))
-    names = [table.name for table in wanted]
     for done, (K, method) in enumerate(steps, 1):
-        part = within(progress, f"{method}, K = {K}")
-        report = audit(masked.by(K, method, wanted, part), method, names, explanations=0, progress=part)
-        loss = loss_summary([losses(report.published)], K)
-        rows.append(
-            {
-                "method": method,
-                "K": K,
-                "mean_loss": loss.mean,
-                "p99_loss": loss.p99,
-                "max_loss": loss.max,
-                "provable": report.share,
-                "exact": report.share_exact,
-                "safe": report.safe,
-            }
-        )
+        name = method if isinstance(method, str) else method.label
+        part = within(progress, f"{name}, K = {K}")
+        published = tables_by(method, masked.by(K, method, wanted, part), wanted)
+        loss = loss_summary([losses(published)], K)
+        row = {"method": name, "K": K, "mean_loss": loss.mean, "p99_loss": loss.p99, "max_loss": loss.max}
+        if isinstance(published, MethodTables) and not published.method.bounded:
+            rows.append({**row, "provable": 0.0, "exact": 0.0, "safe": False})
+        else:
+            report = audit(published, explanations=0, progress=part)
+            rows.append({**row, "provable": report.share, "exact": report.share_exact, "safe": report.safe})
         tell(ProgressStep("comparing", done, len(steps)))
     return pl.DataFrame(rows)
 
@@ -328,10 +324,23 @@ class _Masked:
         self._finest, self._secret = finest, secret or (finest.secret_at_hand() if finest.unsaved else None)
         self._anew: dict[int, FinestTable] = {}
 
-    def by(self, K: int, method: str, wanted: Sequence[Selection], progress: Progress | None) -> FinestTable:
+    def by(self, K: int, method: Method | str, wanted: Sequence[Selection], progress: Progress | None) -> FinestTable:
+        from ilba.methods.lab import method_of
+
+        asked = None if method in POLICIES else method_of(method)
         joint = method == "controlled"
+        if asked is not None and asked.policy is not None:  # with parameters of its own, such as a bound
+            drawn = self.by(K, "ilba", wanted, progress)
+            masked: FinestTable = asked.masks(drawn, wanted, self._own_secret(drawn), None, progress)
+            return masked
         if self._finest.design.threshold == K and (not joint or self._finest.method == method):
             return self._finest
+        return self._drawn_anew(K, joint, wanted, progress)
+
+    def _own_secret(self, drawn: FinestTable) -> Secret | None:
+        return self._secret if drawn is not self._finest else (self._secret or self._finest.own_secret())
+
+    def _drawn_anew(self, K: int, joint: bool, wanted: Sequence[Selection], progress: Progress | None) -> FinestTable:
         if self._secret is None:
             notice("drawn with a secret that is thrown away: the figures differ a little from run to run.")
             self._secret = Secret.new()
@@ -352,7 +361,7 @@ def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
     Returns
     -------
     array of int
-        The absolute loss of each count, over all tables.
+        The absolute loss of each count that is shown, over all tables.
 
     Raises
     ------
@@ -360,10 +369,12 @@ def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
         The tables were made from public frames alone.
     """
     found = []
-    for rows in shown.tables.values():
+    for node, rows in shown.tables.items():
         if rows.truth is None:
             raise InputError("the loss of public tables is not known without the store that they were made from.")
-        found.append(np.abs(rows.value.astype(np.int64) - rows.truth.sum_small - rows.truth.sum_large))
+        loss = np.abs(rows.value.astype(np.int64) - rows.truth.sum_small - rows.truth.sum_large)
+        blank = shown.shown[node].blank if isinstance(shown, MethodTables) else None
+        found.append(loss if blank is None else loss[~blank])
     return np.concatenate(found)
 
 

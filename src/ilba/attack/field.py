@@ -117,7 +117,8 @@ class MethodTables(PublishedTables):
             Bounds on the counts of each table at this level.
         """
         nodes = [node for node in self.lattice.nodes if node[0] == level]
-        return {node: self._bounds(node, first, last) for node in nodes}
+        # An attacker's view of these tables is of another class, and reads them by the same words.
+        return {node: MethodTables._bounds(self, node, first, last) for node in nodes}
 
     def _bounds(self, node: Node, first: int, last: int) -> CellBounds:
         shape = (*self.lattice.shape(node), last - first)
