@@ -164,3 +164,18 @@ def test_what_if_puts_each_attacker_beside_the_loss_as_risk_measures_it(people, 
     assert drawn["usermeta"] == {"confidential": True}
     with pytest.raises(ilba.InputError, match="bounds go with controlled"):
         what_if(finest, ["ilba"], [5], bounds=[9])
+
+
+@pytest.mark.slow
+def test_what_if_takes_every_method_of_the_lab_and_calls_none_without_a_limit_safe(people, secret):
+    finest = ilba.build(people.head(300), HKEY[:2], ["sex", "job"], secret=secret)
+    methods = ["rounding:3", ilba.methods.CellKey(D=2, V=1.0), "noise:1", "suppression", "controlled:bound=9"]
+    rows = what_if(finest, methods, [5, 3], secret=secret, max_keys=1).to_dicts()
+    assert [row["method"] for row in rows[:2]] == ["rounding:3", "cell-key D=2 V=1"]
+    by = {(row["method"], row["K"]): row for row in rows}
+    assert by["rounding:3", 5]["max_loss"] <= 2
+    assert by["cell-key D=2 V=1", 3]["max_loss"] <= 2
+    assert by["suppression", 5]["max_loss"] == 0  # what is blank has no loss
+    assert not any(by["noise:1", K]["safe"] or by["noise:1", K]["provable"] for K in (5, 3))
+    assert by["controlled:bound=9", 5]["safe"]
+    assert by["controlled:bound=9", 5]["max_loss"] <= 9

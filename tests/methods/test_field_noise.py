@@ -77,3 +77,21 @@ def test_a_privacy_loss_of_zero_is_refused():
         DiscreteLaplace(0)
     with pytest.raises(ilba.InputError, match="at least 0"):
         fit_to_parent([1.0], -1)
+
+
+def test_opendp_gives_noise_of_the_same_size_for_the_same_epsilon():
+    """An outside check that needs OpenDP; its own draws cannot be repeated, so moments are compared."""
+    dp = pytest.importorskip("opendp.prelude", reason="OpenDP is not installed: pip install opendp")
+    dp.enable_features("contrib")
+    numbers, n = dp.vector_domain(dp.atom_domain(T="i64")), 20_000
+    for epsilon, tables in ((0.5, 1), (1.0, 3)):
+        ours = DiscreteLaplace(epsilon, tables)
+        theirs = dp.m.make_laplace(numbers, dp.l1_distance(T="i64"), scale=ours.scale)
+        assert theirs.map(tables) == pytest.approx(epsilon)
+        drawn = np.abs(theirs([0] * n))
+        assert drawn.mean() == pytest.approx(ours.mean_abs, abs=6 * drawn.std() / math.sqrt(n))
+    gaussian = DiscreteGaussian(3.0, math.sqrt(2))
+    theirs = dp.m.make_gaussian(numbers, dp.l2_distance(T=float), scale=3.0)
+    assert theirs.map(math.sqrt(2)) == pytest.approx(gaussian.rho)
+    drawn = np.square(theirs([0] * n))
+    assert drawn.mean() == pytest.approx(gaussian.variance, abs=6 * drawn.std() / math.sqrt(n))

@@ -136,7 +136,28 @@ def test_the_page_names_strong_and_weak_points_of_each_method_ours_included(lab,
 
 
 def test_an_attacker_that_is_not_known_here_and_an_empty_list_are_refused(small):
-    with pytest.raises(ilba.InputError, match="'proof' alone"):
-        compare(small, methods=["rounding"], attackers=["insider"], **WANTED)
+    with pytest.raises(ilba.InputError, match="attacker 'thief' is not known"):
+        compare(small, methods=["rounding"], attackers=["thief"], **WANTED)
     with pytest.raises(ilba.InputError, match="methods is empty"):
         compare(small, methods=[], **WANTED)
+
+
+@pytest.mark.slow
+def test_named_attackers_learn_what_risk_says_they_learn(small, secret):
+    attackers = ["proof", "outsider", "neighbour", "insider", "attribute"]
+    found = compare(small, methods=["ilba", "rounding:3", "noise:1"], attackers=attackers, secret=secret, **ALL)
+    own, rounded, noise = found.rows.to_dicts()
+    report = ilba.risk(small, attackers[1:], **ALL)
+    by = {row["attacker"]: row for row in report.rows.iter_rows(named=True)}
+    for name in ("outsider", "neighbour", "insider"):
+        assert own[f"{name}: proven"] == by[name]["proven"] / by[name]["small"], name
+    assert own["outsider: likely"] == by["outsider"]["likely"] / by["outsider"]["small"]
+    assert own["attribute: groups"] == by["attribute"]["groups"]
+    assert rounded["neighbour: proven"] >= rounded["provable"]
+    assert rounded["outsider: likely"] is None
+    assert noise["neighbour: proven"] is None
+    assert noise["attribute: groups"] is None
+    assert "outsider: likely %" in found.in_words().columns
+
+
+ALL = {"levels": [0, 1, 2]}

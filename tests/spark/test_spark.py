@@ -16,6 +16,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -95,6 +96,25 @@ def built(spark, reference, tmp_path_factory):
 
 
 # --- the same numbers
+
+
+@pytest.mark.slow
+def test_cell_keys_give_the_same_numbers_on_spark(spark, monkeypatch):
+    people = population().with_columns(key=pl.Series(np.round(np.random.default_rng(5).random(3000), 8)))
+    for kept, record_key in ((2**20, "key"), (50, None)):
+        monkeypatch.setattr("ilba.spark.frames.KEPT", kept)
+        columns = [*HKEY, *KEY, *([record_key] if record_key else [])]
+        here = ilba.build(people.select(columns), HKEY, KEY, secret=SECRET, record_key=record_key)
+        there = ilba.build(on_spark(spark, people.select(columns)), HKEY, KEY, secret=SECRET, record_key=record_key)
+        assert there.record_keys == here.record_keys
+        ours, theirs = (one.with_method("cell-key:D=5,V=3,js=2") for one in (here, there))
+        assert ours.marks() == theirs.marks()
+        assert ours.table("town", ["sex"]).detail.equals(theirs.table("town", ["sex"]).collect().detail)
+        row = ours.table("town", ["sex"]).frame.row(3)
+        assert theirs.cell("town", ["sex"], row[:2], row[2:3]) == row[3]
+        wanted = {one.selection.name: one.detail for one in ours.cube(levels=[0, "town"], max_keys=1)}
+        for table in theirs.cube(levels=[0, "town"], max_keys=1):
+            assert table.collect().detail.equals(wanted[table.selection.name]), table.selection.name
 
 
 @pytest.mark.parametrize(
@@ -565,6 +585,7 @@ def forms(raw: bytes) -> list[bytes]:
 
 JOB = """
 import sys
+import numpy as np
 import polars as pl
 import ilba
 from ilba.spark import session

@@ -21,15 +21,17 @@ from ilba.attack.bounds import Attack
 from ilba.attack.deciding import decide
 from ilba.attack.explanations import explain
 from ilba.attack.fewcells import Decided
+from ilba.attack.field import MethodTables
 from ilba.attack.joint_verdict import JointReport
 from ilba.attack.lattice import Node, table_of
-from ilba.attack.published import PublishedTables
+from ilba.attack.published import POLICIES, PublishedTables
 from ilba.attack.together import audit_together
 from ilba.attack.verdict import AuditReport
 from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, suggesting
+from ilba.methods.method import Method
 from ilba.progress import Progress
 from ilba.release import Release
 from ilba.release.telling import leaks
@@ -113,7 +115,8 @@ def audit(
         How the tables are made. Left out, as this finest table makes them. "ilba" is iLBA as this package publishes
         it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are "r-file"
         (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and "sca-aggregates"
-        (SCA drawn anew for each aggregate).
+        (SCA drawn anew for each aggregate). Any method of `ilba.methods` can be named too: "cell-key:D=5,V=3",
+        "rounding:3".
     tables : str or iterable of str, default "all"
         "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
     levels : iterable of int, str or dict, optional
@@ -194,9 +197,8 @@ def audit(
     elif isinstance(finest, PublishedTables):
         published = finest
     elif isinstance(finest, AnyFinestTable):
-        published = PublishedTables.of(
-            finest, method or finest.method, wanted_tables(finest.design, tables, levels, keys, max_keys)
-        )
+        wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
+        published = tables_by(method or finest.method, finest, wanted)
     else:
         raise InputError(f"audit() takes a finest table, a release or PublishedTables, not a {type(finest).__name__}.")
     attack = Attack(published).run(progress)
@@ -233,6 +235,22 @@ def audit(
     )
 
 
+def tables_by(method: Method | str, finest: AnyFinestTable, wanted: Sequence[Selection]) -> PublishedTables:
+    """The tables of a finest table as a method shows them: one of the audit's own, or any of the lab."""
+    if isinstance(method, str) and method in POLICIES:
+        return PublishedTables.of(finest, method, wanted)
+    if method == "cell-key" and finest.keyed is not None:
+        return MethodTables.of_keys(finest, wanted)
+    from ilba.methods.lab import CellKey, method_of  # the whole field: it loads when it is asked for
+
+    asked = method_of(method)
+    if asked.policy is not None:
+        return PublishedTables.of(finest, asked.policy, wanted)
+    if isinstance(asked, CellKey) and (finest.record_keys or finest.own_secret() is not None):
+        return MethodTables.of_keys(finest.with_method(asked), wanted)
+    return MethodTables.made_by(asked, finest.collect(), wanted)
+
+
 def in_percent(rows: pl.DataFrame, shares: Sequence[str] = _SHARES) -> pl.DataFrame:
     """The rows of `what_if` or `compare` for paper and screen: shares in percent, and called so.
 
@@ -253,7 +271,7 @@ def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
     Returns
     -------
     array of int
-        The absolute loss of each count, over all tables.
+        The absolute loss of each count that is shown, over all tables.
 
     Raises
     ------
@@ -261,10 +279,12 @@ def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
         The tables were made from public frames alone.
     """
     found = []
-    for rows in shown.tables.values():
+    for node, rows in shown.tables.items():
         if rows.truth is None:
             raise InputError("the loss of public tables is not known without the store that they were made from.")
-        found.append(np.abs(rows.value.astype(np.int64) - rows.truth.sum_small - rows.truth.sum_large))
+        loss = np.abs(rows.value.astype(np.int64) - rows.truth.sum_small - rows.truth.sum_large)
+        blank = shown.shown[node].blank if isinstance(shown, MethodTables) else None
+        found.append(loss if blank is None else loss[~blank])
     return np.concatenate(found)
 
 
@@ -277,8 +297,12 @@ def released(release: Release, store: AnyFinestTable | None) -> PublishedTables:
         )
     if store is None:
         frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
+        if release.manifest["method"] == "cell-key":
+            return MethodTables.from_release(_cell_key_of(release), release.code_lists(), frames)
         return PublishedTables.from_frames(release.code_lists(), frames, release.manifest["method"])
-    published = PublishedTables.of(store, store.method, wanted_tables(store.design, list(release.tables)))
+    if release.manifest["method"] == "cell-key" and store.keyed is None:
+        store = store.with_method(_cell_key_of(release))
+    published = tables_by(store.method, store, wanted_tables(store.design, list(release.tables)))
     for node, rows in published.tables.items():
         selection = table_of(store.design, node)
         labels = store.codes.labels(store.codes.cell_index(selection), [rows.packed])
@@ -286,6 +310,19 @@ def released(release: Release, store: AnyFinestTable | None) -> PublishedTables:
         if not _shown(release.table(selection.name)).equals(_shown(ours)):
             raise InputError(f"the release was not made from this store: the table {selection.name!r} differs.")
     return published
+
+
+def _cell_key_of(release: Release) -> Method:
+    """The method of a release that was moved by cell keys, from what its manifest tells."""
+    told = dict(release.manifest.get("parameters", {}))
+    if "ptable" in told:
+        raise InputError(
+            f"the release {str(release.path)!r} was made with a p-table that it does not hold. Audit it with its "
+            f"store: ilba.audit(release, store=store.with_method(ilba.methods.CellKey(ptable)))."
+        )
+    from ilba.methods.lab import CellKey
+
+    return CellKey(**told)
 
 
 def _shown(table: pl.DataFrame) -> pl.DataFrame:

@@ -12,14 +12,16 @@ from typing import Any
 import polars as pl
 
 from ilba.attack.attackers import Attacker, Insider, checked, name_of
-from ilba.attack.audit import audit, losses
-from ilba.attack.published import PublishedTables
+from ilba.attack.audit import audit, losses, tables_by
+from ilba.attack.field import MethodTables
+from ilba.attack.published import POLICIES
 from ilba.attack.risk import ALL, risk
 from ilba.attack.riskreport import RiskReport
 from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, notice, suggesting
 from ilba.methods.loss import loss_summary
+from ilba.methods.method import Method
 from ilba.progress import Progress, ProgressStep, silent, within
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables.finest import FinestTable
@@ -28,7 +30,7 @@ from ilba.tables.finest import FinestTable
 @suggesting
 def what_if(
     finest: FinestTable,
-    methods: Sequence[str],
+    methods: Sequence[Method | str],
     thresholds: Sequence[int],
     *,
     attackers: Attacker | Iterable[Attacker] = ALL,
@@ -50,8 +52,9 @@ def what_if(
     ----------
     finest : FinestTable
         The counts.
-    methods : sequence of str
-        Methods as `audit` names them, such as "ilba" and "controlled".
+    methods : sequence of Method or str
+        Methods as `audit` names them, such as "ilba" and "controlled", or any method of `ilba.methods` with its
+        parameters: "rounding:3". One that draws at random is drawn the same way on every run.
     thresholds : sequence of int
         Values of K, each at least 3.
     attackers : str, Register, Insider or iterable of them
@@ -82,7 +85,8 @@ def what_if(
         safe. Then for each attacker: `outsider`, the share of the small cells that are believed small with more than
         .95, rightly, and `outsider_right`, how often such a belief is right; `neighbour` and `insider`, the share that
         is proven; the same for a register, by its name; `groups`, how many groups are shown with one value. Shares run
-        from 0 to 1, and are missing where an attacker cannot be measured. `charts.risk` draws the rows. Confidential.
+        from 0 to 1, and are missing where an attacker cannot be measured. Noise without a limit proves nothing, and is
+        never called safe. `charts.risk` draws the rows. Confidential.
 
     Raises
     ------
@@ -103,21 +107,26 @@ def what_if(
         for bound in (bounds if method == "controlled" else (None,))
     ]
     for done, (K, method, bound) in enumerate(steps, 1):
-        part = within(progress, f"{method}, K = {K}" + ("" if bound is None else f", bound {bound}"))
+        name = method if isinstance(method, str) else method.label
+        part = within(progress, f"{name}, K = {K}" + ("" if bound is None else f", bound {bound}"))
         made = masked.by(K, method, bound, wanted, part)
-        published = PublishedTables.of(made, method, wanted)
+        published = tables_by(method, made, wanted)
         loss = loss_summary([losses(published)], K)
         row: dict[str, Any] = {
-            "method": method,
+            "method": name,
             "K": K,
             "bound": bound,
             "mean_loss": loss.mean,
             "p99_loss": loss.p99,
             "max_loss": loss.max,
         }
-        proof = audit(published, explanations=0, progress=part)
-        row |= {"provable": proof.share, "exact": proof.share_exact, "safe": proof.safe}
-        if named:
+        is_bounded = not isinstance(published, MethodTables) or published.method.bounded
+        if is_bounded:
+            proof = audit(published, explanations=0, progress=part)
+            row |= {"provable": proof.share, "exact": proof.share_exact, "safe": proof.safe}
+        else:
+            row |= {"provable": 0.0, "exact": 0.0, "safe": False}
+        if named and is_bounded:
             found = risk(published, named, bound=bound, store=made, cells=cells, progress=part)
             row |= _figures(found, named)
         rows.append(row)
@@ -158,8 +167,16 @@ class _Masked:
         self._anew: dict[int, FinestTable] = {}
 
     def by(
-        self, K: int, method: str, bound: int | None, wanted: Sequence[Selection], progress: Progress | None
+        self, K: int, method: Method | str, bound: int | None, wanted: Sequence[Selection], progress: Progress | None
     ) -> FinestTable:
+        from ilba.methods.lab import method_of  # the whole field: it loads when it is asked for
+
+        asked = None if method in POLICIES else method_of(method)
+        if asked is not None and asked.policy is not None:  # with parameters of its own, such as a bound
+            drawn = self.by(K, "ilba", None, wanted, progress)
+            own = self._secret if drawn is not self._finest else (self._secret or self._finest.own_secret())
+            chosen: FinestTable = asked.masks(drawn, wanted, own, None, progress)
+            return chosen
         joint = method == "controlled"
         as_it_is = self._finest.method == method and bound is None
         if self._finest.design.threshold == K and (not joint or as_it_is):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from ilba.attack.lattice import Array, Lattice, Node, node_of, table_of
 from ilba.attack.published import CellBounds, Policy, PublishedRows, PublishedTables, Truth
@@ -14,9 +15,11 @@ from ilba.cells.codes import CodeLists
 from ilba.design.design import Selection
 from ilba.errors import InputError
 from ilba.methods.method import FAR, CountedTables, Method, Shown, TableCells
+from ilba.methods.moves import BLANK
 from ilba.methods.noise import CountedGrid
+from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
-from ilba.tables.rollup import Sums
+from ilba.tables.rollup import Sums, released
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -33,7 +36,7 @@ class MethodTables(PublishedTables):
         method: Method,
         tables: Mapping[Node, PublishedRows],
         shown: Mapping[Node, Shown],
-        base: PublishedRows,
+        base: PublishedRows | None,
     ) -> None:
         super().__init__(
             codes, Policy(method.name, "sca", False, False, method.about), codes.design.cells, tables, base=base
@@ -47,12 +50,46 @@ class MethodTables(PublishedTables):
         cls, method: Method, finest: FinestTable, wanted: Sequence[Selection], seed: int = 2010
     ) -> MethodTables:
         """Publish tables of a finest table by a method; what is drawn is the same on every run."""
+        return cls._made(method, finest, wanted, lambda sums: method.publish(counted_tables(finest, sums, seed)))
+
+    @classmethod
+    def of_keys(cls, finest: AnyFinestTable, wanted: Sequence[Selection]) -> MethodTables:
+        """Show the tables of a finest table whose counts are moved by cell keys, as a release would show them."""
+        moves = finest.moves
+        if finest.keyed is None or moves is None:
+            raise InputError("this finest table has no cell keys. Take with_method('cell-key') of it.")
+
+        def shown(sums: Mapping[Selection, Sums]) -> list[Shown]:
+            found = []
+            for made in sums.values():
+                value, _ = released(finest.codes, made, False, moves=moves)
+                blank = value == BLANK
+                found.append(Shown(np.where(blank, 0, value), blank if moves.threshold else None))
+            return found
+
+        return cls._made(finest.keyed, finest, wanted, shown)
+
+    @classmethod
+    def from_release(
+        cls, method: Method, codes: CodeLists, frames: Mapping[str | Selection, pl.DataFrame]
+    ) -> MethodTables:
+        """Read tables that a method published, as an outsider has them."""
+        read = PublishedTables.from_frames(codes, frames, "sca-aggregates")
+        return cls(codes, method, read.tables, {node: Shown(rows.value) for node, rows in read.tables.items()}, None)
+
+    @classmethod
+    def _made(
+        cls,
+        method: Method,
+        finest: AnyFinestTable,
+        wanted: Sequence[Selection],
+        publish: Callable[[Mapping[Selection, Sums]], list[Shown]],
+    ) -> MethodTables:
         design, codes = finest.design, finest.codes
         chosen = [table_of(design, node) for node in dict.fromkeys(node_of(design, s) for s in wanted)]
         refined = table_of(design, Lattice(codes, [node_of(design, s) for s in chosen]).base)
         sums = dict(finest.sums(list(dict.fromkeys([*chosen, refined]))))
-        cells = counted_tables(finest, {selection: sums[selection] for selection in chosen}, seed)
-        shown = dict(zip(chosen, method.publish(cells), strict=True))
+        shown = dict(zip(chosen, publish({selection: sums[selection] for selection in chosen}), strict=True))
         rows = {s: _rows(sums[s], shown[s].value if s in shown else None) for s in sums}
         return cls(
             codes,
@@ -80,7 +117,8 @@ class MethodTables(PublishedTables):
             Bounds on the counts of each table at this level.
         """
         nodes = [node for node in self.lattice.nodes if node[0] == level]
-        return {node: self._bounds(node, first, last) for node in nodes}
+        # An attacker's view of these tables is of another class, and reads them by the same words.
+        return {node: MethodTables._bounds(self, node, first, last) for node in nodes}
 
     def _bounds(self, node: Node, first: int, last: int) -> CellBounds:
         shape = (*self.lattice.shape(node), last - first)

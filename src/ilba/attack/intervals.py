@@ -52,12 +52,13 @@ class AttackerView(PublishedTables):
         self.__dict__.update(published.__dict__)
         self.__dict__.pop("_largest", None)
         self.brought = brought
+        self._read_by = type(published)  # tables of the field's methods are read in a way of their own
         lattice = published.lattice
         self.lattice = Lattice(published.codes, [*lattice.nodes, *brought.exact])
 
     def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
         """Work out what each table of a level says by itself, and what is known of it from elsewhere."""
-        known = super().knowledge(level, first, last)
+        known = self._read_by.knowledge(self, level, first, last)
         return {node: self._narrowed(node, first, last, bounds) for node, bounds in known.items()}
 
     def _small_sum(

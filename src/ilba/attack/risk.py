@@ -19,7 +19,7 @@ from ilba.attack import attackers as named
 from ilba.attack import posterior
 from ilba.attack.attackers import KNOWS, Attacker, Insider, Insight, Known, Register
 from ilba.attack.attributes import groups
-from ilba.attack.audit import audit, released
+from ilba.attack.audit import audit, released, tables_by
 from ilba.attack.intervals import AttackerView, Brought, Intervals, at
 from ilba.attack.lattice import table_of
 from ilba.attack.published import PublishedTables
@@ -124,7 +124,7 @@ def risk(
         stated, published = None, finest
     elif isinstance(finest, AnyFinestTable):
         wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
-        stated, published = None, PublishedTables.of(finest, method or finest.method, wanted)
+        stated, published = None, tables_by(method or finest.method, finest, wanted)
     else:
         raise InputError(f"risk() takes a finest table or a release, not a {type(finest).__name__}.")
     work = _Work(published, bound if bound is not None else stated, given_store, cells, progress)

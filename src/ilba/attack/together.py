@@ -185,8 +185,7 @@ def _audit_waves(
         ]
     worlds = [(wave.attack, world) for wave in waves if (world := wave.attack.world) is not None]
     possible = len(worlds) == len(waves) and all(
-        one.apart(other, mine, theirs) <= changed
-        for (one, mine), (other, theirs) in itertools.combinations(worlds, 2)
+        one.apart(other, mine, theirs) <= changed for (one, mine), (other, theirs) in itertools.combinations(worlds, 2)
     )
     return [_told(wave, explanations, possible, False) for wave in waves]
 

@@ -22,6 +22,7 @@ from ilba.cli.words import (
     key_option,
     ledger_options,
     level_option,
+    method_option,
     named_lists,
     opened,
     opened_on,
@@ -39,6 +40,8 @@ from ilba.publication.doubts import doubts
 from ilba.secret.secret import Secret
 from ilba.tables.building import build
 from ilba.tables.table import Table, csv_text, write_csv
+
+_METHOD = "How counts are masked: ilba, or cell-key:D=5,V=3,js=2 [as the store makes them]."
 
 
 @example("ilba demo")
@@ -128,6 +131,9 @@ def demo_command(out: str, records: int) -> None:
 @click.option("--wave", default="", help="Which of several counts of the population, such as 2026.")
 @click.option("--period", default="", help="The time that the data speaks of, such as 2026-07-01.")
 @click.option("--unit", default="", help="What one record stands for, such as persons.")
+@click.option(
+    "--record-key", help="The column with the key of each record, for --method cell-key [drawn by the secret]."
+)
 @engines
 @json_option
 def build_command(
@@ -214,6 +220,7 @@ def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
 @click.argument("store")
 @level_option
 @key_option
+@method_option(_METHOD)
 @click.option("--public", is_flag=True, help="Only what a release of this one table would hold, by the same rules.")
 @click.option("--accept-risk", is_flag=True, help="With --public: also where the audit does not find the table safe.")
 @ledger_options
@@ -232,6 +239,7 @@ def table_command(
     store: str,
     level: str,
     key: list[str],
+    method: str | None,
     public: bool,
     accept_risk: bool,
     ledger: Any,
@@ -242,7 +250,7 @@ def table_command(
     engine: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """One table masked by iLBA: shown on a terminal, as CSV in a pipe, or written to a file."""
+    """One table masked by iLBA or --method: shown on a terminal, as CSV in a pipe, or written to a file."""
     if public and loss:
         raise InputError("--loss is confidential and does not go with --public.")
     ending = Path(out).suffix.lower() if out else ".csv"
@@ -252,7 +260,7 @@ def table_command(
         raise InputError(f"--loss is written as csv, and {loss!r} does not end so. Write --loss loss.csv.")
     with ProgressBar(as_json) as bar:
         bar.stage("opening")
-        finest = opened_on(engine, store)
+        finest = opened_on(engine, store, method)
         if public:
             finest = finest.publishable(
                 typed_level(level),
@@ -338,6 +346,7 @@ def _write_table(frame: pl.DataFrame, table: Table, out: str, public: bool) -> N
     default=[],
     help="One value for each key; (missing) for a missing one.",
 )
+@method_option(_METHOD)
 @engines
 @json_option
 def cell_command(
@@ -346,11 +355,12 @@ def cell_command(
     key: list[str],
     hkey_value: tuple[str, ...],
     key_value: list[str],
+    method: str | None,
     engine: dict[str, Any],
     as_json: bool,
 ) -> None:
     """The masked count of one cell, for the inside: a note tells where a combination does not occur (confidential)."""
-    finest = opened_on(engine, store)
+    finest = opened_on(engine, store, method)
     names = [hierarchy.name for hierarchy in finest.design.hierarchies]
     path = named_lists(hkey_value, "--hkey-value", names)
     asked = {name: typed_labels(part) for name, part in path.items()} if isinstance(path, dict) else typed_labels(path)
@@ -367,6 +377,7 @@ def cell_command(
     "-o", "--out", default="cube", show_default=True, help="The folder to write to, one Parquet file per table."
 )
 @some_tables
+@method_option(_METHOD)
 @engines
 @json_option
 def cube_command(
@@ -375,13 +386,14 @@ def cube_command(
     levels: tuple[str, ...],
     keys: list[str] | None,
     max_keys: int | None,
+    method: str | None,
     engine: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Every table of a store, masked by iLBA (confidential). Goes on where an interrupted run stopped."""
+    """Every table of a store, masked by iLBA or --method (confidential). Goes on where an interrupted run stopped."""
     with ProgressBar(as_json) as bar:
         bar.stage("opening")
-        cube = opened_on(engine, store).cube([typed_level(level) for level in levels] or None, keys, max_keys)
+        cube = opened_on(engine, store, method).cube([typed_level(level) for level in levels] or None, keys, max_keys)
         cube.write(out, progress=bar)
     if as_json:
         print_json({"cube": out, "tables": [selection.name for selection in cube.selections]})

@@ -16,6 +16,7 @@ from ilba.cli.words import (
     example,
     json_option,
     ledger_options,
+    method_option,
     named_tables,
     opened_on,
     print_json,
@@ -53,11 +54,7 @@ from ilba.errors import InputError, MissingExtra, listing, some
 @click.option("--texts", type=click.Path(), help="Title, source, unit .. in further languages: json or toml.")
 @click.option("--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en .., parent.")
 @click.option("--geometry", multiple=True, metavar="COL=FILE", help="GeoJSON of an area column; give it once for each.")
-@click.option(
-    "--method",
-    type=click.Choice(["controlled", "ilba"]),
-    help="How tables are masked: jointly [default], or by iLBA after an audit.",
-)
+@method_option("How tables are masked: controlled (jointly) [default]; ilba or cell-key:D=5,V=3 after an audit.")
 @click.option(
     "--bound",
     type=click.IntRange(min=1),
@@ -84,7 +81,9 @@ from ilba.errors import InputError, MissingExtra, listing, some
     "--require-safe", is_flag=True, help="Refuse --accept-risk: publish only what is certified or found safe."
 )
 @click.option(
-    "--accept-risk", is_flag=True, help="With ilba: publish what the audit does not find safe, or cannot audit."
+    "--accept-risk",
+    is_flag=True,
+    help="With ilba or cell-key: publish what the audit does not find safe, or cannot audit.",
 )
 @engines
 @json_option

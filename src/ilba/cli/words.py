@@ -209,9 +209,10 @@ def opened(path: str) -> FinestTable:
     return read_rds(path) if path.lower().endswith(".rds") else open_store(path)
 
 
-def opened_on(engine: dict[str, Any], path: str) -> Any:
-    """The store in memory, or on Spark."""
-    return open_store(path, spark=session_of(engine)) if engine["engine"] == "spark" else opened(path)
+def opened_on(engine: dict[str, Any], path: str, method: str | None = None) -> Any:
+    """The store in memory, or on Spark; with the method that is asked for."""
+    finest = open_store(path, spark=session_of(engine)) if engine["engine"] == "spark" else opened(path)
+    return finest if method is None else finest.with_method(method)
 
 
 def session_of(engine: dict[str, Any]) -> Any:
@@ -309,6 +310,11 @@ def some_tables(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+def method_option(text: str) -> Callable[..., Any]:
+    """The option that says how tables are masked."""
+    return click.option("--method", metavar="NAME[:A=1,..]", help=text)
 
 
 key_option = click.option(

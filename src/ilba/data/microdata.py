@@ -24,6 +24,7 @@ from ilba.data.reading import READ, Reading, Schema, kind_of, missing_extra, sca
 from ilba.data.recipe import Recipe
 from ilba.design.design import COUNT, MASKED, Design
 from ilba.design.labels import label_text
+from ilba.design.recordkeys import KEY_RANGE, RecordKeys
 from ilba.errors import InputError, listing, nearest, notice, some
 
 Missing: TypeAlias = Literal["drop", "category"]
@@ -45,6 +46,8 @@ class Counted:
     words: list[IntArray]
     count: IntArray
     carried: IntArray | None = None
+    record_keys: RecordKeys | None = None
+    """where record keys were added up: what they are; the sums are `carried`"""
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,7 @@ class Source:
 
     def refuse_counted(self) -> None:
         """Refuse a store, and records that carry a column N or N_masked: they look counted already."""
-        if [*self.columns][-2:] == [COUNT, MASKED] and "cell0" in self.columns:
+        if {COUNT, MASKED, "cell0"} <= {*self.columns}:
             raise InputError(
                 f"{self._said} is a store already: ilba.open_store, `ilba table` and `ilba release` take it. A store "
                 f"is built from the records."
@@ -297,17 +300,27 @@ class Microdata(Source):
         carry: str | None = None,
         keep_codes: bool = False,
         known: Sequence[pl.DataFrame] | None = None,
+        record_key: str | None = None,
     ) -> Counted:
         """Each observed combination of the design's columns with its number of records.
 
         With `weight` the rows are combinations already and that column is their count. `carry` is a column that
         is added up beside it, and `keep_codes` leaves labels in the code lists whose count is 0. `known` holds labels,
-        as text, that belong to the code list of each dimension whether they occur or not.
+        as text, that belong to the code list of each dimension whether they occur or not. `record_key` is a column of
+        record keys, which are added up and carried.
         """
         check_missing(missing)
         names = self.spelled_in(design.columns)
         where = self.recipe.where if self.recipe else ()
-        source = self._kept(self._only([*dict.fromkeys([*names, *where]), *(n for n in (weight, carry) if n)]))
+        beside = [name for name in (weight, carry, record_key) if name]
+        source = self._kept(self._only([*dict.fromkeys([*names, *where, *beside])]))
+        if record_key and not isinstance(source, pl.LazyFrame):  # added up here: every engine rounds the same way
+            taken = source.select(*dict.fromkeys([*names, *where, *beside]))
+            source = told(lambda: taken.collect("polars").to_native(), self._said).lazy()
+        keys = None
+        if record_key:
+            carry = "\0key"  # no column of the data is called so
+            keys, source = self._keyed(source, record_key, carry)
         if not isinstance(source, pl.LazyFrame):
             import narwhals as nw
 
@@ -329,12 +342,24 @@ class Microdata(Source):
         words, count, carried = self._tally(frame, spelled, [one.drop(COUNT) for one in found], weight, carry)
         kept = int(count.sum())
         if kept == spelled.total or keep_codes:
-            return Counted(spelled.codes, words, count, carried)
+            return Counted(spelled.codes, words, count, carried, keys)
         spelled.tell_left_out(kept)
         digits = spelled.codes.finest.digits(words)
         fewer, moved = spelled.only(digits)
         places = [move[digit] for move, digit in zip(moved, digits, strict=True)]
-        return Counted(fewer, fewer.finest.pack(places, len(count)), count)
+        return Counted(fewer, fewer.finest.pack(places, len(count)), count, carried, keys)
+
+    def _keyed(self, source: pl.LazyFrame, column: str, alias: str) -> tuple[RecordKeys, pl.LazyFrame]:
+        """What the record keys of a column are, and the source with them as whole numbers in one more column."""
+        number = record_key_numbers(column, source.collect_schema()[column])
+        split = (number != number.round(0)).any()
+        query = source.select(
+            least=number.min(), most=number.max(), missing=number.is_null().sum() + number.is_nan().sum(), split=split
+        )
+        found = told(lambda: query.collect(engine="streaming"), self._said).row(0, named=True)
+        keys = RecordKeys.of_column(column, **found)
+        whole = (number * KEY_RANGE).round(0) if found["split"] else number
+        return keys, source.with_columns(whole.cast(pl.Int64).alias(alias))
 
     def _distinct(
         self, frame: pl.LazyFrame, dimensions: Iterable[Sequence[str]], weight: str | None
@@ -365,7 +390,7 @@ class Microdata(Source):
                 packed = packed * codes.finest.places[place].size + digits[place]
             words.append(packed.alias(f"w{place_of_word}"))
         query = frame.select(*words, *(pl.col(name).cast(pl.Int64) for name in (weight, carry) if name))
-        if weight is None and len(words) == 1 and spelled.total <= _SORTED_AT_ONCE:
+        if weight is None and carry is None and len(words) == 1 and spelled.total <= _SORTED_AT_ONCE:
             cells = (
                 told(lambda: query.collect(engine="streaming"), self._said)["w0"].drop_nulls().to_numpy(writable=True)
             )
@@ -388,6 +413,15 @@ class Microdata(Source):
             return told(lambda: query.collect(engine="streaming"), self._said)
         frame: pl.DataFrame = told(lambda: source.select(*columns).collect("polars").to_native(), self._said)
         return frame
+
+
+def record_key_numbers(column: str, dtype: pl.DataType) -> pl.Expr:
+    """A column of record keys as numbers; what is none is null."""
+    if dtype == pl.String:
+        return pl.col(column).str.strip_chars().cast(pl.Float64, strict=False)
+    if not dtype.is_numeric():
+        raise InputError(f"record_key names {column!r}, which holds {dtype} and no numbers.")
+    return pl.col(column).cast(pl.Float64)
 
 
 def is_spark(data: object) -> bool:

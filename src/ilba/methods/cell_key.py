@@ -15,7 +15,8 @@ import polars as pl
 
 from ilba.errors import InputError, listing, nearest, suggesting
 from ilba.methods.masking import whole_numbers
-from ilba.methods.ptables import KeyedTable, read_ptable
+from ilba.methods.moves import perturbation
+from ilba.methods.ptables import read_ptable
 from ilba.methods.tabulation import polars_frame, tabulate
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -173,9 +174,3 @@ def cell_key_table(
         pert=pl.Series(change),
         puwc=pl.Series(count + change),
     )
-
-
-def perturbation(count: IntArray, key: IntArray, table: KeyedTable) -> IntArray:
-    """What is added to counts by their cell keys, in pieces that fit the processor's caches."""
-    pieces = [table.changes(count[at : at + 2**16], key[at : at + 2**16]) for at in range(0, max(len(count), 1), 2**16)]
-    return np.concatenate(pieces)

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from ilba.errors import InputError, listing, nearest
 from ilba.methods import noise, suppression
-from ilba.methods.cell_key import perturbation
 from ilba.methods.method import FAR, CountedTables, Method, Shown
-from ilba.methods.ptables import KeyedTable, ptable, read_ptable
+from ilba.methods.moves import KeyedTable, perturbation
+from ilba.methods.ptables import ptable, read_ptable
 from ilba.methods.rounding import conventional_rounding, random_rounding, rounded_together, whole_base
 from ilba.methods.small_counts import round_small
 
@@ -60,6 +60,7 @@ class ILBA(_Own):
     about = "the small cells of each count are released as the middle of a block of K numbers"
     strong = "every count within K and a half of the truth"
     weak = "many tables together prove small counts; does not add up"
+    publishes = True
     policy = "ilba"
     cells: Literal["observed", "grid"] = "observed"
 
@@ -83,6 +84,7 @@ class Controlled(_Own):
     strong = "proves no small count, from any number of tables; adds up; within a bound"
     weak = "says nothing of chances, nor against somebody who knows true numbers from outside"
     additive = True
+    publishes = True
     policy = "controlled"
     bound: int | None = None
 
@@ -115,6 +117,7 @@ class CellKey(Method):
     about = "the random keys of the people in a cell, added up, pick a small change from a fixed table"
     strong = "the same people give the same number in every table; small changes of a known limit"
     weak = "many tables together narrow counts down; does not add up"
+    publishes = True
     told = ("D", "V")
     ptable: Any = None
     D: int = 3
@@ -129,6 +132,16 @@ class CellKey(Method):
         if self.ptable is None:
             return super().label
         return f"{self.name} ptable" + (f" threshold={self.threshold}" if self.threshold else "")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as plain values, as a release tells them; of a p-table that was given its checksum."""
+        if self.ptable is not None:
+            found: dict[str, Any] = {"ptable": self.moves.mark, "D": int(np.abs(self.moves.change).max())}
+        else:
+            found = {"D": int(self.D), "V": float(self.V), "js": int(self.js)}
+            found |= {} if self.pstay is None else {"pstay": float(self.pstay)}
+        return {**found, **({"threshold": self.threshold} if self.threshold else {})}
 
     @cached_property
     def moves(self) -> KeyedTable:

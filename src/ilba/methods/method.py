@@ -170,6 +170,8 @@ class Method(ABC):
     """whether published sums hold"""
     bounded: ClassVar[bool] = True
     """whether a published number says anything for sure: noise without a limit does not"""
+    publishes: ClassVar[bool] = False
+    """whether `release` publishes by it; the others are for comparing"""
     policy: ClassVar[str | None] = None
     """for the methods of this package: how `audit` calls them"""
 

@@ -7,7 +7,6 @@ cell key of a cell falls into one of them, and so decides what is published.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.errors import InputError, listing, suggesting
+from ilba.methods.moves import KeyedTable
 from ilba.methods.solver import scipy_part
 from ilba.methods.tabulation import polars_frame
 
@@ -153,50 +153,6 @@ def _row(i: int, results: IntArray, p: FloatArray) -> pl.DataFrame:
     return pl.DataFrame(
         {"i": np.full(len(p), i), "j": results, "p": chances, "lower": bounds[:-1], "upper": bounds[1:]}
     )
-
-
-@dataclass(frozen=True)
-class KeyedTable:
-    """A p-table in the layout of one of the two families of offices, ready to be looked up."""
-
-    parts: int
-    """how many cell keys there are: 256 in the ONS layout, 10^8 in the European one"""
-    change: IntArray
-    """what is added, by row of the p-table and by interval"""
-    upper: IntArray
-    """the key after the last one of each interval, by row and interval; the last one is `parts`"""
-    last: int
-    """the last row; larger counts use the rows from `again` on, over and over"""
-    again: int
-    """how many of the last rows repeat"""
-
-    def row(self, count: IntArray) -> IntArray:
-        """The row of the p-table for each count (the ONS calls it pcv)."""
-        beyond = self.last - self.again + 1 + (count - 1) % self.again if self.again > 1 else self.last
-        return np.where(count <= self.last, count, beyond)
-
-    def changes(self, count: IntArray, key: IntArray) -> IntArray:
-        """What is added to each count, by its cell key. An empty cell stays empty."""
-        row = self.row(count)
-        place = (key[:, None] >= self.upper[row]).sum(axis=1)
-        found: IntArray = np.where(count == 0, 0, self.change[row, place])
-        return found
-
-    def reach(self, value: IntArray) -> tuple[IntArray, IntArray]:
-        """The smallest and the largest count that can have been published as a value."""
-        top = int(np.abs(self.change).max())
-        happens = np.zeros((self.last + 1, 2 * top + 1), dtype=bool)
-        wide = np.diff(self.upper, axis=1, prepend=0) > 0
-        rows = np.broadcast_to(np.arange(self.last + 1)[:, None], self.change.shape)
-        happens[rows[wide], self.change[wide] + top] = True
-        happens[0] = False
-        happens[0, top] = True
-        low, high = np.full(value.shape, np.iinfo(np.int64).max), np.full(value.shape, -1)
-        for away in range(-top, top + 1):
-            count = value - away
-            can = (count >= 0) & happens[self.row(np.maximum(count, 0)), away + top]
-            low, high = np.where(can, np.minimum(low, count), low), np.where(can, np.maximum(high, count), high)
-        return low, high
 
 
 def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:

@@ -61,6 +61,24 @@ def neighbours(packed: IntArray, width: int, count: IntArray, value: IntArray) -
     return Neighbours(len(here), int(np.abs(true - shown).sum()), int(turned.sum()), int(differ.sum()))
 
 
+def likely(count: IntArray, value: IntArray, empty: int, K: int, sure: float = 0.95) -> float:
+    """The share of the counts below K that stand behind a number which nearly always hides a count of 1..K-1.
+
+    Somebody who knows how often each truth stands behind each number is then that sure of it. `empty` cells that are
+    not listed stand for 0, and are published as 0.
+
+    >>> likely(np.array([1, 2, 2, 9]), np.array([5, 5, 0, 9]), empty=3, K=5)
+    0.6666666666666666
+    """
+    small = (count > 0) & (count < K)
+    if not small.any():
+        return 0.0
+    values, place = np.unique(value, return_inverse=True)
+    of_small = np.bincount(place, weights=small, minlength=len(values))
+    of_all = np.bincount(place, minlength=len(values)) + np.where(values == 0, empty, 0)
+    return mean((of_small / of_all > sure)[place[small]])
+
+
 def guessed(count: IntArray, value: IntArray, empty: int, K: int) -> float:
     """The share of the counts below K that are guessed right: each as the commonest truth behind its published number.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,13 +13,15 @@ import numpy as np
 import polars as pl
 
 from ilba import notebook
+from ilba.attack.attackers import checked
 from ilba.attack.audit import audit, in_percent
 from ilba.attack.field import MethodTables
 from ilba.attack.lattice import table_of
 from ilba.attack.published import PublishedRows, PublishedTables
+from ilba.attack.risk import risk
 from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
-from ilba.errors import InputError, listing, suggesting
+from ilba.errors import InputError, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import utility
 from ilba.methods.controlled.search import mean_masks
@@ -33,7 +35,7 @@ from ilba.secret.secret import Secret
 from ilba.tables.finest import FinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
-SHARES = ("blank", "lost", "ranks_turned", "guessed")
+SHARES = ("blank", "lost", "ranks_turned", "guessed", "likely")
 """shares that `in_percent` of the audit does not know"""
 
 
@@ -57,7 +59,8 @@ class Comparison:
             A row per method.
         """
         rows = in_percent(self.rows.drop("family", strict=False))
-        return rows.select((pl.col(c) * 100).alias(f"{c} %") if c in SHARES else pl.col(c) for c in rows.columns)
+        shares = {*SHARES, *(c for c in rows.columns if c.endswith((": proven", ": likely")))}
+        return rows.select((pl.col(c) * 100).alias(f"{c} %") if c in shares else pl.col(c) for c in rows.columns)
 
     def to_html(self, path: Path_, lang: str = "en") -> Path:
         """Write the comparison with its chart of risk against loss: one file, for its owner alone.
@@ -150,7 +153,9 @@ def compare(
         Methods of `ilba.methods`, such as `Rounding(5)`, or their names with parameters: "rounding:base=5",
         "cell-key:D=5,V=3,js=2". Left out, the methods of this package, each in its variants.
     attackers : sequence, default ("proof",)
-        Who attacks. "proof" is everybody with all tables who can add and subtract.
+        Who attacks. "proof" is everybody with all tables who can add and subtract. The others are those of `ilba.risk`:
+        "outsider", "neighbour", "insider", "attribute", `Insider(...)`, `Register(...)`. Each adds columns that begin
+        with its name. What an attacker cannot measure of a method is null.
     levels : iterable of int, str or dict, optional
         Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
     keys : str or sequence of str, optional
@@ -178,8 +183,7 @@ def compare(
     """
     if finest.method != "ilba":
         raise InputError("the masks of this store were chosen jointly already. Compare from the store that was built.")
-    if list(attackers) not in ([], ["proof"]):
-        raise InputError(f"attackers={listing(attackers)}: here methods are compared against 'proof' alone.")
+    others = [one for one in checked(attackers) if one != "proof"] if attackers else []
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
     K, tell = finest.design.threshold, progress or silent
     given = None if methods is None else [method_of(method) for method in methods]
@@ -195,11 +199,14 @@ def compare(
     notes = []
     start = time.perf_counter()
     for done, one in enumerate(candidates, 1):
-        rows.append({**_measured(one, K, bound, progress), "seconds": time.perf_counter() - start})
+        row = {**_measured(one, K, bound, progress), **_named(one, others, progress)}
+        rows.append({**row, "seconds": time.perf_counter() - start})
         notes += [one.note] if one.note else []
         tell(ProgressStep("comparing", done, number))
         start = time.perf_counter()
-    return Comparison(pl.DataFrame(rows), f"Methods compared on {len(wanted)} tables, K={K}", tuple(notes))
+    return Comparison(
+        pl.DataFrame(rows, infer_schema_length=None), f"Methods compared on {len(wanted)} tables, K={K}", tuple(notes)
+    )
 
 
 def measured_method(
@@ -335,7 +342,8 @@ def _measured(one: _Candidate, K: int, bound: int | None, progress: Progress | N
 def _risk(one: _Candidate, K: int, progress: Progress | None) -> dict[str, Any]:
     """What everybody can prove, and what is guessed from a number by itself. Noise without a limit proves nothing."""
     published = one.published
-    found = {"provable": 0.0, "exact": 0.0, "guessed": _guessed(published, K), "aggregates": 0, "safe": False}
+    known = {"guessed": _alone(published, K, utility.guessed), "likely": _alone(published, K, utility.likely)}
+    found = {"provable": 0.0, "exact": 0.0, **known, "aggregates": 0, "safe": False}
     if one.attacked:
         report = audit(published, explanations=0, progress=within(progress, one.name))
         found |= {"provable": report.share, "exact": report.share_exact}
@@ -343,8 +351,26 @@ def _risk(one: _Candidate, K: int, progress: Progress | None) -> dict[str, Any]:
     return found
 
 
-def _guessed(published: PublishedTables, K: int) -> float | None:
-    """The share of small cells of the finest published table that are guessed from their own number."""
+def _named(one: _Candidate, attackers: Sequence[Any], progress: Progress | None) -> dict[str, Any]:
+    """What the named attackers of `ilba.risk` learn, as shares of the small cells; null where they measure nothing."""
+    found: dict[str, Any] = {}
+    for attacker in attackers:
+        report = risk(one.published, [attacker], examples=0, progress=within(progress, one.name))
+        row = report.rows.row(0, named=True)
+        name, small = row["attacker"], row["small"]
+        if attacker == "attribute":
+            # Groups in which a method invents people are not seen from the cells that occur.
+            seen = one.attacked
+            found |= {f"attribute: {what}": row[what] if seen else None for what in ("groups", "people")}
+            continue
+        for column in ("proven", "likely"):
+            number = row[column] if one.attacked else None
+            found[f"{name}: {column}"] = None if number is None or not small else number / small
+    return found
+
+
+def _alone(published: PublishedTables, K: int, measure: Callable[..., float]) -> float | None:
+    """The share of small cells of the finest published table about which their own number tells something."""
     rows = published.tables.get(published.lattice.base)
     if rows is None:
         return None
@@ -353,7 +379,7 @@ def _guessed(published: PublishedTables, K: int) -> float | None:
         hidden = published.shown[published.lattice.base].blank
         value = value if hidden is None else np.where(hidden, -1, value)
     grid = published.codes.cell_index(table_of(published.design, published.lattice.base)).grid
-    return utility.guessed(count, value, grid - len(count), K)
+    return measure(count, value, grid - len(count), K)
 
 
 def _shown(value: object) -> str:

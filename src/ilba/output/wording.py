@@ -212,7 +212,10 @@ class WordedTable:
         """What a reader has to know, a sentence or two each."""
         about = self.release.manifest
         method = _METHODS.get(about["method"], about["method"])
-        notes = [self.said["masked"].format(method=method, K=about["threshold"])]
+        if about["method"] == "cell-key":
+            notes = [self.said["moved"].format(method=method, D=about["parameters"]["D"])]
+        else:
+            notes = [self.said["masked"].format(method=method, K=about["threshold"])]
         if not dense and not self.complete:
             notes.append(self.said["absent"])
         notes.append(self.said["additive" if self.release.additive else "loose"])

@@ -129,9 +129,15 @@ class Chapter:
         reasons = list(self._conflicts)
         if before and way not in {one.way for one in before}:
             last = before[-1]
+            rest = f"parameters {last.parameters}" if last.parameters else f"cells={last.cells!r}"
             reasons.append(
                 f"{self._called} was published with method={last.method!r}, K={last.threshold} and "
-                f"cells={last.cells!r} ({last.date[:10]}). {_COMPARED} Publish as before."
+                f"{rest} ({last.date[:10]}). {_COMPARED} Publish as before."
+            )
+        if way[0] == "cell-key" and {one.masks for one in self.of_same_data() if one.way == way} - {finest.marks()[1]}:
+            reasons.append(
+                f"{self._called} was published with other record keys. {_COMPARED} Build again with the record keys "
+                f"that were published."
             )
         designs = {frozenset(one.columns) for one in before if not one.sums}
         if designs and frozenset(design.columns) not in designs:
@@ -208,6 +214,8 @@ class Chapter:
 
     def as_published(self, finest: AnyFinestTable) -> AnyFinestTable:
         """A table with masks of its own, with those instead that were published before."""
+        if finest.method == "cell-key":
+            return finest
         known = self.known(finest, finest.method)
         return finest.with_masks(known, finest.chosen) if known.differing else finest
 
@@ -218,6 +226,8 @@ class Chapter:
         method, K = finest.method, finest.design.threshold
         if self._accepted:
             self._tell_proven(finest)
+        if method == "cell-key":  # its numbers follow from record keys and counts: no mask has to be remembered
+            return
         known = self.known(finest, method)
         told = {} if finest.chosen is None else {"choice": finest.chosen.to_json()}
         purpose = self._purpose(method, K)
@@ -231,6 +241,7 @@ class Chapter:
         """Say what an accepted conflict gives away, where the finest tables of both publications are known."""
         columns = frozenset(finest.design.columns)
         ways = {one.way for one in self.publications if frozenset(one.columns) == columns and not one.sums}
+        ways = {one for one in ways if "cell-key" not in (one[0], finest.method)}
         found = [finest.proven_beside(K, self.known_at(finest, method, K)) for method, K, _ in ways]
         proven = max((number for number in found if number is not None), default=None)
         if proven is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -53,6 +53,8 @@ class Declared:
     sums: bool
     """whether all counts are sums of the published counts of a finer table"""
     created: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """the public parameters of the method"""
 
     @staticmethod
     def file(selection: Selection) -> str:
@@ -109,6 +111,7 @@ def _manifest(folder: Path, declared: Declared, charted: list[dict[str, str]]) -
         **({"texts": declared.texts} if declared.texts else {}),
         **({"population": declared.population.to_json()} if declared.population != Population() else {}),
         "method": declared.method,
+        **({"parameters": dict(declared.parameters)} if declared.parameters else {}),
         **declared.design.to_json(),
         "rows": declared.rows,
         "absent": 0,

@@ -69,11 +69,13 @@ class Publication:
     """whether it was made without a ledger and entered later"""
     withdrawn: bool = False
     """whether it was taken down; its masks stay, because somebody may have a copy"""
+    parameters: str = ""
+    """the parameters of the method, where it has any that decide a count"""
 
     @property
     def way(self) -> tuple[str, int, str]:
-        """How its counts were masked: method, K, and the reading of S where the method uses it."""
-        return self.method, self.threshold, "" if self.method == "controlled" else self.cells
+        """How its counts were masked: method, K, and its parameters or the reading of S where the method uses it."""
+        return self.method, self.threshold, self.parameters or ("" if self.method == "controlled" else self.cells)
 
     @classmethod
     def of(cls, entry: Mapping[str, Any], withdrawn: bool) -> Publication:

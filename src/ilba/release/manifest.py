@@ -93,7 +93,7 @@ class Manifest(Struct):
     title: str
     description: str
     source: str
-    method: Literal["ilba", "controlled"]
+    method: Literal["ilba", "controlled", "cell-key"]
     hierarchies: Annotated[list[HierarchyEntry], Meta(min_length=1)]
     keys: list[Name]
     threshold: Annotated[int, Meta(ge=3, le=LARGEST)]
@@ -108,6 +108,9 @@ class Manifest(Struct):
     created: Annotated[datetime.datetime, Meta(tz=True)]
     origins: OriginsEntry | UnsetType = UNSET
     bound: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
+    parameters: (
+        Annotated[dict[str, float | str], Meta(description="the public parameters of the method")] | UnsetType
+    ) = UNSET
     licence: Annotated[str, Meta(description="the licence of the tables, its name or address")] | UnsetType = UNSET
     sums: Annotated[bool, Meta(description="whether all counts are sums of the published counts of a finer table")] = (
         False

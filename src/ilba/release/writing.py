@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import polars as pl
 
@@ -36,14 +36,16 @@ from ilba.release.texts import read_texts
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
 
-_METHODS = ("controlled", "ilba")
+if TYPE_CHECKING:
+    from ilba.methods.lab import CellKey
+    from ilba.methods.method import Method
 
 
 def release(
     finest: AnyFinestTable,
     path: Path_,
     *,
-    method: str | None,
+    method: Method | str | None,
     tables: Tables,
     plan: Tables,
     levels: Iterable[Level] | None,
@@ -81,7 +83,7 @@ def release(
     design = finest.design
     wanted = wanted_tables(design, tables, levels, keys, max_keys)
     planned = wanted_tables(design, plan)
-    chosen_method = _method(finest, method, stated_bound)
+    finest, chosen_method = _by_method(finest, method, stated_bound, secret)
     _refuse_dropped(finest)
     given = finest.labels if labels is None else read_labels(labels, design)
     maps = _maps(geometry, design)
@@ -90,14 +92,15 @@ def release(
         writable(audit)
     if stated_bound is not None:
         bound_of(stated_bound, design.threshold)
-    _refuse_another(target, chosen_method, design)
+    _refuse_another(target, way(chosen_method, design, finest.keyed), design)
     if chosen_method == "ilba":
         _check_declared_grid(finest, given)
     subject = finest if finer is None else finer.table
+    _check_parameters(finest)
     own = subject.own_secret(secret)
     book = ledger_of(ledger, own, subject.unsaved)
     with opened(subject, own, book) as chapter, contextlib.ExitStack() as last:
-        chapter.check(subject, way(chosen_method, subject.design), accept_conflict)
+        chapter.check(subject, way(chosen_method, subject.design, finest.keyed), accept_conflict)
         if stated_bound is not None:
             chapter.check_bound()
         if finer is not None:
@@ -115,6 +118,7 @@ def release(
         declared = Declared(
             design, tuple(wanted), finest.method, rows, title, description, source, licence, in_languages,
             finest.population, given, maps, finest.origins, stated_bound, finer is not None, created,
+            {} if finest.keyed is None else finest.keyed.parameters,
         )  # fmt: skip
         steps = _Steps(progress, 2 * len(wanted))
         with making(target) as temporary:
@@ -151,14 +155,15 @@ def publishable(
     own = finest.own_secret(secret)
     book = ledger_of(ledger, own, finest.unsaved)
     with opened(finest, own, book) as chapter:
-        if any(one.method == "controlled" for one in chapter.publications) and not finest.chosen:
+        is_plain = not finest.chosen and finest.keyed is None
+        if any(one.method == "controlled" for one in chapter.publications) and is_plain:
             planned = wanted_tables(finest.design, "all")
             finest = _jointly_masked(finest.at_hand(), planned, wanted, None, secret, chapter, progress)
             _refuse_interrupted(finest)
         if finest.method == "ilba":
             _check_declared_grid(finest, finest.labels)
             finest = chapter.as_published(finest)
-        chapter.check(finest, way(finest.method, finest.design), accept_conflict)
+        chapter.check(finest, way(finest.method, finest.design, finest.keyed), accept_conflict)
         found = _audited(finest, wanted, chapter.of_same_data(), accept_risk, None, progress)
         if remember:
             chapter.keep_masks(finest)
@@ -171,7 +176,7 @@ def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: 
     own = finest.own_secret(secret)
     with opened(finest, own, ledger_of(ledger, own, finest.unsaved)) as chapter:
         ways = [one for one in chapter.publications if one.threshold == finest.design.threshold]
-        for one in reversed(ways):
+        for one in reversed([one for one in ways if one.method != "cell-key"]):
             known = chapter.known(finest, one.method)
             if not known.unknown:
                 choice = chapter.choice(one.method, one.threshold)
@@ -179,9 +184,16 @@ def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: 
     raise InputError("masks of these counts were never published.")
 
 
-def way(method: str, design: Design) -> tuple[str, int, str]:
+def way(method: str, design: Design, keyed: CellKey | None = None) -> tuple[str, int, str]:
     """What decides a masked count besides the secret and the data."""
+    if keyed is not None:
+        return method, design.threshold, _spelled(keyed.parameters)
     return method, design.threshold, "" if method == "controlled" else design.cells
+
+
+def _spelled(parameters: Mapping[str, Any]) -> str:
+    """The parameters of a method in one line."""
+    return ",".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def entry_of(
@@ -203,6 +215,7 @@ def entry_of(
         "audit": audit,
         "accepted_risk": accepted_risk,
         "stated_bound": stated_bound,
+        **({} if finest.keyed is None else {"parameters": _spelled(finest.keyed.parameters)}),
     }
 
 
@@ -225,9 +238,46 @@ class _Steps:
 # --- may it be published?
 
 
-def _method(finest: AnyFinestTable, method: str | None, stated_bound: int | None) -> str:
-    if method is not None and method not in _METHODS:
-        raise InputError(f"method={method!r} is not known.{nearest(method, _METHODS)}")
+def _by_method(
+    finest: AnyFinestTable, given: Method | str | None, stated_bound: int | None, secret: Secret | Path_ | None
+) -> tuple[AnyFinestTable, str]:
+    """The table with the method that is asked for, and the name of that method."""
+    if given is None and finest.keyed is None:
+        return finest, _method(finest, None, stated_bound)
+    from ilba.methods.lab import CellKey, method_of  # the whole field: it loads when it is asked for
+
+    asked = finest.keyed if given is None else method_of(given)
+    if not isinstance(asked, CellKey):
+        return finest, _method(finest, asked, stated_bound)
+    if finest.chosen:
+        raise InputError("the masks of this store were chosen jointly: its method is 'controlled'.")
+    if stated_bound is not None:
+        raise InputError("stated_bound goes with method='controlled'. How far cell keys move a count is known from D.")
+    return (finest if given is None else finest.with_method(asked, secret)), asked.name
+
+
+def _check_parameters(finest: AnyFinestTable) -> None:
+    """A release says that what is not listed is 0, so it has no place for counts that are left blank."""
+    if finest.keyed is not None and finest.keyed.threshold:
+        raise InputError(
+            "a release tells that a combination that is not listed is 0, which does not hold for counts below a "
+            "threshold. Publish without threshold; js=... keeps small results from occurring."
+        )
+
+
+def _method(finest: AnyFinestTable, asked: Method | None, stated_bound: int | None) -> str:
+    method = None if asked is None else asked.name
+    if asked is not None and asked.publishes and asked != type(asked)():
+        raise InputError(
+            f"{asked.label!r}: the bound is given with bound=, and the reading of S when a store is built."
+        )
+    if asked is not None and not asked.publishes:
+        from ilba.methods.lab import METHODS
+
+        able = [name for name, made in METHODS.items() if getattr(made, "publishes", False)]
+        raise InputError(
+            f"method={method!r} is for comparing. Publish with {listing(able)}, and try the others with ilba.compare."
+        )
     if finest.chosen:
         if method == "ilba":
             raise InputError("the masks of this store were chosen jointly: its method is 'controlled'.")
@@ -380,7 +430,7 @@ def _audited(
         if accept_risk:
             return "not audited"
         raise UnsafeRelease(
-            f"these iLBA tables are not audited: {over}. Nothing was published. Publish with method='controlled', "
+            f"these tables are not audited: {over}. Nothing was published. Publish with method='controlled', "
             f"fewer tables, or accept_risk=True (--accept-risk)."
         )
     report = audit(finest, finest.method, together, progress=progress)
@@ -465,13 +515,14 @@ def _before(target: Path) -> Release | None:
         return None
 
 
-def _refuse_another(target: Path, method: str, design: Design) -> None:
+def _refuse_another(target: Path, now: tuple[str, int, str], design: Design) -> None:
     """Refuse to follow a release of the same columns by another method, K or reading."""
     before = _before(target)
     if before is None or before.design.columns != design.columns:
         return
     told = before.manifest["method"]
-    if way(told, before.design) != way(method, design):
+    parameters = _spelled(before.manifest.get("parameters", {}))
+    if (told, before.design.threshold, parameters or way(told, before.design)[2]) != now:
         raise UnsafeRelease(
             f"the release at {str(target)!r} shows the same columns by another method, K or reading (method={told!r}, "
             f"K={before.design.threshold}, cells={before.design.cells!r}). Where it shows the same people, comparing "

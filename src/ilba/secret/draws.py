@@ -53,8 +53,15 @@ class CellDraws:
         """The tags of cells whose counts are below K: a number of 64 bits for each cell and count."""
         return tagged(self._secret, self._block(packed, count))
 
+    def any_count(self, packed: Sequence[IntArray], count: IntArray) -> IntArray:
+        """The draws of cells with counts of any size."""
+        every, place = np.unique(count, return_inverse=True)
+        return drawn(self._secret, self._joined(packed, count_words(self._secret, every.tolist())[place]))
+
     def _block(self, packed: Sequence[IntArray], count: IntArray) -> npt.NDArray[np.uint64]:
-        block = self._counts[count]
+        return self._joined(packed, self._counts[count])
+
+    def _joined(self, packed: Sequence[IntArray], block: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         for first, last, table in self._tables:
             block ^= table[self._cell_index.block(packed, first, last)]
         return block

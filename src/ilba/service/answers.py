@@ -119,6 +119,7 @@ def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
         "time": served.time,
         "series": served.series,
         "bound": about.get("bound"),
+        "parameters": about.get("parameters", {}),
         "created": _utc(about["created"]),
         "notes": _worded(first, lang).notes(dense=True),
         "hierarchies": [

@@ -15,6 +15,7 @@ import polars as pl
 
 from ilba.cells.codes import CodeLists
 from ilba.design.design import COUNT, MASKED, Selection
+from ilba.design.recordkeys import RECORD_KEY
 from ilba.methods.controlled.search import Control, rules_of
 from ilba.progress import Progress
 from ilba.spark.frames import Frame, as_polars, mapped, quiet, whole_numbers
@@ -47,6 +48,7 @@ def choose_on_spark(
     F = pyspark("sql.functions")
     shipped, layout = Shipped.of(codes), Layout(codes, wanted)
     K = codes.design.threshold
+    cells = cells.drop(RECORD_KEY)
     with watched(cells.sparkSession, "choosing masks", progress):
         counted = mapped(cells, whole_numbers(["part", "which", "size"]), "count_small", shipped, layout.along)
         sizes = as_polars(counted.groupBy("part", "which").agg(F.sum("size").alias("size")).toArrow())

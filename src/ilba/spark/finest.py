@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,7 @@ from ilba.cells.codes import CellIndex
 from ilba.cells.lookup import nodes_of
 from ilba.cells.tree import walk
 from ilba.design.design import COUNT, MASKED, Level, Names, Origins, Selection
+from ilba.design.recordkeys import RECORD_KEY, RecordKeys
 from ilba.errors import InputError, SecretError, StoreError, WriteError, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
 from ilba.methods.controlled.search import Chosen, extra_bound
@@ -32,9 +33,12 @@ from ilba.tables import store
 from ilba.tables.beside import save_beside, secret_path, warn_of_another_secret
 from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values
 from ilba.tables.finest import FinestTable, tell_recurring
-from ilba.tables.rollup import Sums, released, roll_up
+from ilba.tables.rollup import Sums, roll_up
 from ilba.tables.table import Table, detail
 from ilba.tables.words import WORD, Words, read_words, write_words
+
+if TYPE_CHECKING:
+    from ilba.methods.method import Method
 
 # What stands in the errors with which Spark tells of a file that it cannot read as Parquet.
 _WORDS_IN_A_FILE = 4_000_000
@@ -52,7 +56,7 @@ class SparkFinestTable(AnyFinestTable):
     _source: SecretSource | None = None
 
     def __init__(self, about: store.About, cells: Frame, *, rows: int | None = None) -> None:
-        super().__init__(about)
+        super().__init__(about if RECORD_KEY in cells.columns else replace(about, record_keys=None))
         self.cells = cells
         """a Spark DataFrame of packed cells, N and N_masked, as a store holds them (confidential)"""
         self._rows = rows
@@ -92,8 +96,9 @@ class SparkFinestTable(AnyFinestTable):
         # Sorted by area, so that a table, an area or a cell finds what it needs side by side.
         ordered = counted.cells.repartitionByRange(*names).sortWithinPartitions(*names)
         shipped = Shipped.of(codes)
-        cells = mapped(ordered, whole_numbers([*names, COUNT, MASKED]), "mask", shipped, source)
-        finest = cls(store.About(codes, labels, chosen.fingerprint, None, origins), cells)
+        about = store.About(codes, labels, chosen.fingerprint, None, origins, record_keys=counted.record_keys)
+        cells = mapped(ordered, whole_numbers(about.columns), "mask", shipped, source)
+        finest = cls(about, cells)
         finest._unsaved_secret = None if secret else chosen
         finest._source = source
         tell_recurring(codes)
@@ -167,7 +172,7 @@ class SparkFinestTable(AnyFinestTable):
         """
         cells = pl.concat(pieces(self.cells, pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
         finest = FinestTable.of_cells(self._about, cells.sort(self._about.words))
-        finest.place, finest.control = self.place, self.control
+        finest.place, finest.control, finest.keyed = self.place, self.control, self.keyed
         finest.remember_secret(self.secret_at_hand(), unsaved=self.unsaved)
         return finest
 
@@ -226,9 +231,12 @@ class SparkFinestTable(AnyFinestTable):
         """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
         F = pyspark("sql.functions")
         names = [f"path{place}" for place in range(len(self.codes.lists))]
-        paths = mapped(self.cells, whole_numbers([*names, COUNT, MASKED]), "mark_paths", self._shipped)
+        beside = [COUNT, MASKED, *([RECORD_KEY] if self.record_keys else [])]
+        paths = mapped(self.cells, whole_numbers([*names, *beside]), "mark_paths", self._shipped)
         count = F.bit_xor(F.xxhash64(*names, COUNT))
         masks = F.bit_xor(F.when(F.col(MASKED) > 0, F.xxhash64(*names, MASKED)).otherwise(F.lit(0).cast("long")))
+        if self.keyed is not None:
+            masks = F.bit_xor(F.xxhash64(*names, RECORD_KEY))
         row = paths.agg(count, masks).collect()[0]
         one, other = (f"{int(mark or 0) & (2**64 - 1):016x}" for mark in row)
         return one, other
@@ -244,7 +252,7 @@ class SparkFinestTable(AnyFinestTable):
         return Shipped.of(self.codes)
 
     @suggesting
-    def table(self, level: Level = 0, key: Names | None = ()) -> SparkTable:
+    def table(self, level: Level = 0, key: Names | None = (), *, method: Method | str | None = None) -> SparkTable:
         """Choose the masked table at a level by some keys. It is made when it is read.
 
         Parameters
@@ -254,6 +262,8 @@ class SparkFinestTable(AnyFinestTable):
             of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
         key : str or sequence of str, default ()
             The keys of the table, in the order in which its columns are to stand.
+        method : Method or str, optional
+            "ilba", or "cell-key" with its parameters, as `with_method` takes it. Left out, the method of this table.
 
         Returns
         -------
@@ -265,20 +275,26 @@ class SparkFinestTable(AnyFinestTable):
         InputError
             The store has no such level or key.
         """
+        if method is not None:
+            return self.with_method(method).table(level, key)
         selection = self.design.select(level, key)
         return self._table(selection, self._sums(self.cells, None, selection))
 
     def _table(self, selection: Selection, sums: Frame) -> SparkTable:
-        return SparkTable(self.codes, self._shipped, selection, sums, bool(self.chosen))
+        joint = self.method == "controlled"
+        return SparkTable(self.codes, self._shipped, selection, sums, joint, self.moves)
 
     def _sums(self, source: Frame, finer: Selection | None, selection: Selection) -> Frame:
         """The summed parts of a table, from the finest cells or from the sums of a finer one."""
         F = pyspark("sql.functions")
         names = word_names(self.codes.cell_index(selection))
-        added = mapped(source, whole_numbers([*names, *PARTS]), "sum_up", self._shipped, finer, selection)
+        parts = [*PARTS, RECORD_KEY] if self.moves is not None else PARTS
+        if self.moves is None and finer is None:
+            source = source.select(*self._about.words, COUNT, MASKED)
+        added = mapped(source, whole_numbers([*names, *parts]), "sum_up", self._shipped, finer, selection)
         if finer is None and set(selection.columns) == set(self.design.columns):
             return added  # every finest cell is a cell of this table
-        return added.groupBy(*names).agg(*(F.sum(part).alias(part) for part in PARTS))
+        return added.groupBy(*names).agg(*(F.sum(part).alias(part) for part in parts))
 
     def lookup(
         self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
@@ -329,8 +345,7 @@ class SparkFinestTable(AnyFinestTable):
         found = _taken(sums, cell_index)
         if not len(found):
             return 0, False
-        masked, _ = released(self.codes, found, bool(self.chosen))
-        return int(masked[0]), True
+        return self._released_cell(found), True
 
     def content_mark(self) -> object:
         """A checksum of everything in the store, as plain values (confidential)."""
@@ -353,10 +368,10 @@ class SparkFinestTable(AnyFinestTable):
         if len(self) <= frames.KEPT:
             yield from self.collect().tables(wanted)
             return
-        joint = bool(self.chosen)
+        joint, moves = self.method == "controlled", self.moves
         for selection, sums in self._walk(wanted):
             if isinstance(sums, Sums):
-                yield Table(self.design, selection, detail(self.codes, sums, joint), joint)
+                yield Table(self.design, selection, detail(self.codes, sums, joint, moves), joint)
             else:
                 yield self._table(selection, sums)
 
@@ -414,6 +429,23 @@ class SparkFinestTable(AnyFinestTable):
     def _masked_by(self, cells: Frame, fingerprint: str | None, chosen: Chosen | None) -> SparkFinestTable:
         """The same counts with other masks, and with all that is known of this table besides its masks."""
         about = replace(self._about, fingerprint=fingerprint, chosen=chosen)
+        result = SparkFinestTable(about, cells, rows=self._rows)
+        result._unsaved_secret, result._source, result.place = self._unsaved_secret, self._source, self.place
+        return result
+
+    def _masks_as_they_are(self) -> SparkFinestTable:
+        return self._masked_by(self.cells, self.fingerprint, self.chosen)
+
+    def _with_keys(self, secret: Secret | Path_ | None) -> SparkFinestTable:
+        """This table with record keys: its own, or drawn by its secret, on the workers."""
+        if self.record_keys:
+            return self._masks_as_they_are()
+        about = replace(self._about, record_keys=RecordKeys())
+        if secret is None and self._source is not None:
+            source = self._source
+        else:
+            source = SecretSource.of(found := self._key_secret(secret), secret or found)
+        cells = mapped(self.cells, whole_numbers(about.columns), "key_cells", self._shipped, source)
         result = SparkFinestTable(about, cells, rows=self._rows)
         result._unsaved_secret, result._source, result.place = self._unsaved_secret, self._source, self.place
         return result
@@ -493,7 +525,9 @@ class SparkFinestTable(AnyFinestTable):
         """The same counts with the masks that are known; the others stay."""
         F = pyspark("sql.functions")
         masked = F.when(F.col("previous") < 0, F.col(MASKED)).otherwise(F.col("previous")).alias(MASKED)
-        cells = known.masked.select(*self._about.words, COUNT, masked)
+        cells = known.masked.select(
+            *self._about.words, COUNT, masked, *self._about.columns[len(self._about.words) + 2 :]
+        )
         return self._masked_by(cells, self.fingerprint, chosen)
 
     def _beside(self, previous: AnyFinestTable) -> Frame:

@@ -12,6 +12,7 @@ import polars as pl
 from ilba.cells.codes import CodeLists
 from ilba.data.microdata import LabelMap, Missing, Source, check_missing, no_labels
 from ilba.design.design import COUNT, RESERVED, Design
+from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
 from ilba.errors import InputError
 from ilba.spark.frames import Frame, as_polars, quiet
 from ilba.spark.sessions import pyspark, quoted
@@ -35,6 +36,8 @@ class SparkCounted:
 
     codes: CodeLists
     cells: Frame
+    record_keys: RecordKeys | None = None
+    """what the record keys are that were added up in the cells"""
 
 
 class SparkMicrodata(Source):
@@ -67,6 +70,7 @@ class SparkMicrodata(Source):
         missing: Missing = "drop",
         missing_values: Iterable[object] = (),
         known: Sequence[pl.DataFrame] | None = None,
+        record_key: str | None = None,
     ) -> SparkCounted:
         """Each observed combination of the design's columns with its number of records.
 
@@ -75,7 +79,11 @@ class SparkMicrodata(Source):
         """
         check_missing(missing)
         columns = {name: f"v{place}" for place, name in enumerate(self.spelled_in(design.columns))}
-        records = self._kept().select(*(self._plain(name).alias(short) for name, short in columns.items()))
+        keys, beside = self._keys(record_key)
+        records = self._kept().select(
+            *(self._plain(name).alias(short) for name, short in columns.items()),
+            *(one.alias(RECORD_KEY) for one in beside),
+        )
         dimensions = CodeLists.dimensions(design)
         found = []
         for names in map(self.spelled_in, dimensions):
@@ -100,7 +108,22 @@ class SparkMicrodata(Source):
                 cell = cell * F.lit(codes.finest.places[at].size).cast("long") + F.col(f"d{at}")
             words.append(cell.alias(f"cell{number}"))
         names = word_names(codes.finest)
-        return SparkCounted(codes, packed.select(*words).groupBy(*names).agg(F.count(F.lit(1)).alias(COUNT)))
+        sums = [F.count(F.lit(1)).alias(COUNT), *([F.sum(RECORD_KEY).alias(RECORD_KEY)] if beside else [])]
+        kept = packed.select(*words, *([RECORD_KEY] if beside else []))
+        return SparkCounted(codes, kept.groupBy(*names).agg(*sums), keys)
+
+    def _keys(self, column: str | None) -> tuple[RecordKeys | None, list[Any]]:
+        """What the record keys of a column are, and that column as whole numbers."""
+        if column is None:
+            return None, []
+        F = pyspark("sql.functions")
+        number = F.expr(f"try_cast(trim(cast({quoted(column)} as string)) as double)")
+        split = F.max((number != F.rint(number)).cast("int"))
+        missing = F.sum((number.isNull() | F.isnan(number)).cast("long"))
+        row = self._kept().agg(F.min(number), F.max(number), missing, split).collect()[0]
+        keys = RecordKeys.of_column(column, row[0], row[1], int(row[2] or 0), bool(row[3]))
+        whole = F.rint(number * KEY_RANGE) if row[3] else number
+        return keys, [whole.cast("long")]
 
     def _kept(self) -> Frame:
         """The records that the recipe keeps."""
@@ -155,7 +178,7 @@ class SparkMicrodata(Source):
             F.when(F.col(f"d{i}").isNull(), changed.cast("long")).otherwise(F.col(f"d{i}")).alias(f"d{i}")
             for i in range(len(raw))
         ]
-        frame = frame.select(*found)
+        frame = frame.select(*found, *(name for name in [RECORD_KEY] if name in records.columns))
         for number, digit in enumerate(digits):
             if (digit < 0).any():
                 frame = frame.where(F.col(f"d{number}") >= 0)

@@ -12,6 +12,7 @@ import polars as pl
 from ilba.cells.codes import CodeLists
 from ilba.design.design import COUNT, MASKED, Selection
 from ilba.files import replacing
+from ilba.methods.moves import KeyedMoves
 from ilba.spark import frames
 from ilba.spark.frames import Frame, as_polars, label_types, labelled, mapped, pieces
 from ilba.spark.sessions import pyspark, quoted
@@ -28,11 +29,20 @@ _PARQUET: Any = {"compression": "lz4", "statistics": False}
 class SparkTable(AnyTable):
     """Counts at one level by some keys, masked, on Spark. Confidential: `public()` is what may leave the house."""
 
-    def __init__(self, codes: CodeLists, shipped: Shipped, selection: Selection, sums: Frame, plain: bool) -> None:
+    def __init__(
+        self,
+        codes: CodeLists,
+        shipped: Shipped,
+        selection: Selection,
+        sums: Frame,
+        plain: bool,
+        moves: KeyedMoves | None = None,
+    ) -> None:
         self.design, self.selection, self.additive = codes.design, selection, plain
         self._codes = codes
         self._shipped = shipped
         self._sums = sums
+        self._moves = moves
 
     @cached_property
     def detail(self) -> Frame:
@@ -44,7 +54,7 @@ class SparkTable(AnyTable):
         else:
             ordered = self._sums.orderBy(*names)
         schema = labelled(self._codes, cell_index, _DETAIL)
-        return mapped(ordered, schema, "show", self._shipped, self.selection, self.additive)
+        return mapped(ordered, schema, "show", self._shipped, self.selection, self.additive, self._moves)
 
     @property
     def frame(self) -> Frame:
@@ -65,7 +75,7 @@ class SparkTable(AnyTable):
     @cached_property
     def loss(self) -> pl.DataFrame:
         """The distribution of the information loss, masked minus true: Loss, n, perc and a Total row (confidential)."""
-        found = as_polars(self.detail.groupBy("loss").count().toArrow()).sort("loss")
+        found = as_polars(self.detail.groupBy("loss").count().toArrow()).drop_nulls().sort("loss")
         return loss_frame(found["loss"].to_numpy(), found["count"].to_numpy())
 
     def collect(self) -> Table:

@@ -22,11 +22,14 @@ import polars as pl
 
 from ilba.cells.codes import CellIndex, CodeLists
 from ilba.design.design import COUNT, MASKED, Design, Selection
+from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY
 from ilba.errors import SecretError
 from ilba.methods import masking
+from ilba.methods.moves import KeyedMoves
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import ENVIRONMENT, Secret
 from ilba.tables.finest import masked_counts
+from ilba.tables.keys import drawn_keys
 from ilba.tables.rollup import Finest, Sums, roll_up
 from ilba.tables.store import path_marks
 from ilba.tables.table import detail
@@ -147,7 +150,16 @@ def mask(batches: Batches, shipped: Shipped, source: SecretSource) -> Iterator[p
     for cells in gathered(batches):
         words, count = [cells[name] for name in names], cells[COUNT]
         masked = masked_counts(draw, words, count, codes.design.threshold)
-        yield _batch({**cells, MASKED: masked})
+        keys = {RECORD_KEY: cells[RECORD_KEY] % KEY_RANGE} if RECORD_KEY in cells else {}
+        yield _batch({**dict(zip(names, words, strict=True)), COUNT: count, MASKED: masked, **keys})
+
+
+def key_cells(batches: Batches, shipped: Shipped, source: SecretSource) -> Iterator[pa.RecordBatch]:
+    """Finest cells with a record key that is drawn for each of them."""
+    codes, secret = shipped.codes(), source.open()
+    for cells in gathered(batches):
+        words = [cells[name] for name in word_names(codes.finest)]
+        yield _batch({**cells, RECORD_KEY: drawn_keys(secret, codes, words, cells[COUNT])})
 
 
 def sum_up(batches: Batches, shipped: Shipped, source: Selection | None, target: Selection) -> Iterator[pa.RecordBatch]:
@@ -160,12 +172,14 @@ def sum_up(batches: Batches, shipped: Shipped, source: Selection | None, target:
         finer: Sums | Finest
         if source is None:
             parts = masking.parts(cells[COUNT], cells[MASKED], K)
-            finer = Finest(here, words, lambda first, last, parts=parts: _cut(parts, first, last))  # type: ignore[misc]
+            keys = cells.get(RECORD_KEY)
+            finer = Finest(here, words, lambda first, last, parts=parts: _cut(parts, first, last), keys)  # type: ignore[misc]
         else:
             finer = sums_of(here, cells)
         sums = roll_up(codes, finer, cell_index)
         named = dict(zip(word_names(cell_index), sums.packed, strict=True))
-        yield _batch({**named, **dict(zip(PARTS, [*sums.parts, sums.observed], strict=True))})
+        beside = {} if sums.keys is None else {RECORD_KEY: sums.keys}
+        yield _batch({**named, **dict(zip(PARTS, [*sums.parts, sums.observed], strict=True)), **beside})
 
 
 def _cut(parts: masking.Parts, first: int, last: int) -> masking.Parts:
@@ -175,15 +189,18 @@ def _cut(parts: masking.Parts, first: int, last: int) -> masking.Parts:
 def sums_of(cell_index: CellIndex, columns: Mapping[str, IntArray]) -> Sums:
     """Columns of words and summed parts as sums."""
     words = [columns[name] for name in word_names(cell_index)]
-    return Sums(cell_index, words, masking.Parts(*(columns[name] for name in PARTS[:4])), columns["observed"])
+    parts, keys = masking.Parts(*(columns[name] for name in PARTS[:4])), columns.get(RECORD_KEY)
+    return Sums(cell_index, words, parts, columns["observed"], None if keys is None else keys % KEY_RANGE)
 
 
-def show(batches: Batches, shipped: Shipped, target: Selection, plain: bool) -> Iterator[pa.RecordBatch]:
+def show(
+    batches: Batches, shipped: Shipped, target: Selection, plain: bool, moves: KeyedMoves | None = None
+) -> Iterator[pa.RecordBatch]:
     """The cells of a table from their sums: labels, N, N_masked, type1, type2, loss."""
     codes = shipped.codes()
     cell_index = codes.cell_index(target)
     for cells in gathered(batches):
-        yield from _batches(detail(codes, sums_of(cell_index, cells), plain))
+        yield from _batches(detail(codes, sums_of(cell_index, cells), plain, moves))
 
 
 def name_cells(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
@@ -229,7 +246,8 @@ def mark_paths(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
     for cells in gathered(batches):
         digits = codes.finest.digits([cells[name] for name in word_names(codes.finest)])
         paths = {f"path{place}": mark[digit] for place, (mark, digit) in enumerate(zip(marks, digits, strict=True))}
-        yield _batch({**paths, COUNT: cells[COUNT], MASKED: cells[MASKED]})
+        keys = {RECORD_KEY: cells[RECORD_KEY]} if RECORD_KEY in cells else {}
+        yield _batch({**paths, COUNT: cells[COUNT], MASKED: cells[MASKED], **keys})
 
 
 def count_small(batches: Batches, shipped: Shipped, along: int) -> Iterator[pa.RecordBatch]:

@@ -80,6 +80,7 @@ def build(
     wave: str = "",
     period: str = "",
     unit: str = "",
+    record_key: str | None = None,
     progress: Progress | None = None,
 ) -> AnyFinestTable:
     """Count microdata into the finest table and mask it with SCA.
@@ -132,6 +133,10 @@ def build(
         The time that the data speaks of, such as "2026-07-01".
     unit : str, default ""
         What one record stands for, such as "persons".
+    record_key : str, optional
+        The column with the key of each record, for `method="cell-key"`: a whole number from 0 to 255, or a number in
+        [0, 1). The keys are added up cell by cell and kept in the store. Left out, the secret draws one key for each
+        finest cell and count when it is asked for.
     progress : callable, optional
         Called with each `ProgressStep` of the work.
 
@@ -175,8 +180,10 @@ def build(
     source.follow(Recipe.of(recipe))
     areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
     source.require(areas, "hkey")
-    keys = names_of("key", key) if key is not None else tuple(c for c in source.columns if c and c not in areas)
+    aside = {*areas, record_key}
+    keys = names_of("key", key) if key is not None else tuple(c for c in source.columns if c and c not in aside)
     source.require(keys, "key")
+    _check_record_key(source, record_key, (*areas, *keys))
     design = Design.of(hkey, keys, mask_thr, cells, hkey_rank)
     origins = Origins("proposed" if key is None else "declared")
     if key is None or key_thr is not None:
@@ -189,10 +196,14 @@ def build(
     known = [listed_paths(given, columns) for columns in CodeLists.dimensions(design)]
     if not isinstance(source, Microdata):
         _spark().check_names(design)
-        on_workers = source.count(design, missing=missing, missing_values=missing_values, known=known)
+        on_workers = source.count(
+            design, missing=missing, missing_values=missing_values, known=known, record_key=record_key
+        )
         finest: AnyFinestTable = _spark().SparkFinestTable.drawn(on_workers, chosen, secret, given, origins)
     else:
-        counted = source.count(design, missing=missing, missing_values=missing_values, known=known)
+        counted = source.count(
+            design, missing=missing, missing_values=missing_values, known=known, record_key=record_key
+        )
         finest = FinestTable.drawn(counted, chosen, given, origins, progress)
     finest.declared_as(of_whom)
     if target is None:
@@ -200,6 +211,17 @@ def build(
     else:
         finest.save(target, progress)
     return finest
+
+
+def _check_record_key(source: Microdata | SparkMicrodata, record_key: str | None, columns: Sequence[str]) -> None:
+    """Refuse record keys that are not there, or that would be tabulated."""
+    if record_key is None:
+        return
+    if not isinstance(record_key, str):
+        raise InputError(f"record_key={record_key!r} is not the name of a column.")
+    source.require([record_key], "record_key")
+    if record_key in columns:
+        raise InputError(f"record_key names {record_key!r}, which is a column of the tables. Leave it out of key.")
 
 
 def _spark() -> Any:

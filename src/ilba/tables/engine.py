@@ -19,19 +19,23 @@ from ilba.cells.codes import CodeLists
 from ilba.design.design import Design, Level, Names, Origins, Selection
 from ilba.design.labels import Label
 from ilba.design.population import Population
+from ilba.design.recordkeys import RecordKeys
 from ilba.design.tables import Tables, selections, wanted_tables
 from ilba.errors import InputError, SecretError, listing, suggesting
 from ilba.methods.controlled.search import SWEEPS, Chosen, Control
+from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.progress import Progress
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables.beside import secret_path
 from ilba.tables.cube import Cube
-from ilba.tables.rollup import Sums
+from ilba.tables.rollup import Sums, released
 from ilba.tables.store import About
 from ilba.tables.table import AnyTable
 from ilba.tables.words import Words
 
 if TYPE_CHECKING:
+    from ilba.methods.lab import CellKey
+    from ilba.methods.method import Method
     from ilba.release import Release
     from ilba.release.ledger import Ledger
     from ilba.tables.finest import FinestTable
@@ -79,6 +83,8 @@ class AnyFinestTable(ABC):
     """what `controlled` reached (confidential); None when the table was not made by it or comes from a store"""
     place: Path | None = None
     """the store that this table was read from or saved to; None when it is in no file"""
+    keyed: CellKey | None = None
+    """the method, where counts are moved by their cell keys: see `with_method`"""
     _unsaved_secret: Secret | None = None
 
     def __init__(self, about: About) -> None:
@@ -130,9 +136,99 @@ class AnyFinestTable(ABC):
         return self
 
     @property
-    def method(self) -> Literal["ilba", "controlled"]:
-        """How its tables are masked: by iLBA, or as sums of masks that `controlled` chose jointly."""
+    def method(self) -> Literal["ilba", "controlled", "cell-key"]:
+        """How its tables are masked: by iLBA, as sums of masks that `controlled` chose jointly, or by cell keys."""
+        if self.keyed is not None:
+            return "cell-key"
         return "controlled" if self.chosen else "ilba"
+
+    @property
+    def record_keys(self) -> RecordKeys | None:
+        """Where the record keys of its cells come from; None where it has none."""
+        return self._about.record_keys
+
+    @property
+    def moves(self) -> KeyedMoves | None:
+        """How counts are moved by their cell keys, where they are."""
+        if self.keyed is None or self.record_keys is None:
+            return None
+        return KeyedMoves(self.keyed.moves, self.record_keys.parts, self.keyed.threshold)
+
+    @suggesting
+    def with_method(self, method: Method | str, secret: Secret | Path_ | None = None) -> Self:
+        """Take the same counts with another method, whose tables, cells and cubes then come out.
+
+        Parameters
+        ----------
+        method : Method or str
+            "ilba", or "cell-key" with its parameters: "cell-key:D=5,V=3,js=2", or `ilba.methods.CellKey(ptable)`.
+            Masks that are chosen jointly come from `controlled`.
+        secret : Secret or path, optional
+            With "cell-key", where the store holds no record keys: the secret that draws them. Left out, the one that
+            drew the masks, where it is at hand.
+
+        Returns
+        -------
+        FinestTable or SparkFinestTable
+            The same cells. Confidential.
+
+        Raises
+        ------
+        InputError
+            The method cannot publish from a finest table, or there are no record keys and no secret that draws them.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> from ilba import FinestTable, Secret
+        >>> counts = pl.DataFrame({"town": ["a", "a", "b"], "sex": [1, 2, 1], "N": [3, 8, 1]})
+        >>> finest = FinestTable.from_counts(counts, hkey=["town"], secret=Secret(bytes(32)))
+        >>> finest.with_method("cell-key:D=2,V=1").table("town").frame["N_masked"].to_list()
+        [11, 0]
+        """
+        from ilba.methods.lab import CellKey, method_of  # the whole field: it loads when it is asked for
+
+        asked = method_of(method)
+        if isinstance(asked, CellKey):
+            result = self._with_keys(secret)
+            result.keyed = asked
+            return result
+        if asked.name != "ilba" or self.chosen:
+            other = "its masks were chosen jointly" if self.chosen else f"{asked.name!r} is no method for single tables"
+            raise InputError(
+                f"{other}. Here methods are 'ilba' and 'cell-key'; `controlled` chooses masks, and `ilba.compare` "
+                f"tries every method."
+            )
+        result = self._masks_as_they_are()
+        result.keyed = None
+        return result
+
+    @abstractmethod
+    def _with_keys(self, secret: Secret | Path_ | None) -> Self:
+        """A copy of this table with record keys: its own, or drawn by its secret."""
+
+    @abstractmethod
+    def _masks_as_they_are(self) -> Self:
+        """A copy of this table."""
+
+    def _key_secret(self, secret: Secret | Path_ | None) -> Secret:
+        """The secret that draws record keys."""
+        found = self.own_secret(secret)
+        if found is None:
+            raise InputError(
+                "this store holds no record keys, and the secret that draws them is not at hand. Give secret=, set "
+                "ILBA_SECRET, or build again with record_key= (--record-key) and the column that holds the key "
+                "of each record."
+            )
+        self._check_secret(found.fingerprint)
+        return found
+
+    def _released_cell(self, sums: Sums) -> int:
+        """The masked count of a single cell."""
+        masked, _ = released(self.codes, sums, self.method == "controlled", moves=self.moves)
+        if self.moves is not None and int(masked[0]) == BLANK:
+            raise InputError(f"the count of this cell is left blank: it is below threshold={self.moves.threshold}.")
+        return int(masked[0])
 
     @property
     def unsaved(self) -> bool:
@@ -148,7 +244,7 @@ class AnyFinestTable(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def table(self, level: Level = 0, key: Names | None = ()) -> AnyTable:
+    def table(self, level: Level = 0, key: Names | None = (), *, method: Method | str | None = None) -> AnyTable:
         """The masked table at a level (a number, a column name, 0 for none) by the keys named."""
 
     @abstractmethod
@@ -160,7 +256,15 @@ class AnyFinestTable(ABC):
         """The summed parts of several tables, in memory, each from a small finer one (confidential)."""
 
     @suggesting
-    def cell(self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()) -> int:
+    def cell(
+        self,
+        level: Level = 0,
+        key: Names | None = (),
+        hkey_value: Any = (),
+        key_value: Values = (),
+        *,
+        method: Method | str | None = None,
+    ) -> int:
         """Look up the masked count of one cell: the entry of the table for it, or 0 where it does not occur.
 
         Parameters
@@ -175,6 +279,8 @@ class AnyFinestTable(ABC):
             mapping from their names, or all paths one after the other.
         key_value : label or sequence of labels, default ()
             One label for each of `key`. None stands for a missing one.
+        method : Method or str, optional
+            "ilba", or "cell-key" with its parameters, as `with_method` takes it. Left out, the method of this table.
 
         Returns
         -------
@@ -186,7 +292,8 @@ class AnyFinestTable(ABC):
         InputError
             The store has no such level or key, or the number of values does not fit.
         """
-        masked, _ = self.lookup(level, key, hkey_value, key_value)
+        asked = self if method is None else self.with_method(method)
+        masked, _ = asked.lookup(level, key, hkey_value, key_value)
         return masked
 
     @abstractmethod
@@ -197,7 +304,12 @@ class AnyFinestTable(ABC):
 
     @suggesting
     def cube(
-        self, levels: Iterable[Level] | None = None, keys: Names | None = None, max_keys: int | None = None
+        self,
+        levels: Iterable[Level] | None = None,
+        keys: Names | None = None,
+        max_keys: int | None = None,
+        *,
+        method: Method | str | None = None,
     ) -> Cube:
         """Make all tables of some levels by all subsets of some keys. Nothing is computed yet.
 
@@ -211,6 +323,8 @@ class AnyFinestTable(ABC):
             Only tables by subsets of these keys. Left out, of all keys.
         max_keys : int, optional
             At most so many keys in a table. Left out, any number.
+        method : Method or str, optional
+            "ilba", or "cell-key" with its parameters, as `with_method` takes it. Left out, the method of this table.
 
         Returns
         -------
@@ -231,8 +345,11 @@ class AnyFinestTable(ABC):
         >>> {table.selection.name: table.frame["N_masked"].to_list() for table in cube}
         {'town.sex': [5, 8, 0], 'all.sex': [5, 8], 'all': [13], 'town': [13, 0]}
         """
+        if method is not None:
+            return self.with_method(method).cube(levels, keys, max_keys)
         wanted = selections(self.design, levels, keys, max_keys)
-        return Cube(wanted, self.tables, about=lambda: {"store": self.content_mark()})
+        by = {} if self.keyed is None else {"method": self.keyed.parameters}
+        return Cube(wanted, self.tables, about=lambda: {"store": self.content_mark(), **by})
 
     @abstractmethod
     def content_mark(self) -> object:
@@ -434,7 +551,7 @@ class AnyFinestTable(ABC):
     def release(
         self,
         path: Path_,
-        method: str | None = None,
+        method: Method | str | None = None,
         tables: Tables = "all",
         *,
         plan: Tables = "all",
@@ -473,9 +590,10 @@ class AnyFinestTable(ABC):
         ----------
         path : path
             The folder. A release that stands there is replaced in one step; anything else is left alone.
-        method : {"controlled", "ilba"}, optional
-            "controlled", the default: masks are chosen jointly, and tables are plain sums of them. "ilba": the tables
-            are audited first and published if the audit finds them safe, else only with `accept_risk`.
+        method : Method or str, optional
+            "controlled", the default: masks are chosen jointly, and tables are plain sums of them. "ilba", or
+            "cell-key" with its parameters such as "cell-key:D=5,V=3,js=2": the tables are audited first and published
+            if the audit finds them safe, else only with `accept_risk`.
         tables : str or iterable of str, default "all"
             "all", cut down by `levels`, `keys` and `max_keys`; or a list of names such as "LA3.gender.age".
         plan : str or iterable of str, default "all"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,7 @@ from ilba.cells.lookup import nodes_of
 from ilba.data.codelists import no_code_list
 from ilba.data.microdata import Counted, Missing
 from ilba.design.design import COUNT, MASKED, Cells, HKey, Level, Names, Origins, Selection, threshold_of
+from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
 from ilba.errors import InputError, SecretError, StoreError, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import masking
@@ -31,9 +32,13 @@ from ilba.tables import store
 from ilba.tables.beside import save_beside, warn_of_another_secret
 from ilba.tables.counts import read_counts
 from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values
-from ilba.tables.rollup import Finest, Sums, released, roll_up, sums_of_tables
+from ilba.tables.keys import drawn_keys
+from ilba.tables.rollup import Finest, Sums, roll_up, sums_of_tables
 from ilba.tables.table import Table, detail
 from ilba.tables.words import Words, read_words, write_words
+
+if TYPE_CHECKING:
+    from ilba.methods.method import Method
 
 _CHUNK = 2**20
 _KEPT = 2**20  # a table of up to so many cells is kept in memory to sum others from
@@ -47,15 +52,25 @@ class FinestTable(AnyFinestTable):
 
     cells: pl.DataFrame
     """a frame of packed cells, N and N_masked, as a store holds them (confidential)"""
+    _drawn: tuple[str, IntArray | None] = ("", None)  # record keys that were drawn, and by which secret
     _secret: Secret | None = None  # the secret that drew the masks, where it is at hand
 
-    def __init__(self, about: store.About, words: Sequence[IntArray], count: IntArray, masked: IntArray) -> None:
-        super().__init__(about)
+    def __init__(
+        self,
+        about: store.About,
+        words: Sequence[IntArray],
+        count: IntArray,
+        masked: IntArray,
+        keys: IntArray | None = None,
+    ) -> None:
+        super().__init__(about if keys is not None else replace(about, record_keys=None))
         # One copy of the cells, in the frame that is written to disk; the arrays are views of it.
-        self.cells = pl.DataFrame({**dict(zip(about.words, words, strict=True)), COUNT: count, MASKED: masked})
+        beside = {COUNT: count, MASKED: masked} | ({} if keys is None else {RECORD_KEY: keys})
+        self.cells = pl.DataFrame({**dict(zip(about.words, words, strict=True)), **beside})
         self._words = [self.cells[name].to_numpy() for name in about.words]
         self._count = self.cells[COUNT].to_numpy()
         self._masked = self.cells[MASKED].to_numpy()
+        self._keys = None if keys is None else self.cells[RECORD_KEY].to_numpy()
 
     @classmethod
     @suggesting
@@ -138,8 +153,9 @@ class FinestTable(AnyFinestTable):
             masked[first:last] = masked_counts(draw, words, counted.count[first:last], K)
             tell(ProgressStep("masking", last, len(masked)))
         given = no_code_list() if labels is None else labels
-        about = store.About(counted.codes, given, chosen.fingerprint, origins=origins)
-        finest = cls(about, counted.words, counted.count, masked)
+        keys = None if counted.record_keys is None else counted.carried
+        about = store.About(counted.codes, given, chosen.fingerprint, origins=origins, record_keys=counted.record_keys)
+        finest = cls(about, counted.words, counted.count, masked, None if keys is None else keys % KEY_RANGE)
         finest.remember_secret(chosen, unsaved=secret is None)
         tell_recurring(counted.codes)
         return finest
@@ -147,8 +163,9 @@ class FinestTable(AnyFinestTable):
     @classmethod
     def of_cells(cls, about: store.About, cells: pl.DataFrame) -> FinestTable:
         """A table from its packed cells, sorted, as a store holds them."""
-        *words, count, masked = (cells[name].to_numpy() for name in about.columns)
-        return cls(about, words, count, masked)
+        words = [cells[name].to_numpy() for name in about.words]
+        keys = cells[RECORD_KEY].to_numpy() if about.record_keys else None
+        return cls(about, words, cells[COUNT].to_numpy(), cells[MASKED].to_numpy(), keys)
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -163,6 +180,7 @@ class FinestTable(AnyFinestTable):
             self.codes.finest,
             self._words,
             lambda first, last: masking.parts(self._count[first:last], self._masked[first:last], K),
+            self._keys if self.moves is not None else None,
         )
 
     def sums(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
@@ -170,7 +188,7 @@ class FinestTable(AnyFinestTable):
         return sums_of_tables(self.codes, self._source, wanted)
 
     @suggesting
-    def table(self, level: Level = 0, key: Names | None = ()) -> Table:
+    def table(self, level: Level = 0, key: Names | None = (), *, method: Method | str | None = None) -> Table:
         """Make the masked table at a level by some keys.
 
         Parameters
@@ -180,6 +198,8 @@ class FinestTable(AnyFinestTable):
             of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
         key : str or sequence of str, default ()
             The keys of the table, in the order in which its columns are to stand.
+        method : Method or str, optional
+            "ilba", or "cell-key" with its parameters, as `with_method` takes it. Left out, the method of this table.
 
         Returns
         -------
@@ -198,6 +218,8 @@ class FinestTable(AnyFinestTable):
         >>> FinestTable.from_counts(counts, hkey=["town"]).table(level="town").frame["N_masked"].to_list()
         [13, 0]
         """
+        if method is not None:
+            return self.with_method(method).table(level, key)
         selection = self.design.select(level, key)
         return self._table(selection, roll_up(self.codes, self._nearest(selection), self.codes.cell_index(selection)))
 
@@ -218,8 +240,8 @@ class FinestTable(AnyFinestTable):
         return {}
 
     def _table(self, selection: Selection, sums: Sums) -> Table:
-        joint = bool(self.chosen)
-        table = Table(self.design, selection, detail(self.codes, sums, joint), joint)
+        joint = self.method == "controlled"
+        table = Table(self.design, selection, detail(self.codes, sums, joint, self.moves), joint)
         table.codes = self.labels
         return table
 
@@ -257,7 +279,8 @@ class FinestTable(AnyFinestTable):
             The same cells and masks, whose tables are masked by that reading.
         """
         codes = CodeLists(replace(self.design, cells=cells), self.codes.lists)
-        return FinestTable(store.About(codes, fingerprint=self.fingerprint), self._words, self._count, self._masked)
+        about = store.About(codes, fingerprint=self.fingerprint, record_keys=self.record_keys)
+        return FinestTable(about, self._words, self._count, self._masked, self._keys)
 
     def tables(self, wanted: Sequence[Selection]) -> Iterator[Table]:
         """Make several tables, each from a small finer one.
@@ -321,9 +344,23 @@ class FinestTable(AnyFinestTable):
     def _masked_by(self, masked: IntArray, fingerprint: str | None, chosen: Chosen | None) -> FinestTable:
         """The same counts with other masks, and with all that is known of this table besides its masks."""
         about = replace(self._about, fingerprint=fingerprint, chosen=chosen)
-        result = FinestTable(about, self._words, self._count, masked)
+        result = FinestTable(about, self._words, self._count, masked, self._keys)
         result.place, result._secret, result._unsaved_secret = self.place, self._secret, self._unsaved_secret
         return result
+
+    def _with_keys(self, secret: Secret | Path_ | None) -> FinestTable:
+        """This table with record keys: its own, or drawn by its secret."""
+        found = None if self.record_keys else self._key_secret(secret)
+        if found is not None and self._drawn[0] != found.fingerprint:
+            self._drawn = found.fingerprint, drawn_keys(found, self.codes, self._words, self._count)
+        keys = self._keys if found is None else self._drawn[1]
+        about = replace(self._about, record_keys=self.record_keys or RecordKeys())
+        result = FinestTable(about, self._words, self._count, self._masked, keys)
+        result.place, result._secret, result._unsaved_secret = self.place, self._secret, self._unsaved_secret
+        return result
+
+    def _masks_as_they_are(self) -> FinestTable:
+        return self._masked_by(self._masked, self.fingerprint, self.chosen)
 
     def _secret_of(self, secret: Secret | Path_ | None) -> Secret:
         """The secret that drew the masks: as given, as it was built with, of the environment, or beside the store."""
@@ -405,7 +442,7 @@ class FinestTable(AnyFinestTable):
         Returns
         -------
         tuple of str
-            The checksum of the true counts, and the one of the masks above 0.
+            The checksum of the true counts, and the one of the masks above 0, or of the record keys that decide.
         """
         return self._marks
 
@@ -413,8 +450,11 @@ class FinestTable(AnyFinestTable):
     def _marks(self) -> tuple[str, str]:
         digits = self.codes.finest.digits(self._words)
         paths = [mark[digit] for mark, digit in zip(store.path_marks(self.codes), digits, strict=True)]
-        shown = self._masked > 0
-        masks = store.marked([*(path[shown] for path in paths), self._masked[shown]])
+        if self.keyed is not None and self._keys is not None:
+            masks = store.marked([*paths, self._keys])
+        else:
+            shown = self._masked > 0
+            masks = store.marked([*(path[shown] for path in paths), self._masked[shown]])
         return f"{store.marked([*paths, self._count]):016x}", f"{masks:016x}"
 
     def _tags(self, secret: Secret, purpose: str, below: int) -> tuple[IntArray, Words]:
@@ -541,8 +581,8 @@ class FinestTable(AnyFinestTable):
             return 0, False
         parts = masking.parts(self._count[rows], self._masked[rows], self.design.threshold)
         summed = masking.Parts(*(np.array([part.sum()]) for part in parts))
-        masked, _ = released(self.codes, Sums(target, packed, summed, np.array([len(rows)])), bool(self.chosen))
-        return int(masked[0]), True
+        keys = None if self._keys is None else np.array([self._keys[rows].sum() % KEY_RANGE])
+        return self._released_cell(Sums(target, packed, summed, np.array([len(rows)]), keys)), True
 
     def _rows(self, target: CellIndex, nodes: Sequence[int]) -> IntArray:
         """The finest cells inside one cell of a table."""

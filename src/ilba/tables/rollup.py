@@ -18,7 +18,9 @@ import polars as pl
 from ilba.cells.codes import CellIndex, CodeList, CodeLists, sorted_order
 from ilba.cells.tree import walk
 from ilba.design.design import Cells, Selection
+from ilba.design.recordkeys import KEY_RANGE
 from ilba.methods.masking import Masked, Parts, ilba
+from ilba.methods.moves import KeyedMoves
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -34,17 +36,25 @@ class Sums:
     packed: list[IntArray]
     parts: Parts
     observed: IntArray
+    keys: IntArray | None = None
+    """the sums of the record keys of each cell, where the finest table has them"""
 
     def __len__(self) -> int:
         return len(self.observed)
+
+    @property
+    def count(self) -> IntArray:
+        """The true counts (confidential)."""
+        return self.parts.sum_large + self.parts.sum_small
 
     def project(self, first: int, last: int, target: CellIndex, lists: Sequence[CodeList]) -> list[IntArray]:
         """The cells of a coarser table to which some of the cells belong."""
         return self.cell_index.project([word[first:last] for word in self.packed], target, lists)
 
-    def chunk(self, first: int, last: int) -> tuple[Parts, IntArray]:
-        """Some of the parts."""
-        return Parts(*(part[first:last] for part in self.parts)), self.observed[first:last]
+    def chunk(self, first: int, last: int) -> list[IntArray]:
+        """Some of what is added up: the parts, the record keys where there are any, and the number of cells."""
+        keys = [] if self.keys is None else [self.keys]
+        return [part[first:last] for part in (*self.parts, *keys, self.observed)]
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,7 @@ class Finest:
     cell_index: CellIndex
     packed: list[IntArray]
     parts: Callable[[int, int], Parts]
+    keys: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.packed[0])
@@ -80,9 +91,10 @@ class Finest:
     def _digits(self) -> dict[int, npt.NDArray[Any]]:
         return {}
 
-    def chunk(self, first: int, last: int) -> tuple[Parts, IntArray]:
-        """Some of the parts."""
-        return self.parts(first, last), np.ones(last - first, dtype=np.int64)
+    def chunk(self, first: int, last: int) -> list[IntArray]:
+        """Some of what is added up."""
+        keys = [] if self.keys is None else [self.keys[first:last]]
+        return [*self.parts(first, last), *keys, np.ones(last - first, dtype=np.int64)]
 
 
 def roll_up(codes: CodeLists, source: Sums | Finest, target: CellIndex) -> Sums:
@@ -91,14 +103,14 @@ def roll_up(codes: CodeLists, source: Sums | Finest, target: CellIndex) -> Sums:
     for first in range(0, max(len(source), 1), _CHUNK):
         last = min(first + _CHUNK, len(source))
         packed = source.project(first, last, target, codes.lists)
-        parts, observed = source.chunk(first, last)
-        pieces.append(_summed(target, packed, [*parts, observed]))
+        pieces.append(_summed(target, packed, source.chunk(first, last)))
     if len(pieces) == 1:
         packed, sums = pieces[0]
     else:
         words = [np.concatenate(parts) for parts in zip(*(piece[0] for piece in pieces), strict=True)]
         packed, sums = _summed(target, words, [np.concatenate(x) for x in zip(*(p[1] for p in pieces), strict=True)])
-    return Sums(target, packed, Parts(*sums[:4]), sums[4])
+    keys = sums[4] % KEY_RANGE if source.keys is not None else None
+    return Sums(target, packed, Parts(*sums[:4]), sums[-1], keys)
 
 
 def sums_of_tables(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
@@ -126,12 +138,18 @@ def small_cells(codes: CodeLists, sums: Sums, cells: Cells) -> IntArray:
     return sums.parts.n_small + empty
 
 
-def released(codes: CodeLists, sums: Sums, plain: bool, cells: Cells | None = None) -> tuple[IntArray, Masked]:
+def released(
+    codes: CodeLists, sums: Sums, plain: bool, cells: Cells | None = None, moves: KeyedMoves | None = None
+) -> tuple[IntArray, Masked]:
     """The released counts of aggregates whose parts are summed: by iLBA, or `plain` where masks were chosen jointly.
 
-    `cells` is the reading of S; left out, the design's.
+    `cells` is the reading of S; left out, the design's. With `moves` counts are moved by their cell keys instead.
     """
     K = codes.design.threshold
+    if moves is not None:
+        assert sums.keys is not None  # noqa: S101 - a table has keys before it has moves
+        none = np.zeros_like(sums.observed)
+        return moves.published(sums.count, sums.keys), Masked(none, none, none)
     if plain:
         chosen = K * sums.parts.n_at_threshold
         none = np.zeros_like(chosen)

@@ -26,6 +26,7 @@ from ilba.data.codelists import no_code_list, read_labels
 from ilba.design.design import COUNT, MASKED, Design, Origins
 from ilba.design.labels import Label, label_text
 from ilba.design.population import Population
+from ilba.design.recordkeys import RECORD_KEY, RecordKeys
 from ilba.errors import InputError, StoreError, nearest
 from ilba.methods.controlled.search import Chosen
 from ilba.secret.secret import PRF
@@ -35,7 +36,7 @@ Path_: TypeAlias = str | os.PathLike[str]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Words: TypeAlias = npt.NDArray[np.uint64]
 
-FORMAT = 2
+FORMAT = 3
 META = "ilba"
 ABOUT, CELLS = "ilba.json", "cells"
 # Which error polars raises depends on which bytes are wrong; its panics are not even an Exception.
@@ -60,6 +61,8 @@ class About:
     """for which tables the masks were chosen jointly; None when each was drawn by itself"""
     origins: Origins = field(default_factory=Origins)
     population: Population = field(default_factory=Population)
+    record_keys: RecordKeys | None = None
+    """where the record keys come from; None where the cells have none"""
 
     @property
     def words(self) -> list[str]:
@@ -69,13 +72,14 @@ class About:
     @property
     def columns(self) -> list[str]:
         """All columns of the cells."""
-        return [*self.words, COUNT, MASKED]
+        return [*self.words, COUNT, MASKED, *([RECORD_KEY] if self.record_keys else [])]
 
     def to_json(self, rows: int) -> dict[str, Any]:
         """As plain values, for a file."""
         meta: dict[str, Any] = {
             # A program that knows only format 1 would apply iLBA to masks that were chosen to be summed.
-            "format": FORMAT if self.chosen else 1,
+            # One that knows only format 2 would not look for the column of record keys.
+            "format": 3 if self.record_keys else 2 if self.chosen else 1,
             "rows": rows,
             "design": self.codes.design.to_json(),
             "codes": self.codes.to_json(),
@@ -89,6 +93,8 @@ class About:
             meta["origins"] = self.origins.to_json()
         if self.population != Population():
             meta["population"] = self.population.to_json()
+        if self.record_keys:
+            meta["record_keys"] = self.record_keys.to_json()
         return meta
 
     @classmethod
@@ -105,7 +111,8 @@ class About:
         origins = Origins.from_json(plain["origins"]) if "origins" in plain else Origins()
         population = Population.from_json(plain.get("population", {}))
         codes = CodeLists.from_json(design, plain["codes"])
-        return cls(codes, read_labels(given, design), plain["fingerprint"], chosen, origins, population)
+        keys = RecordKeys.from_json(plain["record_keys"]) if "record_keys" in plain else None
+        return cls(codes, read_labels(given, design), plain["fingerprint"], chosen, origins, population, keys)
 
 
 def dump(meta: Mapping[str, Any]) -> str:
@@ -344,7 +351,8 @@ def _cut(about: About, cells: pl.DataFrame, area: _Area) -> tuple[About, pl.Data
     digits[0] = digits[0] - area.first
     cut = replace(about, codes=fewer)
     words = dict(zip(cut.words, fewer.finest.pack(digits, kept.height), strict=True))
-    return cut, pl.DataFrame({**words, COUNT: kept[COUNT], MASKED: kept[MASKED]})
+    rest = about.columns[len(about.words) :]
+    return cut, pl.DataFrame({**words, **{name: kept[name] for name in rest}})
 
 
 _P1, _P2, _P3, _P4, _P5 = (

@@ -21,6 +21,7 @@ from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import InputError, MissingExtra, WriteError, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods.loss import loss_counts, percent
+from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.tables.rollup import Sums, released
 from ilba.tables.sealed import seal
 
@@ -131,7 +132,7 @@ class Table(AnyTable):
     @cached_property
     def loss(self) -> pl.DataFrame:
         """The distribution of the information loss, masked minus true: Loss, n, perc and a Total row (confidential)."""
-        return loss_frame(*loss_counts(self.detail["loss"].to_numpy()))
+        return loss_frame(*loss_counts(self.detail["loss"].drop_nulls().to_numpy()))
 
     def public(self) -> pl.DataFrame:
         """Select what the public may see: labels and N_masked, without a row that is 0.
@@ -304,13 +305,20 @@ class Table(AnyTable):
         return notebook.page(self.title, head, notebook.table(shown.columns, shown.head(_SHOWN).iter_rows()), rest)
 
 
-def detail(codes: CodeLists, sums: Sums, plain: bool) -> pl.DataFrame:
-    """All there is to know of the cells of a table: labels, N, N_masked, type1, type2, loss (confidential)."""
-    masked, flags = released(codes, sums, plain)
-    true = sums.parts.sum_large + sums.parts.sum_small
+def detail(codes: CodeLists, sums: Sums, plain: bool, moves: KeyedMoves | None = None) -> pl.DataFrame:
+    """All there is to know of the cells of a table: labels, N, N_masked, type1, type2, loss (confidential).
+
+    N_masked and loss are null where a count is left blank.
+    """
+    masked, flags = released(codes, sums, plain, moves=moves)
+    true = sums.count
     columns = {COUNT: true, MASKED: masked, "type1": flags.type1, "type2": flags.type2, "loss": masked - true}
     labels = codes.labels(sums.cell_index, sums.packed)
-    return pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
+    made = pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
+    if moves is None or not moves.threshold:
+        return made
+    shown = pl.col(MASKED) != BLANK
+    return made.with_columns(pl.when(shown).then(pl.col(name)).alias(name) for name in (MASKED, "loss"))
 
 
 def loss_frame(values: npt.NDArray[np.int64], n: npt.NDArray[np.int64]) -> pl.DataFrame:

@@ -254,9 +254,8 @@ function frame({ release }) {
     at(`tab-${one}`).tabIndex = one === state.view ? 0 : -1;
   }
   at("panel").setAttribute("aria-labelledby", `tab-${state.view}`);
-  const K = words.number(release.threshold);
   const why = el("button", { type: "button", class: "text", id: "why", onclick: explain }, say("why"));
-  fill(at("note"), `${say(release.additive ? "noteAdditive" : "noteLoose", { K })} `, why);
+  fill(at("note"), `${release.note(words)} `, why);
   const date = words.date(release.created);
   fill(
     at("foot"),

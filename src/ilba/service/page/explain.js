@@ -4,15 +4,15 @@ import { el, fill } from "./dom.js";
 
 export function showExplain(dialog, { release, words }) {
   const { say } = words;
-  const { threshold: K, additive, most } = release;
+  const { threshold: K, additive, most, moved } = release;
   const parts = [
     ["why1", ["why1a"]],
-    ["why2", ["why2a", "why2b"]],
+    [moved ? "why2how" : "why2", moved ? ["why2moved", "why2movedToo"] : ["why2a", "why2b"]],
     ["why3", [additive ? "why3additive" : "why3loose"]],
     ["why4", [most === null || most === undefined ? "why4open" : "why4most"]],
     ["why5", ["why5a"]],
   ];
-  const values = { K: words.number(K), most: most ? words.number(most) : "" };
+  const values = { K: words.number(K), D: most ? words.number(most) : "", most: most ? words.number(most) : "" };
   fill(
     dialog,
     el("h2", { id: "explain-name", tabindex: "-1" }, say("about")),

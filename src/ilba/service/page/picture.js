@@ -56,7 +56,7 @@ function framed({ title, release, words, heading }, height, draw, host) {
   const about = [
     release.source && say("source", { source: release.source }),
     release.licence && say("licence", { licence: release.licence }),
-    say(release.additive ? "noteAdditive" : "noteLoose", { K: words.number(release.threshold) }),
+    release.note(words),
   ];
   const head = lines(title, 22, WIDE - 2 * EDGE);
   const foot = lines(about.filter(Boolean).join(" · "), 12, WIDE - 2 * EDGE);

@@ -7,9 +7,17 @@ const COMFORTABLE = 300; // areas that a first look takes in
 export class Release {
   constructor(json) {
     Object.assign(this, json);
-    // How far a count may be from the truth: known of iLBA, else where a bound is stated.
+    // How far a count may be from the truth: known of iLBA and of cell keys, else where a bound is stated.
+    this.moved = this.method === "cell-key";
     this.most = this.method === "ilba" ? this.threshold + Math.floor(this.threshold / 2) : (this.bound ?? null);
+    if (this.moved) this.most = this.parameters.D;
     this.index = new Map(json.tables.map((table) => [this.#signature(table.levels, table.keys), table]));
+  }
+
+  /** What has to be known of every number, in a sentence. */
+  note(words) {
+    if (this.moved) return words.say("noteMoved", { D: words.number(this.most) });
+    return words.say(this.additive ? "noteAdditive" : "noteLoose", { K: words.number(this.threshold) });
   }
 
   #signature(levels, keys) {

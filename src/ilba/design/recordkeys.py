@@ -1,0 +1,50 @@
+"""What the keys of records are: numbers that were drawn once for each person, whatever table the person stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ilba.errors import InputError
+
+RECORD_KEY = "record_key"
+"""the column of a store that holds the sums of record keys"""
+KEY_RANGE = 10**8
+"""record keys are kept as whole numbers modulo this, which 256 divides: so their sums serve both families"""
+_ONS = 256
+
+
+@dataclass(frozen=True)
+class RecordKeys:
+    """Where the record keys of a store come from."""
+
+    parts: int = KEY_RANGE
+    """how many different keys there are: 256 as the ONS has them, else 10^8"""
+    column: str = ""
+    """the column of the data that held them; empty where they were drawn"""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values, for a file."""
+        return {"parts": self.parts, "column": self.column}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> RecordKeys:
+        """Take it back from plain values."""
+        return cls(int(plain["parts"]), str(plain["column"]))
+
+    @classmethod
+    def of_column(cls, name: str, least: float | None, most: float | None, missing: int, split: bool) -> RecordKeys:
+        """From the smallest and the largest key, how many are missing, and whether any has digits behind the point."""
+        if missing or least is None or most is None:
+            raise InputError(
+                f"the column {name!r} has records without a key, or with something else than a number. Every record "
+                f"needs a key: a whole number from 0 to 255, or a number in [0, 1)."
+            )
+        if split and least >= 0 and most < 1:
+            return cls(KEY_RANGE, name)
+        if split or least < 0 or most >= KEY_RANGE:
+            raise InputError(
+                f"the record keys in {name!r} are neither whole numbers from 0 to 255 nor numbers in [0, 1)."
+            )
+        return cls(_ONS if most < _ONS else KEY_RANGE, name)
