@@ -151,4 +151,7 @@ export default {
   placesFound: "Places found",
   placesCount: "{n} places fit.",
   cite: "How to cite this",
+  placePage: "Everything about {name}",
+  embed: "Embed this view in a page",
+  fullPage: "Open the full page",
 };

@@ -151,4 +151,7 @@ export default {
   placesFound: "Lugares encontrados",
   placesCount: "{n} lugares coinciden.",
   cite: "Cómo citar",
+  placePage: "Todo sobre {name}",
+  embed: "Insertar esta vista en una página",
+  fullPage: "Abrir la página completa",
 };

@@ -151,4 +151,7 @@ export default {
   placesFound: "Lieux trouvés",
   placesCount: "{n} lieux correspondent.",
   cite: "Comment citer",
+  placePage: "Tout sur {name}",
+  embed: "Intégrer cette vue dans une page",
+  fullPage: "Ouvrir la page entière",
 };

@@ -151,4 +151,7 @@ export default {
   placesFound: "찾은 지역",
   placesCount: "맞는 지역 {n}곳.",
   cite: "인용하기",
+  placePage: "{name}의 모든 것",
+  embed: "이 보기를 다른 페이지에 넣기",
+  fullPage: "전체 페이지 열기",
 };
