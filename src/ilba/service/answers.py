@@ -425,13 +425,20 @@ def _default(catalog: Catalog, entry: TableEntry, most: int) -> list[list[int]]:
 
 def default_selection(catalog: Catalog, entry: TableEntry, lang: str, settings: Settings) -> dict[str, Any]:
     """What is answered when nothing is chosen."""
-    places = _default(catalog, entry, settings.max_cells)
-    dimensions = catalog.load(entry).dimensions
+    return selection(catalog, entry, {}, lang, settings)
+
+
+def selection(
+    catalog: Catalog, entry: TableEntry, filters: Mapping[str, ValueFilter], lang: str, settings: Settings
+) -> dict[str, Any]:
+    """Which codes of each variable a question names; without filters those that are answered by default."""
+    found = part(catalog, entry, filters, settings)
+    dimensions = catalog.load(found.entry).dimensions
     return {
         "language": lang,
         "selection": [
-            {"variableCode": one.name, "valueCodes": [one.codes[place] for place in chosen]}
-            for one, chosen in zip(dimensions, places, strict=True)
+            {"variableCode": name, "valueCodes": [one.codes[place] for place in chosen]}
+            for name, one, chosen in zip(found.called, dimensions, found.places, strict=True)
         ],
         "links": [_link("self", lang, f"/tables/{quote(entry.id, safe='')}/defaultselection")],
     }

@@ -37,10 +37,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ilba import __version__
 from ilba.errors import IlbaError, InputError, StoreError, listing, nearest
 from ilba.output.export import rendered, variables_csv
-from ilba.service import answers
+from ilba.service import answers, saved
 from ilba.service.addresses import Answer, Make, as_json, check_known, number, pairs, plain, query
 from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownError
-from ilba.service.asked import from_body, from_query, split
+from ilba.service.asked import ValueFilter, from_body, from_query, split
 from ilba.service.catalog import Catalog, DamagedError, Recent, TableEntry
 from ilba.service.connection import MOST_BODY, MOST_QUERY, Limits
 from ilba.service.openapi import document
@@ -144,6 +144,10 @@ class _Service:
                 Route(f"{table}/defaultselection", self._route(self.default_selection)),
                 Route(f"{table}/data", self.data, methods=["GET", "POST"]),
                 Route(table, self._route(self.table)),
+                Route(f"{API}/savedqueries", self.save, methods=["POST"]),
+                Route(f"{API}/savedqueries/{{query}}/data", self.saved_data),
+                Route(f"{API}/savedqueries/{{query}}/selection", self._route(self.saved_selection)),
+                Route(f"{API}/savedqueries/{{query}}", self._route(self.saved_query)),
                 Route(f"{API}/codelists/{{name:path}}", self._route(self.code_list)),
                 Route(f"{API}/geometry/{{release}}/{{column:path}}", self._route(self.geometry)),
             ],
@@ -254,16 +258,25 @@ class _Service:
         """The answer; or what makes it and where, if that is long work."""
         filters, others = from_query(pairs(request))
         check_known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading", "measure", "of"))
+        if request.method == "POST":
+            if filters:
+                raise InputError("the selection stands in the address and in the body. Leave it in one of them.")
+            filters = from_body(content)
+        return self._asked(request, self._table_entry(request), filters, others, content)
+
+    def _asked(
+        self,
+        request: Request,
+        entry: TableEntry,
+        filters: Mapping[str, ValueFilter],
+        others: Mapping[str, str],
+        content: bytes,
+    ) -> Response | tuple[Callable[[], Response], Lane]:
         lang, format = self._language(others), others.get("outputformat", "json-stat2").lower()
         if format not in FORMATS:
             raise InputError(
                 f"outputFormat is {format[:50]!r}.{nearest(format[:50], FORMATS)} It is {listing(FORMATS)}."
             )
-        if request.method == "POST":
-            if filters:
-                raise InputError("the selection stands in the address and in the body. Leave it in one of them.")
-            filters = from_body(content)
-        entry = self._table_entry(request)
         body = hashlib.sha256(content).hexdigest() if content else ""
         kept = self._kept(request, entry.served.digest, body)
         if kept is not None:
@@ -277,6 +290,62 @@ class _Service:
         if part.cells <= _LONG_WORK:
             return make()
         return make, "sheet" if format == "xlsx" else "long"
+
+    async def save(self, request: Request) -> Response:
+        """Save a query: its id is given back, and nothing is kept."""
+        content = await self._body(request)
+
+        def make() -> Response:
+            lang = self._language(query(request, ("lang",)))
+            wanted = saved.from_body(content)
+            lang = self._language({"lang": wanted.language}) if wanted.language else lang
+            answers.part(self.catalog, self._entry(wanted.table_id), from_body(wanted.body), self.settings)
+            self._format(wanted)
+            said = {**_OPEN, "Cache-Control": "no-store"}
+            return Response(plain(saved.told(wanted, lang)), 201, said, media_type="application/json")
+
+        return await self._lanes.run(request.receive, make)
+
+    def _format(self, wanted: saved.SavedQuery) -> None:
+        if wanted.output_format and wanted.output_format.lower() not in FORMATS:
+            raise InputError(f"outputFormat is {wanted.output_format[:50]!r}. It is {listing(FORMATS)}.")
+        answers.csv_asked(",".join(wanted.output_format_params))
+
+    def saved_query(self, request: Request) -> Response:
+        """What a saved query asks for."""
+        lang = self._language(query(request, ("lang",)))
+        wanted = saved.opened(request.path_params["query"])
+        self._entry(wanted.table_id)
+        return self._answer(request, self.catalog.digest, lambda: as_json(saved.told(wanted, lang), lang))
+
+    def saved_selection(self, request: Request) -> Response:
+        """Which values a saved query names."""
+        lang = self._language(query(request, ("lang",)))
+        wanted = saved.opened(request.path_params["query"])
+        entry = self._entry(wanted.table_id)
+        filters = from_body(wanted.body)
+        return self._answer(
+            request,
+            entry.served.digest,
+            lambda: as_json(answers.selection(self.catalog, entry, filters, lang, self.settings), lang),
+        )
+
+    async def saved_data(self, request: Request) -> Response:
+        """The numbers that a saved query asks for."""
+
+        def find() -> Response | tuple[Callable[[], Response], Lane]:
+            given = query(request, ("lang", "outputformat", "outputformatparams"))
+            wanted = saved.opened(request.path_params["query"])
+            kept = {
+                "lang": wanted.language,
+                "outputformat": wanted.output_format,
+                "outputformatparams": ",".join(wanted.output_format_params),
+            }
+            others = {name: text for name, text in {**kept, **given}.items() if text}
+            return self._asked(request, self._entry(wanted.table_id), from_body(wanted.body), others, wanted.body)
+
+        found = await self._lanes.run(request.receive, find)
+        return found if isinstance(found, Response) else await self._lanes.run(request.receive, *found)
 
     def _data(self, found: answers.Part, lang: str, format: str, written: Mapping[str, Any]) -> Answer:
         table = answers.answered(self.catalog, found, lang)
@@ -409,14 +478,18 @@ class _Service:
         return Response(content, media_type="application/geo+json", headers=said)
 
     def _found(self, request: Request) -> TableEntry | None:
+        return self._by_name(request.path_params["table"])
+
+    def _by_name(self, name: str) -> TableEntry | None:
         # Names hold % where a column's own name has a dot or a slash, and the address is decoded once on its way.
-        name = request.path_params["table"]
         return self.catalog.find(name) or self.catalog.find(quote(name, safe=":+."))
 
     def _table_entry(self, request: Request) -> TableEntry:
-        entry = self._found(request)
+        return self._entry(request.path_params["table"])
+
+    def _entry(self, name: str) -> TableEntry:
+        entry = self._by_name(name)
         if entry is None:
-            name = request.path_params["table"]
             names = [one.id for served in self.catalog.releases for one in served.entries.values()]
             raise UnknownError(f"there is no table {name[:60]!r}.{nearest(name[:60], names[:2000])}")
         return entry
