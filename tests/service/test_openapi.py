@@ -111,7 +111,9 @@ def objects(schema: Any) -> Iterator[dict[str, Any]]:
 
 def test_what_is_answered_is_closed_so_that_the_fuzzer_notices_a_field_that_is_not_claimed():
     answers = {
-        name: told for name, told in DOCUMENT["components"]["schemas"].items() if name not in ("Asked", "SavedQuery")
+        name: told
+        for name, told in DOCUMENT["components"]["schemas"].items()
+        if name not in ("Asked", "SavedQuery", "OwnAreas")
     }
     for schema in objects(answers):
         assert schema["additionalProperties"] is False, schema

@@ -218,6 +218,7 @@ def export_command(
 )
 @click.option("--license", default="", help="The licence of the data, as an address; clients read it.")
 @click.option("--languages", type=typed_list, metavar="A,B,..", help="Languages to offer, the usual one first [all].")
+@click.option("--rules", default="", metavar="FILE", help="What is declared about tables on demand, as TOML.")
 @click.option(
     "--address", default="", help="Where readers find it, such as https://stats.example.org [as it is called]."
 )
@@ -232,6 +233,7 @@ def serve_command(
     timeout: float,
     license: str,
     languages: list[str] | None,
+    rules: str,
     address: str,
     access_log: bool,
 ) -> None:
@@ -248,6 +250,7 @@ def serve_command(
     try:
         from ilba.service.answers import Settings
         from ilba.service.connection import Limits
+        from ilba.service.on_demand import Rules, rules_of
         from ilba.service.run import run
     except ModuleNotFoundError as problem:
         raise MissingExtra(f"serving needs {problem.name}. Type: pip install 'ilba[serve]'") from None
@@ -261,7 +264,9 @@ def serve_command(
         host=host,
         port=port,
         workers=workers,
-        settings=Settings(max_cells, license, tuple(languages or ()), address.rstrip("/")),
+        settings=Settings(
+            max_cells, license, tuple(languages or ()), address.rstrip("/"), rules_of(rules) if rules else Rules()
+        ),
         limits=Limits(timeout, max_connections),
         access_log=access_log,
         ready=ready,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +24,7 @@ from ilba.service.asked import MOST_TEXT, Codes, ValueFilter, folded, variable
 from ilba.service.catalog import Catalog, ServedRelease, TableEntry
 from ilba.service.measures import measure_asked
 from ilba.service.measures import values as measured
+from ilba.service.on_demand import Rules, of_all
 from ilba.service.work import still_wanted
 
 API = "/api/v2"
@@ -56,6 +57,8 @@ class Settings:
     """those that are offered, the usual one first; all that there are where none is named"""
     address: str = ""
     """where the service is for its readers, such as https://stats.example.org; as it is called where none is named"""
+    rules: Rules = field(default_factory=Rules)
+    """what was declared about tables on demand"""
 
 
 def offered_languages(catalog: Catalog, settings: Settings) -> list[str]:
@@ -94,6 +97,15 @@ def config(catalog: Catalog, settings: Settings) -> dict[str, Any]:
         "defaultDataFormat": "json-stat2",
         "dataFormats": list(FORMATS),
         "features": [],
+    }
+
+
+def rules(settings: Settings, lang: str) -> dict[str, Any]:
+    """The rules for tables on demand, as values and in words."""
+    return {
+        "maxDataCells": settings.max_cells,
+        **of_all(settings.rules),
+        "rules": settings.rules.told(lang, settings.max_cells),
     }
 
 

@@ -23,6 +23,7 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -43,6 +44,7 @@ from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownEr
 from ilba.service.asked import ValueFilter, from_body, from_query, split
 from ilba.service.catalog import Catalog, DamagedError, Recent, TableEntry
 from ilba.service.connection import MOST_BODY, MOST_QUERY, Limits
+from ilba.service.on_demand import RuleError, Rules, own_areas, summed
 from ilba.service.openapi import document
 from ilba.service.sharing import Pages
 from ilba.service.work import BusyError, GoneError, Lane, Lanes, Room, still_wanted
@@ -103,12 +105,14 @@ def from_environment() -> ASGIApp:
     sys.setswitchinterval(0.001)  # seconds after which a thread at work lets the event loop go on
     told = json.loads(os.environ[ENVIRONMENT])
     settings = {**told["settings"], "languages": tuple(told["settings"]["languages"])}
+    settings["rules"] = msgspec.convert(settings["rules"], Rules)
     return application(told["paths"], Settings(**settings), Limits(**told["limits"]))
 
 
 def environment(paths: list[str], settings: Settings, limits: Limits) -> str:
     """What `from_environment` reads."""
-    return json.dumps({"paths": paths, "settings": asdict(settings), "limits": asdict(limits)})
+    told = {**asdict(settings), "rules": msgspec.to_builtins(settings.rules)}
+    return json.dumps({"paths": paths, "settings": told, "limits": asdict(limits)})
 
 
 class _Service:
@@ -142,6 +146,8 @@ class _Service:
                 Route(f"{API}/tables", self._route(self.tables)),
                 Route(f"{table}/metadata", self._route(self.metadata)),
                 Route(f"{table}/defaultselection", self._route(self.default_selection)),
+                Route(f"{table}/areas", self.areas, methods=["POST"]),
+                Route(f"{API}/rules", self._route(self.rules)),
                 Route(f"{table}/data", self.data, methods=["GET", "POST"]),
                 Route(table, self._route(self.table)),
                 Route(f"{API}/savedqueries", self.save, methods=["POST"]),
@@ -283,6 +289,8 @@ class _Service:
             return kept
         written = answers.csv_asked(others.get("outputformatparams", ""))
         part = answers.part(self.catalog, entry, filters, self.settings, others)
+        if part.entry.source is not part.entry.table:
+            self.settings.rules.check_variables(part.entry.table.columns)
 
         def make() -> Response:
             return self._answer(request, entry.served.digest, lambda: self._data(part, lang, format, written), body)
@@ -290,6 +298,40 @@ class _Service:
         if part.cells <= _LONG_WORK:
             return make()
         return make, "sheet" if format == "xlsx" else "long"
+
+    async def areas(self, request: Request) -> Response:
+        """The numbers of areas that the client puts together."""
+        content = await self._body(request)
+
+        def make() -> Response:
+            asked = query(request, ("lang", "outputformat", "outputformatparams"))
+            lang, format = self._language(asked), asked.get("outputformat", "json-stat2").lower()
+            if format not in ("json-stat2", "csv"):
+                raise InputError(f"outputFormat is {format[:50]!r}. Own areas are answered as json-stat2 or csv.")
+            written = answers.csv_asked(asked.get("outputformatparams", ""))
+            entry = self._table_entry(request)
+            body = hashlib.sha256(content).hexdigest()
+            return self._answer(
+                request, entry.served.digest, lambda: self._own(entry, content, lang, format, written), body
+            )
+
+        return await self._lanes.run(request.receive, make, "long")
+
+    def _own(self, entry: TableEntry, content: bytes, lang: str, format: str, written: Mapping[str, Any]) -> Answer:
+        areas, settings = own_areas(content), self.settings
+        found = summed(self.catalog, self._pages.maps, entry, areas, settings.rules, settings.max_cells, lang)
+        if format == "csv":
+            shown = {"Content-Disposition": "attachment; filename=areas.csv", "Content-Language": lang}
+            return Answer(variables_csv(found.table, **written), FORMATS["csv"][1], shown)
+        told = answers.data(found.table, entry)
+        told["extension"]["ilba"]["inside"] = found.inside
+        return as_json(told, lang)
+
+    def rules(self, request: Request) -> Response:
+        """What was declared about tables on demand, to be read before one is asked for."""
+        lang = self._language(query(request, ("lang",)))
+        told = {"language": lang, **answers.rules(self.settings, lang)}
+        return self._answer(request, f"rules {__version__}", lambda: as_json(told, lang))
 
     async def save(self, request: Request) -> Response:
         """Save a query: its id is given back, and nothing is kept."""
@@ -591,6 +633,8 @@ async def _our_problem(request: Request, problem: Exception) -> Response:
         return _problem(request, 503, str(problem), {"Retry-After": "60"}, "Not available")
     if isinstance(problem, StoreError):  # its text names paths of this machine
         return _problem(request, 503, "the release is being replaced. Try again.", {"Retry-After": "1"})
+    if isinstance(problem, RuleError):
+        return _problem(request, 403, str(problem), title="Against a rule")
     status = 403 if isinstance(problem, TooManyError) else 404 if isinstance(problem, UnknownError) else 400
     if not isinstance(problem, InputError):
         return _problem(request, 500, "something went wrong here. The operator finds it in the log.")

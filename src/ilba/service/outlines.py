@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,6 +52,23 @@ class Outlines:
         shared[place] = 0
         return [self._codes[other] for other in np.flatnonzero(shared >= _SHARED)]
 
+    def within(self, polygon: Sequence[tuple[float, float]]) -> set[str]:
+        """The areas whose middle lies inside a polygon, which is closed by itself."""
+        corners = np.asarray(polygon, dtype=np.float64)
+        if not np.isfinite(corners).all():
+            return set()
+        x, y = self._middles[:, 0], self._middles[:, 1]
+        inside = np.zeros(len(x), dtype=bool)
+        for (ax, ay), (bx, by) in zip(corners, np.roll(corners, -1, axis=0), strict=True):
+            if ay != by:
+                inside ^= ((ay > y) != (by > y)) & (x < (bx - ax) * (y - ay) / (by - ay) + ax)
+        return {code for code, one in zip(self._codes, inside.tolist(), strict=True) if one}
+
+    @cached_property
+    def _middles(self) -> Points:
+        """The centre of the largest ring of each area; nowhere for an area without one."""
+        return np.array([_middle(rings) for rings in self.rings.values()]).reshape(-1, 2)
+
     def paths(self, width: float, height: float) -> dict[str, str]:
         """How each area is drawn in a rectangle, as the `d` of an SVG path; degrees in Mercator's projection."""
         flat = [ring for rings in self.rings.values() for ring in rings]
@@ -68,6 +86,19 @@ class Outlines:
             placed = [np.round((ring - low) * scale + shift, 1) for ring in rings]
             found[code] = "".join(_path(ring) for ring in placed)
         return found
+
+
+def _middle(rings: list[Points]) -> tuple[float, float]:
+    best, found = -1.0, (math.nan, math.nan)
+    for ring in rings:
+        near = ring - ring[0]  # small numbers, so that little is lost where they are multiplied
+        cross = near[:-1, 0] * near[1:, 1] - near[1:, 0] * near[:-1, 1]
+        size = float(cross.sum())
+        if abs(size) > best and size:
+            best = abs(size)
+            x, y = (((near[:-1] + near[1:]) * cross[:, None]).sum(axis=0) / (3 * size) + ring[0]).tolist()
+            found = (x, y)
+    return found
 
 
 def _rings(shape: dict[str, Any]) -> Iterator[Any]:

@@ -80,7 +80,7 @@ class Pages:
     def __init__(self, catalog: Catalog, settings: Settings) -> None:
         self._catalog = catalog
         self._settings = settings
-        self._maps = Maps(catalog)
+        self.maps = Maps(catalog)
 
     def base(self, request: Request) -> str:
         """Where this service is, for addresses that have to be whole: as declared, else as it was called."""
@@ -184,7 +184,7 @@ class Pages:
             if one is not shown:
                 said.append(one.labels[at])
         values = loaded.values(places_of).tolist()
-        outlines = self._maps.of(entry.served, shown.name) if shown in areas and len(shown) <= _MOST_DRAWN else None
+        outlines = self.maps.of(entry.served, shown.name) if shown in areas and len(shown) <= _MOST_DRAWN else None
         if outlines is not None:
             by_code = {outlines.own(code): value for code, value in zip(shown.codes, values, strict=True)}
             return (pictures.coloured(outlines.paths(560, 460), by_code), 560.0, 460.0), ", ".join(said)
@@ -202,7 +202,7 @@ class Pages:
         def make() -> Answer:
             other = places.beside(place, wanted) if wanted else None
             shown = [place] if other is None or other.at == place.at else [place, other]
-            known = [places.about(self._catalog, self._maps, one, lang) for one in shown]
+            known = [places.about(self._catalog, self.maps, one, lang) for one in shown]
             facts = self._place(known, lang, base, embedded)
             if wanted and other is None:
                 facts["problem"] = facts["said"]["place_none"].format(name=wanted)
@@ -225,7 +225,7 @@ class Pages:
 
         def make() -> Answer:
             write = Writing(lang)
-            known = places.about(self._catalog, self._maps, place, lang)
+            known = places.about(self._catalog, self.maps, place, lang)
             table = WordedTable(place.served.release, _first(place.served).table, standards.NO_ROWS, lang)
             drawing: tuple[pictures.Drawing, float, float] | None = None
             if known.pyramid:
