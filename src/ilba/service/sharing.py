@@ -21,7 +21,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from ilba.output.wording import WordedTable, told, words
-from ilba.service import pictures, places, standards
+from ilba.service import pictures, places, sdmx, standards
 from ilba.service.addresses import Answer, Make, as_json, pairs, plain
 from ilba.service.answers import Settings, UnknownError, axis_of, language_name, offered_languages, utc, worded
 from ilba.service.catalog import Catalog, ServedRelease, TableEntry
@@ -32,6 +32,7 @@ _RTL = ("ar", "dv", "fa", "he", "ku", "ps", "sd", "ug", "ur", "yi")
 _MOST_OTHERS = 1000  # names that are offered to compare with
 _MOST_DRAWN = 20_000  # areas of a preview
 _BARS = 10
+_OPEN = {"Access-Control-Allow-Origin": "*"}  # the data are public: any page may read them
 PAGE = {"Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-cache"}
 
 
@@ -290,6 +291,27 @@ class Pages:
             return as_json(standards.data_package(served, base, lang, self._settings.max_cells), lang)
 
         return f"{served.digest} {lang} {base}", make
+
+    def sdmx_structure(self, request: Request) -> tuple[str, Make]:
+        """Dataflows of SDMX, one with its structure or all by name."""
+        given, lang = request.path_params, self.language(request, _given(request).get("lang", ""))
+
+        def make() -> Answer:
+            found = sdmx.structure(self._catalog, given["agency"], given["flow"], lang)
+            return Answer(found, sdmx.MEDIA, _OPEN)
+
+        return f"{self._catalog.digest} {lang}", make
+
+    def sdmx_data(self, request: Request) -> tuple[str, Make]:
+        """Numbers of a dataflow of SDMX."""
+        given, asked = request.path_params, _given(request)
+        lang, key = self.language(request, asked.get("lang", "")), given.get("key", "all")
+
+        def make() -> Answer:
+            most = self._settings.max_cells
+            return Answer(sdmx.data(self._catalog, given["flow"], key, asked, lang, most), sdmx.MEDIA, _OPEN)
+
+        return f"{self._catalog.digest} {lang}", make
 
     def _place(self, known: Sequence[places.PlaceFacts], lang: str, base: str, embedded: bool) -> dict[str, Any]:
         first, write = known[0], Writing(lang)
