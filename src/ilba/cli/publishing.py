@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,10 @@ def export_command(
 )
 @click.option("--license", default="", help="The licence of the data, as an address; clients read it.")
 @click.option("--languages", type=typed_list, metavar="A,B,..", help="Languages to offer, the usual one first [all].")
+@click.option("--rules", default="", metavar="FILE", help="What is declared about tables on demand, as TOML.")
+@click.option(
+    "--address", default="", help="Where readers find it, such as https://stats.example.org [as it is called]."
+)
 @click.option("--access-log/--no-access-log", default=True, show_default=True, help="Write a line for each request.")
 def serve_command(
     releases: tuple[str, ...],
@@ -227,12 +232,16 @@ def serve_command(
     timeout: float,
     license: str,
     languages: list[str] | None,
+    rules: str,
+    address: str,
     access_log: bool,
 ) -> None:
     """Serve release folders: a page for everybody and an open API (PxWebApi 2). Never a store.
 
     Without a folder the release of publication.toml is served.
     """
+    if address and not re.fullmatch(r"https?://[^\s/\"'<>?#]+(/[^\s\"'<>?#]*)?", address):
+        raise InputError(f"--address {address[:80]!r} is no address. Type it whole, such as https://stats.example.org")
     if not releases:
         from ilba.publication.publishing import released_by
 
@@ -240,6 +249,7 @@ def serve_command(
     try:
         from ilba.service.answers import Settings
         from ilba.service.connection import Limits
+        from ilba.service.on_demand import Rules, rules_of
         from ilba.service.run import run
     except ModuleNotFoundError as problem:
         raise MissingExtra(f"serving needs {problem.name}. Type: pip install 'ilba[serve]'") from None
@@ -253,7 +263,9 @@ def serve_command(
         host=host,
         port=port,
         workers=workers,
-        settings=Settings(max_cells, license, tuple(languages or ())),
+        settings=Settings(
+            max_cells, license, tuple(languages or ()), address.rstrip("/"), rules_of(rules) if rules else Rules()
+        ),
         limits=Limits(timeout, max_connections),
         access_log=access_log,
         ready=ready,

@@ -14,6 +14,7 @@ import io
 import json
 import os
 import re
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -513,14 +514,12 @@ def _sdmx(table: WordedTable, path: Path, agency: str, format: str) -> None:
     except ImportError as problem:
         raise _missing_extra(problem, "SDMX") from None
     table.values  # noqa: B018 - refused before anything is written
-    axes = _sdmx_axes(table)
+    axes = sdmx_axes(table)
     structures, structure = _sdmx_structures(table, axes, agency)
     flow = structures[-1]
     identity = f"{flow.id}-{table.created:%Y%m%dT%H%M%S}"
     header = Header(id=identity, prepared=table.created, sender=Organisation(id=agency))
-    described = (write_sdmx(structures, SdmxFormat.STRUCTURE_SDMX_ML_2_1, header=header) or "").replace(
-        'xml:lang="en"', f'xml:lang="{table.lang}"'
-    )
+    described = _sdmx_written(structures, header, table.lang)
     with ExitStack() as files:
         data = files.enter_context(files.enter_context(replacing(path, PUBLIC)).open("wb"))
         beside = files.enter_context(replacing(structure_path(path), PUBLIC))
@@ -545,6 +544,58 @@ def _sdmx(table: WordedTable, path: Path, agency: str, format: str) -> None:
         data.write((closing + ends).encode())
 
 
+def sdmx_data(table: WordedTable, agency: str) -> bytes:
+    """The numbers of a table as generic SDMX-ML."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.xml"
+        _sdmx(table, path, agency, "sdmx-ml")
+        return path.read_bytes()
+
+
+def sdmx_structure(table: WordedTable, agency: str) -> bytes:
+    """The structure of a table with its concepts and code lists, as SDMX-ML."""
+    from pysdmx.model import Organisation
+    from pysdmx.model.message import Header
+
+    axes = sdmx_axes(table)
+    structures, _ = _sdmx_structures(table, axes, agency)
+    header = Header(id=structures[-1].id, prepared=table.created, sender=Organisation(id=agency))
+    return _sdmx_written(structures, header, table.lang).encode()
+
+
+def _sdmx_written(structures: Sequence[Any], header: Any, lang: str) -> str:
+    from pysdmx.io import write_sdmx
+    from pysdmx.io.format import Format as SdmxFormat
+
+    written = write_sdmx(structures, SdmxFormat.STRUCTURE_SDMX_ML_2_1, header=header) or ""
+    return written.replace('xml:lang="en"', f'xml:lang="{lang}"')
+
+
+def sdmx_flow_id(name: str) -> str:
+    """What the dataflow of a table is called."""
+    return f"DF_{re.sub(r'[^A-Za-z0-9_]', '_', name).upper()}"
+
+
+def sdmx_flows(tables: Sequence[tuple[WordedTable, str]]) -> bytes:
+    """The dataflows of some tables, each with its agency, by name alone."""
+    from pysdmx.model import Dataflow, Organisation
+    from pysdmx.model.message import Header
+
+    flows = [
+        Dataflow(
+            id=sdmx_flow_id(table.table.name),
+            name=table.title,
+            agency=agency,
+            version="1.0.0",
+            structure="urn:sdmx:org.sdmx.infomodel.datastructure.DataStructure="
+            f"{agency}:{sdmx_flow_id(table.table.name).replace('DF_', 'DSD_', 1)}(1.0.0)",
+        )
+        for table, agency in tables
+    ]
+    header = Header(id="dataflows", prepared=tables[0][0].created, sender=Organisation(id=tables[0][1]))
+    return _sdmx_written(flows, header, tables[0][0].lang).encode()
+
+
 def _sdmx_rows(table: WordedTable, axes: Sequence[Axis]) -> Iterator[tuple[int, pl.DataFrame]]:
     """The observations of the complete grid, some at a time: the place of the first, then codes and counts."""
     codes = [pl.Series(name, codes, dtype=pl.String) for name, _, codes, _ in axes]
@@ -555,7 +606,7 @@ def _sdmx_rows(table: WordedTable, axes: Sequence[Axis]) -> Iterator[tuple[int, 
         yield first, pl.DataFrame([*columns, pl.Series("OBS_VALUE", values)])
 
 
-def _sdmx_axes(table: WordedTable) -> list[Axis]:
+def sdmx_axes(table: WordedTable) -> list[Axis]:
     """Identifier, name, codes and labels of each dimension, spelled with the letters that SDMX allows."""
     axes: list[Axis] = []
     taken = {"STRUCTURE", "STRUCTURE_ID", "ACTION", "OBS_VALUE", "OBS_STATUS", "CONF_STATUS", "TIME_PERIOD"}

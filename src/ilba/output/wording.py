@@ -157,6 +157,7 @@ class WordedTable:
         self.said = words(lang)
         self.complete = release.manifest["rows"] == "grid"  # whether the rows hold every combination
         self.measure = COUNT
+        self.heading: list[str] | None = None  # what the variables are called in the title, where that is special
         self.pulse: Callable[[], object] = lambda: None  # called now and then while it is written; may end that
 
     @property
@@ -200,7 +201,7 @@ class WordedTable:
     @property
     def title(self) -> str:
         """The title of the release and the variables of the table."""
-        names = [self.labels.variable(dimension[-1]) for dimension in self._dimension_columns()]
+        names = self.heading or [self.labels.variable(dimension[-1]) for dimension in self._dimension_columns()]
         about = "" if self.measure == COUNT else f" ({self.value_label})"
         return f"{self.told('title')}: {', '.join(names) or self.said['all']}{about}"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +24,7 @@ from ilba.service.asked import MOST_TEXT, Codes, ValueFilter, folded, variable
 from ilba.service.catalog import Catalog, ServedRelease, TableEntry
 from ilba.service.measures import measure_asked
 from ilba.service.measures import values as measured
+from ilba.service.on_demand import Rules, of_all
 from ilba.service.work import still_wanted
 
 API = "/api/v2"
@@ -54,6 +55,10 @@ class Settings:
     license: str = ""
     languages: tuple[str, ...] = ()
     """those that are offered, the usual one first; all that there are where none is named"""
+    address: str = ""
+    """where the service is for its readers, such as https://stats.example.org; as it is called where none is named"""
+    rules: Rules = field(default_factory=Rules)
+    """what was declared about tables on demand"""
 
 
 def offered_languages(catalog: Catalog, settings: Settings) -> list[str]:
@@ -95,6 +100,15 @@ def config(catalog: Catalog, settings: Settings) -> dict[str, Any]:
     }
 
 
+def rules(settings: Settings, lang: str) -> dict[str, Any]:
+    """The rules for tables on demand, as values and in words."""
+    return {
+        "maxDataCells": settings.max_cells,
+        **of_all(settings.rules),
+        "rules": settings.rules.told(lang, settings.max_cells),
+    }
+
+
 def language_name(lang: str) -> str:
     """What a language calls itself, as far as we have words in it."""
     return words(lang)["name"] if lang in LANGUAGES else lang
@@ -120,8 +134,8 @@ def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
         "series": served.series,
         "bound": about.get("bound"),
         "parameters": about.get("parameters", {}),
-        "created": _utc(about["created"]),
-        "notes": _worded(first, lang).notes(dense=True),
+        "created": utc(about["created"]),
+        "notes": worded(first, lang).notes(dense=True),
         "hierarchies": [
             {
                 "name": hierarchy.name,
@@ -171,7 +185,7 @@ def tables(
         for entry in served.entries.values():
             if words:
                 still_wanted()
-                text = folded(" ".join([entry.id, _worded(entry, lang).title, *_variable_names(entry, lang)]))
+                text = folded(" ".join([entry.id, worded(entry, lang).title, *variable_names(entry, lang)]))
             if all(word in text for word in words):
                 found.append(entry)
     pages = max(1, math.ceil(len(found) / page_size))
@@ -203,15 +217,15 @@ def _entry(entry: TableEntry, lang: str) -> dict[str, Any]:
     return {
         "type": "Table",
         "id": entry.id,
-        "label": _worded(entry, lang).title,
+        "label": worded(entry, lang).title,
         "description": told(release, "description", lang),
-        "updated": _utc(about["created"]),
+        "updated": utc(about["created"]),
         "firstPeriod": next(iter(entry.served.times), None),
         "lastPeriod": next(reversed(entry.served.times), None),
         "category": "public",
         "discontinued": False,
         "source": told(release, "source", lang),
-        "variableNames": _variable_names(entry, lang),
+        "variableNames": variable_names(entry, lang),
         "paths": [[{"id": entry.served.id, "label": told(release, "title", lang)}]],
         "links": [
             _link("self", lang, f"/tables/{name}"),
@@ -221,7 +235,8 @@ def _entry(entry: TableEntry, lang: str) -> dict[str, Any]:
     }
 
 
-def _variable_names(entry: TableEntry, lang: str) -> list[str]:
+def variable_names(entry: TableEntry, lang: str) -> list[str]:
+    """What the variables of a table are called."""
     labels = entry.served.labels[lang]
     return [labels.variable(column) for column in entry.served.axes(entry.table)]
 
@@ -230,11 +245,12 @@ def _link(relation: str, lang: str, path: str) -> dict[str, str]:
     return {"rel": relation, "hreflang": lang, "href": f"{API}{path}?lang={lang}"}
 
 
-def _utc(written: str) -> str:
+def utc(written: str) -> str:
+    """A time as it is written in the world's time."""
     return datetime.fromisoformat(written).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _worded(entry: TableEntry, lang: str) -> WordedTable:
+def worded(entry: TableEntry, lang: str) -> WordedTable:
     """The words about a table, without its rows."""
     return WordedTable(entry.release, entry.table, _NO_ROWS, lang, entry.served.labels[lang])
 
@@ -258,7 +274,7 @@ def metadata(catalog: Catalog, entry: TableEntry, lang: str) -> dict[str, Any]:
 
 def _described(found: dict[str, Any], entry: TableEntry, lang: str) -> dict[str, Any]:
     """What PxWebApi adds to JSON-stat."""
-    found["updated"] = _utc(found["updated"])
+    found["updated"] = utc(found["updated"])
     found["extension"]["px"] = {
         "tableid": entry.id,
         "language": lang,
@@ -339,7 +355,7 @@ def code_list(catalog: Catalog, name: str, lang: str) -> dict[str, Any]:
 def _code_list(
     catalog: Catalog, served: ServedRelease, hierarchy: str, pair: tuple[int, int], name: str, lang: str
 ) -> dict[str, Any]:
-    areas, finer = (_axis(catalog, served, hierarchy, level, lang) for level in pair)
+    areas, finer = (axis_of(catalog, served, hierarchy, level, lang) for level in pair)
     inside: dict[tuple[Any, ...], list[str]] = {}
     for path, code in zip(finer.paths.iter_rows(), finer.codes, strict=True):
         inside.setdefault(path[: pair[0]], []).append(code)
@@ -358,7 +374,7 @@ def _code_list(
     }
 
 
-def _axis(catalog: Catalog, served: ServedRelease, hierarchy: str, level: int, lang: str) -> Dimension:
+def axis_of(catalog: Catalog, served: ServedRelease, hierarchy: str, level: int, lang: str) -> Dimension:
     """The areas of a level, from the smallest table that has them."""
     having = [entry for entry in served.entries.values() if entry.table.levels[hierarchy] == level]
     if not having:
@@ -422,13 +438,20 @@ def _default(catalog: Catalog, entry: TableEntry, most: int) -> list[list[int]]:
 
 def default_selection(catalog: Catalog, entry: TableEntry, lang: str, settings: Settings) -> dict[str, Any]:
     """What is answered when nothing is chosen."""
-    places = _default(catalog, entry, settings.max_cells)
-    dimensions = catalog.load(entry).dimensions
+    return selection(catalog, entry, {}, lang, settings)
+
+
+def selection(
+    catalog: Catalog, entry: TableEntry, filters: Mapping[str, ValueFilter], lang: str, settings: Settings
+) -> dict[str, Any]:
+    """Which codes of each variable a question names; without filters those that are answered by default."""
+    found = part(catalog, entry, filters, settings)
+    dimensions = catalog.load(found.entry).dimensions
     return {
         "language": lang,
         "selection": [
-            {"variableCode": one.name, "valueCodes": [one.codes[place] for place in chosen]}
-            for one, chosen in zip(dimensions, places, strict=True)
+            {"variableCode": name, "valueCodes": [one.codes[place] for place in chosen]}
+            for name, one, chosen in zip(found.called, dimensions, found.places, strict=True)
         ],
         "links": [_link("self", lang, f"/tables/{quote(entry.id, safe='')}/defaultselection")],
     }
@@ -487,7 +510,7 @@ def _inside(
 ) -> list[int]:
     """The places of all areas inside the coarser ones that are asked for."""
     owner = _owner(entry, name)
-    areas = _axis(catalog, entry.served, owner.name if owner else "", level, LANGUAGES[0])
+    areas = axis_of(catalog, entry.served, owner.name if owner else "", level, LANGUAGES[0])
     rows = areas.paths.rows()
     wanted = {rows[place] for place in Codes(name, areas.codes).chosen(values)}
     return [place for place, path in enumerate(finer.paths.iter_rows()) if path[:level] in wanted]

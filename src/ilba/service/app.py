@@ -19,10 +19,11 @@ import os
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
-from urllib.parse import parse_qsl, quote
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import quote
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -37,16 +38,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ilba import __version__
 from ilba.errors import IlbaError, InputError, StoreError, listing, nearest
 from ilba.output.export import rendered, variables_csv
-from ilba.service import answers
+from ilba.service import answers, saved
+from ilba.service.addresses import Answer, Make, as_json, check_known, number, pairs, plain, query
 from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownError
-from ilba.service.asked import from_body, from_query, split
+from ilba.service.asked import ValueFilter, from_body, from_query, split
 from ilba.service.catalog import Catalog, DamagedError, Recent, TableEntry
 from ilba.service.connection import MOST_BODY, MOST_QUERY, Limits
+from ilba.service.on_demand import RuleError, Rules, own_areas, summed
 from ilba.service.openapi import document
+from ilba.service.sharing import Pages
 from ilba.service.work import BusyError, GoneError, Lane, Lanes, Room, still_wanted
 
 _MOST_PATH = 2000
-_MOST_PAIRS = 200
 _MOST_HEADERS = 100
 _MOST_BODIES = 64 * 2**20  # bytes of all bodies that are being received
 _SHORT = 1000  # letters of an address that is read where it arrives
@@ -59,8 +62,9 @@ ENVIRONMENT = "ILBA_SERVICE"
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
+_FRAMED = _POLICY.replace("frame-ancestors 'none'", "frame-ancestors *")  # there is nothing on it that a click could do
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -91,18 +95,6 @@ _HOST = re.compile(rb"[A-Za-z0-9._~-]{0,255}(?::\d{0,5})?|\[[0-9A-Fa-f:.]{2,45}\
 _TYPED = {"codelist", "key", "lang", "level", "measure", "of", "placement", "query", "release"}
 
 
-@dataclass(frozen=True)
-class Answer:
-    """The content of an answer, ready to be sent, and what has to be said with it."""
-
-    body: bytes
-    media: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-
-Make: TypeAlias = Callable[[], Answer]
-
-
 def application(paths: list[str], settings: Settings | None = None, limits: Limits | None = None) -> ASGIApp:
     """The service for some release folders, as an ASGI application."""
     return _Guard(_Service(Catalog(paths, answers.rehearse), settings or Settings(), limits or Limits()).app)
@@ -113,12 +105,14 @@ def from_environment() -> ASGIApp:
     sys.setswitchinterval(0.001)  # seconds after which a thread at work lets the event loop go on
     told = json.loads(os.environ[ENVIRONMENT])
     settings = {**told["settings"], "languages": tuple(told["settings"]["languages"])}
+    settings["rules"] = msgspec.convert(settings["rules"], Rules)
     return application(told["paths"], Settings(**settings), Limits(**told["limits"]))
 
 
 def environment(paths: list[str], settings: Settings, limits: Limits) -> str:
     """What `from_environment` reads."""
-    return json.dumps({"paths": paths, "settings": asdict(settings), "limits": asdict(limits)})
+    told = {**asdict(settings), "rules": msgspec.to_builtins(settings.rules)}
+    return json.dumps({"paths": paths, "settings": told, "limits": asdict(limits)})
 
 
 class _Service:
@@ -135,13 +129,15 @@ class _Service:
             raise InputError(
                 f"no release has labels or texts in {listing(sorted(unknown))}. Known are {listing(catalog.languages)}."
             )
-        self._document = _plain(document(settings, catalog))
+        self._document = plain(document(settings, catalog))
+        self._pages = Pages(catalog, settings)
         # Names may hold a slash, which stands decoded in the path.
         table = f"{API}/tables/{{table:path}}"
         self.app = Starlette(
             routes=[
-                Route("/", self.page, middleware=packed),
+                Route("/", self._route(self._shown(self._pages.front))),
                 Mount("/static", self._page, middleware=packed),
+                *self._shared_routes(),
                 Route("/health", self.health),
                 Route(f"{API}/cell", self.cell),
                 Route(f"{API}/openapi.json", self._route(self.openapi)),
@@ -150,8 +146,14 @@ class _Service:
                 Route(f"{API}/tables", self._route(self.tables)),
                 Route(f"{table}/metadata", self._route(self.metadata)),
                 Route(f"{table}/defaultselection", self._route(self.default_selection)),
+                Route(f"{table}/areas", self.areas, methods=["POST"]),
+                Route(f"{API}/rules", self._route(self.rules)),
                 Route(f"{table}/data", self.data, methods=["GET", "POST"]),
                 Route(table, self._route(self.table)),
+                Route(f"{API}/savedqueries", self.save, methods=["POST"]),
+                Route(f"{API}/savedqueries/{{query}}/data", self.saved_data),
+                Route(f"{API}/savedqueries/{{query}}/selection", self._route(self.saved_selection)),
+                Route(f"{API}/savedqueries/{{query}}", self._route(self.saved_query)),
                 Route(f"{API}/codelists/{{name:path}}", self._route(self.code_list)),
                 Route(f"{API}/geometry/{{release}}/{{column:path}}", self._route(self.geometry)),
             ],
@@ -180,9 +182,34 @@ class _Service:
 
         return run
 
-    async def page(self, request: Request) -> Response:
-        """The page; what stands behind a ? is the page's own affair."""
-        return await self._page.get_response("index.html", request.scope)
+    def _shared_routes(self) -> list[Route]:
+        """Addresses for people, portals and search engines."""
+        shown, pages = self._shown, self._pages
+        place = "place/{release}/{column}/{code:path}"
+        return [
+            Route("/table/{table:path}", self._route(self._of_table(pages.table))),
+            Route(f"/{place}", self._route(shown(pages.place))),
+            Route("/embed/table/{table:path}", self._route(self._of_table(pages.embedded_table))),
+            Route(f"/embed/{place}", self._route(shown(lambda request: pages.place(request, embedded=True)))),
+            Route("/picture/table/{table:path}", self._route(self._of_table(pages.table_picture))),
+            Route(f"/picture/{place}", self._route(shown(pages.place_picture))),
+            Route("/sdmx/2.1/dataflow/{agency}/{flow}", self._route(shown(pages.sdmx_structure))),
+            Route("/sdmx/2.1/dataflow/{agency}/{flow}/{version}", self._route(shown(pages.sdmx_structure))),
+            Route("/sdmx/2.1/data/{flow}", self._route(shown(pages.sdmx_data))),
+            Route("/sdmx/2.1/data/{flow}/{key}", self._route(shown(pages.sdmx_data))),
+            Route("/sdmx/2.1/data/{flow}/{key}/{provider}", self._route(shown(pages.sdmx_data))),
+            Route("/sitemap.xml", self._route(shown(pages.sitemap))),
+            Route("/robots.txt", self._route(shown(pages.robots))),
+            Route("/catalog.jsonld", self._route(shown(pages.dcat))),
+            Route("/datapackage/{release}.json", self._route(shown(pages.data_package))),
+        ]
+
+    def _shown(self, page: Callable[[Request], tuple[str, Make]]) -> Callable[[Request], Response]:
+        """A page that is answered like everything else: from memory where it is there."""
+        return lambda request: self._answer(request, *page(request))
+
+    def _of_table(self, page: Callable[[Request, TableEntry], tuple[str, Make]]) -> Callable[[Request], Response]:
+        return self._shown(lambda request: page(request, self._table_entry(request)))
 
     async def health(self, request: Request) -> Response:
         """Whether the releases can be read, as the last look found them: 503 when none can.
@@ -202,7 +229,7 @@ class _Service:
             "damaged": damaged[:_MOST_DAMAGED],
         }
         said = {"Cache-Control": "no-store"}
-        return Response(_plain(told), 200 if left else 503, said, media_type="application/json")
+        return Response(plain(told), 200 if left else 503, said, media_type="application/json")
 
     async def cell(self, request: Request) -> Response:
         """One masked count."""
@@ -214,14 +241,16 @@ class _Service:
         return await self._lanes.run(request.receive, lambda: self._cell(request, self._question(request)))
 
     def _question(self, request: Request) -> answers.Question:
-        asked = _query(request, ("release", "level", "key", "hkey_value", "key_value", "lang"))
+        asked = query(request, ("release", "level", "key", "hkey_value", "key_value", "lang"))
         self._language(asked)
         level, key = (split(asked.get(name, "")) for name in ("level", "key"))
         values = [split(asked[name]) or [""] if name in asked else [] for name in ("hkey_value", "key_value")]
         return answers.question(self.catalog, asked.get("release"), level, key, *values)
 
     def _cell(self, request: Request, question: answers.Question) -> Response:
-        return self._answer(request, question.entry.served.digest, lambda: _json(answers.cell(self.catalog, question)))
+        return self._answer(
+            request, question.entry.served.digest, lambda: as_json(answers.cell(self.catalog, question))
+        )
 
     async def data(self, request: Request) -> Response:
         """The numbers of a table, or of a part of it."""
@@ -238,24 +267,35 @@ class _Service:
 
     def _part(self, request: Request, content: bytes) -> Response | tuple[Callable[[], Response], Lane]:
         """The answer; or what makes it and where, if that is long work."""
-        filters, others = from_query(_pairs(request))
-        _known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading", "measure", "of"))
+        filters, others = from_query(pairs(request))
+        check_known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading", "measure", "of"))
+        if request.method == "POST":
+            if filters:
+                raise InputError("the selection stands in the address and in the body. Leave it in one of them.")
+            filters = from_body(content)
+        return self._asked(request, self._table_entry(request), filters, others, content)
+
+    def _asked(
+        self,
+        request: Request,
+        entry: TableEntry,
+        filters: Mapping[str, ValueFilter],
+        others: Mapping[str, str],
+        content: bytes,
+    ) -> Response | tuple[Callable[[], Response], Lane]:
         lang, format = self._language(others), others.get("outputformat", "json-stat2").lower()
         if format not in FORMATS:
             raise InputError(
                 f"outputFormat is {format[:50]!r}.{nearest(format[:50], FORMATS)} It is {listing(FORMATS)}."
             )
-        if request.method == "POST":
-            if filters:
-                raise InputError("the selection stands in the address and in the body. Leave it in one of them.")
-            filters = from_body(content)
-        entry = self._table_entry(request)
         body = hashlib.sha256(content).hexdigest() if content else ""
         kept = self._kept(request, entry.served.digest, body)
         if kept is not None:
             return kept
         written = answers.csv_asked(others.get("outputformatparams", ""))
         part = answers.part(self.catalog, entry, filters, self.settings, others)
+        if part.entry.source is not part.entry.table:
+            self.settings.rules.check_variables(part.entry.table.columns)
 
         def make() -> Response:
             return self._answer(request, entry.served.digest, lambda: self._data(part, lang, format, written), body)
@@ -264,12 +304,102 @@ class _Service:
             return make()
         return make, "sheet" if format == "xlsx" else "long"
 
+    async def areas(self, request: Request) -> Response:
+        """The numbers of areas that the client puts together."""
+        content = await self._body(request)
+
+        def make() -> Response:
+            asked = query(request, ("lang", "outputformat", "outputformatparams"))
+            lang, format = self._language(asked), asked.get("outputformat", "json-stat2").lower()
+            if format not in ("json-stat2", "csv"):
+                raise InputError(f"outputFormat is {format[:50]!r}. Own areas are answered as json-stat2 or csv.")
+            written = answers.csv_asked(asked.get("outputformatparams", ""))
+            entry = self._table_entry(request)
+            body = hashlib.sha256(content).hexdigest()
+            return self._answer(
+                request, entry.served.digest, lambda: self._own(entry, content, lang, format, written), body
+            )
+
+        return await self._lanes.run(request.receive, make, "long")
+
+    def _own(self, entry: TableEntry, content: bytes, lang: str, format: str, written: Mapping[str, Any]) -> Answer:
+        areas, settings = own_areas(content), self.settings
+        found = summed(self.catalog, self._pages.maps, entry, areas, settings.rules, settings.max_cells, lang)
+        if format == "csv":
+            shown = {"Content-Disposition": "attachment; filename=areas.csv", "Content-Language": lang}
+            return Answer(variables_csv(found.table, **written), FORMATS["csv"][1], shown)
+        told = answers.data(found.table, entry)
+        told["extension"]["ilba"]["inside"] = found.inside
+        return as_json(told, lang)
+
+    def rules(self, request: Request) -> Response:
+        """What was declared about tables on demand, to be read before one is asked for."""
+        lang = self._language(query(request, ("lang",)))
+        told = {"language": lang, **answers.rules(self.settings, lang)}
+        return self._answer(request, f"rules {__version__}", lambda: as_json(told, lang))
+
+    async def save(self, request: Request) -> Response:
+        """Save a query: its id is given back, and nothing is kept."""
+        content = await self._body(request)
+
+        def make() -> Response:
+            lang = self._language(query(request, ("lang",)))
+            wanted = saved.from_body(content)
+            lang = self._language({"lang": wanted.language}) if wanted.language else lang
+            answers.part(self.catalog, self._entry(wanted.table_id), from_body(wanted.body), self.settings)
+            self._format(wanted)
+            said = {**_OPEN, "Cache-Control": "no-store"}
+            return Response(plain(saved.told(wanted, lang)), 201, said, media_type="application/json")
+
+        return await self._lanes.run(request.receive, make)
+
+    def _format(self, wanted: saved.SavedQuery) -> None:
+        if wanted.output_format and wanted.output_format.lower() not in FORMATS:
+            raise InputError(f"outputFormat is {wanted.output_format[:50]!r}. It is {listing(FORMATS)}.")
+        answers.csv_asked(",".join(wanted.output_format_params))
+
+    def saved_query(self, request: Request) -> Response:
+        """What a saved query asks for."""
+        lang = self._language(query(request, ("lang",)))
+        wanted = saved.opened(request.path_params["query"])
+        self._entry(wanted.table_id)
+        return self._answer(request, self.catalog.digest, lambda: as_json(saved.told(wanted, lang), lang))
+
+    def saved_selection(self, request: Request) -> Response:
+        """Which values a saved query names."""
+        lang = self._language(query(request, ("lang",)))
+        wanted = saved.opened(request.path_params["query"])
+        entry = self._entry(wanted.table_id)
+        filters = from_body(wanted.body)
+        return self._answer(
+            request,
+            entry.served.digest,
+            lambda: as_json(answers.selection(self.catalog, entry, filters, lang, self.settings), lang),
+        )
+
+    async def saved_data(self, request: Request) -> Response:
+        """The numbers that a saved query asks for."""
+
+        def find() -> Response | tuple[Callable[[], Response], Lane]:
+            given = query(request, ("lang", "outputformat", "outputformatparams"))
+            wanted = saved.opened(request.path_params["query"])
+            kept = {
+                "lang": wanted.language,
+                "outputformat": wanted.output_format,
+                "outputformatparams": ",".join(wanted.output_format_params),
+            }
+            others = {name: text for name, text in {**kept, **given}.items() if text}
+            return self._asked(request, self._entry(wanted.table_id), from_body(wanted.body), others, wanted.body)
+
+        found = await self._lanes.run(request.receive, find)
+        return found if isinstance(found, Response) else await self._lanes.run(request.receive, *found)
+
     def _data(self, found: answers.Part, lang: str, format: str, written: Mapping[str, Any]) -> Answer:
         table = answers.answered(self.catalog, found, lang)
         still_wanted()
         kind, media, ending = FORMATS[format]
         if format == "json-stat2":
-            return _json(answers.data(table, found.entry), lang)
+            return as_json(answers.data(table, found.entry), lang)
         name = quote(f"{found.entry.id}.{ending}".replace(":", "."), safe=".+-_")
         shown = f"attachment; filename*=UTF-8''{name}"
         content = variables_csv(table, **written) if format == "csv" else rendered(table, kind)
@@ -305,32 +435,32 @@ class _Service:
 
     def openapi(self, request: Request) -> Response:
         """The description of this interface."""
-        _query(request, ())
+        query(request, ())
         return self._answer(request, __version__, lambda: Answer(self._document, "application/json"))
 
     def config(self, request: Request) -> Response:
         """What a client has to know beforehand."""
-        self._language(_query(request, ("lang",)))
+        self._language(query(request, ("lang",)))
         told = answers.config(self.catalog, self.settings)
         return self._answer(
-            request, ",".join([__version__, *(one["id"] for one in told["languages"])]), lambda: _json(told)
+            request, ",".join([__version__, *(one["id"] for one in told["languages"])]), lambda: as_json(told)
         )
 
     def releases(self, request: Request) -> Response:
         """What is published."""
-        lang = self._language(_query(request, ("lang",)))
-        return self._answer(request, self.catalog.digest, lambda: _json(answers.releases(self.catalog, lang), lang))
+        lang = self._language(query(request, ("lang",)))
+        return self._answer(request, self.catalog.digest, lambda: as_json(answers.releases(self.catalog, lang), lang))
 
     def tables(self, request: Request) -> Response:
         """The list of tables."""
-        known = ("lang", "query", "pastdays", "includediscontinued", "pagenumber", "pagesize")
-        asked = _query(request, known)
+        taken = ("lang", "query", "pastdays", "includediscontinued", "pagenumber", "pagesize")
+        asked = query(request, taken)
         lang = self._language(asked)
         if asked.get("includediscontinued", "false").lower() not in ("true", "false"):
             raise InputError("includeDiscontinued is 'true' or 'false'.")
-        days = _number(asked, "pastDays", 0, 36_500) if "pastdays" in asked else None
-        number = _number(asked, "pageNumber", 1, 10**9, 1)
-        size = _number(asked, "pageSize", 1, 10**9, 20)
+        days = number(asked, "pastDays", 0, 36_500) if "pastdays" in asked else None
+        page = number(asked, "pageNumber", 1, 10**9, 1)
+        size = number(asked, "pageSize", 1, 10**9, 20)
         text = asked.get("query", "")
         if len(text) > 1000:
             raise InputError("query is longer than 1,000 letters.")
@@ -338,18 +468,18 @@ class _Service:
         return self._answer(
             request,
             self.catalog.digest + today,
-            lambda: _json(answers.tables(self.catalog, lang, text, number, size, days), lang),
+            lambda: as_json(answers.tables(self.catalog, lang, text, page, size, days), lang),
         )
 
     def table(self, request: Request) -> Response:
         """One table of the list."""
-        lang = self._language(_query(request, ("lang",)))
+        lang = self._language(query(request, ("lang",)))
         entry = self._table_entry(request)
-        return self._answer(request, entry.served.digest, lambda: _json(answers.table(entry, lang), lang))
+        return self._answer(request, entry.served.digest, lambda: as_json(answers.table(entry, lang), lang))
 
     def metadata(self, request: Request) -> Response:
         """A table without its numbers."""
-        asked = _query(request, ("lang", "outputformat", "defaultselection"))
+        asked = query(request, ("lang", "outputformat", "defaultselection"))
         lang = self._language(asked)
         if asked.get("outputformat", "json-stat2").lower() != "json-stat2":
             raise InputError("metadata are written as json-stat2 only.")
@@ -357,52 +487,56 @@ class _Service:
             raise InputError("defaultSelection is 'true' or 'false'.")
         entry = self._table_entry(request)
         return self._answer(
-            request, entry.served.digest, lambda: _json(answers.metadata(self.catalog, entry, lang), lang)
+            request, entry.served.digest, lambda: as_json(answers.metadata(self.catalog, entry, lang), lang)
         )
 
     def default_selection(self, request: Request) -> Response:
         """What is answered when nothing is chosen."""
-        lang = self._language(_query(request, ("lang",)))
+        lang = self._language(query(request, ("lang",)))
         entry = self._table_entry(request)
         return self._answer(
             request,
             entry.served.digest,
-            lambda: _json(answers.default_selection(self.catalog, entry, lang, self.settings), lang),
+            lambda: as_json(answers.default_selection(self.catalog, entry, lang, self.settings), lang),
         )
 
     def code_list(self, request: Request) -> Response:
         """The areas of a coarser level."""
-        lang = self._language(_query(request, ("lang",)))
+        lang = self._language(query(request, ("lang",)))
         # The ids hold % where a column's name has a dot or a slash, and the address is decoded once on its way.
         name = request.path_params["name"]
         return self._answer(
-            request, self.catalog.digest, lambda: _json(answers.code_list(self.catalog, name, lang), lang)
+            request, self.catalog.digest, lambda: as_json(answers.code_list(self.catalog, name, lang), lang)
         )
 
     def geometry(self, request: Request) -> Response:
         """The map of a column."""
-        _query(request, ())
+        query(request, ())
         served = self.catalog.named(request.path_params["release"])
         found = self.catalog.geometry(served, request.path_params["column"]) if served else None
         if found is None:
             raise UnknownError("there is no map of this column.")
-        plain, packed, digest = found
+        content, packed, digest = found
         said = {**_SAID, "ETag": f'W/"{digest[:32]}"'}
         if _has(request, digest[:32]):
             return Response(status_code=304, headers=said)
         if packed and _packs(request):
-            plain, said = packed, {**said, "Content-Encoding": "gzip"}
-        return Response(plain, media_type="application/geo+json", headers=said)
+            content, said = packed, {**said, "Content-Encoding": "gzip"}
+        return Response(content, media_type="application/geo+json", headers=said)
 
     def _found(self, request: Request) -> TableEntry | None:
+        return self._by_name(request.path_params["table"])
+
+    def _by_name(self, name: str) -> TableEntry | None:
         # Names hold % where a column's own name has a dot or a slash, and the address is decoded once on its way.
-        name = request.path_params["table"]
         return self.catalog.find(name) or self.catalog.find(quote(name, safe=":+."))
 
     def _table_entry(self, request: Request) -> TableEntry:
-        entry = self._found(request)
+        return self._entry(request.path_params["table"])
+
+    def _entry(self, name: str) -> TableEntry:
+        entry = self._by_name(name)
         if entry is None:
-            name = request.path_params["table"]
             names = [one.id for served in self.catalog.releases for one in served.entries.values()]
             raise UnknownError(f"there is no table {name[:60]!r}.{nearest(name[:60], names[:2000])}")
         return entry
@@ -464,14 +598,6 @@ def _in_words(missing: list[str], stale: list[str], damaged: list[str]) -> str:
     return " ".join([*said, "Restore it, or make the release again."]) if said else "Every release can be read."
 
 
-def _plain(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _json(value: Any, lang: str | None = None) -> Answer:
-    return Answer(_plain(value), "application/json", {"Content-Language": lang} if lang else {})
-
-
 def _has(request: Request, tag: str) -> bool:
     given = request.headers.get("if-none-match", "")
     return request.method in ("GET", "HEAD") and (given.strip() == "*" or f'"{tag}"' in given)
@@ -479,39 +605,6 @@ def _has(request: Request, tag: str) -> bool:
 
 def _packs(request: Request) -> bool:
     return re.search(r"\bgzip\b(?!;q=0(?:\.0*)?(?:,|$))", request.headers.get("accept-encoding", "")) is not None
-
-
-def _pairs(request: Request) -> list[tuple[str, str]]:
-    try:
-        query = request.scope["query_string"].decode("utf-8")
-        return parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_PAIRS, errors="strict", encoding="utf-8")
-    except ValueError:
-        raise InputError(f"the address has more than {_MOST_PAIRS} parameters, or is not UTF-8.") from None
-
-
-def _query(request: Request, known: tuple[str, ...]) -> dict[str, str]:
-    """The parameters of an address, in lower case; one that is not known is refused."""
-    found: dict[str, str] = {}
-    for name, value in _pairs(request):
-        if name.lower() in found:
-            raise InputError(f"the parameter {name[:50]!r} is given twice.")
-        found[name.lower()] = value
-    _known(found, known)
-    return found
-
-
-def _known(given: Mapping[str, str], known: tuple[str, ...]) -> None:
-    for name in given:
-        if name not in known:
-            said = f"It takes {listing(known)}." if known else "It takes none."
-            raise InputError(f"the parameter {name[:50]!r} is not known here.{nearest(name[:50], known)} {said}")
-
-
-def _number(asked: Mapping[str, str], name: str, least: int, most: int, otherwise: int = 0) -> int:
-    text = asked.get(name.lower(), str(otherwise))
-    if not re.fullmatch(r"[0-9]{1,10}", text) or not least <= int(text) <= most:
-        raise InputError(f"{name} is {text[:50]!r}. It is a whole number from {least} on.")
-    return int(text)
 
 
 def _problem(
@@ -530,7 +623,7 @@ def _problem(
     }
     open_to_all = _OPEN if request.scope["path"].startswith(f"{API}/") else {}
     said = {**open_to_all, "Cache-Control": "no-store", **(headers or {})}
-    return Response(_plain(told), status, said, media_type="application/problem+json")
+    return Response(plain(told), status, said, media_type="application/problem+json")
 
 
 async def _http_problem(request: Request, problem: Exception) -> Response:
@@ -545,6 +638,8 @@ async def _our_problem(request: Request, problem: Exception) -> Response:
         return _problem(request, 503, str(problem), {"Retry-After": "60"}, "Not available")
     if isinstance(problem, StoreError):  # its text names paths of this machine
         return _problem(request, 503, "the release is being replaced. Try again.", {"Retry-After": "1"})
+    if isinstance(problem, RuleError):
+        return _problem(request, 403, str(problem), title="Against a rule")
     status = 403 if isinstance(problem, TooManyError) else 404 if isinstance(problem, UnknownError) else 400
     if not isinstance(problem, InputError):
         return _problem(request, 500, "something went wrong here. The operator finds it in the log.")
@@ -578,6 +673,7 @@ class _Guard:
             max_age=86_400,
         )
         self._headers = _raw(_HEADERS)
+        self._framed = _raw({**_HEADERS, "Content-Security-Policy": _FRAMED})
         self._of_page = _raw({**_HEADERS, **_CLOSED})
         self._checked = _raw({"Cache-Control": "no-cache"})
 
@@ -590,11 +686,17 @@ class _Guard:
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 said = message["headers"]
-                kept = () if of_api or any(name == b"cache-control" for name, _ in said) else self._checked
-                message["headers"] = [*said, *(self._headers if of_api else self._of_page), *kept]
+                message["headers"] = [*said, *(self._headers if of_api else self._more(scope["path"], said))]
             await send(message)
 
         await (self._open if of_api else self._within_limits)(scope, receive, guarded)
+
+    def _more(self, path: str, said: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """What is said with a page or a picture; a page that is meant for it may stand in the pages of others."""
+        is_framed = path.startswith("/embed/")
+        given = {name for name, _ in said} | ({b"x-frame-options"} if is_framed else set())
+        added = [*(self._framed if is_framed else self._of_page), *self._checked]
+        return [(name, value) for name, value in added if name not in given]
 
     async def _within_limits(self, scope: Scope, receive: Receive, send: Send) -> None:
         refused = _refused(scope)

@@ -18,7 +18,7 @@ def document(settings: Settings, catalog: Catalog) -> dict[str, Any]:
     written = msgspec.yaml.decode((resources.files("ilba.service") / "openapi.yaml").read_bytes(), type=dict[str, Any])
     written["info"]["version"] = __version__
     written["info"]["description"] += f" One answer holds at most {settings.max_cells:,} cells."
-    for parameter in ("Lang", "LangOfNothing"):
+    for parameter in ("Lang", "LangOfNothing", "LangOfSaved"):
         written["components"]["parameters"][parameter]["schema"]["enum"] = offered_languages(catalog, settings)
     for parameter, names in _examples(catalog).items():
         written["components"]["parameters"][parameter]["examples"] = {name: {"value": name} for name in names}

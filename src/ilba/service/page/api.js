@@ -71,6 +71,18 @@ export function request(table, selection, lang, format, measure) {
   return { address, body: { selection: listed } };
 }
 
+export const rules = (lang) => once(`${ROOT}/rules?lang=${lang}`);
+
+/** How to ask for areas that were put together: a list of { name, codes }. */
+export function ownRequest(table, areas, lang, format) {
+  return { address: `${ROOT}/tables/${encodeURIComponent(table)}/areas?lang=${lang}&outputFormat=${format}`, body: { areas } };
+}
+
+export function own(table, areas, lang) {
+  const { address, body } = ownRequest(table, areas, lang, "json-stat2");
+  return once(address, body);
+}
+
 const quoted = (text) => (/[,"[]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 /** The values of a table as JSON-stat. */

@@ -1,7 +1,7 @@
 // The page: from the address to what is shown, and back.
 
 import * as api from "./api.js";
-import { inside, path } from "./areas.js";
+import { areas, inside, path } from "./areas.js";
 import { showChart } from "./chart.js";
 import { Dataset } from "./dataset.js";
 import { choice, el, fill } from "./dom.js";
@@ -21,13 +21,13 @@ class Advice extends Error {}
 const STALE = Symbol("a newer view is on its way");
 const at = (id) => document.getElementById(id);
 
-let state = read(location.hash);
+let state = read(location);
 let turn = 0;
 let words = wordsOf("en");
 
 /** Change what is shown. Quietly: only the address follows, because the view has already changed itself. */
 function go(changes, { quietly = false } = {}) {
-  if (changes.fresh) state = { ...read(""), lang: state.lang, release: changes.release };
+  if (changes.fresh) state = { ...read({ hash: "" }), lang: state.lang, release: changes.release };
   else Object.assign(state, changes);
   if (changes.levels || changes.keys) Object.assign(state, { page: 1, sort: "", bars: "", colours: "", of: "-" });
   if (!quietly) return show({ push: true });
@@ -59,11 +59,12 @@ async function show({ push = false } = {}) {
     const { releases } = await api.releases(lang);
     current();
     if (!releases.length) throw new api.Problem(404, words.say("gone"));
-    const release = new Release(releases.find(({ id }) => id === state.release) ?? releases[0]);
+    const holds = ({ tables }) => state.table && tables.some(({ id }) => id === state.table);
+    const release = new Release(releases.find(({ id }) => id === state.release) ?? releases.find(holds) ?? releases[0]);
     state = settle(state, release);
     go.release = release;
     const address = write(state, release);
-    if (push && address !== location.hash) history.pushState(null, "", address);
+    if (push && address !== location.pathname + location.search + location.hash) history.pushState(null, "", address);
     else history.replaceState(null, "", address);
     const context = { state, release, releases, words, go, current, most: limits.maxDataCells ?? 100_000 };
     await view(context, panel);
@@ -241,8 +242,26 @@ async function crumbs({ release, current }) {
   current();
   const nav = at("crumbs");
   nav.setAttribute("aria-label", say("crumbs"));
-  nav.hidden = !lists.length;
-  fill(nav, lists);
+  const about = await aboutPlace(release);
+  current();
+  nav.hidden = !lists.length && !about;
+  fill(nav, lists, about);
+}
+
+/** A link to the page of the place that was found or gone into. */
+async function aboutPlace(release) {
+  for (const { name } of release.hierarchies) {
+    const within = state.within[name];
+    const number = state.levels[name];
+    const found = state.place && number ? { level: number, code: state.place } : within;
+    if (!found) continue;
+    const known = (await areas(release, name, found.level, words.lang)) ?? { place: new Map() };
+    if (!known.place.has(found.code)) continue;
+    const path = [release.id, release.level(name, found.level).code, found.code].map(encodeURIComponent).join("/");
+    const link = { id: "place-page", href: `/place/${path}?lang=${encodeURIComponent(words.lang)}` };
+    return el("a", link, words.say("placePage", { name: known.name(found.code) }));
+  }
+  return null;
 }
 
 /** What stands around the view: tabs, the note about masking, the source. */
@@ -259,6 +278,7 @@ function frame({ release }) {
   const date = words.date(release.created);
   fill(
     at("foot"),
+    el("p", { class: "full-page" }, el("a", { href: location.href.replace("/embed/", "/"), target: "_blank", rel: "noopener" }, say("fullPage"))),
     release.description ? el("p", {}, release.description) : null,
     release.source ? el("p", {}, say("source", { source: release.source })) : null,
     release.licence ? el("p", {}, say("licence", { licence: release.licence })) : null,
@@ -355,7 +375,7 @@ for (const one of VIEWS) {
   });
 }
 window.addEventListener("popstate", () => {
-  state = read(location.hash);
+  state = read(location);
   show();
 });
 show();

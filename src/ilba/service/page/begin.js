@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { language, load } from "./words.js";
 
-const asked = new URLSearchParams(location.hash.slice(1)).get("lang");
+const asked = new URLSearchParams(location.hash.slice(1)).get("lang") ?? new URLSearchParams(location.search).get("lang");
 load(asked ?? navigator.language.split("-")[0]).catch(() => {});
 api
   .config()

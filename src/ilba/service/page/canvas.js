@@ -33,6 +33,7 @@ export class AreaCanvas {
     this.tip = this.over.getContext("2d");
     this.shapes = new Map();
     this.active = null;
+    this.drawn = null; // the corners of a polygon while one is drawn
     this.turn = zoomIdentity;
     this.zoom = zoom()
       .scaleExtent([1, CLOSEST])
@@ -224,10 +225,12 @@ export class AreaCanvas {
     const { tip, ratio } = this;
     tip.setTransform(1, 0, 0, 1, 0, 0);
     tip.clearRect(0, 0, this.over.width, this.over.height);
-    if (this.active === null) return;
+    if (this.active === null && !this.drawn?.length) return;
     const view = this.#view();
     tip.setTransform(ratio * view.k, 0, 0, ratio * view.k, ratio * view.x, ratio * view.y);
     tip.lineJoin = "round";
+    if (this.drawn?.length) this.#polygon(view);
+    if (this.active === null) return;
     const { path } = this.shapes.get(this.active);
     tip.lineWidth = 5 / view.k;
     tip.strokeStyle = this.inks.paper;
@@ -235,6 +238,27 @@ export class AreaCanvas {
     tip.lineWidth = 2.5 / view.k;
     tip.strokeStyle = this.inks.focus;
     tip.stroke(path);
+  }
+
+  /** The polygon that is being drawn. */
+  #polygon(view) {
+    const { tip } = this;
+    tip.beginPath();
+    this.drawn.forEach(([x, y], i) => (i ? tip.lineTo(x, y) : tip.moveTo(x, y)));
+    tip.closePath();
+    tip.globalAlpha = 0.2;
+    tip.fillStyle = this.inks.focus;
+    tip.fill();
+    tip.globalAlpha = 1;
+    tip.lineWidth = 2.5 / view.k;
+    tip.strokeStyle = this.inks.focus;
+    tip.stroke();
+    for (const [x, y] of this.drawn) tip.strokeRect(x - 2 / view.k, y - 2 / view.k, 4 / view.k, 4 / view.k);
+  }
+
+  /** Show what is pointed at and drawn as it is now. */
+  redraw() {
+    this.#overlay();
   }
 
   /** The area under a pixel. */
@@ -274,6 +298,12 @@ export class AreaCanvas {
   #clicked(event) {
     if (!this.fit) return;
     const [x, y] = this.#at(event);
+    if (this.drawn) {
+      const view = this.#view();
+      this.drawn.push([(x - view.x) / view.k, (y - view.y) / view.k]);
+      this.#overlay();
+      return;
+    }
     const code = this.find(x, y);
     const first = event.pointerType === "touch" && code !== this.active;
     this.#mark(code, x, y);

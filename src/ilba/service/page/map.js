@@ -5,6 +5,7 @@ import { AreaCanvas } from "./canvas.js";
 import { classed } from "./classes.js";
 import { choice, el, fill } from "./dom.js";
 import { measuring } from "./measures.js";
+import { ownAreas } from "./own.js";
 import { mapPicture, pictureButtons } from "./picture.js";
 import { shapes } from "./shapes.js";
 
@@ -110,6 +111,7 @@ export async function showMap(place, context) {
     el("div", { class: "map-and-legend" }, frame, legend()),
     strip,
     look(),
+    ownAreas(context, mapped, () => open),
     el("p", { class: "hint" }, notes.filter(Boolean).join(" ")),
     spoken,
     el("p", { class: "unseen", id: "map-help" }, say("mapHelp")),

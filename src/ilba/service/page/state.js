@@ -1,4 +1,5 @@
-// What is shown, as the part of the address after '#': a link brings anyone to the same view. The server never sees it.
+// What is shown, as an address: /table/ID?lang=.. names the table, and what stands after '#' the view of it. A link
+// brings anyone to the same view; the server sees the table and the language alone.
 
 const list = (text) => (text ? text.split(",").map(decodeURIComponent) : []);
 const joined = (codes) => codes.map(encodeURIComponent).join(",");
@@ -6,10 +7,15 @@ const joined = (codes) => codes.map(encodeURIComponent).join(",");
 export const VIEWS = ["map", "chart", "table"];
 const PLAIN = { view: "", measure: "count", of: "-", kind: "", palette: "sea", cuts: "6", bars: "", colours: "", layout: "grouped", order: "", sort: "", q: "", mapped: "", place: "" };
 
+/** The table that an address names, and whether it stands in the page of somebody else. */
+const NAMED = /^(\/embed)?\/table\/(.+)$/;
+
 /** The state that an address describes; what it does not say is left to `settle`. */
-export function read(hash) {
+export function read({ hash, search = "", pathname = "/" }) {
   const said = new URLSearchParams(hash.replace(/^#/, ""));
-  const state = { lang: said.get("lang"), release: said.get("release"), levels: null, keys: null };
+  const asked = new URLSearchParams(search);
+  const state = { lang: said.get("lang") ?? asked.get("lang"), release: said.get("release"), levels: null, keys: null };
+  state.table = NAMED.test(pathname) ? decodeURIComponent(NAMED.exec(pathname)[2]) : null;
   Object.assign(state, { within: {}, only: {}, pick: {}, page: Number(said.get("page")) || 1 });
   for (const [name, usual] of Object.entries(PLAIN)) state[name] = said.get(name) ?? usual;
   if (state.measure === "share") state.measure = "percent"; // as links of an earlier version say
@@ -31,14 +37,16 @@ export function read(hash) {
   return state;
 }
 
-/** The address of a settled state. */
+/** The address of a settled state: of its table where that is published, else with all in the part after '#'. */
 export function write(state, release) {
   const said = new URLSearchParams();
-  said.set("lang", state.lang);
-  said.set("release", state.release);
-  for (const [name, number] of Object.entries(state.levels))
-    said.set(`level.${name}`, number ? release.level(name, number).code : "");
-  said.set("by", joined(state.keys));
+  const table = release.find(state.levels, state.keys);
+  if (!table) {
+    said.set("release", state.release);
+    for (const [name, number] of Object.entries(state.levels))
+      said.set(`level.${name}`, number ? release.level(name, number).code : "");
+    said.set("by", joined(state.keys));
+  }
   for (const [name, { level, code }] of Object.entries(state.within))
     said.set(`in.${name}`, `${release.level(name, level).code}:${code}`);
   for (const [code, values] of Object.entries(state.only)) said.set(`only.${code}`, joined(values));
@@ -48,13 +56,17 @@ export function write(state, release) {
   if (state.across) said.set("across", "1");
   if (!state.zeros) said.set("zeros", "0");
   if (state.page > 1) said.set("page", String(state.page));
-  return `#${said}`;
+  const embed = NAMED.exec(location.pathname)?.[1] ?? "";
+  const path = table ? `${embed}/table/${encodeURIComponent(table.id).replaceAll("%3A", ":")}` : "/";
+  return `${path}?lang=${encodeURIComponent(state.lang)}${said.size ? `#${said}` : ""}`;
 }
 
 /** Complete a state from an address by what the release holds: level columns become numbers, unknown names go. */
 export function settle(state, release) {
-  const settled = { ...state, release: release.id, within: {} };
-  if (state.levels === null && state.keys === null) Object.assign(settled, release.beginning());
+  const settled = { ...state, release: release.id, within: {}, table: null };
+  const named = state.levels === null && state.keys === null && release.tables.find(({ id }) => id === state.table);
+  if (named) Object.assign(settled, { levels: { ...named.levels }, keys: [...named.keys] });
+  else if (state.levels === null && state.keys === null) Object.assign(settled, release.beginning());
   else {
     settled.levels = {};
     for (const [name, column] of Object.entries(state.levels ?? {})) {

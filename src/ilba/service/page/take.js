@@ -52,6 +52,8 @@ export function showTake(place, { table, selection, cells, most, words, fail, me
     ),
     el("h3", { id: "cite-name" }, say("cite")),
     copied("cite", citation()),
+    el("h3", { id: "embed-name" }, say("embed")),
+    copied("embed", embedding()),
   );
 
   /** Lines that fetch the same table, to be pasted. */
@@ -61,13 +63,20 @@ export function showTake(place, { table, selection, cells, most, words, fail, me
     return Object.entries(written).map(([name, text]) => el("div", {}, el("h3", {}, name), el("pre", { tabindex: "0", id: `snippet-${name.toLowerCase()}` }, text)));
   }
 
+  /** The lines that show this view in another page. */
+  function embedding() {
+    const title = document.getElementById("title").textContent.replaceAll("&", "&amp;").replaceAll('"', "&quot;");
+    const address = location.href.replace(`${location.origin}/table/`, `${location.origin}/embed/table/`);
+    return `<iframe src="${address.replaceAll("&", "&amp;")}" title="${title}" width="100%" height="640" loading="lazy"></iframe>`;
+  }
+
   function citation() {
     const parts = [release.source, release.title, document.getElementById("title").textContent, words.date(release.created), release.licence];
     return `${parts.filter(Boolean).join(". ")}. ${location.href}`;
   }
 
   function copied(name, text) {
-    const field = el("input", { id: `${name}-text`, type: "text", readonly: "", value: text, "aria-label": say({ link: "link", cite: "cite" }[name] ?? "forPrograms") });
+    const field = el("input", { id: `${name}-text`, type: "text", readonly: "", value: text, "aria-label": say({ link: "link", cite: "cite", embed: "embed" }[name] ?? "forPrograms") });
     const button = el(
       "button",
       {

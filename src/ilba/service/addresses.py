@@ -1,0 +1,74 @@
+"""What an address asks for, and the content of an answer: what every kind of address shares."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+
+from ilba.errors import InputError, listing, nearest
+
+_MOST_PAIRS = 200
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The content of an answer, ready to be sent, and what has to be said with it."""
+
+    body: bytes
+    media: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Make: TypeAlias = Callable[[], Answer]
+
+
+def plain(value: Any) -> bytes:
+    """A value as JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def as_json(value: Any, lang: str | None = None) -> Answer:
+    """A value as the content of an answer."""
+    return Answer(plain(value), "application/json", {"Content-Language": lang} if lang else {})
+
+
+def pairs(request: Request) -> list[tuple[str, str]]:
+    """The parameters of an address as they are given."""
+    try:
+        query = request.scope["query_string"].decode("utf-8")
+        return parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_PAIRS, errors="strict", encoding="utf-8")
+    except ValueError:
+        raise InputError(f"the address has more than {_MOST_PAIRS} parameters, or is not UTF-8.") from None
+
+
+def query(request: Request, known: tuple[str, ...]) -> dict[str, str]:
+    """The parameters of an address, in lower case; one that is not known is refused."""
+    found: dict[str, str] = {}
+    for name, value in pairs(request):
+        if name.lower() in found:
+            raise InputError(f"the parameter {name[:50]!r} is given twice.")
+        found[name.lower()] = value
+    check_known(found, known)
+    return found
+
+
+def check_known(given: Mapping[str, str], known: tuple[str, ...]) -> None:
+    """Refuse a parameter that is not known."""
+    for name in given:
+        if name not in known:
+            said = f"It takes {listing(known)}." if known else "It takes none."
+            raise InputError(f"the parameter {name[:50]!r} is not known here.{nearest(name[:50], known)} {said}")
+
+
+def number(asked: Mapping[str, str], name: str, least: int, most: int, otherwise: int = 0) -> int:
+    """A whole number among the parameters."""
+    text = asked.get(name.lower(), str(otherwise))
+    if not re.fullmatch(r"[0-9]{1,10}", text) or not least <= int(text) <= most:
+        raise InputError(f"{name} is {text[:50]!r}. It is a whole number from {least} on.")
+    return int(text)

@@ -1,0 +1,327 @@
+"""What is published about one place: how many, its rank, its change, its groups and its neighbours.
+
+Every number is a published count or is made from published counts. Nothing here knows of HTTP.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+
+from ilba.design.design import Hierarchy
+from ilba.errors import nearest
+from ilba.output.wording import LANGUAGES, Dimension
+from ilba.service.answers import UnknownError, axis_of
+from ilba.service.asked import folded
+from ilba.service.catalog import Catalog, ServedRelease
+from ilba.service.outlines import Maps
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+_SEX = re.compile(r"(sex|gender|sexe|sexo|genre|género|genero|성별|geschlecht)", re.I)
+_AGE = re.compile(r"(age|âge|edad|연령|나이|alter)", re.I)
+_MOST_GROUPS = 40  # values of a variable that are listed
+_MOST_CELLS = 5_000_000  # of a table that is read for ranks
+_MOST_NEIGHBOURS = 24
+
+
+@dataclass(frozen=True)
+class Locality:
+    """An area of a level of a release."""
+
+    served: ServedRelease
+    hierarchy: Hierarchy
+    level: int
+    at: int
+    areas: Dimension
+
+    @property
+    def code(self) -> str:
+        """Its code, as tables of its level spell it."""
+        return self.areas.codes[self.at]
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.areas.labels[self.at]
+
+    @property
+    def path(self) -> tuple[str | None, ...]:
+        """The codes from the coarsest area down to it."""
+        return self.areas.paths.row(self.at)
+
+    @property
+    def address(self) -> str:
+        """Where its page is."""
+        return place_address(self.served, self.areas.name, self.code)
+
+
+@dataclass(frozen=True)
+class Group:
+    """One value of a variable in a place; shares are fractions, a rank is among all areas of the level by share."""
+
+    label: str
+    count: int
+    share: float | None
+    everywhere: float | None
+    rank: int | None
+
+
+@dataclass(frozen=True)
+class Pyramid:
+    """Counts by age (rows, the youngest first) and sex (two columns)."""
+
+    sexes: tuple[str, str]
+    ages: list[str]
+    counts: IntArray
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """Another area of the same level."""
+
+    name: str
+    code: str
+    address: str
+    count: int | None
+
+
+@dataclass(frozen=True)
+class PlaceFacts:
+    """All that is told of a place."""
+
+    place: Locality
+    above: list[tuple[str, str]]
+    count: int | None
+    rank: int | None
+    areas: int
+    rank_inside: int | None
+    areas_inside: int
+    share_above: float | None
+    share_of_all: float | None
+    times: list[tuple[str, int]]
+    pyramid: Pyramid | None
+    groups: list[tuple[str, list[Group]]]
+    neighbours: list[Neighbour]
+    is_touching: bool
+    """whether the neighbours have a border with it; else they are in the same area above"""
+
+
+def place_address(served: ServedRelease, column: str, code: str) -> str:
+    """The address of the page of a place."""
+    return f"/place/{quote(served.id, safe='')}/{quote(column, safe='')}/{quote(code, safe='')}"
+
+
+def find(catalog: Catalog, release: str, column: str, code: str, lang: str) -> Locality:
+    """The place that an address names."""
+    served = catalog.named(release)
+    if served is None:
+        raise UnknownError(f"there is no release {release[:60]!r}.")
+    for hierarchy in served.release.design.hierarchies:
+        if column in hierarchy.columns:
+            level = hierarchy.columns.index(column) + 1
+            areas = axis_of(catalog, served, hierarchy.name, level, lang)
+            if code not in areas.codes:
+                raise UnknownError(f"there is no place {code[:60]!r}.{nearest(code[:60], areas.codes[:2000])}")
+            return Locality(served, hierarchy, level, areas.codes.index(code), areas)
+    raise UnknownError(f"{column[:60]!r} is not a level of areas.")
+
+
+def beside(place: Locality, wanted: str) -> Locality | None:
+    """Another place of the same level, by its code or its name."""
+    areas, plain = place.areas, folded(wanted).strip()
+    if wanted in areas.codes:
+        return Locality(place.served, place.hierarchy, place.level, areas.codes.index(wanted), areas)
+    for at, label in enumerate(areas.labels):
+        if folded(label) == plain:
+            return Locality(place.served, place.hierarchy, place.level, at, areas)
+    return None
+
+
+class _Counts:
+    """Published counts by names of variables, at the last time where there are several."""
+
+    def __init__(self, catalog: Catalog, place: Locality, lang: str) -> None:
+        self._catalog, self._place, self._lang = catalog, place, lang
+        self._served = place.served
+        self.time = place.served.time
+
+    def table(
+        self,
+        level: int,
+        keys: Sequence[str],
+        chosen: Mapping[str, Sequence[int]] | None = None,
+        all_times: bool = False,
+    ) -> tuple[list[Dimension], IntArray] | None:
+        """The counts at a level by some keys, with their axes; nothing where that was not published."""
+        levels = {h.name: 0 for h in self._served.release.design.hierarchies} | {self._place.hierarchy.name: level}
+        entry = self._served.entry(levels, [*keys, *([self.time] if self.time else [])])
+        if entry is None:
+            return None
+        loaded = self._catalog.load(entry)
+        dimensions = loaded.worded[self._lang].dimensions
+        places = [list((chosen or {}).get(one.name, range(len(one)))) for one in dimensions]
+        for axis, one in enumerate(dimensions):
+            if one.name == self.time and not all_times:
+                places[axis] = [len(one) - 1]
+            if one.name == self._place.areas.name and one.codes != self._place.areas.codes:
+                return None  # its areas are others, which is so in no release that we write
+        sizes = [len(some) for some in places]
+        if int(np.prod(sizes, dtype=np.int64)) > _MOST_CELLS:
+            return None
+        counts = loaded.values(places).reshape(sizes)
+        if self.time and not all_times:
+            axis = [one.name for one in dimensions].index(self.time)
+            counts = np.asarray(counts.take(0, axis=axis))
+            dimensions = [one for one in dimensions if one.name != self.time]
+        return dimensions, counts
+
+
+def about(catalog: Catalog, maps: Maps, place: Locality, lang: str) -> PlaceFacts:
+    """What is published about a place."""
+    counts = _Counts(catalog, place, lang)
+    at = place.at
+    found = counts.table(place.level, [])
+    everybody = found[1] if found else None
+    parents = place.areas.paths.select(place.areas.columns[:-1]).rows() if place.level > 1 else []
+    inside = [other for other, path in enumerate(parents) if path == parents[at]]
+    neighbours, is_touching = _neighbours(maps, place, inside, everybody)
+    return PlaceFacts(
+        place=place,
+        above=_above(catalog, place, lang),
+        count=int(everybody[at]) if everybody is not None else None,
+        rank=_rank(everybody, at),
+        areas=len(place.areas),
+        rank_inside=_rank(everybody[inside], inside.index(at)) if everybody is not None and inside else None,
+        areas_inside=len(inside),
+        share_above=_share(everybody, at, _parent_count(counts, place)),
+        share_of_all=_share(everybody, at, _whole(counts)),
+        times=_times(counts, place),
+        pyramid=_pyramid(counts, place),
+        groups=_groups(counts, place, everybody),
+        neighbours=neighbours,
+        is_touching=is_touching,
+    )
+
+
+def _rank(counts: IntArray | None, at: int) -> int | None:
+    return None if counts is None else 1 + int((counts > counts[at]).sum())
+
+
+def _share(counts: IntArray | None, at: int, whole: int | None) -> float | None:
+    return float(counts[at]) / whole if counts is not None and whole else None
+
+
+def _whole(counts: _Counts) -> int | None:
+    found = counts.table(0, [])
+    return int(found[1]) if found else None
+
+
+def _parent_count(counts: _Counts, place: Locality) -> int | None:
+    found = counts.table(place.level - 1, []) if place.level > 1 else None
+    if found is None:
+        return None
+    rows = found[0][0].paths.rows()
+    return int(found[1][rows.index(place.path[:-1])]) if place.path[:-1] in rows else None
+
+
+def _above(catalog: Catalog, place: Locality, lang: str) -> list[tuple[str, str]]:
+    """The areas that it is in, from the coarsest, as name and address; those of levels without a table are left out."""
+    found = []
+    for level in range(1, place.level):
+        try:
+            areas = axis_of(catalog, place.served, place.hierarchy.name, level, lang)
+        except UnknownError:
+            continue
+        rows = areas.paths.rows()
+        if place.path[:level] in rows:
+            at = rows.index(place.path[:level])
+            found.append((areas.labels[at], place_address(place.served, areas.name, areas.codes[at])))
+    return found
+
+
+def _times(counts: _Counts, place: Locality) -> list[tuple[str, int]]:
+    if counts.time is None:
+        return []
+    found = counts.table(place.level, [], {place.areas.name: [place.at]}, all_times=True)
+    if found is None:
+        return []
+    times = next(one for one in found[0] if one.name == counts.time)
+    return list(zip(times.labels, found[1].ravel().tolist(), strict=True))
+
+
+def _pyramid(counts: _Counts, place: Locality) -> Pyramid | None:
+    """Counts by sex and age, where two variables are called so."""
+    labels = place.served.labels[LANGUAGES[0]]
+    keys = place.served.release.design.keys
+
+    def called(pattern: re.Pattern[str]) -> list[str]:
+        return [key for key in keys if pattern.match(key) or pattern.match(labels.variable(key))]
+
+    for sex in called(_SEX):
+        for age in called(_AGE):
+            found = counts.table(place.level, [sex, age], {place.areas.name: [place.at]}) if sex != age else None
+            if found is None:
+                continue
+            axes = {one.name: one for one in found[0]}
+            if len(axes[sex]) != 2 or len(axes[age]) < 3:
+                continue
+            names = [one.name for one in found[0]]
+            table = np.moveaxis(found[1], [names.index(age), names.index(sex)], [0, 1]).reshape(len(axes[age]), 2)
+            return Pyramid((axes[sex].labels[0], axes[sex].labels[1]), axes[age].labels, table)
+    return None
+
+
+def _groups(counts: _Counts, place: Locality, everybody: IntArray | None) -> list[tuple[str, list[Group]]]:
+    """The values of each variable: here, their share, the share everywhere and the rank of the share."""
+    found = []
+    for key in place.served.release.design.keys:
+        if key == counts.time or place.served.size(key) > _MOST_GROUPS:
+            continue
+        table, whole, all_of_them = counts.table(place.level, [key]), counts.table(0, [key]), _whole(counts)
+        if table is None:
+            continue
+        values = table[1]  # areas, then the values of the key
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = values / everybody[:, None] if everybody is not None else np.full(values.shape, np.nan)
+        here = shares[place.at]
+        rows = [
+            Group(
+                label,
+                int(values[place.at, n]),
+                float(here[n]) if np.isfinite(here[n]) else None,
+                float(whole[1][n]) / all_of_them if whole and all_of_them else None,
+                1 + int((shares[:, n] > here[n]).sum()) if np.isfinite(here[n]) else None,
+            )
+            for n, label in enumerate(table[0][1].labels)
+        ]
+        found.append((table[0][1].label, rows))
+    return found
+
+
+def _neighbours(
+    maps: Maps, place: Locality, inside: Sequence[int], everybody: IntArray | None
+) -> tuple[list[Neighbour], bool]:
+    """The areas with a common border, else those of the same area above; the largest first."""
+    column = place.areas.name
+    outlines = maps.of(place.served, column)
+    where = {outlines.own(code) if outlines else code: at for at, code in enumerate(place.areas.codes)}
+    touching = [where[code] for code in outlines.touching(place.code) if code in where] if outlines else []
+    wanted = touching or [at for at in inside if at != place.at]
+    ordered = sorted(wanted, key=lambda at: (-int(everybody[at]) if everybody is not None else 0, at))
+    found = [
+        Neighbour(
+            place.areas.labels[at],
+            place.areas.codes[at],
+            place_address(place.served, column, place.areas.codes[at]),
+            int(everybody[at]) if everybody is not None else None,
+        )
+        for at in ordered[:_MOST_NEIGHBOURS]
+    ]
+    return found, bool(touching)

@@ -1,0 +1,464 @@
+"""Addresses to be shared: `/table/...` and `/place/...`, each with a title and a picture for those who pass it on.
+
+The page of a place is written here whole, so that it works without a script and search engines read it. The page of a
+table is the one page of the service, with a head that says which table it is. What is said and drawn is made from
+published tables alone; every text goes through templates that escape it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+
+from ilba.output.wording import WordedTable, told, words
+from ilba.service import pictures, places, sdmx, standards
+from ilba.service.addresses import Answer, Make, as_json, pairs, plain
+from ilba.service.answers import Settings, UnknownError, axis_of, language_name, offered_languages, utc, worded
+from ilba.service.catalog import Catalog, ServedRelease, TableEntry
+from ilba.service.outlines import Maps
+
+_HEAD = "<title>Statistics</title>"  # where the head of a table goes in the page
+_RTL = ("ar", "dv", "fa", "he", "ku", "ps", "sd", "ug", "ur", "yi")
+_MOST_OTHERS = 1000  # names that are offered to compare with
+_MOST_DRAWN = 20_000  # areas of a preview
+_BARS = 10
+_OPEN = {"Access-Control-Allow-Origin": "*"}  # the data are public: any page may read them
+PAGE = {"Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-cache"}
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("ilba.service"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _index() -> str:
+    return (resources.files("ilba.service") / "page" / "index.html").read_text("utf-8")
+
+
+class Writing:
+    """Numbers as a language writes them."""
+
+    def __init__(self, lang: str) -> None:
+        self.said = words(lang)
+
+    def number(self, value: float) -> str:
+        """A whole number."""
+        return f"{round(value):,}".replace(",", self.said["thousands"])
+
+    def signed(self, value: int) -> str:
+        """A difference, with its sign."""
+        return f"{'+' if value > 0 else '−' if value < 0 else '±'}{self.number(abs(value))}"
+
+    def percent(self, share: float | None) -> str:
+        """A fraction as percent."""
+        if share is None:
+            return "–"
+        digits = f"{100 * share:.1f}".replace(".", self.said["decimal"])
+        return self.said["percent_of"].format(n=digits)
+
+
+class Pages:
+    """The pages and pictures of places and tables. Each gives what its answer depends on, and what makes it."""
+
+    def __init__(self, catalog: Catalog, settings: Settings) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self.maps = Maps(catalog)
+
+    def base(self, request: Request) -> str:
+        """Where this service is, for addresses that have to be whole: as declared, else as it was called."""
+        return self._settings.address or f"{request.url.scheme}://{request.headers.get('host', 'localhost')}"
+
+    def language(self, request: Request, asked: str = "") -> str:
+        """The language of a page: the one that is asked for, else the reader's own, else the usual one."""
+        known = offered_languages(self._catalog, self._settings)
+        if asked in known:
+            return asked
+        for wanted in request.headers.get("accept-language", "")[:200].split(","):
+            name = wanted.partition(";")[0].strip().lower()
+            for one in (name, name.partition("-")[0]):
+                if one in known:
+                    return one
+        return known[0]
+
+    def front(self, request: Request) -> tuple[str, Make]:
+        """The page, about all that is published."""
+        asked, base = _given(request), self.base(request)
+        lang = self.language(request, asked.get("lang", ""))
+        served = self._catalog.releases[0]
+
+        def make() -> Answer:
+            release = served.release
+            about = {
+                "title": told(release, "title", lang),
+                "description": told(release, "description", lang) or told(release, "source", lang),
+                "picture": "",
+                "dataset": _embedded(standards.schema_catalog(self._catalog, lang, base)),
+            }
+            return self._page(about, "/", lang, base, served)
+
+        return f"{self._catalog.digest} {lang} {base}", make
+
+    def table(self, request: Request, entry: TableEntry, embedded: bool = False) -> tuple[str, Make]:
+        """The page, about one table."""
+        asked, base = _given(request), self.base(request)
+        lang = self.language(request, asked.get("lang", ""))
+        path = table_address(entry)
+
+        def make() -> Answer:
+            about = {
+                "title": worded(entry, lang).title,
+                "description": " ".join(worded(entry, lang).notes(dense=True)),
+                "picture": f"{base}/picture{path}?lang={lang}",
+                "dataset": _embedded(standards.schema_table(entry, lang, base)),
+            }
+            return self._page(about, path, lang, base, entry.served, embedded)
+
+        return f"{entry.served.digest} {lang} {base}", make
+
+    def embedded_table(self, request: Request, entry: TableEntry) -> tuple[str, Make]:
+        """The page about one table, to stand in the page of somebody else."""
+        return self.table(request, entry, embedded=True)
+
+    def _page(
+        self, about: dict[str, Any], path: str, lang: str, base: str, served: ServedRelease, embedded: bool = False
+    ) -> Answer:
+        head = _templates().get_template("head.html").render(self._head(about, path, lang, base, served))
+        text = _index().replace(_HEAD, head, 1).replace('<html lang="en">', f'<html lang="{lang}">', 1)
+        if embedded:
+            text = text.replace("<html ", '<html data-embed="" ', 1)
+        return Answer(text.encode(), "text/html; charset=utf-8", {**PAGE, "Vary": "Accept-Encoding, Accept-Language"})
+
+    def _head(self, about: dict[str, Any], path: str, lang: str, base: str, served: ServedRelease) -> dict[str, Any]:
+        known = offered_languages(self._catalog, self._settings)
+        return {
+            **about,
+            "lang": lang,
+            "site": told(served.release, "title", lang),
+            "address": f"{base}{path}?lang={lang}",
+            "alternates": [(other, f"{base}{path}?lang={other}") for other in known],
+        }
+
+    def table_picture(self, request: Request, entry: TableEntry) -> tuple[str, Make]:
+        """The preview of a table: a map where there is one, else bars."""
+        asked = _given(request)
+        lang = self.language(request, asked.get("lang", ""))
+
+        def make() -> Answer:
+            table = worded(entry, lang)
+            drawing, said = self._drawn(entry, lang)
+            title, foot = table.title, _source(table)
+            return Answer(pictures.png(pictures.card(title, said, "", foot, drawing, lang)), "image/png")
+
+        return f"{entry.served.digest} {lang}", make
+
+    def _drawn(self, entry: TableEntry, lang: str) -> tuple[tuple[pictures.Drawing, float, float] | None, str]:
+        """A drawing of a table, and what it shows: one variable, the others at their first value or last time."""
+        loaded = self._catalog.load(entry)
+        dimensions = loaded.worded[lang].dimensions
+        if not dimensions:
+            return None, ""
+        areas = [one for one in dimensions if one.geo]
+        shown = areas[0] if areas else max(dimensions, key=lambda one: (one.name != entry.served.time, len(one)))
+        places_of, said = [], []
+        for one in dimensions:
+            at = len(one) - 1 if one.name == entry.served.time else 0
+            places_of.append(list(range(len(one))) if one is shown else [at])
+            if one is not shown:
+                said.append(one.labels[at])
+        values = loaded.values(places_of).tolist()
+        outlines = self.maps.of(entry.served, shown.name) if shown in areas and len(shown) <= _MOST_DRAWN else None
+        if outlines is not None:
+            by_code = {outlines.own(code): value for code, value in zip(shown.codes, values, strict=True)}
+            return (pictures.coloured(outlines.paths(560, 460), by_code), 560.0, 460.0), ", ".join(said)
+        rows = list(zip(shown.labels, values, strict=True))
+        rows = sorted(rows, key=lambda row: -row[1])[:_BARS] if len(rows) > _BARS else rows
+        return pictures.bars(rows, Writing(lang).number), ", ".join(said)
+
+    def place(self, request: Request, embedded: bool = False) -> tuple[str, Make]:
+        """The page of a place, or of two side by side."""
+        asked, base = _given(request), self.base(request)
+        lang = self.language(request, asked.get("lang", ""))
+        place = self._named(request, lang)
+        wanted = asked.get("with", "")[:200]
+
+        def make() -> Answer:
+            other = places.beside(place, wanted) if wanted else None
+            shown = [place] if other is None or other.at == place.at else [place, other]
+            known = [places.about(self._catalog, self.maps, one, lang) for one in shown]
+            facts = self._place(known, lang, base, embedded)
+            if wanted and other is None:
+                facts["problem"] = facts["said"]["place_none"].format(name=wanted)
+            text = _templates().get_template("place.html").render(facts)
+            return Answer(
+                text.encode(), "text/html; charset=utf-8", {**PAGE, "Vary": "Accept-Encoding, Accept-Language"}
+            )
+
+        return f"{place.served.digest} {lang} {base}", make
+
+    def _named(self, request: Request, lang: str) -> places.Locality:
+        given = request.path_params
+        return places.find(self._catalog, given["release"], given["column"], given["code"], lang)
+
+    def place_picture(self, request: Request) -> tuple[str, Make]:
+        """The preview of a place: its name, how many, and its pyramid or groups."""
+        asked = _given(request)
+        lang = self.language(request, asked.get("lang", ""))
+        place = self._named(request, lang)
+
+        def make() -> Answer:
+            write = Writing(lang)
+            known = places.about(self._catalog, self.maps, place, lang)
+            table = WordedTable(place.served.release, _first(place.served).table, standards.NO_ROWS, lang)
+            drawing: tuple[pictures.Drawing, float, float] | None = None
+            if known.pyramid:
+                most = int(known.pyramid.counts.max())
+                drawing = pictures.pyramid(known.pyramid, most, write.number, False, lang)
+            elif known.groups:
+                rows = [(group.label, float(group.count)) for group in known.groups[0][1]]
+                drawing = pictures.bars(rows[:_BARS], write.number)
+            number = "" if known.count is None else f"{write.number(known.count)} {table.told('unit')}".strip()
+            under = f"{_kind(known, write)} · {table.told('title')}"
+            card = pictures.card(place.name, under, number, _source(table), drawing, lang)
+            return Answer(pictures.png(card), "image/png")
+
+        return f"{place.served.digest} {lang}", make
+
+    def sitemap(self, request: Request) -> tuple[str, Make]:
+        """The addresses of tables and places."""
+        base = self.base(request)
+
+        def make() -> Answer:
+            lang = offered_languages(self._catalog, self._settings)[0]
+            found = itertools.chain(["/"], standards.table_addresses(self._catalog), self._place_addresses(lang))
+            some = itertools.islice(found, standards.MOST_ADDRESSES)
+            updated = max(served.release.manifest["created"] for served in self._catalog.releases)
+            return Answer(standards.sitemap(some, base, utc(updated)).encode(), "application/xml")
+
+        return f"{self._catalog.digest} {base}", make
+
+    def _place_addresses(self, lang: str) -> Iterator[str]:
+        for served in self._catalog.releases:
+            for hierarchy in served.release.design.hierarchies:
+                for level, column in enumerate(hierarchy.columns, 1):
+                    with contextlib.suppress(UnknownError):
+                        areas = axis_of(self._catalog, served, hierarchy.name, level, lang)
+                        yield from (places.place_address(served, column, code) for code in areas.codes)
+
+    def robots(self, request: Request) -> tuple[str, Make]:
+        """What search engines may visit: everything but the numbers themselves and pages for other pages."""
+        base = self.base(request)
+        text = f"User-agent: *\nDisallow: /api/\nDisallow: /embed/\nAllow: /\nSitemap: {base}/sitemap.xml\n"
+        return f"robots {base}", lambda: Answer(text.encode(), "text/plain; charset=utf-8")
+
+    def dcat(self, request: Request) -> tuple[str, Make]:
+        """The DCAT-AP catalogue."""
+        base, spoken = self.base(request), offered_languages(self._catalog, self._settings)
+
+        def make() -> Answer:
+            told_ = standards.dcat(self._catalog, spoken, base, self._settings.license)
+            return Answer(plain(told_), "application/ld+json")
+
+        return f"{self._catalog.digest} {base}", make
+
+    def data_package(self, request: Request) -> tuple[str, Make]:
+        """The data package of a release."""
+        asked, base = _given(request), self.base(request)
+        lang = self.language(request, asked.get("lang", ""))
+        served = self._catalog.named(request.path_params["release"])
+        if served is None:
+            raise UnknownError("there is no such release.")
+
+        def make() -> Answer:
+            return as_json(standards.data_package(served, base, lang, self._settings.max_cells), lang)
+
+        return f"{served.digest} {lang} {base}", make
+
+    def sdmx_structure(self, request: Request) -> tuple[str, Make]:
+        """Dataflows of SDMX, one with its structure or all by name."""
+        given, lang = request.path_params, self.language(request, _given(request).get("lang", ""))
+
+        def make() -> Answer:
+            found = sdmx.structure(self._catalog, given["agency"], given["flow"], lang)
+            return Answer(found, sdmx.MEDIA, _OPEN)
+
+        return f"{self._catalog.digest} {lang}", make
+
+    def sdmx_data(self, request: Request) -> tuple[str, Make]:
+        """Numbers of a dataflow of SDMX."""
+        given, asked = request.path_params, _given(request)
+        lang, key = self.language(request, asked.get("lang", "")), given.get("key", "all")
+
+        def make() -> Answer:
+            most = self._settings.max_cells
+            return Answer(sdmx.data(self._catalog, given["flow"], key, asked, lang, most), sdmx.MEDIA, _OPEN)
+
+        return f"{self._catalog.digest} {lang}", make
+
+    def _place(self, known: Sequence[places.PlaceFacts], lang: str, base: str, embedded: bool) -> dict[str, Any]:
+        first, write = known[0], Writing(lang)
+        place, said = first.place, dict(write.said)
+        served, address = place.served, place.address
+        table = WordedTable(served.release, _first(served).table, standards.NO_ROWS, lang)
+        name = said["place_of"].format(name=place.name, other=known[1].place.name) if len(known) > 1 else place.name
+        title = f"{name} – {table.told('title')}"
+        sides = [_side(one, known, lang) for one in known]
+        about = {
+            "title": title,
+            "description": " · ".join([*(sides[0]["number"],) * bool(sides[0]["number"]), *sides[0]["facts"][:2]]),
+            "picture": f"{base}/picture{address}?lang={lang}",
+            "dataset": "",
+        }
+        more = {"with": known[1].place.code} if len(known) > 1 else {}
+        inside = f"{base}/embed{address}?{urlencode({'lang': lang, **more})}"
+        level = {f"level.{place.hierarchy.name}": place.areas.name, "view": "map", "place": place.code}
+        spoken = offered_languages(self._catalog, self._settings)
+        return {
+            **self._head(about, address, lang, base, served),
+            "is_rtl": lang.partition("-")[0] in _RTL,
+            "said": said,
+            "home": f"/?lang={lang}",
+            "own": address,
+            "above": [(name_of, f"{there}?lang={lang}") for name_of, there in first.above],
+            "languages": [
+                (other, f"{address}?{urlencode({'lang': other, **more})}", language_name(other)) for other in spoken
+            ],
+            "heading": name,
+            "problem": "",
+            "sides": sides,
+            "rank_head": said["place_rank_head"].format(all=write.number(first.areas)),
+            "others": place.areas.labels[:_MOST_OTHERS],
+            "on_map": f"/?lang={lang}#{urlencode({'lang': lang, 'release': served.id, 'by': '', **level})}",
+            "embed": f'<iframe src="{inside}" title="{title.replace(chr(34), "")}" width="100%" height="900"></iframe>',
+            "embedded": embedded,
+            "notes": [*table.notes(dense=True), _source(table)],
+        }
+
+
+def _given(request: Request) -> dict[str, str]:
+    """The parameters of an address. Those who pass it on add their own, which are no concern of ours."""
+    return {name.lower(): value for name, value in reversed(pairs(request))}
+
+
+def _first(served: ServedRelease) -> TableEntry:
+    return next(iter(served.entries.values()))
+
+
+def table_address(entry: TableEntry) -> str:
+    """The address of the page of a table."""
+    return f"/table/{quote(entry.id, safe=':')}"
+
+
+def _embedded(value: dict[str, Any]) -> Markup:
+    """JSON inside a page, where nothing of it may end the element that it is in."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return Markup(safe)  # noqa: S704  # every sign of markup is written as a number
+
+
+def _source(table: WordedTable) -> str:
+    said, licence = table.said, table.release.manifest.get("licence", "")
+    parts = [
+        said["source"].format(source=table.told("source")) if table.told("source") else "",
+        said["licence"].format(licence=licence) if licence else "",
+        said["chart_note"].format(K=table.release.manifest["threshold"]),
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _kind(known: places.PlaceFacts, write: Writing) -> str:
+    label = known.place.areas.label
+    return write.said["place_in"].format(kind=label, above=known.above[-1][0]) if known.above else label
+
+
+def _side(one: places.PlaceFacts, known: Sequence[places.PlaceFacts], lang: str) -> dict[str, Any]:
+    """One place as the page shows it; drawings of two places have the same scale."""
+    write, place = Writing(lang), one.place
+    said, release = write.said, place.served.release
+    unit = told(release, "unit", lang)
+    others = [other for other in known if other is not one]
+
+    def largest(of: Callable[[places.PlaceFacts], int]) -> int:
+        return max(of(other) for other in known)
+
+    drawn: dict[str, Any] = {"pyramid": "", "lines": "", "ages": [], "sexes": ("", "")}
+    if one.pyramid is not None:
+        most = largest(lambda about: int(about.pyramid.counts.max()) if about.pyramid else 0)
+        picture, width, height = pictures.pyramid(one.pyramid, most, write.number, True, lang)
+        drawn["pyramid"] = Markup(picture.svg(width, height, f"{place.name}: {said['place_pyramid']}"))  # noqa: S704
+        rows = zip(one.pyramid.ages, one.pyramid.counts.tolist(), strict=True)
+        drawn["ages"] = [(age, write.number(a), write.number(b)) for age, (a, b) in rows]
+        drawn["sexes"] = one.pyramid.sexes
+    if len(one.times) > 1:
+        most = largest(lambda about: max([n for _, n in about.times] + [0]))
+        picture, width, height = pictures.lines(one.times, most, write.number, True)
+        drawn["lines"] = Markup(picture.svg(width, height, f"{place.name}: {said['place_time']}"))  # noqa: S704
+    above = one.above[-1][0] if one.above else said["everywhere"]
+    return {
+        **drawn,
+        "name": place.name,
+        "address": f"{place.address}?lang={lang}",
+        "kind": _kind(one, write),
+        "number": "" if one.count is None else f"{write.number(one.count)} {unit}".strip(),
+        "facts": _facts(one, write),
+        "groups": [(label, [_row(group, write) for group in groups]) for label, groups in one.groups],
+        "neighbours_head": (f"{place.name}: " if others else "")
+        + (said["place_touching"] if one.is_touching else said["place_same"].format(above=above)),
+        "neighbours": [
+            (
+                near.name,
+                f"{near.address}?lang={lang}",
+                "" if near.count is None else write.number(near.count),
+                "" if others else f"{place.address}?{urlencode({'lang': lang, 'with': near.code})}",
+            )
+            for near in one.neighbours
+        ],
+    }
+
+
+def _row(group: places.Group, write: Writing) -> tuple[str, ...]:
+    rank = "–" if group.rank is None else write.number(group.rank)
+    return group.label, write.number(group.count), write.percent(group.share), write.percent(group.everywhere), rank
+
+
+def _facts(one: places.PlaceFacts, write: Writing) -> list[str]:
+    """What stands under the number, a short line each."""
+    said, manifest = write.said, one.place.served.release.manifest
+    found = []
+    threshold = int(manifest["threshold"])
+    most = threshold + threshold // 2 if manifest["method"] == "ilba" else manifest.get("bound")
+    if most and one.count is not None:
+        low, high = write.number(max(0, one.count - most)), write.number(one.count + most)
+        found.append(said["place_range"].format(low=low, high=high))
+    if len(one.times) > 1:
+        (earlier, before), (_, now) = one.times[-2:]
+        found.append(said["place_since"].format(change=write.signed(now - before), time=earlier))
+    if one.rank is not None and one.areas > 1:
+        found.append(said["place_rank"].format(n=write.number(one.rank), all=write.number(one.areas)))
+    if one.above and one.rank_inside is not None and 1 < one.areas_inside < one.areas:
+        n, every = write.number(one.rank_inside), write.number(one.areas_inside)
+        found.append(said["place_rank_inside"].format(n=n, all=every, above=one.above[-1][0]))
+    if one.above and one.share_above is not None:
+        found.append(said["place_share"].format(share=write.percent(one.share_above), above=one.above[-1][0]))
+    elif one.share_of_all is not None and one.areas > 1:
+        share = write.percent(one.share_of_all)
+        found.append(said["place_share"].format(share=share, above=said["everywhere"]))
+    return found

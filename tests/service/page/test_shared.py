@@ -1,0 +1,116 @@
+"""Addresses of tables and places, embedded views and own areas, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import axe_playwright_python
+import pytest
+
+from support.browsing import labels, link, settled, title
+
+pytestmark = pytest.mark.slow
+TOWN = "/place/hanul/LA3/010203"
+
+
+def complaints(page) -> dict[str, list[str]]:
+    page.evaluate((Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
+    answer = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+    return {one["id"]: [node["html"] for node in one["nodes"]] for one in answer["violations"]}
+
+
+def test_a_view_has_the_address_of_its_table_and_leads_others_to_it(reader, waves):
+    page = reader.visit(link(lang="en", level_area="LA2", by="gender", view="chart"))
+    assert "/table/hanul:LA2.gender.time?lang=en#" in page.url
+    shown, address = title(page), page.url
+    page.get_by_role("checkbox", name="Age").check()
+    page.locator("h1", has_text="Age").wait_for()
+    settled(page)
+    assert "/table/hanul:LA2.gender.age.time?lang=en" in page.url
+    page.go_back()
+    page.locator("h1", has_text=shown).wait_for()
+    other = reader.visit(address.removeprefix(f"{reader.server}/"))
+    assert title(other) == shown
+    plain = reader.visit("table/hanul:LA2.gender.time?lang=fr")
+    assert plain.locator("html").get_attribute("lang") == "fr"
+    assert plain.locator("#key-gender").is_checked()
+
+
+def test_an_embedded_view_shows_the_numbers_without_the_page_around_them(reader):
+    page = reader.visit(link(lang="en", level_area="LA2", by="gender", view="table"))
+    code = page.locator("#embed-text").input_value()
+    source = re.search('src="([^"]+)"', code)[1].replace("&amp;", "&")
+    page.goto("about:blank")  # the policy of our page would not let it show another
+    page.set_content(f'<iframe id="frame" src="{source}" width="900" height="700"></iframe>')
+    frame = page.frame_locator("#frame")
+    frame.locator("#panel table").wait_for()
+    assert frame.locator("#picker").is_hidden()
+    assert frame.locator("#take").is_hidden()
+    assert "/embed/" not in frame.locator(".full-page a").get_attribute("href")
+
+
+def test_a_place_that_was_found_leads_to_its_page_and_back_to_the_map(reader, waves):
+    page = reader.visit(link(lang="en", level_area="LA3", by="", view="map", place="010203"))
+    page.locator("#place-page").click()
+    name = labels(waves[0], "LA3")["010203"]
+    page.locator("h1", has_text=name).wait_for()
+    assert page.url.endswith(f"{TOWN}?lang=en")
+    page.get_by_role("link", name="On the map").click()
+    page.wait_for_selector("#map")
+    settled(page)
+    assert page.locator("#map-spoken").text_content().startswith(f"{name}: ")
+
+
+def test_two_places_are_compared_by_the_name_that_is_typed(reader, waves):
+    page = reader.visit(f"{TOWN[1:]}?lang=en", wait=False)
+    other = labels(waves[0], "LA3")["010204"]
+    page.locator("#with").fill(other)
+    page.keyboard.press("Enter")
+    page.locator(".sides.two").wait_for()
+    assert page.locator(".side h2").all_inner_texts() == [labels(waves[0], "LA3")["010203"], other]
+    assert page.locator(".side .drawn svg").count() == 4, "a pyramid and a line each"
+
+
+@pytest.mark.parametrize(
+    ("lang", "scheme", "width"),
+    [("en", "light", 1440), ("ko", "dark", 390), ("fr", "light", 390), ("es", "dark", 1440)],
+)
+def test_axe_finds_nothing_on_the_page_of_a_place(reader, lang, scheme, width):
+    shape = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "bypass_csp": True}
+    page = reader.visit(f"{TOWN[1:]}?with=010204&lang={lang}", wait=False, **shape)
+    page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+    assert complaints(page) == {}
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize(("lang", "scheme", "width"), [("en", "dark", 390), ("ko", "light", 1440)])
+def test_areas_are_put_together_on_the_map_and_by_codes(reader, waves, lang, scheme, width):
+    shape = {"viewport": {"width": width, "height": 1200}, "color_scheme": scheme, "bypass_csp": True}
+    page = reader.visit(link(lang=lang, level_area="LA3", by="", view="map"), **shape)
+    page.locator("#own summary").click()
+    page.locator("#own-rules li").first.wait_for()
+    page.locator("#own-name").fill("Two")
+    page.locator("#own-codes").fill("010203, 010204")
+    page.locator("#own-add").click()
+    page.locator("#own-result tbody tr").first.wait_for()
+    table = waves[-1].table("LA3")
+    count = table.filter(table["LA3"].is_in(["010203", "010204"]))["N_masked"].sum()
+    shown = page.locator("#own-result tbody tr").first.locator("th, td").all_inner_texts()
+    assert shown[:3] == ["Two", "2", f"{count:,}"]
+    page.locator("#own-draw").click()
+    box = page.locator("#map").bounding_box()
+    for x, y in ((0.02, 0.02), (0.98, 0.02), (0.98, 0.98), (0.02, 0.98)):
+        page.locator("#map canvas").last.click(
+            position={"x": x * (box["width"] - 60), "y": y * box["height"]}, force=True
+        )
+    page.locator("#own-draw").click()
+    page.locator("#own-result tbody tr").nth(1).wait_for()
+    drawn = page.locator("#own-result tbody tr").nth(1).locator("th, td").all_inner_texts()
+    assert int(drawn[1]) > 10
+    with page.expect_download() as taken:
+        page.locator("#own-get").click()
+    text = Path(taken.value.path()).read_text(encoding="utf-8")
+    assert text.count("\n") == 1 + 2 * len(waves)
+    assert complaints(page) == {}
+    assert page.evaluate("document.documentElement.scrollWidth") == width

@@ -1,0 +1,196 @@
+"""Addresses that are shared, and what search engines, portals and tools read, over HTTP."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import struct
+import xml.etree.ElementTree as ElementTree
+
+import httpx
+import pytest
+
+from ilba.service.outlines import Outlines
+from support.serving import problem, serving
+
+MARKUP = '<script>alert("1")</script>'
+
+
+@pytest.fixture(scope="module")
+def web(server):
+    with httpx.Client(base_url=server.address, timeout=60) as one:
+        yield one
+
+
+def head(page: str) -> dict[str, str]:
+    """What a page says to those who pass it on."""
+    found = re.findall(r'<meta (?:property|name)="([^"]+)" content="([^"]*)">', page)
+    return {name: html.unescape(text) for name, text in found}
+
+
+def rows(page: str, table: int) -> list[list[str]]:
+    body = re.findall(r"<tbody>(.*?)</tbody>", page, re.S)[table]
+    found = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S) for row in re.findall(r"<tr>(.*?)</tr>", body, re.S)]
+    return [[html.unescape(cell) for cell in row] for row in found]
+
+
+@pytest.mark.parametrize("lang", ["en", "ko", "fr", "es"])
+def test_a_table_has_an_address_with_a_title_and_a_picture(web, client, lang):
+    answer = web.get("/table/town.sex", params={"lang": lang})
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    told = head(answer.text)
+    label = client.get("/tables/town.sex", params={"lang": lang}).json()["label"]
+    assert html.unescape(re.search("<title>(.*?)</title>", answer.text)[1]) == told["og:title"] == label
+    assert told["og:url"] == f"{str(web.base_url).rstrip('/')}/table/town.sex?lang={lang}"
+    picture = web.get(told["og:image"])
+    assert picture.headers["content-type"] == "image/png"
+    assert struct.unpack(">II", picture.content[16:24]) == (1200, 630)
+    assert f'<html lang="{lang}"' in answer.text
+
+
+def test_a_shared_address_may_carry_what_others_added_and_speaks_the_language_of_the_reader(web):
+    answer = web.get("/table/town.sex?utm_source=x&fbclid=y", headers={"Accept-Language": "de, ko-KR;q=0.8"})
+    assert answer.status_code == 200
+    assert '<html lang="ko"' in answer.text
+    assert "Accept-Language" in answer.headers["vary"]
+
+
+def test_the_page_of_a_place_says_what_is_published_about_it(web, releases, finest):
+    page = web.get("/place/people/town/0101?lang=en").text
+    told = head(page)
+    towns = finest.table("town", []).public()
+    count = towns.filter(town="0101")["N_masked"].item()
+    rank = 1 + (towns["N_masked"] > count).sum()
+    assert f'<p class="single">{count:,}</p>' in page
+    assert f"Number {rank} of {towns.height} by size" in page
+    assert told["og:title"] == "0101 – People"
+    assert f"{count:,}" in told["og:description"]
+    assert f"between {count - 7:,} and {count + 7:,}" in page, "the range that iLBA is known for"
+    pyramid = finest.table("town", ["sex", "age"]).public().filter(town="0101")
+    shown = rows(page, 0)
+    for n, sex in enumerate("fm", 1):
+        ages = dict(pyramid.filter(sex=sex).select("age", "N_masked").iter_rows())
+        assert [int(row[n]) for row in shown] == [ages.get(int(row[0]), 0) for row in shown]
+    by_sex = finest.table("town", ["sex"]).public().filter(town="0101")["N_masked"].to_list()
+    assert [row[1] for row in rows(page, 1)] == [f"{n:,}" for n in by_sex]
+    assert [row[2] for row in rows(page, 1)] == [f"{100 * n / count:.1f} %" for n in by_sex]
+    assert 'href="/place/people/region/01?lang=en">North</a>' in page, "the way up"
+    assert 'href="/place/people/town/0102?lang=en"' in page, "others of the region, where there is no map"
+
+
+def test_two_places_stand_side_by_side_by_code_or_by_name(web):
+    for wanted in ("0102", " 0102 "):
+        page = web.get("/place/people/town/0101", params={"with": wanted, "lang": "en"}).text
+        assert re.findall(r'<section class="side" aria-label="([^"]+)"', page) == ["0101", "0102"]
+    drawn = re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)"', page)
+    assert max(map(float, drawn)) < 200, "both are drawn in one scale, inside the picture"
+    nowhere = web.get("/place/people/town/0101", params={"with": MARKUP, "lang": "en"}).text
+    assert "There is no place" in nowhere
+    assert MARKUP not in nowhere
+    assert html.escape(MARKUP, quote=False) in nowhere.replace("&#34;", '"')
+
+
+def test_what_is_not_there_is_said_with_the_nearest_name(web):
+    assert "Did you mean '010" in problem(web.get("/place/people/town/010"), 404)
+    assert "not a level" in problem(web.get("/place/people/sex/f"), 404)
+    assert "no release" in problem(web.get("/place/nobody/town/0101"), 404)
+    assert "no table" in problem(web.get("/table/towns.sex"), 404)
+    problem(web.get("/picture/place/people/town/x"), 404)
+
+
+def test_only_what_is_meant_for_it_stands_in_the_pages_of_others(web):
+    for path in ("/", "/table/town.sex", "/place/people/town/0101"):
+        said = web.get(path).headers
+        assert "frame-ancestors 'none'" in said["content-security-policy"]
+        assert said["x-frame-options"] == "DENY"
+    for path in ("/embed/table/town.sex", "/embed/place/people/town/0101"):
+        answer = web.get(path)
+        assert answer.status_code == 200
+        assert "frame-ancestors *" in answer.headers["content-security-policy"]
+        assert "script-src 'self'" in answer.headers["content-security-policy"]
+        assert "x-frame-options" not in answer.headers
+    assert "data-embed" in web.get("/embed/table/town.sex").text
+    code = html.unescape(re.search("<pre[^>]*>(.*?)</pre>", web.get("/place/people/town/0101?lang=en").text)[1])
+    assert web.get(re.search('src="([^"]+)"', code)[1]).status_code == 200
+
+
+def test_a_declared_address_stands_in_what_is_shared_and_never_what_a_client_calls_us(releases):
+    with serving(releases / "few", options=("--address", "https://stats.example.org/")) as running:
+        page = httpx.get(f"{running.address}table/town", headers={"Host": "evil.example"}).text
+        assert head(page)["og:url"].startswith("https://stats.example.org/table/town")
+        assert "evil.example" not in page
+        assert "Sitemap: https://stats.example.org/sitemap.xml" in httpx.get(f"{running.address}robots.txt").text
+
+
+def test_the_sitemap_leads_to_every_table_and_place(web, client):
+    tree = ElementTree.fromstring(web.get("/sitemap.xml").content)
+    found = [one.text for one in tree.iter("{http://www.sitemaps.org/schemas/sitemap/0.9}loc")]
+    tables = [one["id"] for one in client.get("/tables", params={"pageSize": 1000}).json()["tables"]]
+    base = str(web.base_url).rstrip("/")
+    assert {f"{base}/table/{name}" for name in tables} < set(found)
+    assert {f"{base}/place/people/town/0101", f"{base}/place/people/block/010101"} < set(found)
+    assert web.get(found[-1]).status_code == 200
+
+
+def test_search_engines_find_a_dataset_with_its_files(web):
+    page = web.get("/table/town.sex?lang=en").text
+    told = json.loads(re.search(r'<script type="application/ld\+json">(.*?)</script>', page)[1])
+    assert (told["@context"], told["@type"]) == ("https://schema.org", "Dataset")
+    assert len(told["description"]) >= 50
+    assert [one["name"] for one in told["variableMeasured"]] == ["Town", "Sex"]
+    for file in told["distribution"]:
+        answer = web.get(file["contentUrl"])
+        assert answer.headers["content-type"].startswith(file["encodingFormat"])
+    front = json.loads(re.search(r'<script type="application/ld\+json">(.*?)</script>', web.get("/").text)[1])
+    assert front["@type"] == "DataCatalog"
+    assert [one["name"] for one in front["dataset"]] == ["People"]
+
+
+def test_areas_touch_where_they_have_two_corners_in_common():
+    def square(code, x, y):
+        ring = [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1], [x, y]]
+        return {"type": "Feature", "id": code, "geometry": {"type": "Polygon", "coordinates": [ring]}}
+
+    squares = [square("a", 0, 0), square("b", 1, 0), square("c", 1, 1), square("d", 5, 5)]
+    outlines = Outlines(json.dumps({"type": "FeatureCollection", "features": squares}).encode())
+    assert outlines.touching("a") == ["b"], "c has one corner in common with a, which is no border"
+    assert outlines.touching("b") == ["a", "c"]
+    assert outlines.touching("01/d") == outlines.touching("nowhere") == []
+    assert set(outlines.paths(100, 100)) == {"a", "b", "c", "d"}
+
+
+@pytest.mark.slow
+def test_frictionless_validates_the_data_package_and_every_file_in_it(web, releases):
+    from frictionless import Package, validate
+
+    found = validate(f"{web.base_url}datapackage/people.json?lang=en", type="package")
+    assert found.valid, found.flatten(["type", "message"])
+    package = Package(f"{web.base_url}datapackage/people.json?lang=en")
+    assert {"town-sex", "all-sex", "all"} <= {one.name for one in package.resources}
+    rows = package.get_resource("all-sex").read_rows()
+    assert [row["sex"] for row in rows] == ["f", "m"]
+    assert all(isinstance(row["N_masked"], int) for row in rows)
+
+
+@pytest.mark.filterwarnings("ignore:ConjunctiveGraph")
+def test_the_catalogue_is_rdf_with_what_dcat_ap_requires(web):
+    import rdflib
+
+    graph = rdflib.Graph().parse(data=web.get("/catalog.jsonld").text, format="json-ld")
+    dcat, dct = rdflib.Namespace("http://www.w3.org/ns/dcat#"), rdflib.Namespace("http://purl.org/dc/terms/")
+    required = {
+        dcat.Catalog: (dct.title, dct.description, dct.publisher, dcat.dataset),
+        dcat.Dataset: (dct.title, dct.description),
+        dcat.Distribution: (dcat.accessURL,),
+        dcat.DataService: (dct.title, dcat.endpointURL),
+    }
+    for kind, properties in required.items():
+        ones = list(graph.subjects(rdflib.RDF.type, kind))
+        assert ones, kind
+        for one in ones:
+            for each in properties:
+                assert graph.value(one, each, any=True) is not None, (one, each)
+    assert {text.language for text in graph.objects(None, dct.title) if text.language} >= {"en", "ko", "fr", "es"}
+    for file in list(graph.objects(None, dcat.downloadURL))[:3]:
+        assert web.get(str(file)).status_code == 200
