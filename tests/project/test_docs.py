@@ -206,6 +206,17 @@ def test_only_three_tutorials_need_data_that_is_not_in_the_package():
     ]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in RUNNABLE if reads_shared(page)], ids=name_of)
+def test_these_tutorials_run_with_what_a_clone_has(page, elsewhere, monkeypatch):
+    monkeypatch.setenv("ILBA_SHARED", "nowhere")
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks_of(page):
+        if block.language == "python":
+            run_python(block, namespace, f"{name_of(page)}:{block.line}")
+    assert Path("stand-ins", "data").is_dir()
+
+
 def pictures_of(page: Path) -> list[Path]:
     return [(page.parent / name).resolve() for name in re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", page.read_text("utf-8"))]
 
