@@ -25,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "do" / "install.md"
 BEGIN, END = "<!-- made by bench/installs.py -->", "<!-- end -->"
-EXTRAS = ["", "serve", "charts", "formats", "spark", "java", "all"]
+EXTRAS = ["", "serve", "charts", "formats", "maps", "pdf", "solver", "spark", "java", "all"]
 OURS = {"pip", "setuptools"}  # in every environment before anything is installed
 
 
