@@ -64,6 +64,14 @@ WORDS = {
     "SCA drawn anew for the small cells of each aggregate": "집계마다 작은 칸에 새로 뽑은 SCA",
     "sums of the masked finest table": "조정된 최세분 표의 합",
     "sums of a finest table whose masks were chosen jointly": "조정값을 함께 선택한 최세분 표의 합",
+    "Undecided: {}.": "미정: {}.", "{}; {}": "{}; {}",
+    "{} cells because {}": "칸 {}개 - {}", "{} cell because {}": "칸 {}개 - {}",
+    "the solver was not asked (solver_seconds gives it time)": "풀이기에 묻지 않음(solver_seconds로 시간을 줌)",
+    "the time was over before the solver came to them": "풀이기가 이르기 전에 시간이 다 됨",
+    "their block took the solver too long": "풀이기가 이 구획에서 너무 오래 걸림",
+    "the tables leave no block of a few cells that the solver could be asked about": "풀이기에 물을 만한 작은 구획이 없음",
+    "the solver, which sees one block of cells at a time, found neither a proof nor another world":
+        "한 번에 한 구획을 보는 풀이기가 증명도 다른 참값도 찾지 못함",
     # derivations
     "at most {} occupied cells": "사람이 있는 칸 {}개 이하", "at least {} occupied cells": "사람이 있는 칸 {}개 이상",
     "at most {} occupied cell": "사람이 있는 칸 {}개 이하", "at least {} occupied cell": "사람이 있는 칸 {}개 이상",
