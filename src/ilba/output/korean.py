@@ -64,7 +64,7 @@ WORDS = {
     "SCA drawn anew for the small cells of each aggregate": "집계마다 작은 칸에 새로 뽑은 SCA",
     "sums of the masked finest table": "조정된 최세분 표의 합",
     "sums of a finest table whose masks were chosen jointly": "조정값을 함께 선택한 최세분 표의 합",
-    "Undecided: {}.": "미정: {}.", "{}; {}": "{}; {}",
+    "Undecided: {}.": "미정: {}.", "proof: Undecided: {}.": "증명: 미정: {}.", "proof: {} undecided: {}.": "증명: {} 미정: {}.",
     "{} cells because {}": "칸 {}개 - {}", "{} cell because {}": "칸 {}개 - {}",
     "the solver was not asked (solver_seconds gives it time)": "풀이기에 묻지 않음(solver_seconds로 시간을 줌)",
     "the time was over before the solver came to them": "풀이기가 이르기 전에 시간이 다 됨",
