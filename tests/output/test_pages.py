@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.output import decision, korean, pdf
+from ilba.output import choosing, decision, korean, pdf
 from ilba.output.compare import compare
 from ilba.output.pages import filled, inline
 from ilba.output.report import report
@@ -67,6 +67,7 @@ def pages(secret, tmp_path_factory):
         "audit.html": audited.to_html(folder / "audit.html"),
         "comparison.html": compare(finest, secret=secret).to_html(folder / "comparison.html"),
         "risk.html": ilba.risk(finest).to_html(folder / "risk.html"),
+        "choosing.html": choosing.write_page(ilba.what_if(finest, ["ilba"], [5]), folder / "choosing.html"),
     }
 
 
