@@ -17,7 +17,7 @@ from ilba.attack.audit import cells_to_attack
 from ilba.attack.risk import risk
 from ilba.data.columns import few
 from ilba.design.design import COUNT, Selection
-from ilba.errors import IlbaError, InputError, SecretError
+from ilba.errors import IlbaError, InputError, SecretError, notice
 from ilba.methods.lab import ILBA, method_of
 from ilba.output.compare import measured_method
 from ilba.progress import Progress, within
@@ -147,7 +147,8 @@ def choices(
         masked = chosen if isinstance(chosen, FinestTable) and chosen.method == "controlled" else None
         try:
             row = measured_method(method, held, wanted, masked, secret=secret, progress=within(progress, method.name))
-        except IlbaError:  # its masks came with the counts, or it needs an extra that is not installed
+        except IlbaError as problem:  # its masks came with the counts, or it needs an extra that is not installed
+            notice(f"{method.name} was left out of the comparison: {problem}")
             continue
         found.append(_choice(method.name, row))
     return found

@@ -7,6 +7,7 @@ goes on where it ended, and a second run of an unchanged file does nothing. The 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -150,7 +151,12 @@ def publish(
     folder = prepared.confidential
     if not folder.exists():
         folder.mkdir(mode=0o700)
-    return _Run(prepared, spark, accept_conflict, progress).all()
+    try:
+        return _Run(prepared, spark, accept_conflict, progress).all()
+    except BaseException:
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # where nothing is in it
+        raise
 
 
 class _Run:
