@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ilba.methods.controlled.search import Chosen, Control
     from ilba.methods.loss import loss_summary
     from ilba.output.compare import Comparison, compare
+    from ilba.output.slivers import sliver_map
     from ilba.progress import ProgressStep
     from ilba.publication.planning import Plan, plan
     from ilba.publication.proposing import init
@@ -119,6 +120,7 @@ __all__ = [
     "risk",
     "save_agg_tb",
     "save_full_tb",
+    "sliver_map",
     "slivers",
     "spark",
     "what_if",
@@ -155,6 +157,7 @@ _HOMES = {
     "methods.controlled.search": ("Chosen", "Control"),
     "methods.loss": ("loss_summary",),
     "output.compare": ("Comparison", "compare"),
+    "output.slivers": ("sliver_map",),
     "progress": ("ProgressStep",),
     "publication.planning": ("Plan", "plan"),
     "publication.proposing": ("init",),

@@ -134,6 +134,7 @@ PUBLIC = [
     "risk",
     "save_agg_tb",
     "save_full_tb",
+    "sliver_map",
     "slivers",
     "spark",
     "what_if",

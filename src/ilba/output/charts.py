@@ -78,7 +78,7 @@ def bars(
     MissingExtra
         The extra `charts` is not installed.
     """
-    alt = _altair()
+    alt = load_altair()
     table = _drawn(frame, design, labels, lang)
     axes = sorted(table.axes, key=len)  # the smallest becomes colour or panels, the largest the long axis
     if len(axes) > 3:
@@ -116,7 +116,7 @@ def bars(
         across = 2 if len(panel) < 5 else 3
         facet = alt.Facet(panel.field, type="nominal", title=None, sort=panel.labels)
         chart = chart.facet(facet, columns=across)
-    return _finish(
+    return finished(
         alt, chart, title or table.title, [table.note + ("" if table.complete else f" {table.said['chart_zero']}")]
     )
 
@@ -232,7 +232,7 @@ def areas(
     MissingExtra
         The extra `charts` is not installed.
     """
-    alt = _altair()
+    alt = load_altair()
     table = _drawn(frame, design, labels, lang)
     if len(table.axes) != 1:
         raise InputError(
@@ -240,7 +240,7 @@ def areas(
             f"{listing(axis.label for axis in table.axes) or 'none'}. Filter the others and drop their columns."
         )
     axis = table.axes[0]
-    features = _features(geometry)
+    features = shapes_by_code(geometry)
     counts = dict(zip(axis.codes, [0] * len(axis), strict=True))
     counts |= dict(zip(table.rows["\0code"].to_list(), table.rows[MASKED].to_list(), strict=True))
     names = dict(zip(axis.codes, axis.labels, strict=True))
@@ -258,7 +258,7 @@ def areas(
             MASKED: counts.get(code, 0),
             "geometry": shape,
         }
-        for (code, feature), shape in zip(features.items(), _flat(features.values()), strict=True)
+        for (code, feature), shape in zip(features.items(), flat_shapes(features.values()), strict=True)
     ]
     data = alt.InlineData(values=shapes, format=alt.JsonDataFormat(type="json"))
     colour = alt.Color(
@@ -283,7 +283,7 @@ def areas(
         .properties(width=560, height=520)
     )
     grey = f" {table.said['chart_grey']}" if any(shape[MASKED] == 0 for shape in shapes) else ""
-    return _finish(alt, chart, title or table.title, [f"{table.note}{grey}"])
+    return finished(alt, chart, title or table.title, [f"{table.note}{grey}"])
 
 
 @suggesting
@@ -326,7 +326,7 @@ def loss_shares(cells: Mapping[int, int], threshold: int, title: str) -> Chart:
     altair.Chart
         The chart. `save` writes it for its owner alone.
     """
-    alt = _altair()
+    alt = load_altair()
     near, total = threshold // 2, sum(cells.values())
     reach = max([near + 1, *(abs(loss) for loss in cells)])
     inside, outside = f"at most {near} away", "further"
@@ -359,7 +359,7 @@ def loss_shares(cells: Mapping[int, int], threshold: int, title: str) -> Chart:
     )
     chart = (drawn + written).properties(width=max(420, 38 * len(values)), height=260)
     said = f"CONFIDENTIAL. {total:,} cells, K={threshold}; {within:.1%} are at most {near} away from the true count."
-    return _finish(alt, chart, title, [said], confidential=True)
+    return finished(alt, chart, title, [said], confidential=True)
 
 
 @suggesting
@@ -386,7 +386,7 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     InputError
         A column is not there, or shares are given in percent.
     """
-    alt = _altair()
+    alt = load_altair()
     rows = pl.DataFrame(frame, strict=False)  # 0 among fractions is one, too
     for column in ("method", "mean_loss", "provable"):
         if column not in rows.columns:
@@ -432,7 +432,7 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     curves = base.mark_line(strokeWidth=1, color="#999999").encode(detail=alt.Detail("family", type="nominal"))
     layers = points + words if rows["family"].is_unique().all() else curves + points + words
     chart = layers.properties(width=wide, height=tall)
-    return _finish(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
+    return finished(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
 
 
 @suggesting
@@ -546,7 +546,7 @@ def points(rows: pl.DataFrame, measure: str, said: str, title: str, form: str = 
     altair.Chart
         The chart. `save` writes it for its owner alone.
     """
-    alt = _altair()
+    alt = load_altair()
     levels = rows["level"].unique(maintain_order=True).to_list()
     # More levels than colours only happen with several hierarchies; then colours start over.
     colours = [PALETTE[place % len(PALETTE)] for place in range(len(levels))]
@@ -578,12 +578,12 @@ def points(rows: pl.DataFrame, measure: str, said: str, title: str, form: str = 
         )
         .properties(width=420, height=260)
     )
-    return _finish(alt, chart, title, ["CONFIDENTIAL. One point per table."], confidential=True)
+    return finished(alt, chart, title, ["CONFIDENTIAL. One point per table."], confidential=True)
 
 
 def require() -> None:
     """Say at once, before long work, when charts cannot be drawn here."""
-    _altair()
+    load_altair()
     try:
         import vl_convert  # noqa: F401
     except ModuleNotFoundError as problem:
@@ -679,7 +679,8 @@ def _converted(convert: Any) -> None:
         raise MissingExtra("saving charts needs vl-convert-python. Type: pip install 'ilba[charts]'") from problem
 
 
-def _altair() -> Any:
+def load_altair() -> Any:
+    """The library that draws."""
     try:
         import altair
     except ModuleNotFoundError as problem:
@@ -687,7 +688,7 @@ def _altair() -> Any:
     return altair
 
 
-def _finish(alt: Any, chart: Chart, title: str, subtitle: Sequence[str], *, confidential: bool = False) -> Chart:
+def finished(alt: Any, chart: Chart, title: str, subtitle: Sequence[str], *, confidential: bool = False) -> Chart:
     """The look that all charts share."""
     chart = chart.properties(
         title=alt.TitleParams(title, subtitle=list(subtitle), anchor="start", frame="group", offset=12)
@@ -770,7 +771,9 @@ def _drawn(frame: Any, design: Design | None, labels: Any, lang: str) -> _Drawn:
         axis, text = _axis(table, columns, words, f"axis{place}")
         axes.append(axis)
         rows = rows.with_columns(text[0], text[1])
-    note = said["chart_note"].format(K=design.threshold) if design is not None else said["chart_plain"]
+    note = said["chart_plain"]
+    if design is not None and not table[MASKED].is_between(1, design.threshold - 1).any():  # not so with cell keys
+        note = said["chart_note"].format(K=design.threshold)
     return _Drawn(rows, axes, said, note)
 
 
@@ -793,7 +796,7 @@ def _rows(alt: Any, table: _Drawn) -> Any:
     return alt.InlineData(values=table.rows.drop("\0code", strict=False).to_dicts())
 
 
-def _features(geometry: Mapping[str, Any] | Path_) -> dict[str, Mapping[str, Any]]:
+def shapes_by_code(geometry: Mapping[str, Any] | Path_) -> dict[str, Mapping[str, Any]]:
     """The features of a GeoJSON by their codes."""
     given: Any = geometry
     if isinstance(geometry, str | os.PathLike):
@@ -813,7 +816,7 @@ def _features(geometry: Mapping[str, Any] | Path_) -> dict[str, Mapping[str, Any
     return found
 
 
-def _flat(features: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def flat_shapes(features: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Shapes on a plane.
 
     Degrees are stretched so that a map has its right proportions. Drawing them on a globe instead would depend on the
