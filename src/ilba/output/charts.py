@@ -456,7 +456,7 @@ def attackers(frame: Any, title: str = "Who learns how much, at which loss") -> 
     InputError
         A column is not there.
     """
-    alt = _altair()
+    alt = load_altair()
     rows = pl.DataFrame(frame, strict=False)
     for column in ("method", "K", "mean_loss", "provable"):
         if column not in rows.columns:
@@ -497,7 +497,7 @@ def attackers(frame: Any, title: str = "Who learns how much, at which loss") -> 
             .properties(width=260, height=190)
         )
     chart = alt.concat(*pictures, columns=2)
-    return _finish(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
+    return finished(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
 
 
 _NO_ATTACKER = ("method", "K", "bound", "mean_loss", "p99_loss", "max_loss", "exact", "safe")
