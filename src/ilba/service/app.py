@@ -137,7 +137,6 @@ class _Service:
             routes=[
                 Route("/", self._route(self._shown(self._pages.front))),
                 Mount("/static", self._page, middleware=packed),
-                *self._shared_routes(),
                 Route("/health", self.health),
                 Route(f"{API}/cell", self.cell),
                 Route(f"{API}/openapi.json", self._route(self.openapi)),
@@ -146,16 +145,17 @@ class _Service:
                 Route(f"{API}/tables", self._route(self.tables)),
                 Route(f"{table}/metadata", self._route(self.metadata)),
                 Route(f"{table}/defaultselection", self._route(self.default_selection)),
-                Route(f"{table}/areas", self.areas, methods=["POST"]),
-                Route(f"{API}/rules", self._route(self.rules)),
                 Route(f"{table}/data", self.data, methods=["GET", "POST"]),
+                Route(f"{table}/areas", self.areas, methods=["POST"]),
                 Route(table, self._route(self.table)),
                 Route(f"{API}/savedqueries", self.save, methods=["POST"]),
                 Route(f"{API}/savedqueries/{{query}}/data", self.saved_data),
                 Route(f"{API}/savedqueries/{{query}}/selection", self._route(self.saved_selection)),
                 Route(f"{API}/savedqueries/{{query}}", self._route(self.saved_query)),
+                Route(f"{API}/rules", self._route(self.rules)),
                 Route(f"{API}/codelists/{{name:path}}", self._route(self.code_list)),
                 Route(f"{API}/geometry/{{release}}/{{column:path}}", self._route(self.geometry)),
+                *self._shared_routes(),  # last, so that the API waits for no comparison with them
             ],
             exception_handlers={
                 HTTPException: _http_problem,
