@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from ilba.errors import InputError
-from ilba.service.on_demand import Rules, rules_of
+from ilba.service.on_demand import DemandRules, rules_of
 from ilba.service.outlines import Outlines
 from support.serving import problem, serving
 
@@ -126,4 +126,4 @@ def test_rules_that_cannot_be_understood_are_refused_before_anything_is_served(t
     (tmp_path / "rules.toml").write_text(text)
     with pytest.raises(InputError, match=r"rules|share"):
         rules_of(str(tmp_path / "rules.toml"))
-    assert len(Rules().told("en", 10)) == 1, "without rules there is the limit of cells alone"
+    assert len(DemandRules().told("en", 10)) == 1, "without rules there is the limit of cells alone"

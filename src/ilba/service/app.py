@@ -44,7 +44,7 @@ from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownEr
 from ilba.service.asked import ValueFilter, from_body, from_query, split
 from ilba.service.catalog import Catalog, DamagedError, Recent, TableEntry
 from ilba.service.connection import MOST_BODY, MOST_QUERY, Limits
-from ilba.service.on_demand import RuleError, Rules, own_areas, summed
+from ilba.service.on_demand import DemandRules, RuleError, own_areas, summed
 from ilba.service.openapi import document
 from ilba.service.sharing import Pages
 from ilba.service.work import BusyError, GoneError, Lane, Lanes, Room, still_wanted
@@ -105,7 +105,7 @@ def from_environment() -> ASGIApp:
     sys.setswitchinterval(0.001)  # seconds after which a thread at work lets the event loop go on
     told = json.loads(os.environ[ENVIRONMENT])
     settings = {**told["settings"], "languages": tuple(told["settings"]["languages"])}
-    settings["rules"] = msgspec.convert(settings["rules"], Rules)
+    settings["rules"] = msgspec.convert(settings["rules"], DemandRules)
     return application(told["paths"], Settings(**settings), Limits(**told["limits"]))
 
 
