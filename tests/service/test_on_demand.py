@@ -116,6 +116,12 @@ def test_excluded_combinations_hold_for_tables_on_demand_and_not_for_what_is_pub
     assert stored.status_code == 200
 
 
+def test_areas_are_asked_for_with_a_body_alone(asked):
+    answer = asked.get("/tables/town/areas")
+    assert "method" in problem(answer, 405)
+    assert answer.headers["allow"] == "POST"
+
+
 def test_areas_are_not_put_together_where_tables_do_not_add_up(client):
     areas = [{"name": "a", "codes": ["0101"]}]
     assert "do not add up" in problem(client.post("/tables/town/areas", json={"areas": areas}), 400)

@@ -146,7 +146,7 @@ class _Service:
                 Route(f"{table}/metadata", self._route(self.metadata)),
                 Route(f"{table}/defaultselection", self._route(self.default_selection)),
                 Route(f"{table}/data", self.data, methods=["GET", "POST"]),
-                Route(f"{table}/areas", self.areas, methods=["POST"]),
+                Route(f"{table}/areas", self.areas, methods=["GET", "POST"]),
                 Route(table, self._route(self.table)),
                 Route(f"{API}/savedqueries", self.save, methods=["POST"]),
                 Route(f"{API}/savedqueries/{{query}}/data", self.saved_data),
@@ -306,6 +306,8 @@ class _Service:
 
     async def areas(self, request: Request) -> Response:
         """The numbers of areas that the client puts together."""
+        if request.method != "POST":  # said here, because as a GET it would be taken for the name of a table
+            raise HTTPException(405, headers={"Allow": "POST"})
         content = await self._body(request)
 
         def make() -> Response:
