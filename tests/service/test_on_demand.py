@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from ilba.errors import InputError
-from ilba.service.on_demand import Rules, rules_of
+from ilba.service.on_demand import DemandRules, rules_of
 from ilba.service.outlines import Outlines
 from support.serving import problem, serving
 
@@ -116,6 +116,12 @@ def test_excluded_combinations_hold_for_tables_on_demand_and_not_for_what_is_pub
     assert stored.status_code == 200
 
 
+def test_areas_are_asked_for_with_a_body_alone(asked):
+    answer = asked.get("/tables/town/areas")
+    assert "method" in problem(answer, 405)
+    assert answer.headers["allow"] == "POST"
+
+
 def test_areas_are_not_put_together_where_tables_do_not_add_up(client):
     areas = [{"name": "a", "codes": ["0101"]}]
     assert "do not add up" in problem(client.post("/tables/town/areas", json={"areas": areas}), 400)
@@ -126,4 +132,4 @@ def test_rules_that_cannot_be_understood_are_refused_before_anything_is_served(t
     (tmp_path / "rules.toml").write_text(text)
     with pytest.raises(InputError, match=r"rules|share"):
         rules_of(str(tmp_path / "rules.toml"))
-    assert len(Rules().told("en", 10)) == 1, "without rules there is the limit of cells alone"
+    assert len(DemandRules().told("en", 10)) == 1, "without rules there is the limit of cells alone"

@@ -249,7 +249,7 @@ def serve_command(
     try:
         from ilba.service.answers import Settings
         from ilba.service.connection import Limits
-        from ilba.service.on_demand import Rules, rules_of
+        from ilba.service.on_demand import DemandRules, rules_of
         from ilba.service.run import run
     except ModuleNotFoundError as problem:
         raise MissingExtra(f"serving needs {problem.name}. Type: pip install 'ilba[serve]'") from None
@@ -264,7 +264,7 @@ def serve_command(
         port=port,
         workers=workers,
         settings=Settings(
-            max_cells, license, tuple(languages or ()), address.rstrip("/"), rules_of(rules) if rules else Rules()
+            max_cells, license, tuple(languages or ()), address.rstrip("/"), rules_of(rules) if rules else DemandRules()
         ),
         limits=Limits(timeout, max_connections),
         access_log=access_log,

@@ -24,7 +24,7 @@ from ilba.service.asked import MOST_TEXT, Codes, ValueFilter, folded, variable
 from ilba.service.catalog import Catalog, ServedRelease, TableEntry
 from ilba.service.measures import measure_asked
 from ilba.service.measures import values as measured
-from ilba.service.on_demand import Rules, of_all
+from ilba.service.on_demand import DemandRules, of_all
 from ilba.service.work import still_wanted
 
 API = "/api/v2"
@@ -57,7 +57,7 @@ class Settings:
     """those that are offered, the usual one first; all that there are where none is named"""
     address: str = ""
     """where the service is for its readers, such as https://stats.example.org; as it is called where none is named"""
-    rules: Rules = field(default_factory=Rules)
+    rules: DemandRules = field(default_factory=DemandRules)
     """what was declared about tables on demand"""
 
 

@@ -44,7 +44,7 @@ from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownEr
 from ilba.service.asked import ValueFilter, from_body, from_query, split
 from ilba.service.catalog import Catalog, DamagedError, Recent, TableEntry
 from ilba.service.connection import MOST_BODY, MOST_QUERY, Limits
-from ilba.service.on_demand import RuleError, Rules, own_areas, summed
+from ilba.service.on_demand import DemandRules, RuleError, own_areas, summed
 from ilba.service.openapi import document
 from ilba.service.sharing import Pages
 from ilba.service.work import BusyError, GoneError, Lane, Lanes, Room, still_wanted
@@ -105,7 +105,7 @@ def from_environment() -> ASGIApp:
     sys.setswitchinterval(0.001)  # seconds after which a thread at work lets the event loop go on
     told = json.loads(os.environ[ENVIRONMENT])
     settings = {**told["settings"], "languages": tuple(told["settings"]["languages"])}
-    settings["rules"] = msgspec.convert(settings["rules"], Rules)
+    settings["rules"] = msgspec.convert(settings["rules"], DemandRules)
     return application(told["paths"], Settings(**settings), Limits(**told["limits"]))
 
 
@@ -137,7 +137,6 @@ class _Service:
             routes=[
                 Route("/", self._route(self._shown(self._pages.front))),
                 Mount("/static", self._page, middleware=packed),
-                *self._shared_routes(),
                 Route("/health", self.health),
                 Route(f"{API}/cell", self.cell),
                 Route(f"{API}/openapi.json", self._route(self.openapi)),
@@ -146,16 +145,17 @@ class _Service:
                 Route(f"{API}/tables", self._route(self.tables)),
                 Route(f"{table}/metadata", self._route(self.metadata)),
                 Route(f"{table}/defaultselection", self._route(self.default_selection)),
-                Route(f"{table}/areas", self.areas, methods=["POST"]),
-                Route(f"{API}/rules", self._route(self.rules)),
                 Route(f"{table}/data", self.data, methods=["GET", "POST"]),
+                Route(f"{table}/areas", self.areas, methods=["GET", "POST"]),
                 Route(table, self._route(self.table)),
                 Route(f"{API}/savedqueries", self.save, methods=["POST"]),
                 Route(f"{API}/savedqueries/{{query}}/data", self.saved_data),
                 Route(f"{API}/savedqueries/{{query}}/selection", self._route(self.saved_selection)),
                 Route(f"{API}/savedqueries/{{query}}", self._route(self.saved_query)),
+                Route(f"{API}/rules", self._route(self.rules)),
                 Route(f"{API}/codelists/{{name:path}}", self._route(self.code_list)),
                 Route(f"{API}/geometry/{{release}}/{{column:path}}", self._route(self.geometry)),
+                *self._shared_routes(),  # last, so that the API waits for no comparison with them
             ],
             exception_handlers={
                 HTTPException: _http_problem,
@@ -306,6 +306,8 @@ class _Service:
 
     async def areas(self, request: Request) -> Response:
         """The numbers of areas that the client puts together."""
+        if request.method != "POST":  # said here, because as a GET it would be taken for the name of a table
+            raise HTTPException(405, headers={"Allow": "POST"})
         content = await self._body(request)
 
         def make() -> Response:

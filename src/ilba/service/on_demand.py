@@ -35,7 +35,7 @@ class RuleError(InputError):
     """What is asked for is against a declared rule."""
 
 
-class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DemandRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the agency declared about tables on demand. Each rule looks at published counts alone."""
 
     largest_share_of_zeros: float = 1.0
@@ -67,14 +67,14 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
 
-def rules_of(path: str) -> Rules:
+def rules_of(path: str) -> DemandRules:
     """The rules in a TOML file."""
     try:
         given = tomllib.loads(Path(path).read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
         raise InputError(f"the rules {path!r} cannot be read as TOML.") from None
     try:
-        rules = msgspec.convert(given, Rules)
+        rules = msgspec.convert(given, DemandRules)
     except msgspec.ValidationError as problem:
         known = "largest_share_of_zeros (from 0 to 1) and excluded (lists of variables)"
         raise InputError(f"the rules {path!r}: {problem}. They hold {known}.") from None
@@ -129,7 +129,7 @@ class OwnTable:
 
 
 def summed(
-    catalog: Catalog, maps: Maps, entry: TableEntry, areas: Sequence[_OwnArea], rules: Rules, most: int, lang: str
+    catalog: Catalog, maps: Maps, entry: TableEntry, areas: Sequence[_OwnArea], rules: DemandRules, most: int, lang: str
 ) -> OwnTable:
     """The counts of own areas: sums of the published counts of the areas that they are made of."""
     if not entry.release.additive:
@@ -199,6 +199,6 @@ def _sums(loaded: Loaded, sizes: Sequence[int], axis: int, chosen: Sequence[IntA
     return np.ascontiguousarray(np.moveaxis(found.reshape(len(chosen), before, after), 0, 1))
 
 
-def of_all(rules: Rules) -> dict[str, Any]:
+def of_all(rules: DemandRules) -> dict[str, Any]:
     """The rules as plain values."""
     return {"largestShareOfZeros": rules.largest_share_of_zeros, "excluded": [list(one) for one in rules.excluded]}

@@ -10,6 +10,7 @@ import { mapPicture, pictureButtons } from "./picture.js";
 import { shapes } from "./shapes.js";
 
 let open = null;
+const AROUND = 20_000; // areas up to which those that are not chosen are drawn, too
 const PALETTES = ["sea", "viridis", "grey"];
 const drawn = new Map(); // shapes that were made, by release, level and drawing
 
@@ -125,7 +126,9 @@ export async function showMap(place, context) {
   if (state.place && codes.includes(state.place)) open.fly(state.place);
 
   async function outline() {
-    const name = JSON.stringify([release.id, mapped.code, kind, kind === "tiles" ? codes : mapped.codes.length]);
+    // Of a nation only the chosen areas are drawn; of fewer the others lie around them in grey.
+    const wanted = kind === "tiles" || mapped.codes.length > AROUND ? codes : mapped.codes;
+    const name = JSON.stringify([release.id, mapped.code, kind, wanted === codes ? codes : mapped.codes.length]);
     if (!drawn.has(name)) {
       // The coarsest map lies below a finer one: areas that do not touch can be placed by it.
       const first = release.level(hierarchy, 1);
@@ -133,7 +136,7 @@ export async function showMap(place, context) {
         kind === "geometry" ? api.geometry(release.id, mapped.code) : null,
         kind === "geometry" && level > 1 && first.geometry ? api.geometry(release.id, first.code) : null,
       ]);
-      drawn.set(name, shapes(kind, kind === "tiles" ? codes : mapped.codes, own, coarsest));
+      drawn.set(name, shapes(kind, wanted, own, coarsest));
     }
     return drawn.get(name);
   }
