@@ -36,3 +36,17 @@ def test_two_hierarchies_prove_the_same_both_ways(secret):
     for node in slow.whole.kinds[0].low:
         assert np.array_equal(fast.whole.kinds[0].high[node], slow.whole.kinds[0].high[node]), node
         assert np.array_equal(fast.whole.kinds[0].low[node], slow.whole.kinds[0].low[node]), node
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_areas_that_are_worked_on_at_the_same_time_prove_the_same(secret, cells, monkeypatch):
+    finest = ilba.build(population(500), HKEY, KEY, secret=secret, cells=cells)
+    published = PublishedTables.of(finest, "ilba", wanted_tables(finest.design, SOME))
+    found = []
+    for cores in (1, 3):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        found.append(Attack(published).run().whole.kinds)
+    for one, other in zip(*found, strict=True):
+        for node in other.low:
+            assert np.array_equal(one.low[node], other.low[node]), node
+            assert np.array_equal(one.high[node], other.high[node]), node

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ilba.attack.kernels import close_areas, settle_levels, settle_mapped
 from ilba.attack.lattice import Array, Edge, IntArray, Lattice, Node, Step, spread
+
+_AREAS = 4
+"""areas for each core that are worth a thread"""
 
 
 class Families(NamedTuple):
@@ -176,20 +182,7 @@ class Closing:
         newest = -1
         while True:
             for rows in self.levels.values():
-                kinds = rows.kinds if self.counted else rows.kinds * 2
-                own = rows.families
-                queue = np.empty(max(len(own.parents), 1), np.int32)
-                self.clock = close_areas(
-                    (*kinds[0], *kinds[1]),
-                    self.counted,
-                    self.K,
-                    own[2:5],
-                    own[5:7],
-                    (rows.rule_of, rows.rules),
-                    (rows.dirty, rows.stamp, rows.looked, self.clock),
-                    queue,
-                    np.zeros(len(queue), np.uint8),
-                )
+                self._close_areas(rows)
             for one in self.between:
                 self._settle_levels(one)
             for other in self.others:
@@ -199,6 +192,34 @@ class Closing:
                 break
             newest = now
         return self._written()
+
+    def _close_areas(self, rows: _Level) -> None:
+        """Close each area of a level. An area touches no other one, so some are worked on at the same time."""
+        own, number = rows.families, max(len(rows.families.parents), 1)
+        kinds = rows.kinds if self.counted else rows.kinds * 2
+
+        def close(areas: slice) -> int:
+            return close_areas(
+                tuple(side[areas] for kind in kinds for side in kind),
+                self.counted,
+                self.K,
+                own[2:5],
+                own[5:7],
+                (rows.rule_of[areas], rows.rules),
+                (rows.dirty[areas], rows.stamp[areas], rows.looked[areas], self.clock),
+                np.empty(number, np.int32),
+                np.zeros(number, np.uint8),
+            )
+
+        cores = os.cpu_count() or 1
+        waiting = np.flatnonzero(rows.stamp > rows.looked)
+        if cores == 1 or len(waiting) < _AREAS * cores:
+            self.clock = close(slice(None))
+            return
+        cuts = [0, *(int(waiting[len(waiting) * i // cores]) for i in range(1, cores)), rows.areas]
+        with ThreadPoolExecutor(cores) as pool:
+            # Stamps of different areas may be the same: each is compared with what was looked at before.
+            self.clock = max(pool.map(close, (slice(*ends) for ends in itertools.pairwise(cuts))))
 
     def _settle_levels(self, one: _Between) -> None:
         edge = one.edge
