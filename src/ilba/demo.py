@@ -26,6 +26,7 @@ from ilba.tables.table import Table
 HKEY = ["LA1", "LA2", "LA3", "OA"]
 KEY = ["gender", "age", "edu", "mar", "htype"]
 ASKED = ["gender", "age", "htype"]
+LARGE = 300_000  # cells: from here on a tour does not wait for the usual bound
 CELL = (["01", "0104", "010407"], [2, 4, 21])
 
 Say = Callable[[str], object]
@@ -76,6 +77,7 @@ def run(
             source="ilba.datasets.census: nobody in it is real",
             labels=datasets.census_codes(),
             geometry={column: datasets.census_geometry(column) for column in HKEY},
+            bound=10 if len(finest) > LARGE else None,
             ledger=False,
             progress=progress,
         )
