@@ -27,7 +27,7 @@ MISSING = "(missing)"
 GROUPS = {
     "From your files to a publication": ("inspect", "init", "plan", "publish", "serve"),
     "Step by step": ("build", "table", "cell", "cube", "release", "export"),
-    "Loss and risk": ("report", "audit", "risk", "compare"),
+    "Loss and risk": ("report", "audit", "risk", "compare", "choose-k"),
     "What is kept": ("secret", "ledger", "doctor", "convert"),
     "A first look": ("demo",),
 }
