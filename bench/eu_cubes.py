@@ -1,0 +1,121 @@
+"""The 103 cubes of the EU census of 2021 as one plan of tables: count, choose masks, publish, compare.
+
+    ILBA_SHARED=.. python bench/eu_cubes.py [--people 100000] [--compare]
+
+The variables, their levels and the cubes are those of the reference data. People are made up: each variable is drawn by
+itself, a few codes often and most of them seldom, so nearly everybody is alone in the finest table of all 19 variables.
+Each cube is a table at its own breakdown; no lattice of all levels is made. Printed is the time of each step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+import ilba
+from ilba.design.design import Selection
+
+SECRET = ilba.Secret(bytes(range(32)))
+LEVELS = {"lpw": "nl"}  # of the others the finest level is h; geo_n is the whole country
+NO_HIERARCHY = {"har": 3, "yat": 12}
+METHODS = ["controlled", "ilba", "cell-key:D=2,V=1", "rounding:3"]
+
+
+def hierarchies(folder: Path) -> dict[str, pl.DataFrame]:
+    """For each variable the path of each leaf, a column for each level; a short path repeats its last code."""
+    found = {}
+    for (name,), rows in pl.read_csv(folder / "hierarchies.csv", infer_schema=False).group_by(
+        "hierarchy", maintain_order=True
+    ):
+        parent = dict(zip(rows["code"], rows["parent"], strict=True))
+        depth = max(map(int, rows["depth"]))
+        paths = []
+        for leaf in rows.filter(pl.col("is_leaf") == "TRUE")["code"]:
+            path = [leaf]
+            while parent[path[0]] != "Total":
+                path.insert(0, parent[path[0]])
+            paths.append([*path, *[leaf] * (depth - len(path))])
+        letters = LEVELS.get(str(name), {1: "", 2: "lh", 3: "lmh"}[depth])
+        columns = [f"{name}_{letter}" for letter in letters] or [str(name)]
+        found[str(name)] = pl.DataFrame(paths, schema=columns, orient="row")
+    for name, codes in NO_HIERARCHY.items():
+        found[name] = pl.DataFrame({name: [str(code) for code in range(1, codes + 1)]})
+    return found
+
+
+def people(variables: dict[str, pl.DataFrame], number: int) -> pl.DataFrame:
+    """Made-up people with these variables."""
+    rng = np.random.default_rng(2021)
+    parts = []
+    for name, paths in variables.items():
+        weight = 1 / (1 + rng.permutation(paths.height)) if name not in ("sex", "age") else np.ones(paths.height)
+        parts.append(paths[rng.choice(paths.height, number, p=weight / weight.sum())])
+    return pl.concat(parts, how="horizontal")
+
+
+def built(variables: dict[str, pl.DataFrame], number: int) -> ilba.FinestTable:
+    """The finest table of all variables."""
+    deep = {name: paths.columns for name, paths in variables.items() if paths.width > 1}
+    first = {"geo": deep.pop("geo"), **deep}
+    keys = [name for name, paths in variables.items() if paths.width == 1]
+    return ilba.build(people(variables, number), first, keys, secret=SECRET)
+
+
+def cubes(finest: ilba.FinestTable, folder: Path) -> list[Selection]:
+    """Each cube as a table at its own breakdown."""
+    rows = pl.read_csv(folder / "hypercube_variables.csv", infer_schema=False).with_columns(
+        pl.col("level").fill_null("")
+    )
+    found = []
+    for _, cube in rows.group_by("cube", maintain_order=True):
+        level, keys = {}, []
+        for variable, letter in cube.select("variable", "level").rows():
+            if (variable, letter) == ("geo", "n"):
+                continue
+            if variable in finest.design.keys:
+                keys.append(variable)
+            else:
+                level[variable] = f"{variable}_{letter}"
+        found.append(finest.design.select(level, keys))
+    return list(dict.fromkeys(found))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--people", type=int, default=100_000)
+    parser.add_argument("--compare", action="store_true")
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore", ilba.Notice)
+    folder = Path(os.environ.get("ILBA_SHARED", "../shared")) / "outside" / "08_eu_2021"
+    start = time.perf_counter()
+
+    def told(text: str) -> None:
+        print(f"{time.perf_counter() - start:7.1f} s  {text}", flush=True)
+
+    finest = built(hierarchies(folder), asked.people)
+    told(f"{asked.people:,} people counted: {len(finest):,} cells of {len(finest.design.columns)} columns")
+    wanted = cubes(finest, folder)
+    cells = sum(len(table.detail) for table in finest.tables(wanted))
+    told(f"{len(wanted)} cubes tabulated: {cells:,} cells that occur")
+    masked = finest.controlled(wanted)
+    told(f"masks chosen jointly: {masked.control}")
+    with tempfile.TemporaryDirectory() as home:
+        release = masked.release(Path(home) / "cubes", tables=wanted, ledger=False)
+        told(f"published: {release}, each folder proven to be a function of its masked counts")
+    if asked.compare:
+        compared = ilba.compare(finest, methods=METHODS, tables=wanted, secret=SECRET)
+        told("compared:")
+        for row in compared.rows.iter_rows(named=True):
+            mean, largest, proven = row["mean_loss"], row["max_loss"], row["provable"]
+            print(f"{row['method']:<24} mean {mean:.2f} largest {largest} proven {proven:.1%}")
+
+
+if __name__ == "__main__":
+    main()
