@@ -514,9 +514,15 @@ def test_damaged_memory_is_told_and_nothing_is_published(people, tmp_path):
 
 
 def test_the_masks_of_a_release_that_was_stopped_at_the_last_moment_are_kept(people, tmp_path, monkeypatch):
-    finest = ilba.build(people, HKEY, KEY, secret=ZEROS)
+    finest, real = ilba.build(people, HKEY, KEY, secret=ZEROS), exchange
+
+    def stopped(made, target):
+        if target == tmp_path / "r":
+            raise KeyboardInterrupt
+        real(made, target)
+
     with monkeypatch.context() as patch:
-        patch.setattr("ilba.files.exchange", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("ilba.files.exchange", stopped)
         with pytest.raises(KeyboardInterrupt):
             finest.release(tmp_path / "r", max_keys=1)
     assert not (tmp_path / "r").exists()

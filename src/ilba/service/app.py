@@ -78,6 +78,7 @@ _OPEN = {"Cross-Origin-Resource-Policy": "cross-origin"}
 _CLOSED = {"Cross-Origin-Resource-Policy": "same-origin"}
 _VARY = "Accept-Encoding, Origin"  # a cache must not give what was said to one kind of client to another
 _SAID = {**_OPEN, "Cache-Control": _FRESH, "Vary": _VARY}
+_EVERY_METHOD = ["GET", "POST", "OPTIONS", "PUT", "PATCH", "DELETE", "TRACE"]
 
 _TITLES = {
     400: "Bad request",
@@ -146,7 +147,7 @@ class _Service:
                 Route(f"{table}/metadata", self._route(self.metadata)),
                 Route(f"{table}/defaultselection", self._route(self.default_selection)),
                 Route(f"{table}/data", self.data, methods=["GET", "POST"]),
-                Route(f"{table}/areas", self.areas, methods=["GET", "POST"]),
+                Route(f"{table}/areas", self.areas, methods=_EVERY_METHOD),
                 Route(table, self._route(self.table)),
                 Route(f"{API}/savedqueries", self.save, methods=["POST"]),
                 Route(f"{API}/savedqueries/{{query}}/data", self.saved_data),
@@ -306,7 +307,7 @@ class _Service:
 
     async def areas(self, request: Request) -> Response:
         """The numbers of areas that the client puts together."""
-        if request.method != "POST":  # said here, because as a GET it would be taken for the name of a table
+        if request.method != "POST":  # said here: a GET would be taken for the name of a table
             raise HTTPException(405, headers={"Allow": "POST"})
         content = await self._body(request)
 

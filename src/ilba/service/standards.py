@@ -215,6 +215,13 @@ def _package_licence(licence: str) -> dict[str, str]:
     return {"name": _LEGAL.sub("-", licence).strip("-"), "title": licence}
 
 
+def _package_name(table: str) -> str:
+    """A name that a data package may have: the table's own where that is plain, else one that spells the rest."""
+    if re.fullmatch(r"[a-z0-9_.]+", table):
+        return table.replace(".", "-")
+    return _LEGAL.sub("-", plain_name(table).replace("%", "-")).lower().strip("-")
+
+
 def _package_table(entry: TableEntry, base: str, lang: str) -> dict[str, Any]:
     axes, labels = entry.served.axes(entry.table), entry.served.labels[lang]
     fields = [{"name": column, "type": "string", "title": labels.variable(column)} for column in axes]
@@ -222,7 +229,7 @@ def _package_table(entry: TableEntry, base: str, lang: str) -> dict[str, Any]:
         fields = [{"name": "measure", "type": "string", "title": worded(entry, lang).said["variable"]}]
     return {
         "profile": "tabular-data-resource",
-        "name": _LEGAL.sub("-", plain_name(entry.id).replace("%", "-")).lower().strip("-"),
+        "name": _package_name(entry.id),
         "title": worded(entry, lang).title,
         "path": _data_address(entry, base, lang, "csv", codes=True),
         "scheme": base.partition(":")[0],
