@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 import ilba
 from ilba import FinestTable, Release, Secret
+from ilba.files import exchange
 from ilba.methods.controlled.search import Chosen
 from ilba.output.export import FORMATS, export
 from ilba.release import folder as folder_module
