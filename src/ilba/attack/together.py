@@ -89,11 +89,8 @@ def audit_together(
     else:
         reports = []
         for group, pairs in zip(groups, fitting, strict=True):
-            dimensions = refine(group, [source for _, source in pairs], words)
             part = within(progress, f"wave {group[0].population.wave}") if len(groups) > 1 else progress
-            wave = _Wave.of(group, pairs, dimensions, words, explanations)
-            wave.attack.run(part)
-            reports.append(_told(wave, explanations, wave.attack.world is not None, wave.attack.exact))
+            reports.append(_audit(group, pairs, words, explanations, part))
     assumed = ["the releases count the same people"]
     if len(waves) > 1:
         named = listing(waves)
@@ -149,6 +146,19 @@ class _Wave:
         if truth is not None:
             attack.check(truth)
         return cls(releases, attack, truth)
+
+
+def _audit(
+    releases: Sequence[Joined],
+    stores: Sequence[tuple[FinestTable, Joined]],
+    words: Words,
+    explanations: int,
+    progress: Progress | None,
+) -> JointReport:
+    """The audit of releases whose cells have the same counts."""
+    wave = _Wave.of(releases, stores, refine(releases, [source for _, source in stores], words), words, explanations)
+    wave.attack.run(progress)
+    return _told(wave, explanations, wave.attack.world is not None, wave.attack.exact)
 
 
 def _audit_waves(
