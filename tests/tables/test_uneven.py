@@ -71,3 +71,19 @@ def test_uneven_areas_are_masked_jointly_released_and_audited(people, tmp_path):
     assert ilba.audit(finest).cells_disclosed > 0  # iLBA's tables of the same people
     rows = ilba.compare(finest, methods=["controlled", "suppression", "rounding:3"], max_keys=1).rows
     assert rows.height == 3
+
+
+def test_a_design_with_more_tables_than_anybody_lists_asks_for_a_plan(tmp_path):
+    """Eleven hierarchies have millions of tables. Those that are wanted are named."""
+    people = pl.DataFrame(
+        {f"v{n}_{level}": [f"{n}{row % 3}{level}" for row in range(60)] for n in range(11) for level in "lmh"}
+    )
+    hkey = {f"v{n}": [f"v{n}_{level}" for level in "lmh"] for n in range(11)}
+    finest = ilba.build(people, hkey, [], secret=SECRET)
+    with pytest.raises(ilba.InputError, match=r"has 4,194,304 tables, too many to list.*plan="):
+        finest.cube()
+    tables = ["v0_l+v3_m", "v1_h"]
+    with pytest.raises(ilba.InputError, match="plan="):
+        finest.release(tmp_path / "r", tables=tables, ledger=False)
+    release = finest.release(tmp_path / "r", tables=tables, plan=tables, ledger=False)
+    assert list(release.tables) == tables

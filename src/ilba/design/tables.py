@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -10,6 +11,7 @@ from urllib.parse import unquote
 from ilba.design.design import Design, Level, Names, Selection, names_of
 from ilba.errors import InputError, listing, nearest
 
+MOST_TABLES = 100_000
 Tables: TypeAlias = str | Selection | Iterable[str | Selection]
 
 
@@ -23,6 +25,7 @@ def selections(
     ['LA2', 'LA2.sex', 'LA2.age']
     """
     if levels is None:
+        _refuse_endless(design, keys, max_keys)
         combinations = list(itertools.product(*(range(len(h.columns) + 1) for h in design.hierarchies)))
     else:
         if isinstance(levels, str | Mapping) or not isinstance(levels, Iterable):
@@ -36,6 +39,19 @@ def selections(
     most = len(chosen) if max_keys is None else min(max_keys, len(chosen))
     subsets = [subset for size in range(most + 1) for subset in itertools.combinations(chosen, size)]
     return [design.at(combination, subset) for combination in combinations for subset in subsets]
+
+
+def _refuse_endless(design: Design, keys: Names | None, max_keys: int | None) -> None:
+    """Refuse to list all tables of a design with many hierarchies."""
+    chosen = len(design.keys) if keys is None else len(names_of("keys", keys))
+    most = chosen if not isinstance(max_keys, int) else min(max_keys, chosen)
+    number = math.prod(len(h.columns) + 1 for h in design.hierarchies)
+    number *= sum(math.comb(chosen, size) for size in range(most + 1))
+    if number > MOST_TABLES:
+        raise InputError(
+            f"this design has {number:,} tables, too many to list. Name those that you want as tables= (--tables); for "
+            f"a release also as plan= (--plan): masks are chosen for these."
+        )
 
 
 def wanted_tables(

@@ -82,7 +82,7 @@ def release(
     finer = Finer.of(from_ledger, regroup, where, rename)
     design = finest.design
     wanted = wanted_tables(design, tables, levels, keys, max_keys)
-    planned = wanted_tables(design, plan)
+    planned = wanted if finest.chosen else wanted_tables(design, plan)
     finest, chosen_method = _by_method(finest, method, stated_bound, secret)
     _refuse_dropped(finest)
     given = finest.labels if labels is None else read_labels(labels, design)
