@@ -16,6 +16,8 @@ from support import messy
 from support.commands import run
 from support.rwriting import labelled_frame
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -10,6 +10,8 @@ import pytest
 import ilba
 from ilba import InputError, charts
 
+pytestmark = pytest.mark.slow
+
 PEOPLE = pl.DataFrame({"town": ["a", "a", "b", "c"], "square": ["x", "y", "y", "z"], "N": [40, 3, 60, 50]})
 
 

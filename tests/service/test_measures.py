@@ -12,6 +12,8 @@ from ilba import Secret
 from support.people import HKEY, LABELS, population
 from support.serving import problem, serving
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def waves(tmp_path_factory):

@@ -13,6 +13,8 @@ from ilba.service.on_demand import DemandRules, rules_of
 from ilba.service.outlines import Outlines
 from support.serving import problem, serving
 
+pytestmark = pytest.mark.slow
+
 
 def square(code, x, y):
     ring = [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1], [x, y]]

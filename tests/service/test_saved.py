@@ -10,6 +10,8 @@ import pytest
 
 from support.serving import problem
 
+pytestmark = pytest.mark.slow
+
 QUERY = {
     "tableId": "town.sex",
     "language": "ko",

@@ -7,6 +7,8 @@ import sdmx
 
 from support.serving import problem
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def agency(server):

@@ -14,6 +14,8 @@ import pytest
 from ilba.service.outlines import Outlines
 from support.serving import problem, serving
 
+pytestmark = pytest.mark.slow
+
 MARKUP = '<script>alert("1")</script>'
 
 
