@@ -9,6 +9,7 @@ import pytest
 import ilba
 from ilba import Secret
 from ilba.data.hierarchies import read_hierarchy
+from support.serving import serving
 
 OUTLINE = """north
 @n1
@@ -73,6 +74,7 @@ def test_uneven_areas_are_masked_jointly_released_and_audited(people, tmp_path):
     assert rows.height == 3
 
 
+@pytest.mark.slow
 def test_a_design_with_more_tables_than_anybody_lists_asks_for_a_plan(tmp_path):
     """Eleven hierarchies have millions of tables. Those that are wanted are named."""
     people = pl.DataFrame(
@@ -87,3 +89,6 @@ def test_a_design_with_more_tables_than_anybody_lists_asks_for_a_plan(tmp_path):
         finest.release(tmp_path / "r", tables=tables, ledger=False)
     release = finest.release(tmp_path / "r", tables=tables, plan=tables, ledger=False)
     assert list(release.tables) == tables
+    with serving(release.path) as server, server.client() as client:
+        served = {one["id"] for one in client.get("/tables", params={"pageSize": 100}).json()["tables"]}
+    assert served == {"all", "v0_l", "v3_l", "v3_m", "v0_l+v3_l", "v0_l+v3_m", "v1_l", "v1_m", "v1_h"}

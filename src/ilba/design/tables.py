@@ -49,9 +49,30 @@ def _refuse_endless(design: Design, keys: Names | None, max_keys: int | None) ->
     number *= sum(math.comb(chosen, size) for size in range(most + 1))
     if number > MOST_TABLES:
         raise InputError(
-            f"this design has {number:,} tables, too many to list. Name those that you want as tables= (--tables); for "
-            f"a release also as plan= (--plan): masks are chosen for these."
+            f"this design has {number:,} tables, too many to list. Name those that you want as tables= (--tables), or "
+            f"take fewer with max_keys= (--max-keys). A release needs them as plan= (--plan) too: masks are chosen for "
+            f"these."
         )
+
+
+def coarser(design: Design, tables: Iterable[Selection]) -> list[Selection]:
+    """The tables that can be summed from one of these, in the order of `selections`.
+
+    A table with more than `MOST_TABLES` below it stands for itself alone.
+
+    >>> design = Design.of(["LA1", "LA2"], ["sex", "age"])
+    >>> [table.name for table in coarser(design, [design.select("LA1", ["age"])])]
+    ['all', 'all.age', 'LA1', 'LA1.age']
+    """
+    found: set[tuple[tuple[int, ...], tuple[str, ...]]] = set()
+    for table in tables:
+        found.add((table.levels, table.keys))
+        if math.prod(level + 1 for level in table.levels) * 2 ** len(table.keys) <= MOST_TABLES:
+            subsets = [s for size in range(len(table.keys) + 1) for s in itertools.combinations(table.keys, size)]
+            found.update(itertools.product(itertools.product(*(range(level + 1) for level in table.levels)), subsets))
+    place = {key: number for number, key in enumerate(design.keys)}
+    order = sorted(found, key=lambda one: (one[0], len(one[1]), [place[key] for key in one[1]]))
+    return [design.at(levels, keys) for levels, keys in order]
 
 
 def wanted_tables(

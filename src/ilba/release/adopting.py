@@ -62,12 +62,12 @@ def _refuse_differing(published: Sequence[tuple[Release | None, FinestTable]]) -
     first = published[0][1]
     for made, masked in published[1:]:
         if (masked.method, masked.marks()[1]) != (first.method, first.marks()[1]):
-            called = "the tables" if made is None else f"the release {str(made.path)!r}"
+            called = "what tables= (--tables) names" if made is None else f"the release {str(made.path)!r}"
             raise UnsafeRelease(
-                f"{called} was published with other masks or another method than the first one named: comparing them "
+                f"{called} shows other masks or another method than the first one that was named. Comparing them "
                 f"reveals small counts, and no ledger can mend that. Nothing was entered. Enter first what readers "
-                f"rely on most; then enter the other alone, with the accept_conflict= (--accept-conflict) that is "
-                f"printed, so that the ledger tells of it. Later publications keep the masks that were entered first."
+                f"rely on most. Then enter the other one alone with accept_conflict= (--accept-conflict) and the ID "
+                f"that is printed. Later publications keep the masks that were entered first."
             )
 
 

@@ -228,9 +228,7 @@ class Ledger:
         for name, checksum in checksums.items():
             file = self.path / MASKS / name
             if _checksum(file) != checksum:
-                raise StoreError(
-                    f"{str(file)!r} of the ledger is missing or damaged. Restore it from a copy."
-                ) from None
+                raise StoreError(f"{str(file)!r} of the ledger is missing or damaged. Restore it from a copy.")
         return [self.path / MASKS / name for name in checksums]
 
     def verify(self) -> int:
@@ -372,7 +370,7 @@ class Ledger:
         secret : Secret, optional
             The secret of the store, where it is not at hand.
         accept_conflict : str, optional
-            The number that a refusal printed: enter a publication that conflicts with one in the ledger. It is
+            The ID that a refusal printed: enter a publication that conflicts with one in the ledger. It is
             recorded, and masks that were entered before stay.
 
         Returns

@@ -30,7 +30,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.design.design import MASKED
-from ilba.design.tables import selections
+from ilba.design.tables import coarser
 from ilba.errors import IlbaError, InputError, StoreError
 from ilba.output.series import Series, fits, population_of, time_of
 from ilba.output.wording import LANGUAGES, Dimension, Labels, WordedTable, languages
@@ -607,7 +607,8 @@ def _offered(served: ServedRelease) -> Iterator[tuple[PublicTable, PublicTable]]
     for table in release.tables.values():
         if served.cells(table) < _MOST_PLACES:
             yield table, table
-    for wanted in selections(release.design) if release.additive else ():
+    stored = [table.selection for table in release.tables.values()]
+    for wanted in coarser(release.design, stored) if release.additive else ():
         finer = [one for one in release.tables.values() if wanted.is_within(one.selection)]
         if finer and wanted.name not in release.tables:
             source = min(finer, key=lambda one: one.rows)
