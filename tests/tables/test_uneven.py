@@ -87,6 +87,9 @@ def test_a_design_with_more_tables_than_anybody_lists_asks_for_a_plan(tmp_path):
     tables = ["v0_l+v3_m", "v1_h"]
     with pytest.raises(ilba.InputError, match="plan="):
         finest.release(tmp_path / "r", tables=tables, ledger=False)
+    assert finest.release(tmp_path / "i", "ilba", tables=["v1_h"], accept_risk=True, ledger=False)  # it needs no plan
+    with pytest.raises(ilba.InputError, match="there is no table 'v9_x'"):
+        finest.release(tmp_path / "i", "ilba", tables=["v1_h"], plan=["v9_x"], accept_risk=True, ledger=False)
     release = finest.release(tmp_path / "r", tables=tables, plan=tables, ledger=False)
     assert list(release.tables) == tables
     with serving(release.path) as server, server.client() as client:

@@ -82,8 +82,9 @@ def release(
     finer = Finer.of(from_ledger, regroup, where, rename)
     design = finest.design
     wanted = wanted_tables(design, tables, levels, keys, max_keys)
-    planned = wanted if finest.chosen else wanted_tables(design, plan)
     finest, chosen_method = _by_method(finest, method, stated_bound, secret)
+    is_chosen_now = chosen_method == "controlled" and not finest.chosen and finer is None
+    planned = wanted_tables(design, plan) if is_chosen_now or plan != "all" else wanted
     _refuse_dropped(finest)
     given = finest.labels if labels is None else read_labels(labels, design)
     maps = _maps(geometry, design)
