@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import ilba
-from ilba import Ledger, Release, Secret, UnsafeRelease
+from ilba import Ledger, Release, UnsafeRelease
 from ilba.errors import Conflict
 
 HKEY, KEY = ["LA1", "LA2", "LA3"], ["gender", "age"]
@@ -15,13 +15,6 @@ FINEST = "LA3.gender.age"
 @pytest.fixture(scope="module")
 def census():
     return ilba.datasets.census(5_000)
-
-
-@pytest.fixture
-def agency(tmp_path, monkeypatch):
-    monkeypatch.delenv("ILBA_LEDGER")
-    Secret(bytes(range(32))).to_file(tmp_path / "agency.secret")
-    return tmp_path
 
 
 @pytest.fixture

@@ -27,14 +27,6 @@ def census():
     return ilba.datasets.census(20_000)
 
 
-@pytest.fixture
-def agency(tmp_path, monkeypatch):
-    """A folder with a secret in a file, and so with a ledger beside it."""
-    monkeypatch.delenv("ILBA_LEDGER")
-    Secret(bytes(range(32))).to_file(tmp_path / "agency.secret")
-    return tmp_path
-
-
 def built(people, agency, hkey=HKEY, key=KEY, **more):
     return ilba.build(people, hkey, key, secret=agency / "agency.secret", **more)
 
