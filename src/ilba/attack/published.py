@@ -370,9 +370,11 @@ class PublishedTables:
         n_grid = self.lattice.sizes(node, first, last) - n_large
         n = n_listed if policy.listed else n_grid
         least = most = listed = None
-        other = if_masked(policy, self.cells, n_grid, at_k, K)
-        misfits = int((other.sum_masked != released).sum())
-        if rows.type1 is not None and rows.type2 is not None:
+        misfits = 0
+        if self.misfits is None:
+            other = if_masked(policy, self.cells, n_grid, at_k, K)
+            misfits = int((other.sum_masked != released).sum())
+        if self.misfits is None and rows.type1 is not None and rows.type2 is not None:
             flags = (self.dense(node, first, last, part) for part in (rows.type1, rows.type2))
             misfits += sum(int((a != b).sum()) for a, b in zip(flags, other[1:], strict=True))
         if node == self.lattice.base:
