@@ -15,7 +15,6 @@ import numpy as np
 
 from ilba.methods.controlled.kernels import compiled
 
-
 _RARE = 20
 """families are called one by one when fewer than one cell in so many moves"""
 
@@ -67,8 +66,8 @@ def _acts(x: Any, sums: Any, p: int, f: int, kinds: int) -> bool:
 
 @compiled
 def _called(
-    x: Any, sums: Any, parents: Any, family_at: Any, family_of: Any, queue: Any, waiting: Any, c: int, old: Any, tail: int,
-    kinds: int,
+    x: Any, sums: Any, parents: Any, family_at: Any, family_of: Any, queue: Any, waiting: Any, c: int, old: Any,
+    tail: int, kinds: int,
 ) -> int:  # fmt: skip
     """Add what a cell moved by to the sums of its families, and call those that have something to tell."""
     for k in range(family_at[c], family_at[c + 1]):
