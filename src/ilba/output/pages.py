@@ -12,13 +12,16 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ilba.errors import InputError, some
+from ilba.errors import InputError, listing, some
 from ilba.files import replacing
 from ilba.output.korean import said
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
+
+LANGUAGES = ("en", "ko")
+"""the languages in which pages are written"""
 
 
 def write(path: str | os.PathLike[str], template: str, **facts: Any) -> Path:
@@ -32,8 +35,8 @@ def write(path: str | os.PathLike[str], template: str, **facts: Any) -> Path:
 def filled(template: str, **facts: Any) -> str:
     """The text of a page."""
     lang = facts.setdefault("lang", "en")
-    if lang not in ("en", "ko"):
-        raise InputError(f"there is no page in {lang!r}. The languages are en and ko.")
+    if lang not in LANGUAGES:
+        raise InputError(f"there is no page in {lang!r}. The languages are {listing(LANGUAGES)}.")
     return _templates().get_template(template).render(facts | {"_": partial(said, lang=lang)})
 
 

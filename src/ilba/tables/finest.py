@@ -326,7 +326,8 @@ class FinestTable(AnyFinestTable):
         )
         if bound is None and not control.held:
             notice(
-                "the usual bound could not be held everywhere in these tables. `control` says how far (confidential)."
+                "the usual bound could not be held everywhere in these tables. `ilba report`, or `control` in Python, "
+                "says how far (confidential)."
             )
         names, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
         chosen = Chosen(names, asked, control.held, sweeps=int(sweeps))
