@@ -113,7 +113,7 @@ def run(
 
 
 def _risk(name: str, finest: FinestTable, method: str) -> dict[str, Any]:
-    report = audit(finest, method, explanations=0)
+    report = audit(finest, method, explanations=0, brief=True)
     loss = loss_summary([losses(report.published)], finest.design.threshold)
     return {"method": name, "mean_loss": loss.mean, "provable": report.share}
 
