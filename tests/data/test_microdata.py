@@ -323,13 +323,13 @@ def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
         "two.csv": "has semicolons and bars. Say which it is: --separator",
         "broken.csv": "damaged further on",
         "p.sav": "could not be read as a sav file",
-        "p.docx": "kind that is not read",
+        "p.docx": "its ending is unknown",
         "p.rds": "not a file that R saved",
         "p.xlsx": "cannot be read as a workbook",
         "empty.csv": "is empty",
         "long.csv": "A line has more fields than the first one has names",
-        "other": "its parts have other columns, or columns of other types",
-        "parts": "holds no .parquet files",
+        "other": "has parts with different columns or types",
+        "parts": "has no .parquet files",
         "pp.csv": "Did you mean 'p.csv'",
     }.items():
         with pytest.raises(ilba.InputError, match=says):
