@@ -1,7 +1,7 @@
 """The confidential pages: templates with one base and one style.
 
-A page is one file that carries its charts and styles and loads nothing. Whatever is put into a template is escaped,
-so labels cannot write markup; a name that a template misses is an error. Only what `inline` gives goes in as it is.
+A page is one file that contains its charts and styles and loads nothing. Every value in a template is escaped,
+so labels cannot write markup; a missing name is an error. Only the result of `inline` is not escaped.
 """
 
 from __future__ import annotations

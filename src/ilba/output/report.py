@@ -1,6 +1,6 @@
 """The methodologist's report: the loss of every table, in one page. Confidential.
 
-The page carries its charts and styles with it and loads nothing. It is written for its owner alone, and says
+The page contains its charts and styles and loads nothing. Only its owner can read it, and it says
 CONFIDENTIAL on the screen and on every printed page.
 """
 

@@ -1,7 +1,7 @@
 """A table of a release with its words, and its complete grid.
 
 Exports and charts show a table in a language, by the labels of the code lists; some need every cell of the grid of the
-published codes. Nothing here knows more than the release holds.
+published codes. Nothing here uses more than the release.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Compare methods on the same tables: loss, disclosure, and what attackers learn. Confidential.
 
-The plan and the decision page ask here. A further method is one more line in `METHODS`, a further attacker one more
-in `_attackers`.
+The plan and the decision page use this. To add a method, add a line to `METHODS`; to add an attacker, to `_attackers`.
 """
 
 from __future__ import annotations

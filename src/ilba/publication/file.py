@@ -1,9 +1,9 @@
 """The publication file, `publication.toml`: everything that a person declares about a publication.
 
-It goes into a repository, so it never lists values of the data: code lists, recodes, hierarchies and maps are files
-that it points to. What was proposed from the data stands in `proposed` until a person takes it off that list.
-`publication.schema.json` beside this module says the same as JSON Schema, for editors; it is made from these types, and
-a test keeps the two together.
+It goes into a repository, so it never contains values of the data: it names files of code lists, recodes, hierarchies
+and maps. `proposed` lists the entries that were proposed from the data, until a person removes them.
+`publication.schema.json` beside this module is the JSON Schema for editors; it is made from these types, and a test
+compares the two.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The first publication file, proposed from `inspect`, for a person to check.
 
-Values of the data go into files of their own: a recode that is proposed is written to the confidential folder.
+Values of the data go into separate files: proposed recodes are written to the confidential folder.
 """
 
 from __future__ import annotations

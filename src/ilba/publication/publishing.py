@@ -1,7 +1,7 @@
 """Publish by a publication file: count, release, export, report, decide; each step once.
 
-What is done is noted in the confidential folder with a mark of everything that it depends on. A run that was killed
-goes on where it ended, and a second run of an unchanged file does nothing. The release itself is made by
+Completed steps are recorded in the confidential folder with a checksum of their inputs. A killed run
+continues where it stopped, and a second run of an unchanged file does nothing. The release itself is made by
 `FinestTable.release`, with its proof, its audit and the ledger.
 """
 
