@@ -565,8 +565,8 @@ def test_the_version_of_the_way_of_choosing_is_kept(finest, secret, tmp_path):
     from ilba.methods.controlled.search import Chosen
 
     chosen = finest.controlled(["town.age"], secret=secret)
-    assert chosen.chosen.way == 2
-    assert ilba.open_store(chosen.save(tmp_path / "c.parquet")).chosen.way == 2
+    assert chosen.chosen.way == 3
+    assert ilba.open_store(chosen.save(tmp_path / "c.parquet")).chosen.way == 3
     assert Chosen.from_json({"bound": None, "held": True, "tables": ["all"]}).way == 1  # a store of an earlier version
 
 
