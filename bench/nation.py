@@ -4,7 +4,7 @@
     python bench/nation.py --cities 1,4,10,50       these numbers of cities, and how the cost grows
     python bench/nation.py --cities 4 --bound 10    with a bound asked for
     python bench/nation.py --cities 4 --spark       the same on Spark (local-cluster) beside it: the same checksum
-    python bench/nation.py --cities 50 --folder F --keep    keeps the stores there, and the chosen one as chosen-50.parquet
+    python bench/nation.py --folder F --keep        keeps the store there, and the chosen one as chosen-1.parquet
     python bench/nation.py --insider 20             what an insider who lacks one cell proves, over so many secrets
 
 Every number of cities has a process of its own, so that its peak memory is its own. Errors are counted anew from the

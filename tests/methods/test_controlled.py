@@ -423,6 +423,21 @@ def test_block_by_block_the_masks_are_legal_the_bounds_hold_and_the_report_is_tr
     assert max(loss.max() for loss in losses[0,]) <= 20
 
 
+def test_blocks_side_by_side_stay_nearer_in_the_area_around_them_since_errors_add_up(finest, secret, monkeypatch):
+    from ilba.methods.controlled.carry import Carry
+
+    small_blocks(monkeypatch, 200)
+    left, together = [], []
+    take, before = Carry.take, Carry.before
+    monkeypatch.setattr(Carry, "before", lambda self, turn: [together.append(len(turn)), before(self, turn)][1])
+    monkeypatch.setattr(Carry, "take", lambda self, block, done: [left.append(done.errors), take(self, block, done)][1])
+    chosen = finest.controlled(secret=secret, bound=10)
+    assert together[0] == 2  # nothing was carried yet, so what these two leave is what they see in the end
+    assert together[-2:] == [1, 1]
+    assert 5 < max(np.abs(errors).max() for block in left[:2] for _, errors, _ in block) <= 7
+    assert chosen.control.held
+
+
 def test_the_number_of_threads_and_the_order_of_rows_change_no_mask(people, secret, monkeypatch):
     small_blocks(monkeypatch)
     masks = []
