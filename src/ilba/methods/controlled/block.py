@@ -33,6 +33,7 @@ _LONG = Decimal(2)  # where more sweeps than usual cool from
 _STIFFNESS = 5  # pull of a class towards its mean, per set of an average cell
 _WORK = 100  # looks at a flip per cell before the bound gives way
 _PASSES = 2000  # and passes over what is left
+_SHARED = 7, 9  # of the bound is what each of several blocks side by side may leave in an area around them
 _KNOWN = 200  # passes where most masks are known
 _TRIES = 3  # to give a class its number of masks
 _AFTER = 20  # looks per cell for each further step of the bound
@@ -176,8 +177,7 @@ class _Problem:
         square = [np.ones(self.sets.n_local, np.int8)]
         cap = [np.full(self.sets.n_local, self.bound, np.int64)]
         for errors, is_far, (_, _, blocks) in zip(carried, far, before.shares, strict=True):
-            far_cap = 2 * self.bound if blocks == 1 else 3 * self.bound // 2
-            cap.append(np.full(len(errors), far_cap if is_far else self.bound))
+            cap.append(np.full(len(errors), self._cap(is_far, blocks)))
             square.append(np.full(len(errors), not is_far, np.int8))
         self.cap, self.square = np.concatenate(cap), np.concatenate(square)
         if self.mostly_known:  # few masks are free: a low cap would take them from where they are needed most
@@ -186,6 +186,15 @@ class _Problem:
         self.aims = before.aims
         self.aim = np.zeros(self.K - 1, np.int64) if before.aims is None else before.aims
         self.sizes = before.sizes
+
+    def _cap(self, far: bool, blocks: int) -> int:
+        """How far from the truth the counts of an area around the block may lie.
+
+        What blocks side by side leave adds up, so each of them has to stay nearer.
+        """
+        if blocks == 1:
+            return 2 * self.bound if far else self.bound
+        return 3 * self.bound // 2 if far else max(_SHARED[0] * self.bound // _SHARED[1], self.K - 1)
 
     def solve(self, told: Told) -> None:
         """Walk, sweep, repair. After an interruption the best masks so far stand."""

@@ -19,8 +19,9 @@ from ilba.methods.loss import usual_bound
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-WAY = 2
-"""The version of the way of choosing. 1 was one search over all cells; 2 goes block by block."""
+WAY = 3
+"""The version of the way of choosing. 1 was one search over all cells; 2 goes block by block, and 3 looks for second
+flips among cells that have much in common, with nearer caps for blocks side by side."""
 SWEEPS = 10
 """How many sweeps are made over the cells of a block, unless more are asked for."""
 _LARGE = 50_000_000  # small cells times tables: from here on 2K-1 is what can be held
