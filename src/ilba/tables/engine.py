@@ -22,7 +22,7 @@ from ilba.design.population import Population
 from ilba.design.recordkeys import RecordKeys
 from ilba.design.tables import Tables, selections, wanted_tables
 from ilba.errors import InputError, SecretError, listing, suggesting
-from ilba.methods.controlled.search import SWEEPS, Chosen, Control
+from ilba.methods.controlled.search import Chosen, Control, How, move_of, sweeps_of
 from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.progress import Progress
 from ilba.secret.secret import Secret, given_secret
@@ -453,7 +453,8 @@ class AnyFinestTable(ABC):
         max_keys: int | None = None,
         secret: Secret | Path_ | None = None,
         previous: AnyFinestTable | KnownMasks | None = None,
-        sweeps: int = SWEEPS,
+        sweeps: int | None = None,
+        move: int = 0,
         progress: Progress | None = None,
     ) -> Self:
         """Choose masks jointly, so that plain sums of them stay near the truth in many tables.
@@ -488,9 +489,13 @@ class AnyFinestTable(ABC):
         previous : FinestTable or SparkFinestTable, optional
             The table of an earlier wave, in memory or on Spark: a cell whose count is the same keeps its mask. Where
             the bound cannot be held with it, the bound gives way.
-        sweeps : int, default 10
-            How many sweeps are made over the cells. A thousand bring sums nearer and take some ten times as long.
-            Other masks come out: fix it before you publish.
+        sweeps : int, optional
+            How much work is spent on bringing sums nearer: so many sweeps over the cells, each of which weighs all
+            sums of a cell. Left out, 10, and 200 with `move`. Other masks come out: fix it before you publish.
+        move : int, default 0
+            How far large counts may move so that sums come nearer: a count of K or more by up to `move`, and a small
+            one to 0 or to K .. K + `move`. The promise is the same. Counts of the finest table lie further from the
+            truth, so it is for plans without it. Declare it before you see the data; a population keeps it.
         progress : callable, optional
             Called with each `ProgressStep` of the work.
 
@@ -514,7 +519,8 @@ class AnyFinestTable(ABC):
         if previous is not None and not isinstance(previous, AnyFinestTable | KnownMasks):
             raise InputError(f"previous is a {type(previous).__name__}; give the finest table of the earlier wave.")
         wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
-        return self._controlled(wanted, bound, secret, previous, progress, sweeps)
+        how = How(sweeps_of(sweeps, move := move_of(move, self.design.threshold)), move)
+        return self._controlled(wanted, bound, secret, previous, progress, how)
 
     @abstractmethod
     def _controlled(
@@ -524,7 +530,7 @@ class AnyFinestTable(ABC):
         secret: Secret | Path_ | None,
         previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
-        sweeps: int,
+        how: How,
     ) -> Self:
         """See `controlled`."""
 

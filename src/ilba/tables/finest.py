@@ -24,7 +24,7 @@ from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
 from ilba.errors import InputError, SecretError, StoreError, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import masking
-from ilba.methods.controlled.search import Chosen, extra_bound, mean_masks
+from ilba.methods.controlled.search import Chosen, How, extra_bound, mean_masks
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import Secret, given_secret
@@ -305,7 +305,7 @@ class FinestTable(AnyFinestTable):
         secret: Secret | Path_ | None,
         previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
-        sweeps: int,
+        how: How,
     ) -> FinestTable:
         from ilba.methods.controlled.choosing import choose  # compiled loops: they load when they are needed
 
@@ -322,14 +322,14 @@ class FinestTable(AnyFinestTable):
             self._fixed(previous),
             progress,
             extra_bound(drew.derived("controlled bound").number, self.design.threshold),
-            sweeps,
+            how,
         )
         if bound is None and not control.held:
             notice(
                 "the usual bound could not be held everywhere in these tables. `control` says how far (confidential)."
             )
         names, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
-        chosen = Chosen(names, asked, control.held, sweeps=int(sweeps))
+        chosen = Chosen(names, asked, control.held, sweeps=how.sweeps, move=how.move)
         result = self._masked_by(masked, drew.fingerprint, chosen)
         result.control = control
         return result

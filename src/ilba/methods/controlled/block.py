@@ -50,8 +50,8 @@ class Cells:
     """a keyed number for each cell, of which all chances are made"""
     drawn: npt.NDArray[np.bool_]
     """whether the cell's own draw masks it to K"""
-    known: npt.NDArray[np.int8] | None = None
-    """1 and 0 where the mask is known to be K or 0, and stays; else -1"""
+    known: npt.NDArray[Any] | None = None
+    """1 and 0 where the mask is known to be K or 0, and stays; else -1. With free counts, what is known stays"""
 
 
 class Share(NamedTuple):
@@ -94,6 +94,8 @@ class Done(NamedTuple):
     reached: int
     kept: int
     interrupted: bool
+    values: IntArray | None = None
+    """the masked counts of all cells, where more than 0 and K are possible"""
 
 
 def choose_masks(layout: Layout, block: MaskBlock, cells: Cells, before: Before, rules: Rules, told: Told) -> Done:
