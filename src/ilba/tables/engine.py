@@ -31,7 +31,7 @@ from ilba.tables.cube import Cube
 from ilba.tables.rollup import Sums, released
 from ilba.tables.store import About
 from ilba.tables.table import AnyTable
-from ilba.tables.words import Words
+from ilba.tables.words import MaskCode, Words
 
 if TYPE_CHECKING:
     from ilba.methods.lab import CellKey
@@ -134,6 +134,11 @@ class AnyFinestTable(ABC):
         """The same table, with other words on what a person declared and what was proposed."""
         self._about = replace(self._about, origins=origins)
         return self
+
+    @property
+    def move(self) -> int:
+        """How far large counts may have moved when masks were chosen jointly; 0 where they are what they are."""
+        return self.chosen.move if self.chosen else 0
 
     @property
     def method(self) -> Literal["ilba", "controlled", "cell-key"]:
@@ -411,26 +416,24 @@ class AnyFinestTable(ABC):
         """The smallest keyed tags of small cells, and how many small cells there are (confidential)."""
 
     @abstractmethod
-    def known_masks(
-        self, secret: Secret, purpose: str, parts: Sequence[Path], threshold: int | None = None
-    ) -> KnownMasks:
+    def known_masks(self, secret: Secret, purpose: str, parts: Sequence[Path], code: MaskCode) -> KnownMasks:
         """What masks that `write_masks` wrote to files say of the cells of this table.
 
         Tags are made with the secret that is derived for a purpose.
         """
 
     @abstractmethod
-    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks) -> int:
+    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
         """Write the masks that are not known yet as Parquet files to a folder, and say how many there are.
 
-        A mask is one word: a keyed tag of cell and count, with the mask in its last bit.
+        A mask is one word: a keyed tag of cell and count, with the mask in its last bits.
         """
 
     @abstractmethod
     def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> Self:
         """The same counts with the masks that are known; the others stay."""
 
-    def proven_beside(self, threshold: int, known: KnownMasks) -> int | None:
+    def proven_beside(self, code: MaskCode, known: KnownMasks) -> int | None:
         """How many small cells are proven beside one with other masks or another K; None where it cannot be told."""
         return None
 
@@ -573,6 +576,8 @@ class AnyFinestTable(ABC):
         labels: Any = None,
         geometry: Mapping[str, Any] | None = None,
         bound: int | None = None,
+        sweeps: int | None = None,
+        move: int | None = None,
         stated_bound: int | None = None,
         secret: Secret | Path_ | None = None,
         ledger: Ledger | Path_ | bool | None = None,
@@ -626,6 +631,11 @@ class AnyFinestTable(ABC):
         bound : int, optional
             How far a count may lie from the truth when masks are chosen; left out, floor(K/2) + K, or 2K-1 for large
             designs. It is confidential and never stands in the release.
+        sweeps : int, optional
+            How much work is spent on bringing sums nearer, as `controlled` takes it.
+        move : int, optional
+            How far large counts may move so that sums come nearer, as `controlled` takes it. The release tells it, and
+            every later one of the population keeps it. Left out, as the population was published before, else 0.
         stated_bound : int, optional
             A bound to be stated in the release, fixed before the data was seen. It is checked for every published
             table; where it does not hold nothing is published, and no bound can be stated later.

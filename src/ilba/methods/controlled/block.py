@@ -162,7 +162,7 @@ class _Problem:
             self.z[known >= 0] = known[known >= 0]
             self.free[known >= 0] = 0
         self.kind = (x - 1).astype(np.int16)
-        self.log_odds = np.array([_log_odds(v, self.K) for v in range(1, self.K)], dtype=np.int64)
+        self.log_odds = np.array([log_odds(v, self.K) for v in range(1, self.K)], dtype=np.int64)
         own = np.bincount(self.kind, minlength=self.K - 1).astype(np.int64)
         self.there = np.flatnonzero(own).tolist()
         self.kind_size = np.maximum(own, 1)
@@ -355,5 +355,6 @@ def thresholds() -> IntArray:
 
 
 @cache
-def _log_odds(x: int, K: int) -> int:
+def log_odds(x: int, K: int) -> int:
+    """ln(x : K-x) in fixed point."""
     return int(((Decimal(x) / (K - x)).ln() * 2**BITS).to_integral_value())

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.errors import InputError, some
-from ilba.methods.controlled.block import Before, Cells, Done, Told, thresholds
+from ilba.methods.controlled.block import Before, Cells, Done, Told, log_odds, thresholds
 from ilba.methods.controlled.kernels import BITS, compiled, mixed
 from ilba.methods.controlled.plan import Layout, MaskBlock
 from ilba.methods.controlled.search import Rules
@@ -26,15 +26,17 @@ from ilba.methods.controlled.sets import Sets, sets_of, turned
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 # Found by trial on a census of 200,000 people; results depend on every one of them.
-_HOT, _COLD = Decimal(5), Decimal(2)  # heat at the beginning and at the end, per sum that a cell counts in
+_HOT, _COLD = Decimal(4), Decimal("0.5")  # heat at the beginning and at the end, per sum that a cell counts in
 _FINE = 5  # the weight of a count of the finest areas; one of coarser areas weighs 1
 _UNIT = 256  # costs and fields are counted in so many parts
 _PULL = 38  # what a field gains with each sweep by a mean error of one, in parts of a unit
-_PRICE = 8  # of an error beyond the bound, squared
+_LEAD = 40  # the same for the cells of one count: so small a part of the heat
+_PRICE = 8  # of an error beyond the bound, squared, per weight
 _STRONGEST = 64 * _UNIT  # of a field
 _MENDING = 40  # passes over what is over the bound
-_HEAVY = 64  # how far the price of a sum that stays over the bound may grow
-_ERROR, _LINE, _WEIGHT, _CAP = range(4)  # the state of a sum
+_DEARER = 40  # what this price is at least while mending, and how much it grows where a sum stays over
+_HEAVY = 64  # how often it grows
+_ERROR, _LINE, _WEIGHT, _CAP, _DEAR, _SEEN = range(6)  # the state of a sum
 _FAR = 2**45
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -53,7 +55,9 @@ def choose_values(layout: Layout, block: MaskBlock, cells: Cells, before: Before
     sets = sets_of(names, local, [one.times for one in block.carried])
     carried = [share.of(names.names[seen]) for share, seen in zip(before.shares, sets.carried, strict=True)]
     known = None if cells.known is None else cells.known[order]
-    far = np.concatenate([np.zeros(0, bool), *(np.full(len(e), c.far) for e, c in zip(carried, block.carried, strict=True))])
+    far = np.concatenate(
+        [np.zeros(0, bool), *(np.full(len(e), c.far) for e, c in zip(carried, block.carried, strict=True))]
+    )
     search = _Search(sets, rules, area, cells.count[order], cells.drawn[order], cells.number[order], known)
     search.start(np.concatenate([np.zeros(0, np.int64), *carried]), far, before)
     search.solve(told)
@@ -134,14 +138,17 @@ class _Search:
         weight = self.times * np.where(one_area, _FINE, 1)
         cap = np.full(len(self.times), bound)
         cap[beyond][far] = 2 * bound
-        self.state = np.zeros((len(self.times), 4), dtype=np.int32)
+        self.state = np.zeros((len(self.times), 8), dtype=np.int32)
         self.state[:, _ERROR] = self.base + self._off()
         self.state[:, _WEIGHT] = weight
         self.state[:, _CAP] = cap
-        self.dear = np.full(len(self.times), _PRICE, dtype=np.int32)
+        self.state[:, _DEAR] = _PRICE * weight
+        self.state[:, _SEEN] = -1
         self.share = max(1, int(weight[self.of].sum()) // max(len(self.x), 1))
         self.field = np.zeros(K + 1, dtype=np.int64)
-        self.kind_field = np.zeros(K, dtype=np.int64)
+        self.pull = np.zeros(K, dtype=np.int64)
+        self.kind_field = self.pull
+        self.odds = np.array([*(log_odds(v, K) for v in range(1, K)), 0], dtype=np.int64)
         self.before = np.append(before.classes, 0)
 
     def solve(self, told: Told) -> None:
@@ -149,9 +156,9 @@ class _Search:
         sweeps = self.rules.sweeps
         try:
             for step in range(1, sweeps + 1):
-                self._lead()
                 heat = _HOT * ((_COLD / _HOT).ln() * (step - 1) / max(sweeps - 1, 1)).exp()
-                _sweep(*self._arrays, step, self._heat(heat))
+                self._lead(self._heat(heat))
+                _sweep(*self._arrays, step=step, heat=self._heat(heat))
                 told("sweep", self._over(), step, sweeps)
             for over in self._mend():
                 told("mend", over, 0, None)
@@ -159,30 +166,35 @@ class _Search:
             self.interrupted = True
 
     @property
-    def _arrays(self) -> tuple[Any, ...]:
+    def _arrays(self) -> Any:
         return (
-            self.ptr, self.of, self.first, self.cells, self.fine, self.state, self.dear, self.t, self.low, self.top,
+            self.ptr, self.of, self.first, self.cells, self.fine, self.state, self.t, self.low, self.top,
             self.zero, self.free, self.kind, self.kind_field, self.number, self.rules.K, thresholds(),
         )  # fmt: skip
 
-    def _lead(self) -> None:
-        """Draw the mean error of the counts of each size to 0, and that of the cells of each size."""
+    def _lead(self, heat: int) -> None:
+        """Draw the mean error of the counts of each size to 0, and that of the cells of each size.
+
+        A small cell is K with odds x : K-x, unless its sums want it otherwise.
+        """
         sums, sizes = _by_kind(self.state, self.kinds, self.counted, self.rules.K)
         self.field += sums * _PULL // np.maximum(sizes, 1)
         self.field = np.clip(self.field, -_STRONGEST, _STRONGEST)
         self.field[0] = 0
         self.state[:, _LINE] = self.line + self.field[self.kinds]
         off = np.bincount(self.kind, weights=self.t - self.x, minlength=self.rules.K).astype(np.int64) + self.before
-        self.kind_field += self.share * (off * _PULL // np.maximum(self.kind_size, 1))
-        self.kind_field = np.clip(self.kind_field, -self.share * _STRONGEST, self.share * _STRONGEST)
+        self.pull += heat * off // (_LEAD * np.maximum(self.kind_size, 1))
+        self.pull = np.clip(self.pull, -self.share * _STRONGEST, self.share * _STRONGEST)
+        self.kind_field = self.pull - (heat * self.odds // self.rules.K >> BITS)
 
     def _mend(self) -> Iterator[int]:
         """Work on what is over its cap; the price of what stays over grows."""
         h = mixed(self.number.sum(dtype=np.uint64))
+        self.state[:, _DEAR] = np.maximum(self.state[:, _DEAR], _DEARER)
         for _ in range(_MENDING):
             if not self._over_caps():
                 return
-            h = _mend(*self._arrays, self._heat(_COLD / 2), np.uint64(h))
+            h = _mend(*self._arrays, heat=self._heat(_COLD / 2), h=np.uint64(h))
             yield self._over()
 
     def _over_caps(self) -> int:
@@ -280,7 +292,7 @@ def _price(e: Any, d: Any, cap: Any) -> Any:
 
 
 @compiled
-def _cost(j: int, d: Any, ptr: Any, of: Any, state: Any, dear: Any) -> Any:
+def _cost(j: int, d: Any, ptr: Any, of: Any, state: Any) -> Any:
     """What it costs to change a cell by d.
 
     A true count of K or more costs its error squared. One of 1..K-1 that is shown as t costs t(t-K): it does not care
@@ -292,8 +304,27 @@ def _cost(j: int, d: Any, ptr: Any, of: Any, state: Any, dear: Any) -> Any:
         e, cap = np.int64(state[a, _ERROR]), np.int64(state[a, _CAP])
         one = d * (_UNIT * (2 * e + d) + np.int64(state[a, _LINE]))
         if abs(e) > cap or abs(e + d) > cap:
-            one += _UNIT * np.int64(dear[a]) * _price(e, d, cap)
+            total += _UNIT * np.int64(state[a, _DEAR]) * _price(e, d, cap)
         total += one * np.int64(state[a, _WEIGHT])
+        state[a, _SEEN] = j
+    return min(max(total, -_FAR), _FAR)
+
+
+@compiled
+def _beside(k: int, d: Any, j: int, ptr: Any, of: Any, state: Any) -> Any:
+    """What it costs to change a second cell by d, after the first one, `j`, was looked at that changes by -d.
+
+    A sum with both cells stays as it is, so what it was to cost is taken back.
+    """
+    total = np.int64(0)
+    for i in range(ptr[k], ptr[k + 1]):
+        a = of[i]
+        way = -d if state[a, _SEEN] == j else d
+        e, cap = np.int64(state[a, _ERROR]), np.int64(state[a, _CAP])
+        one = way * (_UNIT * (2 * e + way) + np.int64(state[a, _LINE])) * np.int64(state[a, _WEIGHT])
+        if abs(e) > cap or abs(e + way) > cap:
+            one += _UNIT * np.int64(state[a, _DEAR]) * _price(e, way, cap)
+        total += one if way == d else -one
     return min(max(total, -_FAR), _FAR)
 
 
@@ -321,9 +352,7 @@ def _proposed(j: int, h: Any, t: Any, low: Any, top: Any, zero: Any, K: Any) -> 
         return d
     if a == lo and zero[j] and (u < 512 or top[j] == lo):
         return -a
-    if a == lo:
-        d = np.int64(1)
-    elif u < 410:
+    if a == lo or u < 410:
         d = np.int64(1)
     elif u < 820:
         d = np.int64(-1)
@@ -336,7 +365,7 @@ def _proposed(j: int, h: Any, t: Any, low: Any, top: Any, zero: Any, K: Any) -> 
 
 @compiled
 def _sweep(
-    ptr: Any, of: Any, first: Any, cells: Any, fine: Any, state: Any, dear: Any, t: Any, low: Any, top: Any, zero: Any,
+    ptr: Any, of: Any, first: Any, cells: Any, fine: Any, state: Any, t: Any, low: Any, top: Any, zero: Any,
     free: Any, kind: Any, kind_field: Any, number: Any, K_: int, threshold: Any, step: int, heat: int,
 ) -> None:  # fmt: skip
     """Offer every free cell a change, and a change together with another cell of one of its sums."""
@@ -347,7 +376,7 @@ def _sweep(
         h = mixed(number[j] + np.uint64(2 * step) * _GOLD)
         d = _proposed(j, h, t, low, top, zero, K)
         if d != 0:
-            cost = _cost(j, d, ptr, of, state, dear) + d * kind_field[kind[j]]
+            cost = _cost(j, d, ptr, of, state) + d * kind_field[kind[j]]
             if cost << BITS <= threshold[np.int64(h >> np.uint64(52))] * heat:
                 _change(j, d, ptr, of, state, t)
     for j in range(len(t)):
@@ -367,13 +396,11 @@ def _sweep(
                 break
         if k < 0:
             continue
-        cost = _cost(j, d, ptr, of, state, dear) + d * (kind_field[kind[j]] - kind_field[kind[k]])
-        _change(j, d, ptr, of, state, t)
-        cost += _cost(k, -d, ptr, of, state, dear)
+        cost = _cost(j, d, ptr, of, state) + d * (kind_field[kind[j]] - kind_field[kind[k]])
+        cost += _beside(k, -d, j, ptr, of, state)
         if cost << BITS <= threshold[np.int64(h >> np.uint64(52))] * heat:
+            _change(j, d, ptr, of, state, t)
             _change(k, -d, ptr, of, state, t)
-        else:
-            _change(j, -d, ptr, of, state, t)
 
 
 @compiled
@@ -391,15 +418,14 @@ def _nearer(j: int, sign: Any, h: Any, t: Any, low: Any, top: Any, zero: Any, K:
 
 @compiled
 def _mend(
-    ptr: Any, of: Any, first: Any, cells: Any, fine: Any, state: Any, dear: Any, t: Any, low: Any, top: Any, zero: Any,
+    ptr: Any, of: Any, first: Any, cells: Any, fine: Any, state: Any, t: Any, low: Any, top: Any, zero: Any,
     free: Any, kind: Any, kind_field: Any, number: Any, K_: int, threshold: Any, heat: int, h: Any,
 ) -> Any:  # fmt: skip
     """Change cells of the sums that are over their caps towards them, and others the other way to make up for it."""
     K = np.int64(K_)
     for a in range(len(state)):
         size = np.uint64(first[a + 1] - first[a])
-        tries = 12 * dear[a] // _PRICE
-        for _ in range(min(tries, 200)):
+        for _ in range(min(12 * state[a, _DEAR] // _DEARER, 60)):
             e = np.int64(state[a, _ERROR])
             if abs(e) <= state[a, _CAP]:
                 break
@@ -413,7 +439,7 @@ def _mend(
                 one = _nearer(c, sign, h, t, low, top, zero, K)
                 if one == 0:
                     continue
-                cost = (_cost(c, one, ptr, of, state, dear) + one * kind_field[kind[c]]) // abs(one)
+                cost = (_cost(c, one, ptr, of, state) + one * kind_field[kind[c]]) // abs(one)
                 if cost < least:
                     j, d, least = c, one, cost
             if j < 0:
@@ -424,8 +450,7 @@ def _mend(
             if cost << BITS <= chance * heat:
                 _change(j, d, ptr, of, state, t)
                 continue
-            _change(j, d, ptr, of, state, t)
-            done = False
+            cost = _cost(j, d, ptr, of, state) + d * kind_field[kind[j]]  # the last one looked at
             for _q in range(24):
                 h = mixed(h + _GOLD)
                 b = of[ptr[j] + np.int64((h >> np.uint64(8)) % np.uint64(ptr[j + 1] - ptr[j]))]
@@ -433,14 +458,11 @@ def _mend(
                 k = cells[first[b] + np.int64((h >> np.uint64(20)) % np.uint64(first[b + 1] - first[b]))]
                 if b == a or k == j or not free[k] or not _fits(np.int64(t[k]) - d, k, low, top, zero):
                     continue
-                back = _cost(k, -d, ptr, of, state, dear)
-                field = d * kind_field[kind[k]]
-                if (cost + back - field) << BITS <= chance * heat:
+                back = _beside(k, -d, j, ptr, of, state) - d * kind_field[kind[k]]
+                if (cost + back) << BITS <= chance * heat:
+                    _change(j, d, ptr, of, state, t)
                     _change(k, -d, ptr, of, state, t)
-                    done = True
                     break
-            if not done:
-                _change(j, -d, ptr, of, state, t)
-        if abs(np.int64(state[a, _ERROR])) > state[a, _CAP] and dear[a] < _HEAVY * _PRICE:
-            dear[a] += _PRICE
+        if abs(np.int64(state[a, _ERROR])) > state[a, _CAP] and state[a, _DEAR] < _HEAVY * _DEARER:
+            state[a, _DEAR] += _DEARER
     return h

@@ -203,6 +203,18 @@ def extra_bound(number: int, K: int) -> int:
     return 1 + number // _FEW % (K - 1) if number % _FEW == 0 else 0
 
 
+def behind(masked: IntArray, K: int, move: int = 0) -> tuple[IntArray, IntArray]:
+    """The smallest and the largest count that can stand behind a masked count of a finest cell.
+
+    >>> [end.tolist() for end in behind(np.array([0, 5, 6, 9]), K=5)]
+    [[0, 1, 6, 9], [4, 5, 6, 9]]
+    >>> [end.tolist() for end in behind(np.array([0, 5, 6, 9]), K=5, move=1)]
+    [[0, 1, 1, 8], [4, 6, 7, 10]]
+    """
+    low = np.where(masked == 0, 0, np.where(masked <= K + move, 1, masked - move))
+    return low, np.where(masked == 0, max(K - 1, move), masked + move)
+
+
 def mean_masks(count: IntArray, masked: IntArray, K: int) -> dict[int, float]:
     """The mean masked count of the cells with each true count of 1..K-1 (confidential); unbiased masks give x for x.
 
