@@ -421,7 +421,7 @@ class SparkFinestTable(AnyFinestTable):
         extra = extra_bound(opened.number, self.design.threshold)
         cells, control = choose_on_spark(cells, self.codes, source, wanted, bound, progress, (extra, how))
         tables, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
-        told = Chosen(tables, asked, control.held, sweeps=how.sweeps, move=how.move)
+        told = how.chosen(tables, asked, control.held)
         result = self._masked_by(cells, source.fingerprint, told)
         result.control = control
         return result

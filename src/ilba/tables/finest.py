@@ -329,7 +329,7 @@ class FinestTable(AnyFinestTable):
                 "the usual bound could not be held everywhere in these tables. `control` says how far (confidential)."
             )
         names, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
-        chosen = Chosen(names, asked, control.held, sweeps=how.sweeps, move=how.move)
+        chosen = how.chosen(names, asked, control.held)
         result = self._masked_by(masked, drew.fingerprint, chosen)
         result.control = control
         return result

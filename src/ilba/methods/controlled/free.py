@@ -29,8 +29,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 _HOT, _COLD = Decimal(4), Decimal("0.5")  # heat at the beginning and at the end, per sum that a cell counts in
 _FINE = 5  # the weight of a count of the finest areas; one of coarser areas weighs 1
 _UNIT = 256  # costs and fields are counted in so many parts
-_PULL = 38  # what a field gains with each sweep by a mean error of one, in parts of a unit
-_LEAD = 40  # the same for the cells of one count: so small a part of the heat
+_PULL = 100  # what a field gains with each sweep by a mean error of one, in parts of a unit
+_LEAD = 10  # the same for the cells of one count: so small a part of the heat
 _PRICE = 8  # of an error beyond the bound, squared, per weight
 _STRONGEST = 64 * _UNIT  # of a field
 _MENDING = 40  # passes over what is over the bound
@@ -162,6 +162,7 @@ class _Search:
                 told("sweep", self._over(), step, sweeps)
             for over in self._mend():
                 told("mend", over, 0, None)
+            self._settle()
         except KeyboardInterrupt:
             self.interrupted = True
 
@@ -196,6 +197,18 @@ class _Search:
                 return
             h = _mend(*self._arrays, heat=self._heat(_COLD / 2), h=np.uint64(h))
             yield self._over()
+
+    def _settle(self) -> None:
+        """Flip cells between 0 and K, within the caps, until the mean of each small count is near the count."""
+        K = self.rules.K
+        for v in range(K - 1):
+            off = int((self.t - self.x)[self.kind == v].sum() + self.before[v])
+            short = (K - 2 * off) // (2 * K)  # flips upwards that are missing; below 0, downwards
+            if short:
+                _level(
+                    self.ptr, self.of, self.state, self.t, self.free, self.kind, self.number, v,
+                    short, K, self._heat(_COLD), thresholds(),
+                )  # fmt: skip
 
     def _over_caps(self) -> int:
         return int((np.abs(self.state[:, _ERROR]) > self.state[:, _CAP]).sum())
@@ -401,6 +414,41 @@ def _sweep(
         if cost << BITS <= threshold[np.int64(h >> np.uint64(52))] * heat:
             _change(j, d, ptr, of, state, t)
             _change(k, -d, ptr, of, state, t)
+
+
+@compiled
+def _keeps(j: int, d: Any, ptr: Any, of: Any, state: Any) -> Any:
+    """Whether a change takes no error that it moves outwards over its cap."""
+    for i in range(ptr[j], ptr[j + 1]):
+        e = np.int64(state[of[i], _ERROR])
+        if abs(e + d) > state[of[i], _CAP] and abs(e + d) > abs(e):
+            return False
+    return True
+
+
+@compiled
+def _level(
+    ptr: Any, of: Any, state: Any, t: Any, free: Any, kind: Any, number: Any, v: int, short: int,
+    K_: int, heat: int, threshold: Any,
+) -> None:  # fmt: skip
+    """Flip small cells of one count, the cheapest first, until no more are `short` (or, below 0, too many)."""
+    K = np.int64(K_)
+    d = K if short > 0 else -K
+    place, cost = np.empty(len(t), np.int32), np.empty(len(t), np.int64)
+    n = 0
+    for j in range(len(t)):
+        if kind[j] == v and free[j] and t[j] == (0 if d > 0 else K) and _keeps(j, d, ptr, of, state):
+            chance = threshold[np.int64(mixed(number[j] ^ _GOLD) >> np.uint64(52))]
+            cost[n] = _cost(j, d, ptr, of, state) - (chance * heat >> BITS)
+            place[n] = j
+            n += 1
+    left = abs(short)
+    for i in np.argsort(cost[:n], kind="mergesort"):
+        if left == 0:
+            break
+        if _keeps(place[i], d, ptr, of, state):
+            _change(place[i], d, ptr, of, state, t)
+            left -= 1
 
 
 @compiled

@@ -21,6 +21,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 WAY = 2
 """The version of the way of choosing. 1 was one search over all cells; 2 goes block by block."""
+FREE_WAY = 3
+"""The same of the longer search, which weighs errors and may move large counts."""
 SWEEPS = 10
 """How many sweeps are made over the cells of a block, unless more are asked for."""
 FREE_SWEEPS = 200
@@ -138,6 +140,15 @@ class How(NamedTuple):
     move: int = 0
     """how far a large count may move"""
 
+    @property
+    def free(self) -> bool:
+        """Whether errors are weighed in a longer search: see `free`."""
+        return self.move > 0 or self.sweeps > SWEEPS
+
+    def chosen(self, tables: tuple[str, ...], bound: int | None, held: bool) -> Chosen:
+        """What a store keeps of a choice that was made so."""
+        return Chosen(tables, bound, held, FREE_WAY if self.free else WAY, self.sweeps, self.move)
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -151,8 +162,8 @@ class Rules:
 
     @property
     def free(self) -> bool:
-        """Whether counts are weighed and searched for a long time: see `free`."""
-        return self.move > 0 or self.sweeps > SWEEPS
+        """Whether errors are weighed in a longer search: see `free`."""
+        return How(self.sweeps, self.move).free
 
 
 def move_of(move: object, K: int) -> int:
