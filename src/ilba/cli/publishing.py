@@ -62,6 +62,14 @@ from ilba.errors import InputError, MissingExtra, listing, some
     help="The largest loss allowed when masks are chosen; never published.",
 )
 @click.option(
+    "--sweeps", type=click.IntRange(min=10), help="How much work is spent on sums nearer to the truth [10; --move 200]."
+)
+@click.option(
+    "--move",
+    type=click.IntRange(min=0),
+    help="How far large counts may move so that sums come nearer; published [as before, else 0].",
+)
+@click.option(
     "--state-bound",
     "stated_bound",
     type=click.IntRange(min=1),

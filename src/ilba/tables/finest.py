@@ -24,7 +24,7 @@ from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
 from ilba.errors import InputError, SecretError, StoreError, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import masking
-from ilba.methods.controlled.search import Chosen, extra_bound, mean_masks
+from ilba.methods.controlled.search import Chosen, How, behind, extra_bound, mean_masks
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import Secret, given_secret
@@ -35,7 +35,7 @@ from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Valu
 from ilba.tables.keys import drawn_keys
 from ilba.tables.rollup import Finest, Sums, roll_up, sums_of_tables
 from ilba.tables.table import Table, detail
-from ilba.tables.words import Words, read_words, write_words
+from ilba.tables.words import MaskCode, Words, read_words, write_words
 
 if TYPE_CHECKING:
     from ilba.methods.method import Method
@@ -305,7 +305,7 @@ class FinestTable(AnyFinestTable):
         secret: Secret | Path_ | None,
         previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
-        sweeps: int,
+        how: How,
     ) -> FinestTable:
         from ilba.methods.controlled.choosing import choose  # compiled loops: they load when they are needed
 
@@ -322,7 +322,7 @@ class FinestTable(AnyFinestTable):
             self._fixed(previous),
             progress,
             extra_bound(drew.derived("controlled bound").number, self.design.threshold),
-            sweeps,
+            how,
         )
         if bound is None and not control.held:
             notice(
@@ -330,7 +330,7 @@ class FinestTable(AnyFinestTable):
                 "says how far (confidential)."
             )
         names, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
-        chosen = Chosen(names, asked, control.held, sweeps=int(sweeps))
+        chosen = how.chosen(names, asked, control.held)
         result = self._masked_by(masked, drew.fingerprint, chosen)
         result.control = control
         return result
@@ -458,8 +458,11 @@ class FinestTable(AnyFinestTable):
             masks = store.marked([*(path[shown] for path in paths), self._masked[shown]])
         return f"{store.marked([*paths, self._count]):016x}", f"{masks:016x}"
 
-    def _tags(self, secret: Secret, purpose: str, below: int) -> tuple[IntArray, Words]:
-        """Which cells have a count below a threshold, and their keyed tags."""
+    def _tags(self, secret: Secret, purpose: str, below: int | None) -> tuple[IntArray, Words]:
+        """Which cells have a count below a threshold (all, where it is None), and their keyed tags."""
+        if below is None:
+            every = CellDraws(secret.derived(purpose), self.codes)
+            return np.arange(len(self._count)), every.any_tags(self._words, self._count)
         small = np.flatnonzero(self._count < below)
         draws = CellDraws(secret.derived(purpose), self.codes, below)
         return small, draws.tags([word[small] for word in self._words], self._count[small])
@@ -469,38 +472,40 @@ class FinestTable(AnyFinestTable):
         _, tags = self._tags(secret, purpose, self.design.threshold)
         return (tags if len(tags) <= most else np.partition(tags, most - 1)[:most]), len(tags)
 
-    def known_masks(
-        self, secret: Secret, purpose: str, parts: Sequence[Path], threshold: int | None = None
-    ) -> KnownMasks:
+    def known_masks(self, secret: Secret, purpose: str, parts: Sequence[Path], code: MaskCode) -> KnownMasks:
         """What masks that `write_masks` wrote to files say of the cells of this table."""
-        K = threshold or self.design.threshold
-        words = read_words(parts)
-        small, tags = self._tags(secret, purpose, K)
+        words, bits = read_words(parts), np.uint64(code.bits)
+        small, tags = self._tags(secret, purpose, code.below)
         order = np.argsort(tags)  # in order, the search stays in the cache
         place = np.empty(len(tags), dtype=np.int64)
-        place[order] = np.searchsorted(words >> np.uint64(1), tags[order] >> np.uint64(1))
+        place[order] = np.searchsorted(words >> bits, tags[order] >> bits)
         there = place < len(words)
-        there[there] = (words[place[there]] ^ tags[there]) >> np.uint64(1) == 0
+        there[there] = (words[place[there]] ^ tags[there]) >> bits == 0
         masked = self._count.copy()
         masked[small] = -1
-        masked[small[there]] = ((words[place[there]] ^ tags[there]) & np.uint64(1)).astype(np.int64) * K
+        found = small[there]
+        masked[found] = code.masked(self._count[found], words[place[there]] ^ tags[there])
         known = masked >= 0
         return KnownMasks(masked, int((~known).sum()), int((masked[known] != self._masked[known]).sum()))
 
-    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks) -> int:
+    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
         """Write the masks that are not known yet as Parquet files to a folder, and say how many there are."""
         if not known.unknown:
             return 0
-        small, tags = self._tags(secret, purpose, self.design.threshold)
+        small, tags = self._tags(secret, purpose, code.below)
         new = known.masked[small] < 0
-        words: Words = tags[new] ^ (self._masked[small[new]] > 0).astype(np.uint64)
+        cells = small[new]
+        words: Words = tags[new] ^ code.of(self._count[cells], self._masked[cells])
         write_words(words, folder / "masks.parquet")
         return len(words)
 
-    def proven_beside(self, threshold: int, known: KnownMasks) -> int:
+    def proven_beside(self, code: MaskCode, known: KnownMasks) -> int:
         """How many small cells are proven by this finest table beside one with other masks or another K."""
-        K = self.design.threshold
-        (low, high), (other_low, other_high) = _behind(self._masked, K), _behind(known.masked, threshold)
+        K, threshold = self.design.threshold, code.K
+        (low, high), (other_low, other_high) = (
+            behind(self._masked, K, self.move),
+            behind(known.masked, threshold, code.move),
+        )
         low, high = np.maximum(low, other_low), np.minimum(high, other_high)
         return int(((known.masked >= 0) & (low >= 1) & (high < max(K, threshold))).sum())
 
@@ -698,9 +703,3 @@ def masked_counts(draw: CellDraws, words: Sequence[IntArray], count: IntArray, K
     small = np.flatnonzero(count < K)
     masked[small] = masking.sca(count[small], draw([word[small] for word in words], count[small]), K)
     return masked
-
-
-def _behind(masked: IntArray, K: int) -> tuple[IntArray, IntArray]:
-    """The smallest and the largest count that can stand behind a masked count of a finest cell."""
-    low = np.where(masked == 0, 0, np.where(masked == K, 1, masked))
-    return low, np.where(masked == 0, K - 1, masked)
