@@ -120,7 +120,7 @@ def served(release: Path) -> dict[str, Any]:
 
 QUESTIONS = {
     "one cell of OA by five keys": (
-        "/cell?level=OA&key=gender,edu,age,mar,htype&hkey_value=01,0101,010101,010101001&key_value=1,1,1,1,11"
+        "/cell?level=OA&key=gender,edu,age,mar,htype&hkey_value=01,0101,010101,01010101&key_value=1,1,1,9,21"
     ),
     "one cell of LA3 by two": "/cell?level=LA3&key=gender,age&hkey_value=01,0101,010101&key_value=1,1",
     "a table of LA1 by two": "/tables/LA1.gender.age/data",
