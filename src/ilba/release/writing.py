@@ -420,20 +420,11 @@ def _tell_of_other_tables(finest: AnyFinestTable, wanted: Sequence[Selection]) -
     chosen = set(finest.chosen.tables) if finest.chosen else set()
     others = [table for table in wanted if table.name not in chosen]
     if others:
-        largest = _largest_loss(finest, others)
+        largest = finest.largest_loss(others)
         notice(
             f"the masks were chosen for other tables. {some(len(others), 'table')} of this release were not in that "
             f"plan: there a count is up to {largest:,} off (confidential)."
         )
-
-
-def _largest_loss(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
-    """How far a count of these tables is off at most (confidential)."""
-    largest = 0
-    for table in finest.tables(wanted):
-        loss = table.loss.filter(pl.col("Loss") != "Total")["Loss"].cast(pl.Int64)
-        largest = max(largest, int(loss.abs().max() or 0))  # type: ignore[arg-type]
-    return largest
 
 
 def _audited(
@@ -486,7 +477,7 @@ def _audited(
 
 def _check_bound(finest: AnyFinestTable, wanted: Sequence[Selection], bound: int, chapter: Chapter) -> None:
     """A bound is stated only when it holds in every published table."""
-    if _largest_loss(finest, wanted) > bound:
+    if finest.largest_loss(wanted) > bound:
         chapter.bar_bound(bound)
         raise UnsafeRelease(
             f"the bound {bound} does not hold in every table, so nothing was published. Publish without a stated "
@@ -603,8 +594,8 @@ def _published(
     """The published rows of each table, labels in the types of the published codes where these are known already."""
     if finest.method == "controlled":
         finest = finest.as_truth(lambda column, codes: declared_type(declared.given, column, codes))
-    for table in finest.tables(declared.wanted):
-        yield table.selection, table.public_parts()
+    for selection, parts in finest.public_rows(declared.wanted):
+        yield selection, parts
         step()
 
 

@@ -364,6 +364,22 @@ class AnyFinestTable(ABC):
     def marks(self) -> tuple[str, str]:
         """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
 
+    def public_rows(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
+        """The rows of several tables that the public may see, each table piece after piece: see `Table.public_parts`.
+
+        A table is to be read before the next one is asked for.
+        """
+        for table in self.tables(wanted):
+            yield table.selection, table.public_parts()
+
+    def largest_loss(self, wanted: Sequence[Selection]) -> int:
+        """How far a count of these tables is off at most (confidential)."""
+        largest = 0
+        for table in self.tables(wanted):
+            loss = table.loss.filter(pl.col("Loss") != "Total")["Loss"].cast(pl.Int64)
+            largest = max(largest, int(loss.abs().max() or 0))  # type: ignore[arg-type]
+        return largest
+
     @abstractmethod
     def class_means(self) -> dict[int, float]:
         """The mean masked count of the cells with each true count of 1..K-1 (confidential): see `ilba.class_means`."""
