@@ -43,9 +43,8 @@ LAYERS = [
 ]
 # What hands over to a higher room, when it is called. "types" are imports that only the type checker makes.
 BACKWARDS = {
-    ("attack.joint_verdict", "JointReport.to_html"): {"output"},
     ("attack.riskreport", "RiskReport.to_html"): {"output"},
-    ("attack.verdict", "AuditReport.to_html"): {"output"},
+    ("attack.verdict", "Judged.to_html"): {"output"},
     ("release.reading", "Release.audit"): {"attack"},
     ("release.reading", "Release.risk"): {"attack"},
     ("release.writing", "_audited"): {"attack"},

@@ -360,8 +360,8 @@ def propagated(known: Intervals) -> tuple[IntArray, IntArray]:
         of_cell,
         rules,
         marks,
-        np.empty(max(sets, 1), np.int32),
-        np.zeros(max(sets, 1), np.uint8),
+        (np.empty(max(sets, 1), np.int32), np.zeros(max(sets, 1), np.uint8)),
+        (np.zeros((n + sets, 4), np.int64), np.zeros((1, max(sets, 1), 6), np.int64)),
     )
     return ends[0][0, :n].astype(np.int64), ends[1][0, :n].astype(np.int64)
 

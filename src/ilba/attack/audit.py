@@ -57,8 +57,8 @@ def cells_to_attack(codes: CodeLists, wanted: Sequence[Selection]) -> int:
 
 
 @overload
-def audit(
-    finest: AnyFinestTable | Release | PublishedTables,
+def audit(  # type: ignore[overload-overlap]  # a path is also a sequence of letters
+    finest: AnyFinestTable | Release | PublishedTables | str | os.PathLike[str],
     method: str | None = None,
     tables: Tables = "all",
     levels: Iterable[Level] | None = None,
@@ -70,6 +70,7 @@ def audit(
     *,
     solver_seconds: float = 0.0,
     brief: bool = False,
+    areas: bool = False,
 ) -> AuditReport: ...
 
 
@@ -89,7 +90,12 @@ def audit(
 
 @suggesting
 def audit(
-    finest: AnyFinestTable | Release | PublishedTables | Sequence[Release | FinestTable | str | os.PathLike[str]],
+    finest: AnyFinestTable
+    | Release
+    | PublishedTables
+    | str
+    | os.PathLike[str]
+    | Sequence[Release | FinestTable | str | os.PathLike[str]],
     method: str | None = None,
     tables: Tables = "all",
     levels: Iterable[Level] | None = None,
@@ -105,6 +111,7 @@ def audit(
     solver_seconds: float = 0.0,
     changed: int | None = None,
     brief: bool = False,
+    areas: bool = False,
 ) -> AuditReport | JointReport:
     """Find out what everybody could prove from these tables, if they were released together.
 
@@ -148,6 +155,10 @@ def audit(
     solver_seconds : float, default 0
         With one release and its store: how long an exact solver is asked about what propagation leaves open, most
         suspicious first. It needs the extra `solver`. Without the finest table among the tables it proves much more.
+    areas : bool, default False
+        Attack one top-level area of the first hierarchy after the other, with the tables of the whole as shared bounds:
+        for a finest table that is larger than memory allows. It may be on Spark, or the path of a store. The ranges
+        of single cells are left out, and counterexamples are not looked for.
     changed : int, optional
         With a list: releases of different waves are audited together, on the assumption that no count of any table
         changed by more than this between them, as where at most so many people came, left or moved.
@@ -194,6 +205,10 @@ def audit(
         raise InputError(
             "stores, unchanged, changed, rename and regroup go with a list of releases. One release takes store=."
         )
+    if areas:
+        return _by_areas(
+            finest, method, (tables, levels, keys, max_keys), (store, solver_seconds), explanations, progress
+        )
     start = time.perf_counter()
     folder: tuple[str, ...] | None = None
     if isinstance(finest, Release):
@@ -207,7 +222,7 @@ def audit(
     else:
         raise InputError(f"audit() takes a finest table, a release or PublishedTables, not a {type(finest).__name__}.")
     attack = Attack(published).run(progress)
-    found = _Findings(attack)
+    found = Findings(attack)
     misfits = published.misfits
     if misfits is None and published.split:
         misfits = sum(attack.misfits.values())
@@ -240,6 +255,18 @@ def audit(
         why=why,
         undecided=found.undecided(),
     )
+
+
+def _by_areas(
+    finest: Any, method: str | None, chosen: Any, others: Any, explanations: int, progress: Progress | None
+) -> AuditReport:
+    from ilba.attack.areas import audit_by_areas  # it builds on this module
+
+    if any(others):
+        raise InputError("areas=True takes no store= and no solver_seconds=: give the finest table or its path alone.")
+    if not isinstance(finest, (AnyFinestTable, str, os.PathLike)):
+        raise InputError(f"areas=True takes a finest table or the path of a store, not a {type(finest).__name__}.")
+    return audit_by_areas(finest, method, lambda codes: wanted_tables(codes.design, *chosen), explanations, progress)
 
 
 def tables_by(method: Method | str, finest: AnyFinestTable, wanted: Sequence[Selection]) -> PublishedTables:
@@ -339,19 +366,19 @@ def _shown(table: pl.DataFrame) -> pl.DataFrame:
     return rows.sort(labels or MASKED)
 
 
-class _Findings:
+class Findings:
     """What stands at the end of an attack, counted."""
 
-    def __init__(self, attack: Attack) -> None:
+    def __init__(self, attack: Attack, ranges: bool = True) -> None:
         self.published = published = attack.published
         lattice, self._base, K = published.lattice, published.lattice.base, published.K
-        self._counts: dict[Node, list[int]] = {node: [0, 0, 0] for node in lattice.nodes}
+        self.counts: dict[Node, list[int]] = {node: [0, 0, 0] for node in lattice.nodes}
         width = lattice.width(self._base)
         areas = published.codes.lists[0].size(self._base[0])
         rows = published.base
         self._complete = width * areas <= COMPLETE
         cells = np.arange(width * areas) if self._complete or rows is None else rows.packed
-        if rows is None and not self._complete:
+        if not ranges or (rows is None and not self._complete):
             cells = np.zeros(0, dtype=np.int64)
         low, high = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
         self._aggregates: dict[Node, list[IntArray]] = {}
@@ -382,8 +409,8 @@ class _Findings:
         self.worst = packed[order], lo[order], hi[order]
         self.disclosed_cells = packed
         self.disclosed, self.exact = len(packed), int((lo == hi).sum())
-        self.small = self._counts[self._base][0] if rows is not None and rows.truth is not None else None
-        if rows is not None and published.split:  # a large cell's count is public
+        self.small = self.counts[self._base][0] if rows is not None and rows.truth is not None else None
+        if rows is not None and published.split and len(cells):  # a large cell's count is public
             at = np.searchsorted(cells, rows.packed)
             large = rows.value > K
             low[at[large]] = high[at[large]] = rows.value[large]
@@ -391,6 +418,13 @@ class _Findings:
         labels = published.codes.labels(cell_index, [cells])
         self.ranges = pl.DataFrame([*labels, pl.Series("low", low), pl.Series("high", high)])
         self._cells = cells
+
+    @staticmethod
+    def no_ranges(published: PublishedTables) -> pl.DataFrame:
+        """The ranges of no cell."""
+        index = published.codes.cell_index(table_of(published.design, published.lattice.base))
+        labels = published.codes.labels(index, [np.zeros(0, dtype=np.int64)])
+        return pl.DataFrame([*labels, pl.Series("low", [], pl.Int64), pl.Series("high", [], pl.Int64)])
 
     def undecided(self) -> pl.DataFrame:
         """The labels of the small cells of which nothing was found out."""
@@ -409,9 +443,9 @@ class _Findings:
         self._decided = decided
         new = np.setdiff1d(decided.proven, self.disclosed_cells)
         self.disclosed += len(new)
-        self._counts[self._base][1] += len(new)
+        self.counts[self._base][1] += len(new)
         for node, cells in decided.aggregates.items():
-            self._counts[node][1] += len(np.setdiff1d(cells, np.concatenate(self._aggregates[node])))
+            self.counts[node][1] += len(np.setdiff1d(cells, np.concatenate(self._aggregates[node])))
         if len(new):
             known = pl.Series(np.isin(self._cells, new))
             least, most = pl.col("low").clip(lower_bound=1), pl.col("high").clip(upper_bound=self.published.K - 1)
@@ -421,38 +455,48 @@ class _Findings:
             )
 
     def _count(self, node: Node, first: int, last: int, lo: IntArray, hi: IntArray, proven: Any) -> None:
-        published, K = self.published, self.published.K
-        counts = self._counts[node]
-        counts[1] += int(proven.sum())
-        counts[2] += int((proven & (lo == hi)).sum())
-        rows = published.base if node == self._base else published.tables[node]
-        if rows is None or rows.truth is None:
-            return
-        inside, area, cell = published.place(node, rows, first, last)
-        small, large = rows.truth.sum_small[inside], rows.truth.sum_large[inside]
-        true = small if published.split else small + large
-        counts[0] += int(((small + large > 0) & (small + large < K)).sum())
-        # What is called a proof must hold for the truth; this is cheap, and worth more than trust in the code.
-        below, above = lo[cell, area], hi[cell, area]
-        if (true < below).any() or (true > above).any() or int((lo > 0).sum()) != int((below > 0).sum()):
-            raise AssertionError("the attack excluded the truth. This is a mistake in ilba: please report it.")
+        rows = self.published.base if node == self._base else self.published.tables.get(node)
+        for number, more in enumerate(counted(self.published, node, rows, (first, last), (lo, hi), proven)):
+            self.counts[node][number] += more
 
     @property
     def tables(self) -> pl.DataFrame:
         """The counts of each released table."""
-        published = self.published
-        nodes = [node for node in reversed(published.lattice.nodes) if node in published.tables]
-        chosen = [table_of(published.design, node) for node in nodes]
-        small = [self._counts[node][0] if published.tables[node].truth else None for node in nodes]
-        return pl.DataFrame(
-            {
-                "table": [selection.name for selection in chosen],
-                "level": ["+".join(selection.finest) or "all" for selection in chosen],
-                "small": pl.Series(small, dtype=pl.Int64),
-                "disclosed": [self._counts[node][1] for node in nodes],
-                "exact": [self._counts[node][2] for node in nodes],
-            }
-        )
+        return in_tables(self.published, self.counts)
+
+
+def counted(
+    published: PublishedTables, node: Node, rows: Any, areas: tuple[int, int], ends: tuple[Any, Any], proven: Any
+) -> tuple[int, int, int]:
+    """How many cells of some areas of a table are truly small, proven to be, and proven exactly."""
+    (lo, hi), K = ends, published.K
+    found = int(proven.sum()), int((proven & (lo == hi)).sum())
+    if rows is None or rows.truth is None:
+        return (0, *found)
+    inside, area, cell = published.place(node, rows, *areas)
+    small, large = rows.truth.sum_small[inside], rows.truth.sum_large[inside]
+    true = small if published.split else small + large
+    # What is called a proof must hold for the truth; this is cheap, and worth more than trust in the code.
+    below, above = lo[cell, area], hi[cell, area]
+    if (true < below).any() or (true > above).any() or int((lo > 0).sum()) != int((below > 0).sum()):
+        raise AssertionError("the attack excluded the truth. This is a mistake in ilba: please report it.")
+    return (int(((small + large > 0) & (small + large < K)).sum()), *found)
+
+
+def in_tables(published: PublishedTables, counts: Mapping[Node, Sequence[int]]) -> pl.DataFrame:
+    """For each released table how many cells are small, proven and proven exactly."""
+    nodes = [node for node in reversed(published.lattice.nodes) if node in published.tables]
+    chosen = [table_of(published.design, node) for node in nodes]
+    small = [counts[node][0] if published.tables[node].truth else None for node in nodes]
+    return pl.DataFrame(
+        {
+            "table": [selection.name for selection in chosen],
+            "level": ["+".join(selection.finest) or "all" for selection in chosen],
+            "small": pl.Series(small, dtype=pl.Int64),
+            "disclosed": [counts[node][1] for node in nodes],
+            "exact": [counts[node][2] for node in nodes],
+        }
+    )
 
 
 def _sides(block: Any) -> tuple[dict[Node, Any], dict[Node, Any]]:

@@ -481,19 +481,23 @@ def _children(
 
 
 def _pack(values: Array) -> Any:
-    """An array as the places where it is not the common value, when these are few."""
+    """An array as the places where it is not the common value, when these are few; else in one byte where that does."""
     flat = values.reshape(-1)
     common = flat[len(flat) // 2]
     for fill in {0, int(common)}:
         other = np.flatnonzero(flat != fill)
         if len(other) * 3 < len(flat):
             return values.shape, values.dtype, fill, other.astype(np.int32), flat[other]
+    if values.dtype != np.int8 and flat.size and int(flat.min()) >= -128 and int(flat.max()) < 128:
+        return values.dtype, values.astype(np.int8)
     return values
 
 
 def _unpack(kept: Any) -> Array:
     if isinstance(kept, np.ndarray):
         return kept
+    if len(kept) == 2:
+        return np.asarray(kept[1].astype(kept[0]))
     shape, dtype, fill, place, values = kept
     flat = np.full(int(np.prod(shape)), fill, dtype=dtype)
     flat[place] = values

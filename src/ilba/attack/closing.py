@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ilba.attack.kernels import close_areas, settle_levels, settle_mapped
+from ilba.attack.kernels import add_up, close_areas, settle_levels, settle_mapped
 from ilba.attack.lattice import Array, Edge, IntArray, Lattice, Node, Step, spread
 
 _AREAS = 4
@@ -78,6 +78,8 @@ class _Level:
                     into[:, self.cells(node)] = side[node].reshape(-1, self.areas).T
             self.kinds.append((rows[0], rows[1]))
         self.dirty = np.zeros((self.areas, width), dtype=np.uint8)
+        self.sums = np.zeros((self.areas, max(len(families.parents), 1), 6), dtype=dtype)
+        """of each family of each area: sums of lows and highs, and the widest part, for both kinds of bounds"""
         self.stamp, self.looked = np.zeros(self.areas, np.int64), np.zeros(self.areas, np.int64)
         self.rule_of = np.full((self.areas, width if len(kinds) == 2 else 1), -1, dtype=np.int32)
         rules = [np.zeros((0, 3), dtype=dtype)]
@@ -90,6 +92,10 @@ class _Level:
                 rules.append(np.stack(limits, axis=1).astype(dtype))
                 count += len(place)
         self.rules = np.concatenate(rules)
+
+    def recall(self) -> None:
+        """Add up the families of areas that were closed before."""
+        add_up(tuple(side for kind in self.kinds for side in kind), self.families[2:5], self.sums)
 
     def cells(self, node: Node) -> slice:
         """Where the cells of a table stand in a row."""
@@ -142,6 +148,7 @@ class Closing:
             rows.stamp[:] = int(any(node in moved for node in rows.families.nodes)) * 2
             for node in rows.families.nodes:
                 rows.dirty[:, rows.cells(node)] = node in moved
+            rows.recall()
         self.clock = 2
         self.between: list[_Between] = []
         self.others: list[_Other] = []
@@ -207,8 +214,8 @@ class Closing:
                 own[5:7],
                 (rows.rule_of[areas], rows.rules),
                 (rows.dirty[areas], rows.stamp[areas], rows.looked[areas], self.clock),
-                np.empty(number, np.int32),
-                np.zeros(number, np.uint8),
+                (np.empty(number, np.int32), np.zeros(number, np.uint8)),
+                (np.zeros((int(own.at[-1]), 4), self.dtype), rows.sums[areas]),
             )
 
         cores = os.cpu_count() or 1

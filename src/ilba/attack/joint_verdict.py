@@ -5,23 +5,19 @@ Confidential in every form: it says which cells are small.
 
 from __future__ import annotations
 
-import html
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from ilba.attack.explanations import Explanation
-from ilba.attack.verdict import MOST_DRAWN, shares
+from ilba.attack.verdict import MOST_DRAWN, Judged, shares
 from ilba.errors import some
 
 
 @dataclass(frozen=True)
-class JointReport:
+class JointReport(Judged):
     """What an attacker can prove from several releases together. Confidential: it says which cells are small."""
 
     releases: pl.DataFrame
@@ -115,16 +111,6 @@ class JointReport:
         return self.certificate and not self.folder
 
     @property
-    def share(self) -> float:
-        """The share of small cells that is disclosed, from 0 to 1."""
-        return self.cells_disclosed / self.cells_small if self.cells_small else 0.0
-
-    @property
-    def share_exact(self) -> float:
-        """The share of small cells whose count everybody can name, from 0 to 1."""
-        return self.cells_exact / self.cells_small if self.cells_small else 0.0
-
-    @property
     def verdict(self) -> str:
         """The result in a sentence."""
         if self.certificate and self.folder:
@@ -184,35 +170,6 @@ class JointReport:
             "seconds": round(self.seconds, 2),
         }
 
-    def to_json(self) -> str:
-        """Give the report as JSON text (confidential).
-
-        Returns
-        -------
-        str
-            What `to_dict` gives, as JSON.
-        """
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
-
-    def to_html(self, path: str | os.PathLike[str], lang: str = "en") -> Path:
-        """Write the report as one self-contained page, for its owner alone.
-
-        Parameters
-        ----------
-        path : path
-            The HTML file.
-        lang : {"en", "ko"}, default "en"
-            The language.
-
-        Returns
-        -------
-        Path
-            The file.
-        """
-        from ilba.output.pages import write
-
-        return write(path, "audit.html", lang=lang, **self._facts())
-
     def _title(self) -> str:
         return f"Joint audit of {some(self.releases.height, 'release')} (confidential)"
 
@@ -222,22 +179,6 @@ class JointReport:
             f"{row['release']}: {some(row['tables'], 'table')}, method={row['method']!r}, K={row['K']}, "
             f"cells={row['cells']!r}" + (f", wave {row['wave']}" if row["wave"] else "")
             for row in self.releases.to_dicts()
-        ]
-
-    def _figures(self) -> list[tuple[str, str, str]]:
-        small = self.cells_small
-
-        def line(name: str, number: int | None) -> tuple[str, str, str]:
-            share = f"{100 * number / small:8.1f}%" if small and number is not None else ""
-            return name, "unknown" if number is None else f"{number:,}", share
-
-        return [
-            (f"finest cells truly in 1..{self.threshold - 1}", "unknown" if small is None else f"{small:,}", ""),
-            line("  disclosed", self.cells_disclosed),
-            line("    exactly", self.cells_exact),
-            line("  certified safe", self.cells_certified),
-            line("  undecided", self.cells_undecided),
-            ("aggregates disclosed", f"{self.aggregates:,}", ""),
         ]
 
     def _facts(self) -> dict[str, Any]:
@@ -252,7 +193,7 @@ class JointReport:
             "K": self.threshold,
             "audited": self._title(),
             "policy": "; ".join([*self._lines(), f"assumed: {'; '.join(self.assumed)}", *self.notes]).rstrip("."),
-            "figures": [[text.strip() for text in line] for line in self._figures()],
+            "figures": [[text.strip() for text in line] for line in self.figures(self.threshold, self.aggregates)],
             "levels": shares(by_release),
             "tables": shares(shown[:MOST_DRAWN]),
             "rows": rows,
@@ -260,17 +201,11 @@ class JointReport:
 
     def __str__(self) -> str:
         lines = [self._title(), *(f"  {line}" for line in self._lines()), f"Assumed: {'; '.join(self.assumed)}."]
-        lines += [f"  {name:<32}{text:>12}{rest}" for name, text, rest in self._figures()]
+        lines += self._lines_of_figures(self.threshold, self.aggregates)
         lines += ["", self.verdict, *(f"  {sentence}" for sentence in (*self.folder, *self.notes))]
         if self.why_undecided:
             lines.append(self.why_undecided)
-        if self.worst:
-            lines += ["", "How it is proven:"]
-            for one in self.worst[:3]:
-                lines += [f"  {one.cell}", *(f"    {sentence}" for sentence in one.why)]
-            if len(self.worst) > 3:
-                lines.append(f"  (and {len(self.worst) - 3} more in report.worst)")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._proofs()])
 
     def __repr__(self) -> str:
         small = "?" if self.cells_small is None else f"{self.cells_small:,}"
@@ -278,6 +213,3 @@ class JointReport:
             f"JointReport({some(self.releases.height, 'release')}; {self.cells_disclosed:,} of {small} small cells "
             f"disclosed; confidential)"
         )
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"

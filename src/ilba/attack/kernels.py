@@ -15,16 +15,20 @@ import numpy as np
 
 from ilba.methods.controlled.kernels import compiled
 
+_RARE = 20
+"""families are called one by one when fewer than one cell in so many moves"""
+
 
 @compiled
-def _ruled(low: Any, high: Any, least: Any, most: Any, i: int, K: int, rules: Any, r: int) -> bool:
+def _ruled(x: Any, i: int, K: int, rule_of: Any, rules: Any, a: int) -> bool:
     """Let the sum of small cells and the number of occupied ones of a cell tell each other what they know.
 
     A rule, where a released sum is above 0, is |S_K|, the end of its block and how many cells may be shifted.
     """
     changed = False
+    r = rule_of[a, i]
     while True:
-        lo, hi, few, many = low[i], high[i], least[i], most[i]
+        lo, hi, few, many = x[i, 0], x[i, 1], x[i, 2], x[i, 3]
         if lo > 0 and few < 1:
             few = 1
         lo = max(lo, min(few, hi + 1))
@@ -39,112 +43,249 @@ def _ruled(low: Any, high: Any, least: Any, most: Any, i: int, K: int, rules: An
             if shifted >= few:
                 top = max(at_k + (K - 1) * shifted, block_end)
             hi = min(hi, min(top, at_k + (K - 1) * many))
-            few = max(few, -((at_k - lo) // (K - 1)))
+            if at_k + (K - 1) * few < lo:
+                few = -((at_k - lo) // (K - 1))
             if lo > block_end:
                 many = min(many, most_shifted)
-        if lo == low[i] and hi == high[i] and few == least[i] and many == most[i]:
+        if lo == x[i, 0] and hi == x[i, 1] and few == x[i, 2] and many == x[i, 3]:
             return changed
-        low[i], high[i], least[i], most[i] = lo, hi, few, many
+        x[i, 0], x[i, 1], x[i, 2], x[i, 3] = lo, hi, few, many
         changed = True
 
 
 @compiled
-def _settle(low: Any, high: Any, parent: int, members: Any, moved: Any) -> int:
-    """Let a cell and its parts tell each other what they know; `moved` is filled with those that moved."""
-    sum_low = sum_high = 0
-    for c in members:
-        sum_low += low[c]
-        sum_high += high[c]
-    n = 0
-    least, most = low[parent], high[parent]
-    if sum_low > least or sum_high < most:
-        # A low above the high is a contradiction; one more than the high is enough to show it.
-        low[parent] = min(max(least, sum_low), max(most + 1, least))
-        high[parent] = max(min(most, sum_high), -1)
-        moved[0] = parent
-        n = 1
-    low_left, high_left = low[parent] - sum_high, high[parent] - sum_low
-    # The parts can only gain where the whole knows more than their sum does.
-    if low[parent] <= sum_low and high[parent] >= sum_high:
-        return n
-    for c in members:
-        least, most = low[c], high[c]
-        if least == most:
-            continue
-        new_least, new_most = low_left + most, high_left + least
-        if new_least > least or new_most < most:
-            if new_least > least:
-                low[c] = min(new_least, most + 1)
-            if new_most < most:
-                high[c] = max(new_most, -1)
-            moved[n] = c
-            n += 1
-    return n
+def _acts(x: Any, sums: Any, p: int, f: int, kinds: int) -> bool:
+    """Whether a family has something to tell: its parts to the whole, or the whole to the widest of its parts."""
+    for kind in range(kinds):
+        low, high, least, most = x[p, 2 * kind], x[p, 2 * kind + 1], sums[f, 3 * kind], sums[f, 3 * kind + 1]
+        widest = sums[f, 3 * kind + 2]
+        if least > low or most < high or widest > most - low or widest > high - least:
+            return True
+    return False
+
+
+@compiled
+def _called(
+    x: Any, sums: Any, parents: Any, family_at: Any, family_of: Any, queue: Any, waiting: Any, c: int, old: Any,
+    tail: int, kinds: int,
+) -> int:  # fmt: skip
+    """Add what a cell moved by to the sums of its families, and call those that have something to tell."""
+    for k in range(family_at[c], family_at[c + 1]):
+        f = family_of[k]
+        p = parents[f]
+        if p != c:
+            for kind in range(kinds):
+                sums[f, 3 * kind] += x[c, 2 * kind] - old[2 * kind]
+                sums[f, 3 * kind + 1] += x[c, 2 * kind + 1] - old[2 * kind + 1]
+        if waiting[f] == 0 and _acts(x, sums, p, f, kinds):
+            waiting[f] = 1
+            queue[tail % len(queue)] = f
+            tail += 1
+    return tail
+
+
+@compiled
+def _summed(x: Any, sums: Any, member_at: Any, members: Any, f: int, kinds: int) -> None:
+    """Of a family the sums of lows and of highs of its parts, and how wide the widest part is."""
+    for kind in range(kinds):
+        least = most = widest = 0
+        for k in range(member_at[f], member_at[f + 1]):
+            low, high = x[members[k], 2 * kind], x[members[k], 2 * kind + 1]
+            least += low
+            most += high
+            widest = max(widest, high - low)
+        sums[f, 3 * kind], sums[f, 3 * kind + 1], sums[f, 3 * kind + 2] = least, most, widest
+
+
+@compiled
+def _first_called(
+    x: Any, sums: Any, parents: Any, member_at: Any, members: Any, family_at: Any, family_of: Any, queue: Any,
+    waiting: Any, dirty: Any, a: int, first: bool, kinds: int,
+) -> int:  # fmt: skip
+    """Call the families that have something to tell: of all of them, or of those in which a cell moved from outside."""
+    tail = 0
+    if first:
+        for f in range(len(parents)):
+            _summed(x, sums, member_at, members, f, kinds)
+            if _acts(x, sums, parents[f], f, kinds):
+                waiting[f] = 1
+                queue[tail] = f
+                tail += 1
+        return tail
+    for i in range(len(x)):
+        if dirty[a, i]:
+            dirty[a, i] = 0
+            for k in range(family_at[i], family_at[i + 1]):
+                f = family_of[k]
+                if waiting[f] == 0:
+                    waiting[f] = 1
+                    queue[tail] = f
+                    tail += 1
+    left = 0
+    for t in range(tail):
+        f = queue[t]
+        _summed(x, sums, member_at, members, f, kinds)
+        if _acts(x, sums, parents[f], f, kinds):
+            queue[left] = f
+            left += 1
+        else:
+            waiting[f] = 0
+    return left
+
+
+@compiled
+def _swept(
+    x: Any, parents: Any, member_at: Any, members: Any, K: int, rule_of: Any, rules: Any, a: int, kinds: int, down: bool
+) -> int:
+    """Settle every family once, from the finest tables up or down to them; how many times a cell moved."""
+    moved, number = 0, len(parents)
+    for step in range(number):
+        f = number - 1 - step if down else step
+        p, first, last = parents[f], member_at[f], member_at[f + 1]
+        for kind in range(kinds):
+            lo, hi = 2 * kind, 2 * kind + 1
+            least = most = widest = 0
+            for k in range(first, last):
+                c = members[k]
+                low, high = x[c, lo], x[c, hi]
+                least += low
+                most += high
+                widest = max(widest, high - low)
+            was_low, was_high = x[p, lo], x[p, hi]
+            if least > was_low or most < was_high:
+                # A low above the high is a contradiction; one more than the high is enough to show it.
+                x[p, lo] = min(max(was_low, least), max(was_high + 1, was_low))
+                x[p, hi] = max(min(was_high, most), -1)
+                moved += 1
+                if kinds == 2:
+                    _ruled(x, p, K, rule_of, rules, a)
+            low_left, high_left = x[p, lo] - most, x[p, hi] - least
+            if widest <= -low_left and widest <= high_left:
+                continue
+            for k in range(first, last):
+                c = members[k]
+                low, high = x[c, lo], x[c, hi]
+                if low_left + high > low or high_left + low < high:
+                    x[c, lo] = max(low, min(low_left + high, high + 1))
+                    x[c, hi] = min(high, max(high_left + low, -1))
+                    moved += 1
+                    if kinds == 2:
+                        _ruled(x, c, K, rule_of, rules, a)
+    return moved
+
+
+@compiled
+def add_up(sides: Any, families: Any, room: Any) -> None:
+    """For each area and family the sums of lows and of highs of the parts, and how wide the widest part is."""
+    _, member_at, members = families
+    for kind in range(len(sides) // 2):
+        low, high = sides[2 * kind], sides[2 * kind + 1]
+        for a in range(len(low)):
+            for f in range(len(member_at) - 1):
+                least = most = widest = 0
+                for k in range(member_at[f], member_at[f + 1]):
+                    c = members[k]
+                    least += low[a, c]
+                    most += high[a, c]
+                    widest = max(widest, high[a, c] - low[a, c])
+                room[a, f, 3 * kind], room[a, f, 3 * kind + 1], room[a, f, 3 * kind + 2] = least, most, widest
 
 
 @compiled
 def close_areas(
-    sides: Any, counted: bool, K: int, families: Any, of_cell: Any, rules: Any, marks: Any, queue: Any, waiting: Any
+    sides: Any, counted: bool, K: int, families: Any, of_cell: Any, rules: Any, marks: Any, line: Any, room: Any
 ) -> int:
     """Let the tables of each area tell each other what they know until nothing moves; the clock is returned.
 
     sides: low and high of sums, then of numbers of occupied cells, areas x cells. families: the parents, and where the
     members of each are listed; of_cell: the families of each cell. rules: the number of each cell's rule, and the
     rules. marks: which cells moved from outside, when each area last moved, when it was last looked at, the clock.
+    line, room: to work in: the families that wait, the bounds of each cell, and for each area the sums of each family,
+    which are kept until it is looked at again.
     """
     parents, member_at, members = families
     family_at, family_of = of_cell
     rule_of, rule = rules
     dirty, stamp, looked, clock = marks
-    width, number = sides[0].shape[1], len(parents)
-    moved = np.empty(2 * (width + 2), np.int64)
-    for a in range(len(sides[0])):
+    queue, waiting = line
+    x, room_of = room
+    low, high, least, most = sides
+    width, number, kinds = low.shape[1], len(parents), 2 if counted else 1
+    old = np.zeros(4, np.int64)
+    for a in range(len(low)):
         if stamp[a] <= looked[a]:
             continue
-        low, high, least, most = sides[0][a], sides[1][a], sides[2][a], sides[3][a]
-        head = tail = 0
-        changed = False
-        first = looked[a] == 0
-        if first:  # everything is new
-            for i in range(width if counted else 0):
-                _ruled(low, high, least, most, i, K, rule, rule_of[a, i])
-            for f in range(number):
-                queue[f] = f
-                waiting[f] = 1
-            tail = number
-        else:
-            for i in range(width):
-                if dirty[a, i]:
-                    if counted:
-                        changed |= _ruled(low, high, least, most, i, K, rule, rule_of[a, i])
-                    for k in range(family_at[i], family_at[i + 1]):
-                        f = family_of[k]
-                        if not waiting[f]:
-                            waiting[f] = 1
-                            queue[tail % number] = f
-                            tail += 1
-        dirty[a] = 0
+        first, changed, sums = looked[a] == 0, False, room_of[a]
+        for i in range(width):
+            x[i, 0], x[i, 1] = low[a, i], high[a, i]
+            if counted:
+                x[i, 2], x[i, 3] = least[a, i], most[a, i]
+                if first or dirty[a, i]:
+                    changed |= _ruled(x, i, K, rule_of, rule, a)
+        if first:  # most cells move then, and one after the other is quicker than in the order of their calls
+            moves, down = width, True
+            while moves * _RARE > width:
+                moves = _swept(x, parents, member_at, members, K, rule_of, rule, a, kinds, down)
+                down, changed = not down, True
+        head, tail = (
+            0,
+            _first_called(
+                x, sums, parents, member_at, members, family_at, family_of, queue, waiting, dirty, a, first, kinds
+            ),
+        )
         while head < tail:
             f = queue[head % number]
             head += 1
+            p, moved = parents[f], False
+            for kind in range(kinds):
+                lo, hi = 2 * kind, 2 * kind + 1
+                was_low, was_high = x[p, lo], x[p, hi]
+                if sums[f, 3 * kind] > was_low or sums[f, 3 * kind + 1] < was_high:
+                    for side in range(4):
+                        old[side] = x[p, side]
+                    # A low above the high is a contradiction; one more than the high is enough to show it.
+                    x[p, lo] = min(max(was_low, sums[f, 3 * kind]), max(was_high + 1, was_low))
+                    x[p, hi] = max(min(was_high, sums[f, 3 * kind + 1]), -1)
+                    if x[p, lo] != was_low or x[p, hi] != was_high:
+                        moved = True
+                        if counted:
+                            _ruled(x, p, K, rule_of, rule, a)
+                        tail = _called(x, sums, parents, family_at, family_of, queue, waiting, p, old, tail, kinds)
+                widest = sums[f, 3 * kind + 2]
+                if widest <= sums[f, 3 * kind + 1] - x[p, lo] and widest <= x[p, hi] - sums[f, 3 * kind]:
+                    continue
+                widest = 0
+                for k in range(member_at[f], member_at[f + 1]):
+                    c = members[k]
+                    was_low, was_high = x[c, lo], x[c, hi]
+                    if was_low == was_high:
+                        continue
+                    new_low = x[p, lo] - sums[f, 3 * kind + 1] + was_high
+                    new_high = x[p, hi] - sums[f, 3 * kind] + was_low
+                    if new_low > was_low or new_high < was_high:
+                        moved = True
+                        for side in range(4):
+                            old[side] = x[c, side]
+                        if new_low > was_low:
+                            x[c, lo] = min(new_low, was_high + 1)
+                        if new_high < was_high:
+                            x[c, hi] = max(new_high, -1)
+                        if counted:
+                            _ruled(x, c, K, rule_of, rule, a)
+                        tail = _called(x, sums, parents, family_at, family_of, queue, waiting, c, old, tail, kinds)
+                    widest = max(widest, x[c, hi] - x[c, lo])
+                sums[f, 3 * kind + 2] = widest
             waiting[f] = 0
-            own = members[member_at[f] : member_at[f + 1]]
-            n = _settle(low, high, parents[f], own, moved)
-            if counted:
-                n += _settle(least, most, parents[f], own, moved[n:])
-            for m in range(n):
-                c = moved[m]
-                again = False
+            changed |= moved
+            if moved and _acts(x, sums, p, f, kinds):
+                waiting[f] = 1
+                queue[tail % number] = f
+                tail += 1
+        if changed:
+            for i in range(width):
+                low[a, i], high[a, i] = x[i, 0], x[i, 1]
                 if counted:
-                    again = _ruled(low, high, least, most, c, K, rule, rule_of[a, c])
-                for k in range(family_at[c], family_at[c + 1]):
-                    g = family_of[k]
-                    # A family that has just settled has nothing new to tell itself, unless a rule moved it.
-                    if not waiting[g] and (g != f or again):
-                        waiting[g] = 1
-                        queue[tail % number] = g
-                        tail += 1
-            changed |= n > 0
+                    least[a, i], most[a, i] = x[i, 2], x[i, 3]
         clock += 1
         if changed or first:
             stamp[a] = clock

@@ -110,6 +110,34 @@ class CellBounds(NamedTuple):
     """how many cells would look otherwise if the masked finest table were the truth"""
 
 
+def published_rows(
+    codes: CodeLists, policy: Policy, cells: Cells, node: Node, sums: rollup.Sums
+) -> tuple[PublishedRows, int]:
+    """What is published of a table with these sums, and how many counts would differ if its masks were the truth."""
+    parts, K = sums.parts, codes.design.threshold
+    n_grid, n_small = (rollup.small_cells(codes, sums, reading) for reading in ("grid", cells))
+    type1 = type2 = None
+    if policy.scheme != "sca":
+        _, masked = rollup.released(codes, sums, policy.scheme == "sums", cells)
+        value = masked.sum_masked
+        if policy.flags:
+            type1, type2 = _small(masked.type1), _small(masked.type2)
+    else:
+        # What is audited is only simulated, so the draws may be anything; the same on every run is best.
+        rng = np.random.default_rng([2010, *node])
+        draws = rng.integers(0, masking.DRAW_RANGE, len(sums))
+        anew = masking.sca(parts.sum_small, draws, K)
+        value = np.where(n_grid == 1, K * parts.n_at_threshold, anew)
+    truth = Truth(*map(_small, (n_small, parts.n_at_threshold, parts.sum_small, parts.sum_large)))
+    other = if_masked(policy, cells, n_grid, parts.n_at_threshold, K)
+    misfits = int((other.sum_masked != value).sum())
+    if policy.listed:
+        misfits += int((parts.sum_large + parts.n_at_threshold == 0).sum())
+    if type1 is not None and type2 is not None:
+        misfits += int(((other.type1 != type1) | (other.type2 != type2)).sum())
+    return PublishedRows(sums.packed[0], _small(value + parts.sum_large), type1, type2, truth), misfits
+
+
 class PublishedTables:
     """Released tables as an attacker sees them."""
 
@@ -172,7 +200,7 @@ class PublishedTables:
         InputError
             There is no table, or a table has more possible cells than can be followed.
         """
-        policy, design, K = policy_of(method), finest.design, finest.design.threshold
+        policy, design = policy_of(method), finest.design
         chosen = selections(design) if wanted is None else list(wanted)
         if not chosen:
             raise InputError(_NOTHING)
@@ -185,29 +213,8 @@ class PublishedTables:
             if len(sums.packed) > 1:
                 raise InputError(f"the table {selection.name!r} has more than 2^63 possible cells: audit fewer keys.")
             node = node_of(design, selection)
-            parts = sums.parts
-            n_grid, n_small = (rollup.small_cells(finest.codes, sums, reading) for reading in ("grid", cells))
-            type1 = type2 = None
-            if policy.scheme != "sca":
-                _, masked = rollup.released(finest.codes, sums, policy.scheme == "sums", cells)
-                value = masked.sum_masked
-                if policy.flags:
-                    type1, type2 = _small(masked.type1), _small(masked.type2)
-            else:
-                # What is audited is only simulated, so the draws may be anything; the same on every run is best.
-                rng = np.random.default_rng([2010, *node])
-                draws = rng.integers(0, masking.DRAW_RANGE, len(sums))
-                anew = masking.sca(parts.sum_small, draws, K)
-                value = np.where(n_grid == 1, K * parts.n_at_threshold, anew)
-            truth = Truth(*map(_small, (n_small, parts.n_at_threshold, parts.sum_small, parts.sum_large)))
-            tables[node] = PublishedRows(sums.packed[0], _small(value + parts.sum_large), type1, type2, truth)
-            if selection in chosen:
-                other = if_masked(policy, cells, n_grid, parts.n_at_threshold, K)
-                misfits += int((other.sum_masked != value).sum())
-                if policy.listed:
-                    misfits += int((parts.sum_large + parts.n_at_threshold == 0).sum())
-                if type1 is not None and type2 is not None:
-                    misfits += int(((other.type1 != type1) | (other.type2 != type2)).sum())
+            tables[node], unlike = published_rows(finest.codes, policy, cells, node, sums)
+            misfits += unlike if selection in chosen else 0
         base = tables[node_of(design, refined)]
         shown = {node_of(design, selection): tables[node_of(design, selection)] for selection in chosen}
         move = finest.move if policy.name == "controlled" else 0
@@ -374,12 +381,14 @@ class PublishedTables:
         released = self.dense(node, first, last, rows.value) - large
         if (released < 0).any():
             raise self._contradiction(node)
-        n_grid = self.lattice.sizes(node, first, last) - n_large
+        n_grid = self._finest_cells(node, first, last) - n_large
         n = n_listed if policy.listed else n_grid
         least = most = listed = None
-        other = if_masked(policy, self.cells, n_grid, at_k, K)
-        misfits = int((other.sum_masked != released).sum())
-        if rows.type1 is not None and rows.type2 is not None:
+        misfits = 0
+        if self.misfits is None:
+            other = if_masked(policy, self.cells, n_grid, at_k, K)
+            misfits = int((other.sum_masked != released).sum())
+        if self.misfits is None and rows.type1 is not None and rows.type2 is not None:
             flags = (self.dense(node, first, last, part) for part in (rows.type1, rows.type2))
             misfits += sum(int((a != b).sum()) for a, b in zip(flags, other[1:], strict=True))
         if node == self.lattice.base:
@@ -482,8 +491,11 @@ class PublishedTables:
 
     def _finest_cells(self, node: Node, first: int, last: int) -> Array:
         """How many finest cells lie in each cell of a table."""
-        whole = Lattice(self.codes, [tuple(listed.depth for listed in self.codes.lists)])
-        return np.broadcast_to(whole.sizes(node, first, last), (*self.lattice.shape(node), last - first))
+        return np.broadcast_to(self._finest.sizes(node, first, last), (*self.lattice.shape(node), last - first))
+
+    @cached_property
+    def _finest(self) -> Lattice:
+        return Lattice(self.codes, [tuple(listed.depth for listed in self.codes.lists)])
 
     @cached_property
     def _largest(self) -> int:

@@ -22,8 +22,113 @@ from ilba.errors import some
 MOST_DRAWN = 40  # tables of the page that get a bar
 
 
+class Judged:
+    """What the reports on one release and on several have in common: shares, figures, JSON and the page."""
+
+    cells_small: int | None
+    cells_disclosed: int
+    cells_exact: int
+    cells_certified: int | None
+    cells_undecided: int | None
+    worst: list[Explanation]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the report as plain values."""
+        raise NotImplementedError
+
+    def _facts(self) -> dict[str, Any]:
+        """What the page tells."""
+        raise NotImplementedError
+
+    @property
+    def share(self) -> float:
+        """The share of small cells that is disclosed, from 0 to 1."""
+        return self.cells_disclosed / self.cells_small if self.cells_small else 0.0
+
+    @property
+    def share_exact(self) -> float:
+        """The share of small cells whose count everybody can name, from 0 to 1."""
+        return self.cells_exact / self.cells_small if self.cells_small else 0.0
+
+    def to_json(self) -> str:
+        """Give the report as JSON text (confidential).
+
+        Returns
+        -------
+        str
+            What `to_dict` gives, as JSON.
+        """
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    def to_html(self, path: str | os.PathLike[str], lang: str = "en") -> Path:
+        """Write the report as one self-contained page, for its owner alone.
+
+        Parameters
+        ----------
+        path : path
+            Where to write the page.
+        lang : {"en", "ko"}, default "en"
+            The language.
+
+        Returns
+        -------
+        Path
+            Where it was written.
+        """
+        from ilba.output.pages import write
+
+        return write(path, "audit.html", lang=lang, **self._facts())
+
+    def figures(self, K: int, aggregates: int) -> list[tuple[str, str, str]]:
+        """List the main numbers.
+
+        Parameters
+        ----------
+        K : int
+            Below which a count is small.
+        aggregates : int
+            How many cells of coarser tables are proven to be small.
+
+        Returns
+        -------
+        list of tuple
+            Name, number, and share of the small cells, as text.
+        """
+        small = self.cells_small
+
+        def line(name: str, number: int | None) -> tuple[str, str, str]:
+            share = f"{100 * number / small:8.1f}%" if small and number is not None else ""
+            return name, "unknown" if number is None else f"{number:,}", share
+
+        return [
+            (f"finest cells truly in 1..{K - 1}", "unknown" if small is None else f"{small:,}", ""),
+            line("  disclosed", self.cells_disclosed),
+            line("    exactly", self.cells_exact),
+            line("  certified safe", self.cells_certified),
+            line("  undecided", self.cells_undecided),
+            ("aggregates disclosed", f"{aggregates:,}", ""),
+        ]
+
+    def _lines_of_figures(self, K: int, aggregates: int) -> list[str]:
+        return [f"  {name:<32}{text:>12}{rest}" for name, text, rest in self.figures(K, aggregates)]
+
+    def _proofs(self) -> list[str]:
+        """How the first of the disclosed cells are proven, in lines."""
+        if not self.worst:
+            return []
+        lines = ["", "How it is proven:"]
+        for one in self.worst[:3]:
+            lines += [f"  {one.cell}", *(f"    {sentence}" for sentence in one.why)]
+        if len(self.worst) > 3:
+            lines.append(f"  (and {len(self.worst) - 3} more in report.worst)")
+        return lines
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
 @dataclass(frozen=True)
-class AuditReport:
+class AuditReport(Judged):
     """What an attacker can prove from a release. Confidential: it says which cells are small."""
 
     published: PublishedTables
@@ -72,16 +177,6 @@ class AuditReport:
         """How many cells of coarser tables are proven to lie in 1..K-1."""
         proven = int(self.tables["disclosed"].sum())
         return proven - self.cells_disclosed if self.published.lattice.base in self.published.tables else proven
-
-    @property
-    def share(self) -> float:
-        """The share of small cells that is disclosed, from 0 to 1."""
-        return self.cells_disclosed / self.cells_small if self.cells_small else 0.0
-
-    @property
-    def share_exact(self) -> float:
-        """The share of small cells whose count everybody can name, from 0 to 1."""
-        return self.cells_exact / self.cells_small if self.cells_small else 0.0
 
     @property
     def verdict(self) -> str:
@@ -142,47 +237,15 @@ class AuditReport:
             "seconds": round(self.seconds, 2),
         }
 
-    def to_json(self) -> str:
-        """Give the report as JSON text (confidential).
-
-        Returns
-        -------
-        str
-            What `to_dict` gives, as JSON.
-        """
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
-
-    def to_html(self, path: str | os.PathLike[str], lang: str = "en") -> Path:
-        """Write the report as one self-contained page, for its owner alone.
-
-        Parameters
-        ----------
-        path : path
-            Where to write the page.
-        lang : {"en", "ko"}, default "en"
-            The language.
-
-        Returns
-        -------
-        Path
-            Where it was written.
-        """
-        from ilba.output.pages import write
-
-        return write(path, "audit.html", lang=lang, **_facts(self))
-
     def __str__(self) -> str:
-        lines = [_title(self.published), *(f"  {name:<32}{text:>12}{rest}" for name, text, rest in _figures(self))]
+        lines = [_title(self.published), *self._lines_of_figures(self.published.K, self.aggregates)]
         lines += ["", self.verdict, *(f"  {sentence}" for sentence in self.folder or ())]
         if self.why_undecided:
             lines.append(self.why_undecided)
-        if self.worst:
-            lines += ["", "How it is proven:"]
-            for one in self.worst[:3]:
-                lines += [f"  {one.cell}", *(f"    {sentence}" for sentence in one.why)]
-            if len(self.worst) > 3:
-                lines.append(f"  (and {len(self.worst) - 3} more in report.worst)")
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._proofs()])
+
+    def _facts(self) -> dict[str, Any]:
+        return _facts(self)
 
     def __repr__(self) -> str:
         small = "?" if self.cells_small is None else f"{self.cells_small:,}"
@@ -190,9 +253,6 @@ class AuditReport:
             f"AuditReport(method={self.published.policy.name!r}, {some(len(self.published.tables), 'table')}; "
             f"{self.cells_disclosed:,} of {small} small cells disclosed; confidential)"
         )
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
 
 
 def _title(published: PublishedTables) -> str:
@@ -202,25 +262,6 @@ def _title(published: PublishedTables) -> str:
         f"Audit of {some(len(published.tables), 'table')}: method={published.policy.name!r}, K={design.threshold}"
         f"{reading} (confidential)"
     )
-
-
-def _figures(report: AuditReport) -> list[tuple[str, str, str]]:
-    """The main numbers: name, number, share of the small cells."""
-    small, K = report.cells_small, report.published.K
-
-    def line(name: str, number: int | None) -> tuple[str, str, str]:
-        share = f"{100 * number / small:8.1f}%" if small and number is not None else ""
-        return name, "unknown" if number is None else f"{number:,}", share
-
-    lines = [
-        (f"finest cells truly in 1..{K - 1}", "unknown" if small is None else f"{small:,}", ""),
-        line("  disclosed", report.cells_disclosed),
-        line("    exactly", report.cells_exact),
-        line("  certified safe", report.cells_certified),
-        line("  undecided", report.cells_undecided),
-        ("aggregates disclosed", f"{report.aggregates:,}", ""),
-    ]
-    return lines
 
 
 def _facts(report: AuditReport) -> dict[str, Any]:
@@ -235,7 +276,7 @@ def _facts(report: AuditReport) -> dict[str, Any]:
         "K": report.published.K,
         "audited": _title(report.published),
         "policy": POLICIES[report.published.policy.name].about,
-        "figures": [[text.strip() for text in line] for line in _figures(report)],
+        "figures": [[text.strip() for text in line] for line in report.figures(report.published.K, report.aggregates)],
         "levels": shares(by_level.to_dicts()),
         "tables": shares(shown[:MOST_DRAWN]),
         "rows": rows,

@@ -92,6 +92,7 @@ def report_command(
 )
 @click.option("--secret", type=click.Path(), help="The secret for --mask-thr [else a temporary secret].")
 @click.option("--within", metavar="AREA", help="Only this area of the top level, for a store larger than memory.")
+@click.option("--areas", is_flag=True, help="All areas of the top level, one after the other, for a large store.")
 @click.option(
     "--solver-seconds",
     type=float,
@@ -117,6 +118,7 @@ def audit_command(
     chart: str | None,
     secret: str | None,
     within: str | None,
+    areas: bool,
     solver_seconds: float,
     require_safe: bool,
     as_json: bool,
@@ -129,12 +131,12 @@ def audit_command(
     from ilba.attack.audit import audit
     from ilba.release import Release
 
-    chosen = method or mask_thr or tables or levels or keys or max_keys is not None or within is not None
+    chosen = method or mask_thr or tables or levels or keys or max_keys is not None or within is not None or areas
     if len(sources) > 1:
         if chosen or chart or secret:
             raise InputError(
-                "several releases are audited unchanged: leave out --method, --mask-thr, --within, --chart, --secret "
-                "and the choice of tables."
+                "several releases are audited unchanged: leave out --method, --mask-thr, --within, --areas, --chart, "
+                "--secret and the choice of tables."
             )
         _several(sources, stores, unchanged, changed, rename, regroup, out, as_json, require_safe)
         return
@@ -150,7 +152,8 @@ def audit_command(
     if Path(source).is_dir() and not (Path(source) / ABOUT).exists():
         if chosen:
             raise InputError(
-                "a release is audited unchanged: leave out --method, --mask-thr, --within and the choice of tables."
+                "a release is audited unchanged: leave out --method, --mask-thr, --within, --areas and the choice of "
+                "tables."
             )
         with ProgressBar(as_json) as bar:
             bar.stage("attacking")
@@ -161,6 +164,16 @@ def audit_command(
         return
     if store:
         raise InputError("--store goes with a release. Here the store itself is audited.")
+    if areas:
+        if within is not None or mask_thr or len(method) > 1 or solver_seconds or chart:
+            raise InputError(
+                "--areas audits by one method: leave out --within, --mask-thr, --chart and --solver-seconds."
+            )
+        with ProgressBar(as_json) as bar:
+            bar.stage("attacking")
+            report = audit(source, method[0] if method else None, **wanted, areas=True, progress=bar)
+        _told_of_audit(report, out, as_json, require_safe)
+        return
     finest = opened(source) if within is None else open_store(source, within=within)
     if mask_thr or len(method) > 1:
         if require_safe:

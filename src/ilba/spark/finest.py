@@ -162,6 +162,24 @@ class SparkFinestTable(AnyFinestTable):
         schema = labelled(self.codes, self.codes.finest, [COUNT, MASKED])
         return mapped(self.cells, schema, "name_cells", self._shipped)
 
+    def within(self, label: object) -> FinestTable:
+        """Bring the part that lies in one top-level area of the first hierarchy into the memory of the driver.
+
+        Parameters
+        ----------
+        label : object
+            The label of the area.
+
+        Returns
+        -------
+        FinestTable
+            Its cells, with the code lists of the keys as they are. Confidential.
+        """
+        area = store.TopArea.of(self.codes, label)
+        inside = self.cells.filter(f"cell0 >= {area.low}" + ("" if area.high is None else f" AND cell0 < {area.high}"))
+        cells = pl.concat(pieces(inside, pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
+        return FinestTable.of_cells(*store.cut(self._about, cells.sort(self._about.words), area))
+
     def collect(self) -> FinestTable:
         """Bring the same table into the memory of the driver, for what Spark cannot do.
 

@@ -396,6 +396,10 @@ class AnyFinestTable(ABC):
         """
 
     @abstractmethod
+    def within(self, label: object) -> FinestTable:
+        """The part that lies in one top-level area of the first hierarchy, in memory (confidential)."""
+
+    @abstractmethod
     def collect(self) -> FinestTable:
         """The same table in the memory of this process (confidential)."""
 

@@ -430,6 +430,22 @@ class FinestTable(AnyFinestTable):
         """The secret that drew the masks, where this table was built with it."""
         return self._secret
 
+    def within(self, label: object) -> FinestTable:
+        """Cut out the part that lies in one top-level area of the first hierarchy.
+
+        Parameters
+        ----------
+        label : object
+            The label of the area.
+
+        Returns
+        -------
+        FinestTable
+            Its cells, with the code lists of the keys as they are. Confidential.
+        """
+        area = store.TopArea.of(self.codes, label)
+        return FinestTable.of_cells(*store.cut(self._about, self.cells, area))
+
     def collect(self) -> FinestTable:
         """This table: it is in the memory of this process already."""
         return self

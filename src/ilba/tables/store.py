@@ -134,7 +134,7 @@ def read(path: Path_, within: object = None) -> tuple[About, pl.DataFrame]:
     if place.is_dir():
         return _read_dataset(place, within)
     about, cells = _read_file(place)
-    return (about, cells) if within is None else _cut(about, cells, _Area.of(about.codes, within))
+    return (about, cells) if within is None else cut(about, cells, TopArea.of(about.codes, within))
 
 
 def _read_file(file: Path) -> tuple[About, pl.DataFrame]:
@@ -295,7 +295,7 @@ def parts_of(folder: Path) -> list[Path]:
 def _read_dataset(folder: Path, within: object) -> tuple[About, pl.DataFrame]:
     dataset = dataset_of(folder)
     about = dataset.about
-    inside = None if within is None else _Area.of(about.codes, within)
+    inside = None if within is None else TopArea.of(about.codes, within)
     try:
         if dataset.parts is None:  # of an older version, with one mark for all cells: they are read together
             cells = pl.concat([pl.read_parquet(io.BytesIO(f.read_bytes())) for f in parts_of(folder)])
@@ -311,7 +311,7 @@ def _read_dataset(folder: Path, within: object) -> tuple[About, pl.DataFrame]:
     except UNREADABLE:
         raise damaged(folder) from None
     cells = cells.sort(about.words)
-    return (about, cells) if inside is None else _cut(about, cells, inside)
+    return (about, cells) if inside is None else cut(about, cells, inside)
 
 
 def _read_part(folder: Path, part: DatasetPart, columns: Sequence[str]) -> pl.DataFrame:
@@ -321,7 +321,7 @@ def _read_part(folder: Path, part: DatasetPart, columns: Sequence[str]) -> pl.Da
     return pl.read_parquet(io.BytesIO(content)).select(columns)
 
 
-class _Area(NamedTuple):
+class TopArea(NamedTuple):
     """A top-level area of the first hierarchy: its finest areas, and the values of `cell0` of its cells."""
 
     first: int
@@ -331,7 +331,8 @@ class _Area(NamedTuple):
     """the first value beyond it; None at the end"""
 
     @classmethod
-    def of(cls, codes: CodeLists, label: object) -> _Area:
+    def of(cls, codes: CodeLists, label: object) -> TopArea:
+        """The area with this label."""
         areas = codes.lists[0]
         node = areas.node([label])
         assert node is not None  # noqa: S101 - on the top level each label is a node
@@ -340,10 +341,11 @@ class _Area(NamedTuple):
         return cls(first, below, first * stride, (first + below) * stride if first + below < len(areas) else None)
 
     def meets(self, part: DatasetPart) -> bool:
+        """Whether a file may hold cells of the area."""
         return part.rows > 0 and part.last >= self.low and (self.high is None or part.first < self.high)
 
 
-def _cut(about: About, cells: pl.DataFrame, area: _Area) -> tuple[About, pl.DataFrame]:
+def cut(about: About, cells: pl.DataFrame, area: TopArea) -> tuple[About, pl.DataFrame]:
     """The cells of one top-level area, renumbered, with the code lists of the keys as they are."""
     codes = about.codes
     inside = pl.col("cell0") >= area.low

@@ -1,0 +1,75 @@
+"""The audit by areas: time, memory and growth with the number of cities.
+
+    python bench/areas.py                             1, 4 and 10 cities of a million people, gender, edu and age
+    python bench/areas.py --cities 4,10 --keys 5      all 160 tables
+    python bench/areas.py --folder FOLDER             where the stores lie, or are made
+
+Every number of cities has a process of its own, so that its peak memory is its own. "beyond" is the peak memory less
+what the process had with the store open.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import ilba
+from ilba.attack.areas import VISITS
+from nation import AREAS, KEYS, SECRET, built, peak
+
+
+def audited(cities: int, keys: int, folder: Path) -> dict[str, Any]:
+    finest = built(cities, folder)
+    if keys < len(KEYS):  # a smaller finest table of the same people
+        counts = finest.table("OA", KEYS[:keys]).detail.select(*AREAS, *KEYS[:keys], "N")
+        finest = ilba.FinestTable.from_counts(counts, AREAS, KEYS[:keys], secret=SECRET)
+        del counts
+    before, wall, cpu = peak(), time.perf_counter(), time.process_time()
+    report = ilba.audit(finest, "ilba", areas=True, explanations=0)
+    return {
+        "cities": cities, "tables": len(report.published.tables), "cells": len(finest), "small": report.cells_small,
+        "proven": report.cells_disclosed, "cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall,
+        "GB": peak(), "beyond": peak() - before,
+    }  # fmt: skip
+
+
+def main() -> int:
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("--cities", default="1,4,10")
+    asked.add_argument("--keys", type=int, default=3)
+    asked.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "ilba-nation")
+    asked.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    given = asked.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    if given.one:
+        print(json.dumps(audited(given.one, given.keys, given.folder)))
+        return 0
+    rows = []
+    print(f"at most {VISITS} visits to an area")
+    for cities in map(int, given.cities.split(",")):
+        command = [sys.executable, __file__, "--one", str(cities), "--keys", str(given.keys), "--folder", given.folder]
+        said = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
+        row = json.loads(said.stdout.splitlines()[-1])
+        rows.append(row)
+        print(
+            f"{row['cities']:3} cities, {row['tables']} tables, {row['cells']:,} cells: {row['proven']:,} of "
+            f"{row['small']:,} small cells proven; {row['cpu']:.0f} s of the processor, {row['wall']:.0f} s on the "
+            f"wall; {row['GB']:.2f} GB, {row['beyond']:.2f} beyond the store",
+            flush=True,
+        )
+    for a, b in pairwise(rows):
+        grown = math.log(b["cpu"] / a["cpu"]) / math.log(b["cells"] / a["cells"])
+        print(f"growth from {a['cities']} to {b['cities']} cities: processor time with exponent {grown:.2f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,394 @@
+"""The audit of a nation: one top-level area after the other, with the tables of the whole as shared bounds.
+
+Everything that is published of one area is attacked by itself, in memory. What is kept of it are the bounds on the
+tables of the area as a whole. These meet the tables that count all areas together: a count of the nation is the sum of
+those of its areas, and an area holds what the others leave. What an area learns from that is told to it, and it is
+attacked anew, up to a fixed number of times. Bounds only ever tighten, so it is sound to stop after any visit; where
+nothing was left to be told, the result is that of the attack on everything at once.
+
+Memory is that of one area and of the bounds of the areas as wholes; time is linear in the number of areas.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ilba.attack.audit import Findings, counted, in_tables
+from ilba.attack.bounds import Attack
+from ilba.attack.explanations import Explanation, explain
+from ilba.attack.intervals import AttackerView, Brought
+from ilba.attack.lattice import Array, Lattice, Node, node_of, table_of
+from ilba.attack.published import (
+    POLICIES,
+    CellBounds,
+    Policy,
+    PublishedRows,
+    PublishedTables,
+    Truth,
+    policy_of,
+    published_rows,
+)
+from ilba.attack.verdict import AuditReport
+from ilba.cells.codes import CodeLists
+from ilba.design.design import Selection
+from ilba.errors import InputError
+from ilba.methods.masking import Parts
+from ilba.progress import Progress, ProgressStep, silent
+from ilba.tables.engine import AnyFinestTable
+from ilba.tables.finest import FinestTable
+from ilba.tables.opening import open_store
+from ilba.tables.rollup import Sums
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+Ends: TypeAlias = tuple[Array, ...]
+"""low and high, and in the observed reading least and most, of all cells of a table in one area"""
+
+VISITS = 2
+"""how often an area is attacked at most: by itself, and with what the others leave to it"""
+NOT_LOOKED = "counterexamples are not looked for where areas are audited one after the other"
+
+
+class ByAreas(NamedTuple):
+    """A finest table that is opened one top-level area at a time."""
+
+    codes: CodeLists
+    method: str
+    labels: list[Any]
+    part: Callable[[Any], FinestTable]
+
+    @classmethod
+    def of(cls, source: AnyFinestTable | str | os.PathLike[str]) -> ByAreas:
+        """Take a finest table in memory, on Spark, or a store; of a folder only the files of an area are read."""
+        if isinstance(source, AnyFinestTable):
+            found = source
+        elif Path(source).is_dir():
+            from ilba.tables.store import dataset_of
+
+            codes = dataset_of(Path(source)).about.codes
+            labels = _labels(codes)
+            method = open_store(source, within=labels[0]).method
+            return cls(codes, method, labels, lambda label: open_store(source, within=label))
+        else:  # one file was written from memory, and fits there
+            found = open_store(source)
+        return cls(found.codes, found.method, _labels(found.codes), found.within)
+
+
+def _labels(codes: CodeLists) -> list[Any]:
+    areas = codes.lists[0]
+    return list(areas.named(1, np.arange(areas.size(1)))[0])
+
+
+class _Told(AttackerView):
+    """What is published of one area, with what the tables of all areas leave to it."""
+
+    def __init__(self, published: PublishedTables, besides: Sequence[Node], told: Mapping[Node, Ends]) -> None:
+        super().__init__(published, Brought())
+        self.lattice = Lattice(published.codes, [*published.lattice.nodes, *besides])
+        self.told = told
+
+    def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
+        """Work out what each table of a level says by itself, and what was told of it."""
+        known = super().knowledge(level, first, last)
+        return {node: self._with(node, bounds) for node, bounds in known.items()}
+
+    def _with(self, node: Node, known: CellBounds) -> CellBounds:
+        told = self.told.get(node)
+        if told is None:
+            return known
+        known = known._replace(low=np.maximum(known.low, told[0]), high=np.minimum(known.high, told[1]))
+        if known.least is None or known.most is None or len(told) < 4:
+            return known
+        return known._replace(least=np.maximum(known.least, told[2]), most=np.minimum(known.most, told[3]))
+
+
+class _Whole(PublishedTables):
+    """The tables that count all areas together, over what is known of each area as a whole."""
+
+    def __init__(self, codes: CodeLists, policy: Policy, cells: Any, tables: Mapping[Node, PublishedRows], split: bool):
+        self.codes, self.policy, self.cells = codes, policy, cells
+        self.tables, self.split, self.K = dict(tables), split, codes.design.threshold
+        self.lattice = shared_lattice(codes, list(tables))
+        self.base, self.misfits = None, 0
+        self.parts: dict[Node, tuple[Array, ...]] = {}
+        """of each table how much of it the finest table shows: cells at K, large ones, their sum, listed small ones"""
+        self.ends: dict[Node, Ends] = {}
+        """of each table by areas what is proven, the areas along the last axis"""
+
+    def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
+        """Work out what each table says by itself; of an area what was proven there."""
+        if level == 0 and self.split:
+            return {node: self._small_sum(node, 0, 1, *self.parts[node]) for node in self.tables}
+        if level == 0:
+            return {node: self._total(node, 0, 1) for node in self.tables}
+        found = {}
+        for node in (one for one in self.lattice.nodes if one[0]):
+            sides = [side[..., first:last] for side in self.ends[node]]
+            least, most = sides[2:] if self.counted else (None, None)
+            found[node] = CellBounds(sides[0], sides[1], least, most, None, None, 0)
+        return found
+
+
+def shared_lattice(codes: CodeLists, above: Sequence[Node]) -> Lattice:
+    """The tables of the whole, and the tables of each area that add up to them."""
+    return Lattice(codes, [*above, *(below(node) for node in above)])
+
+
+def below(node: Node) -> Node:
+    """The table of each area that adds up to a table of the whole."""
+    return (1, *node[1:])
+
+
+def audit_by_areas(
+    source: AnyFinestTable | str | os.PathLike[str],
+    method: str | None,
+    wanted: Callable[[CodeLists], Sequence[Selection]],
+    explanations: int,
+    progress: Progress | None,
+    visits: int = VISITS,
+) -> AuditReport:
+    """Audit tables of a finest table that may be larger than memory, one top-level area after the other.
+
+    Parameters
+    ----------
+    source : FinestTable, SparkFinestTable or path
+        The counts and masks, or the store that holds them.
+    method : str or None
+        How the tables are made; one of the audit's own methods.
+    wanted : callable
+        From the code lists to the tables.
+    explanations : int
+        For how many of the disclosed cells to say how they are proven.
+    progress : callable or None
+        Called with each `ProgressStep`.
+    visits : int, default VISITS
+        How often an area is attacked at most.
+
+    Returns
+    -------
+    AuditReport
+        As of `audit`, without the ranges of single cells.
+
+    Raises
+    ------
+    InputError
+        The method is not one of the audit's own, or no table lies below the whole.
+    """
+    start = time.perf_counter()
+    areas = ByAreas.of(source)
+    name = method or areas.method
+    if name not in POLICIES:
+        raise InputError(f"areas are audited one after the other for {', '.join(POLICIES)}, not for {name!r}.")
+    work = _Work(areas, policy_of(name), list(wanted(areas.codes)), explanations, progress or silent)
+    work.run(visits)
+    return work.report(time.perf_counter() - start)
+
+
+class _Work:
+    """What is kept between areas."""
+
+    def __init__(
+        self, areas: ByAreas, policy: Policy, wanted: list[Selection], explanations: int, tell: Progress
+    ) -> None:
+        self.areas, self.policy, self.tell, self.explanations = areas, policy, tell, explanations
+        self.design = areas.codes.design
+        nodes = list(dict.fromkeys(node_of(self.design, selection) for selection in wanted))
+        self.above = [node for node in nodes if node[0] == 0]
+        self.own = [node for node in nodes if node[0] > 0]
+        if not self.own:
+            raise InputError("no table is by areas, so there is nothing to audit by areas. Leave out areas=True.")
+        self.nodes = nodes
+        self.shared = [n for n in shared_lattice(areas.codes, self.above).nodes if n[0]] if self.above else []
+        """the tables by areas through which an area and the whole tell each other what they know"""
+        self.cells = "observed" if policy.listed else self.design.cells
+        self.split = tuple(listed.depth for listed in areas.codes.lists) in nodes
+        self.by_area: list[dict[Node, Sequence[int]]] = [{} for _ in areas.labels]
+        self.found: list[tuple[int, int, int]] = [(0, 0, 0) for _ in areas.labels]
+        self.ends: list[dict[Node, Ends]] = [{} for _ in areas.labels]
+        self.worst: list[Explanation] = []
+        self.misfits = 0
+        self.left = 0
+        """areas that could be told more after the last visit"""
+        self._sums: dict[Node, list[Sums]] = {node: [] for node in self.above}
+        self._parts: dict[Node, tuple[Array, ...]] = {}
+        self._done = 0
+        self.counts: dict[Node, list[int]] = {node: [0, 0, 0] for node in nodes}
+
+    def run(self, visits: int) -> None:
+        """Attack every area, then the whole, then the areas to which that leaves less than they had."""
+        told: list[dict[Node, Ends]] = [{} for _ in self.areas.labels]
+        pending = list(range(len(told)))
+        whole: _Whole | None = None
+        for visit in range(visits):
+            for number in pending:
+                self._visit(number, told[number], first=visit == 0)
+            if not self.above:
+                return
+            if whole is None:
+                whole = self._whole()
+            if self.policy.scheme == "sums":
+                self._count(whole, None)
+                return
+            attack = self._shared(whole)
+            self._count(whole, attack)
+            told = self._tell_areas(attack)
+            pending = [number for number, one in enumerate(told) if one]
+            self.left = len(pending)
+            if not pending:
+                return
+
+    def _visit(self, number: int, told: Mapping[Node, Ends], first: bool) -> None:
+        part = self.areas.part(self.areas.labels[number])
+        design = part.design
+        published = PublishedTables.of(part, self.policy.name, [table_of(design, node) for node in self.own])
+        view = _Told(published, self.shared, told)
+        if first:
+            self.misfits += published.misfits or 0
+            for selection, sums in part.sums([table_of(design, node) for node in self.above]):
+                self._sums[node_of(design, selection)].append(sums)
+            if self.split and self.above:
+                shown = view._public_parts(1, 0, 1, [below(node) for node in self.above])
+                for node in self.above:
+                    own = shown[below(node)]
+                    before = self._parts.get(node)
+                    self._parts[node] = (
+                        own if before is None else tuple(a + b for a, b in zip(before, own, strict=True))
+                    )
+        if self.policy.scheme == "sums":  # nothing follows from sums of masks: the small cells are counted
+            self._count_small(number, published)
+        else:
+            self._attack(number, view, published, first)
+        self._done += 1
+        self.tell(ProgressStep("auditing areas", self._done, max(len(self.areas.labels), self._done)))
+
+    def _attack(self, number: int, view: _Told, published: PublishedTables, first: bool) -> None:
+        attack = Attack(view).run()
+        found = Findings(attack, ranges=False)
+        self.by_area[number] = {node: found.counts[node] for node in self.own}
+        self.found[number] = found.small or 0, found.disclosed, found.exact
+        if first and len(self.worst) < self.explanations:  # with what is published of the area alone
+            self.worst += explain(published, *found.worst, self.explanations - len(self.worst))
+        for block in attack.blocks():
+            for node in block.own:
+                if node in self.shared:
+                    sides = [side[node] for kind in block.kinds for side in (kind.low, kind.high)]
+                    self.ends[number][node] = tuple(np.array(side) for side in sides)
+
+    def _count_small(self, number: int, published: PublishedTables) -> None:
+        K = published.K
+
+        def small(rows: PublishedRows | None) -> int:
+            if rows is None or rows.truth is None:
+                return 0
+            return int(((rows.truth.sum_large == 0) & (rows.truth.sum_small > 0) & (rows.truth.sum_small < K)).sum())
+
+        self.by_area[number] = {node: (small(published.tables[node]), 0, 0) for node in self.own}
+        self.found[number] = small(published.base), 0, 0
+
+    def _whole(self) -> _Whole:
+        """The tables of the whole, from the sums of all areas."""
+        codes, tables = self.areas.codes, {}
+        for node in self.above:
+            selection = table_of(self.design, node)
+            sums = _added(codes, selection, self._sums[node])
+            self._sums[node] = []
+            tables[node], unlike = published_rows(codes, self.policy, self.cells, node, sums)
+            self.misfits += unlike
+        whole = _Whole(codes, self.policy, self.cells, tables, self.split)
+        whole.parts = self._parts
+        return whole
+
+    def _shared(self, whole: _Whole) -> Attack:
+        """Attack the tables of the whole with what is known of each area."""
+        for node in self.shared:
+            sides = zip(*(ends[node] for ends in self.ends), strict=True)
+            whole.ends[node] = tuple(np.concatenate(side, axis=-1) for side in sides)
+        return Attack(whole).run()
+
+    def _tell_areas(self, attack: Attack) -> list[dict[Node, Ends]]:
+        """For each area what the whole leaves to it, where that is less than it had."""
+        found: list[dict[Node, Ends]] = [{} for _ in self.ends]
+        for block in attack.blocks():
+            for node in (one for one in block.own if one[0]):
+                sides = [side[node] for kind in block.kinds for side in (kind.low, kind.high)]
+                for place, number in enumerate(range(*block.rows[1])):
+                    now = tuple(np.array(side[..., place : place + 1]) for side in sides)
+                    if any((a != b).any() for a, b in zip(now, self.ends[number][node], strict=True)):
+                        found[number][node] = now
+        # All of it is told again, since an area is attacked from the beginning.
+        for number, told in enumerate(found):
+            if told:
+                found[number] = {**self.ends[number], **told}
+        return found
+
+    def _count(self, whole: _Whole, attack: Attack | None) -> None:
+        """Count what is small and what is proven in the tables of the whole."""
+        K = whole.K
+        if attack is None:
+            for node in self.above:
+                truth = whole.tables[node].truth
+                assert truth is not None  # noqa: S101 - made from a store
+                small = (truth.sum_large == 0) & (truth.sum_small > 0) & (truth.sum_small < K)
+                self.counts[node] = [int(small.sum()), 0, 0]
+            return
+        for block in attack.blocks():
+            for node in (one for one in block.own if not one[0]):
+                lo, hi = (side[node].reshape(-1, 1) for side in (block.kinds[0].low, block.kinds[0].high))
+                proven = (lo >= 1) & (hi < K)
+                if node in block.large:
+                    proven.reshape(-1)[block.large[node]] = False
+                self.counts[node] = list(counted(whole, node, whole.tables[node], (0, 1), (lo, hi), proven))
+
+    def report(self, seconds: float) -> AuditReport:
+        """All areas and the whole, added up."""
+        nothing: IntArray = np.zeros(0, np.int64)
+        empty = PublishedRows(nothing, nothing, truth=Truth(nothing, nothing, nothing, nothing))
+        about = PublishedTables(
+            self.areas.codes, self.policy, self.cells, dict.fromkeys(self.nodes, empty), misfits=self.misfits
+        )
+        for one in self.by_area:
+            for node, numbers in one.items():
+                self.counts[node] = [a + b for a, b in zip(self.counts[node], numbers, strict=True)]
+        small, disclosed, exact = (sum(column) for column in zip(*self.found, strict=True))
+        certificate = self.policy.scheme == "sums" or self.misfits == 0
+        certified = small if certificate else 0
+        left = small - disclosed - certified
+        why = {NOT_LOOKED: left} if left else {}
+        if self.left and left:
+            why = {f"{NOT_LOOKED}, and {self.left} areas could have been told more by the tables of the whole": left}
+        return AuditReport(
+            published=about,
+            tables=in_tables(about, self.counts),
+            cells_small=small,
+            cells_disclosed=disclosed,
+            cells_exact=exact,
+            cells_certified=certified,
+            cells_undecided=left,
+            certificate=certificate,
+            misfits=self.misfits,
+            ranges=Findings.no_ranges(about),
+            worst=self.worst,
+            seconds=seconds,
+            why=why,
+        )
+
+
+def _added(codes: CodeLists, selection: Selection, parts: Sequence[Sums]) -> Sums:
+    """The sums of a table of the whole, from those of all areas."""
+    if any(len(one.packed) > 1 for one in parts):
+        raise InputError(f"the table {selection.name!r} has more than 2^63 possible cells: audit fewer keys.")
+    packed, place = np.unique(np.concatenate([one.packed[0] for one in parts]), return_inverse=True)
+
+    def add(columns: Iterator[IntArray]) -> IntArray:
+        total = np.zeros(len(packed), np.int64)
+        np.add.at(total, place.reshape(-1), np.concatenate(list(columns)))
+        return total
+
+    summed = Parts(*(add(one.parts[i] for one in parts) for i in range(4)))
+    return Sums(codes.cell_index(selection), [packed], summed, add(one.observed for one in parts))

@@ -1,0 +1,110 @@
+"""The audit by areas: one top-level area after the other proves what the attack on everything at once proves."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ilba
+from ilba.attack.areas import audit_by_areas
+from ilba.attack.bounds import Attack
+from ilba.design.tables import wanted_tables
+from support.people import HKEY, KEY, population
+
+SOME = ["block.sex.age.job", "town.sex", "region.age", "town.job", "all", "all.sex.job"]
+WITHOUT = ["town.sex", "town.age", "region.sex.age", "all.sex", "all.age"]
+
+
+def by_areas(finest, names, visits=50, method="ilba"):
+    return audit_by_areas(finest, method, lambda codes: wanted_tables(codes.design, names), 0, None, visits)
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+@pytest.mark.parametrize("method", ["ilba", "r-file"])
+@pytest.mark.parametrize("names", ["all", SOME, WITHOUT], ids=["all", "some", "without the finest"])
+def test_one_area_after_the_other_proves_what_all_at_once_prove(secret, cells, method, names):
+    finest = ilba.build(population(400), HKEY, KEY, secret=secret, cells=cells)
+    whole = ilba.audit(finest, method, names, explanations=0)
+    parts = by_areas(finest, names, method=method)
+    if names == "all":
+        assert parts.tables.equals(whole.tables)
+        assert (parts.cells_disclosed, parts.cells_exact) == (whole.cells_disclosed, whole.cells_exact)
+    # Tables of areas that are not published stand between the two, so that a little more may be proven.
+    assert parts.cells_disclosed >= whole.cells_disclosed
+    assert (parts.tables["disclosed"] >= whole.tables["disclosed"]).all()
+    assert parts.tables["small"].equals(whole.tables["small"])
+    assert (parts.cells_small, parts.misfits) == (whole.cells_small, whole.misfits)
+    assert parts.published.lattice.base == whole.published.lattice.base
+
+
+def test_tables_of_the_whole_tell_areas_something(secret):
+    """Otherwise the test above would show nothing about what is shared."""
+    people = population(400)
+    for seed in range(6):
+        finest = ilba.build(people.sample(120, seed=seed), HKEY, KEY, secret=secret, cells="grid")
+        once, often = by_areas(finest, "all", visits=1), by_areas(finest, "all")
+        assert once.cells_disclosed <= often.cells_disclosed
+        if once.cells_disclosed < often.cells_disclosed:
+            assert "could have been told more" in once.why_undecided
+            return
+    pytest.fail("no population in which the whole tells an area something")
+
+
+def test_the_method_that_publishes_sums_is_safe_and_its_small_cells_are_counted(secret):
+    finest = ilba.build(population(400), HKEY, KEY, secret=secret).controlled(secret=secret)
+    whole, parts = ilba.audit(finest), ilba.audit(finest, areas=True)
+    assert parts.safe
+    assert parts.certificate
+    assert parts.tables.equals(whole.tables)
+    assert parts.cells_certified == whole.cells_small
+
+
+def test_a_store_on_disk_is_audited_by_its_path(secret, tmp_path):
+    finest = ilba.build(population(300), HKEY, KEY, secret=secret)
+    finest.save(tmp_path / "people.parquet")
+    found = ilba.audit(tmp_path / "people.parquet", "ilba", areas=True, explanations=2)
+    assert found.tables.equals(ilba.audit(finest, "ilba", areas=True).tables)
+    assert found.cells_disclosed > 0
+    assert len(found.worst) == 2
+    assert found.cells_undecided == found.cells_small - found.cells_disclosed
+    assert "counterexamples" in found.why_undecided
+
+
+def test_one_area_holds_its_own_cells_alone(secret):
+    finest = ilba.build(population(300), HKEY, KEY, secret=secret)
+    labels = finest.frame[HKEY[0]].unique(maintain_order=True).to_list()
+    parts = [finest.within(label).frame for label in labels]
+    assert pl.concat(parts).equals(finest.frame)
+    with pytest.raises(ilba.InputError):
+        finest.within("nowhere")
+
+
+def test_what_does_not_go_with_areas_is_refused(secret):
+    finest = ilba.build(population(100), HKEY, KEY, secret=secret)
+    for wrong in ({"solver_seconds": 1}, {"tables": ["all.sex"]}, {"method": "rounding:3"}):
+        with pytest.raises(ilba.InputError):
+            ilba.audit(finest, areas=True, **wrong)
+    with pytest.raises(ilba.InputError, match="areas=True"):
+        ilba.audit(ilba.PublishedTables.of(finest), areas=True)
+
+
+def test_the_bounds_of_a_later_visit_are_those_of_the_whole_attack(secret):
+    """Of the national tables themselves every bound is the same, not only the numbers that the report shows."""
+    finest = ilba.build(population(300), HKEY, KEY, secret=secret)
+    attack = Attack(ilba.PublishedTables.of(finest, "ilba")).run()
+    parts = by_areas(finest, "all")
+    K = finest.design.threshold
+    for node, (low, high) in {
+        n: (attack.whole.kinds[0].low[n], attack.whole.kinds[0].high[n]) for n in attack.whole.own
+    }.items():
+        if node[0] == 0:
+            name = [
+                s.name
+                for s in wanted_tables(finest.design, "all")
+                if not s.levels[0] and tuple(int(k in s.keys) for k in finest.design.keys) == node[1:]
+            ][0]
+            large = np.zeros(low.size, bool)
+            large[attack.whole.large.get(node, [])] = True
+            proven = ((low >= 1) & (high < K)).reshape(-1) & ~large
+            assert int(proven.sum()) == parts.tables.filter(pl.col("table") == name)["disclosed"][0]
