@@ -7,14 +7,14 @@
     │   └── UnknownArgument (TypeError)   an argument that the function does not have
     ├── StoreError                a file is not a store, is damaged, or is of a newer format
     ├── SecretError               a secret is missing, malformed or not the one that is needed
-    ├── WriteError (OSError)      a file could not be written (a full disk, say); what was there is still there
-    ├── UnsafeRelease             publishing would give counts away; nothing was published
+    ├── WriteError (OSError)      a file could not be written (for example, a full disk); the old file is still there
+    ├── UnsafeRelease             publishing would disclose counts; nothing was published
     │   └── Conflict              because of an earlier publication of the same people
     └── MissingExtra (ImportError) an optional package has to be installed for this
 
-    Notice (UserWarning)          said aloud while the work goes on
+    Notice (UserWarning)          a warning; the work continues
 
-A message says what was given, what was expected and what to type next. It never holds a true count or a secret.
+A message says what was given, what was expected and what to type next. It never contains a true count or a secret.
 """
 
 from __future__ import annotations

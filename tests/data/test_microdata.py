@@ -242,7 +242,7 @@ def test_a_value_has_one_label_whatever_its_type(value, label):
 
 def test_columns_without_labels_are_refused(secret):
     frame = pl.DataFrame({"t": ["a"], "x": [[1, 2]]})
-    with pytest.raises(ilba.InputError, match="'x' is of the type List"):
+    with pytest.raises(ilba.InputError, match="'x' has the type List"):
         ilba.build(frame, ["t"], ["x"], secret=secret)
 
 
@@ -290,7 +290,7 @@ PEOPLE = pl.DataFrame({"region": ["01"], "town": ["0101"], "sex": ["f"]})
         ({"region": ["01"]}, {}, "data is a builtins.dict"),
         (None, {}, "data is a builtins.NoneType"),
         ("no/such/file.csv", {}, "there is no file"),
-        ("no/such/*.csv", {}, "no file fits"),
+        ("no/such/*.csv", {}, "no file matches"),
     ],
 )
 def test_bad_input_gets_an_error_that_names_the_fix(data, options, says, tmp_path):
@@ -320,16 +320,16 @@ def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
         "p.parquet": "cannot be read",
         "p.csv": r"is not UTF-8\..*--encoding cp949.* iconv -f CP949 -t UTF-8 .*p\.csv > utf8\.csv",
         "late.csv": r"is not UTF-8\..* iconv -f CP1252",
-        "two.csv": "holds semicolons and bars. Say which it is: --separator",
+        "two.csv": "has semicolons and bars. Say which it is: --separator",
         "broken.csv": "damaged further on",
         "p.sav": "could not be read as a sav file",
-        "p.docx": "kind that is not read",
+        "p.docx": "its ending is unknown",
         "p.rds": "not a file that R saved",
         "p.xlsx": "cannot be read as a workbook",
         "empty.csv": "is empty",
         "long.csv": "A line has more fields than the first one has names",
-        "other": "its parts have other columns, or columns of other types",
-        "parts": "holds no .parquet files",
+        "other": "has parts with different columns or types",
+        "parts": "has no .parquet files",
         "pp.csv": "Did you mean 'p.csv'",
     }.items():
         with pytest.raises(ilba.InputError, match=says):

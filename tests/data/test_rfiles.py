@@ -117,7 +117,7 @@ def test_a_file_without_one_data_frame_is_refused_with_what_to_do(name, says):
 
 def test_a_column_of_lists_is_refused_as_a_key_and_ignored_elsewhere(secret):
     ilba.build(FILES / "people.rds", ["region"], ["share"], secret=secret)
-    with pytest.raises(ilba.InputError, match="'tags' is of the type"):
+    with pytest.raises(ilba.InputError, match="'tags' has the type"):
         ilba.build(FILES / "people.rds", ["region"], ["tags"], secret=secret)
 
 

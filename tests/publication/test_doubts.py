@@ -58,7 +58,7 @@ def test_what_used_to_be_silent_stops_and_says_what_to_type(folder, more, says):
 def test_a_name_that_is_one_to_one_with_its_code_is_no_key(folder):
     (doubt,) = asked(folder, keys='"sex", "name"')
     assert doubt.startswith("name and AGS are equivalent")
-    assert "Take name out of the keys" in doubt
+    assert "Remove name from the keys" in doubt
     assert asked(folder) == []
 
 

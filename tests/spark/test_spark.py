@@ -474,6 +474,28 @@ def test_masks_chosen_on_spark_are_those_of_the_embedded_engine_to_the_last(buil
         finest.controlled(levels=[1], secret=ilba.Secret(bytes(32)))
 
 
+def test_counts_that_may_move_are_on_spark_what_they_are_in_memory_and_memory_reads_the_ledger(
+    spark, built, reference, next_wave, tmp_path, monkeypatch
+):
+    asked = {"tables": ["region.sex", "town"], "secret": SECRET, "move": 2, "sweeps": 12}
+    chosen, here = built[0].controlled(**asked), reference.controlled(**asked)
+    assert chosen.chosen == here.chosen
+    assert chosen.control == here.control
+    assert chosen.collect().frame.equals(here.frame)
+    finest, path = next_wave
+    later = finest.controlled(**asked, previous=chosen).collect()
+    assert later.frame.equals(ilba.open_store(path).controlled(**asked, previous=here).frame)
+    monkeypatch.setenv("ILBA_LEDGER", str(tmp_path / "agency.ledger"))
+    monkeypatch.setattr(engine.frames, "KEPT", 30)
+    SECRET.to_file(tmp_path / "k")
+    release = {"tables": ["town.sex"], "plan": ["town.sex"], "sweeps": 12}
+    on = ilba.build(on_spark(spark, population()), HKEY, KEY, secret=tmp_path / "k")
+    ours = on.release(tmp_path / "spark", **release, move=2)
+    theirs = ilba.build(population(), HKEY, KEY, secret=tmp_path / "k").release(tmp_path / "memory", **release)
+    assert ours.table("town.sex").equals(theirs.table("town.sex"))
+    assert theirs.move == 2
+
+
 def wave() -> pl.DataFrame:
     """The population a year later: some people moved away, some came, one area is new."""
     people = population()

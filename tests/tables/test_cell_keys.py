@@ -135,10 +135,10 @@ def test_masks_and_ilba_tables_do_not_depend_on_record_keys(ons, drawn):
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ([0.5, None], "without a key"),
+        ([0.5, None], "has missing keys"),
         ([0.5, 1.5], r"neither whole numbers"),
         ([-1, 3], "neither"),
-        (["x", "1"], "without"),
+        (["x", "1"], "not numbers"),
     ],
 )
 def test_record_keys_that_are_none_are_refused(values, said):

@@ -306,7 +306,7 @@ def released(release: Release, store: AnyFinestTable | None) -> PublishedTables:
         frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
         if release.manifest["method"] == "cell-key":
             return MethodTables.from_release(_cell_key_of(release), release.code_lists(), frames)
-        return PublishedTables.from_frames(release.code_lists(), frames, release.manifest["method"])
+        return PublishedTables.from_frames(release.code_lists(), frames, release.manifest["method"], release.move)
     if release.manifest["method"] == "cell-key" and store.keyed is None:
         store = store.with_method(_cell_key_of(release))
     published = tables_by(store.method, store, wanted_tables(store.design, list(release.tables)))
@@ -431,7 +431,7 @@ class _Findings:
         inside, area, cell = published.place(node, rows, first, last)
         small, large = rows.truth.sum_small[inside], rows.truth.sum_large[inside]
         true = small if published.split else small + large
-        counts[0] += int(((large == 0) & (small > 0) & (small < K)).sum())
+        counts[0] += int(((small + large > 0) & (small + large < K)).sum())
         # What is called a proof must hold for the truth; this is cheap, and worth more than trust in the code.
         below, above = lo[cell, area], hi[cell, area]
         if (true < below).any() or (true > above).any() or int((lo > 0).sum()) != int((below > 0).sum()):

@@ -43,7 +43,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 ALL = ("proof", "outsider", "neighbour", "insider", "attribute")
 CELLS = 2_000_000
 """finest cells for which probabilities are computed; of a larger design a sample of areas"""
-_NEEDS_FINEST = "Not measured: the finest table is not among these tables."
+_NEEDS_FINEST = "Not measured: the finest table is not among these tables, or its large counts were allowed to move."
 
 
 @suggesting

@@ -75,17 +75,18 @@ def plan_command(publication: str | None, full: bool, as_json: bool) -> None:
 @commands.command("publish", short_help="Count, mask, audit, release, export, report")
 @_publication
 @click.option("--accept-conflict", metavar="ID", help="Publish despite this conflict with the ledger, and record it.")
+@click.option("--correction", is_flag=True, help="The records correct the wave that was published; replace it.")
 @engines
 @json_option
 def publish_command(
-    publication: str | None, accept_conflict: str | None, engine: dict[str, Any], as_json: bool
+    publication: str | None, accept_conflict: str | None, correction: bool, engine: dict[str, Any], as_json: bool
 ) -> None:
     """Publish by a publication file. Continues a killed run; does nothing if nothing changed."""
     from ilba.publication.publishing import publish
 
     with ProgressBar(as_json) as bar:
         spark = session_of(engine) if engine["engine"] == "spark" else None
-        found = publish(publication, spark=spark, accept_conflict=accept_conflict, progress=bar)
+        found = publish(publication, spark=spark, accept_conflict=accept_conflict, correction=correction, progress=bar)
     if as_json:
         plain = {"release": str(found.release.path), "done": list(found.done), "tables": list(found.release.tables)}
         print_json({"confidential": True, **plain, "decision": [str(page) for page in found.decision]})
@@ -95,4 +96,4 @@ def publish_command(
         click.echo(f"  {match}")
     for page in found.decision:
         click.echo(f"  {page}: for the person who signs, confidential")
-    click.echo(f"Next: {called()} serve")
+    click.echo(f"Next: {called()} serve{'' if not publication else ' ' + shlex.quote(publication)}")

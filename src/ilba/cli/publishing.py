@@ -62,6 +62,14 @@ from ilba.errors import InputError, MissingExtra, listing, some
     help="The largest loss allowed when masks are chosen; never published.",
 )
 @click.option(
+    "--sweeps", type=click.IntRange(min=10), help="How much work is spent on sums nearer to the truth [10; --move 200]."
+)
+@click.option(
+    "--move",
+    type=click.IntRange(min=0),
+    help="How far large counts may move so that sums come nearer; published [as before, else 0].",
+)
+@click.option(
     "--state-bound",
     "stated_bound",
     type=click.IntRange(min=1),
@@ -188,7 +196,7 @@ def export_command(
 
 @example("ilba serve release --port 8000 --workers 2")
 @commands.command("serve", short_help="Serve published tables as a page and an open API")
-@click.argument("releases", nargs=-1, metavar="[RELEASE...]")
+@click.argument("releases", nargs=-1, metavar="[RELEASE|PUBLICATION.TOML...]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at; 0.0.0.0 for all.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 for a free one."
@@ -240,16 +248,17 @@ def serve_command(
 ) -> None:
     """Serve release folders: a public page and an open API (PxWebApi 2). Never a store.
 
-    Without a folder it serves the release of publication.toml.
+    Without a folder it serves the releases of publication.toml; another publication file can be named.
     """
     if address and not re.fullmatch(r"https?://[^\s/\"'<>?#]+(/[^\s\"'<>?#]*)?", address):
         raise InputError(
             f"--address {address[:80]!r} is not an address. Type the whole address, such as https://stats.example.org"
         )
-    if not releases:
+    if not releases or any(release.endswith(".toml") for release in releases):
         from ilba.publication.publishing import released_by
 
-        releases = (str(released_by()),)
+        named = [released_by(one) if one.endswith(".toml") else [one] for one in releases] or [released_by()]
+        releases = tuple(str(one) for some_ in named for one in some_)
     try:
         from ilba.service.answers import Settings
         from ilba.service.connection import Limits

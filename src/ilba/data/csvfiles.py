@@ -1,8 +1,8 @@
 """Text files of columns: their encoding and separator.
 
-Files are UTF-8 with commas. What can be told for certain is read as well: UTF-16, and semicolons, tabs or bars. Other
-encodings cannot be told for certain (most bytes are letters in each of them), so they are declared: `guessed` says
-which one it looks like, and the error what to type.
+Files are UTF-8 with commas. UTF-16, and semicolons, tabs or bars, are recognised. Other encodings cannot be recognised
+with certainty (most bytes are letters in each of them), so a person declares them: `guessed` gives a guess, and the
+error says what to type.
 """
 
 from __future__ import annotations

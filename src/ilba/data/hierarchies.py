@@ -1,7 +1,7 @@
 """Files of hierarchies, as tau-ARGUS and sdcHierarchies write them: one code a line, `@` for each level below the top.
 
-The root `Total` is implied. Written back, a line ends with one newline, and no blanks stand around a code. The form of
-a "dim list" has the root as its first line, `@`, and one more `@` everywhere; it is read as well.
+The root `Total` is implied. `write` ends each line with one newline and writes no blanks around a code. A "dim list",
+with the root `@` as its first line and one more `@` everywhere, is read as well.
 """
 
 from __future__ import annotations

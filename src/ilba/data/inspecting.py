@@ -1,6 +1,6 @@
 """Inspection of files: columns, hierarchies, matching code lists and maps. Confidential.
 
-Of a large file the first part is read, and that is said. What follows from it is a proposal, for a person to confirm.
+Only the first part of a large file is read, and the result says so. It is a proposal for a person to confirm.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reading: frames and files of every kind, counted into observed combinations.
 
-Whatever comes in leaves as a polars frame of labels and a count `N`. Labels are whole numbers or text; missing is
-null. Polars frames and files are streamed; pandas and pyarrow frames, DuckDB relations and other lazy frames come
-in through narwhals, the lazy ones counted where they live.
+The result is a polars frame of labels and a count `N`. Labels are whole numbers or text; missing is
+null. Polars frames and files are streamed; pandas and pyarrow frames, DuckDB relations and other lazy frames are read
+through narwhals, the lazy ones counted by their own engine.
 """
 
 from __future__ import annotations

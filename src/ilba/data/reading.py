@@ -1,7 +1,7 @@
 """Read files of records, of every kind. Nothing is read before it is needed.
 
 A csv file has no types, so every column is text: the code 01 must not become the number 1. The same holds for sheets
-of a workbook. What a reader cannot tell for certain, such as the encoding, is declared with a `Reading`.
+of a workbook. What a reader cannot recognise with certainty, such as the encoding, is declared with a `Reading`.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 R writes one object after the other: its kind, its length, its values, its attributes (the XDR serialisation, versions
 2 and 3). Numbers are read as arrays. Each text has its own length in front, so a reader finds the next one only by
-reading the last one. But a text of R holds no zero byte, and the head of a text does. So the heads of a whole block of
-texts are found at once, and then checked to follow each other. What is not data (functions, environments) is read over.
+reading the last one. But a text of R has no zero byte, and the head of a text does. So the heads of a whole block of
+texts are found at once, and then checked to follow each other. Functions and environments are skipped.
 """
 
 from __future__ import annotations

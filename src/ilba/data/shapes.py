@@ -1,7 +1,7 @@
 """Maps: the shapes of areas in GeoJSON, GeoPackage, shapefiles and others, for a page in WGS 84.
 
-GeoJSON is read here. Other files, and GeoJSON in another projection, need the extra `maps`. A map that is heavier than
-a page can carry is made simpler; neighbours keep their common border.
+GeoJSON is read here. Other files, and GeoJSON in another projection, need the extra `maps`. A map with too
+many points for a page is simplified; neighbours keep their common border.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The people of the synthetic census: households first, then the persons who live in them.
 
-A city is drawn in five steps: the character of its areas, the households, who lives in each, their education,
-and the editing that a census office would do. Shares, ages and education are plausible, not taken from any
-source; they are set so that the tables of the default census are as full as those of the paper's census.
+A city is drawn in five steps: the differences between areas, the households, the persons in each, their education,
+and editing as in a census office. Shares, ages and education are plausible, not taken from any
+source; they are set so that the tables of the default census have as many cells as those of the paper's census.
 
-Every choice compares a draw with a table, and tables that come from `exp` or a sum are rounded: the last
-digit, in which processors may differ, then moves nobody.
+Every choice compares a draw with a table. Tables that come from `exp` or a sum are rounded, because processors may
+differ in the last digit.
 """
 
 from __future__ import annotations

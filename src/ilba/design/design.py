@@ -1,6 +1,6 @@
 """The vocabulary of a release: hierarchies, keys, the threshold, and which table is asked for.
 
-All names, ranks and levels are checked here, once, so that the other modules can trust them.
+All names, ranks and levels are checked here once for all other modules.
 """
 
 from __future__ import annotations

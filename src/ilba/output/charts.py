@@ -1,8 +1,8 @@
 """Charts and maps of tables and of their loss, with Altair.
 
 `bars` and `areas` draw public frames (labels and N_masked) and may be published. `loss` and `risk` are for the
-methodologist; they say so, and are saved for their owner alone. Files need no network: HTML carries its scripts with
-it, SVG and PNG are drawn by vl-convert.
+methodologist; they say so, and only their owner can read the files. Files need no network: HTML contains its scripts,
+and vl-convert draws SVG and PNG.
 """
 
 from __future__ import annotations

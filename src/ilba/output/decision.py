@@ -1,6 +1,6 @@
 """The page for the person who signs: the decision, the protection against each attacker, the loss. Confidential.
 
-One printed page, in plain words and with labels. It holds no true count below K.
+One printed page, in plain words and with labels. It contains no true count below K.
 """
 
 from __future__ import annotations

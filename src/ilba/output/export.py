@@ -1,10 +1,10 @@
 """Write tables of a release in the formats of statistical offices and their users.
 
-What `export` writes comes from a `Release`: labels and masked counts, and nothing else. Formats that list observations
-(csv, parquet, xlsx) hold the rows of the release. Formats whose readers take an absent value for unknown (JSON-stat,
-SDMX, PX) hold the complete grid of the published codes, zeros included.
+`export` writes only labels and masked counts of a `Release`. Formats that list observations
+(csv, parquet, xlsx) have the rows of the release. Formats in which an absent value is unknown (JSON-stat,
+SDMX, PX) have the complete grid of the published codes, also zeros.
 
-A hierarchy is one dimension there, its codes those of the table's finest level. Where a code stands under several
+In these a hierarchy is one dimension with the codes of the table's finest level. If a code has several
 parents, the whole path is the code: 01/0101.
 """
 

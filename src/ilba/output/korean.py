@@ -1,4 +1,4 @@
-"""The words of the confidential pages in Korean, by the English sentence. `{}` stands for what is filled in.
+"""The words of the confidential pages in Korean, by the English sentence. `{}` is a place for a value.
 
 One word for one thing, on every page: proven 증명, loss 손실, small 작은, masked 조정, release 공표.
 """

@@ -1,6 +1,6 @@
 """The methodologist's report: the loss of every table, in one page. Confidential.
 
-The page carries its charts and styles with it and loads nothing. It is written for its owner alone, and says
+The page contains its charts and styles and loads nothing. Only its owner can read it, and it says
 CONFIDENTIAL on the screen and on every printed page.
 """
 
@@ -25,6 +25,7 @@ from ilba.output import charts
 from ilba.output.pages import inline, percent, write
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.tables.finest import FinestTable
+from ilba.tables.losses import TableLoss
 from ilba.tables.table import Table
 
 Path_: TypeAlias = str | os.PathLike[str]
@@ -79,17 +80,21 @@ class Loss:
         Loss
             What masking did to it.
         """
-        values, n = loss_counts(table.detail["loss"].to_numpy())
-        return cls(
-            table.selection.name,
-            " x ".join((*table.selection.finest, *table.selection.keys)) or "Total",
+        values, n = loss_counts(table.detail["loss"].drop_nulls().to_numpy())
+        measured = TableLoss(
             table.detail.height,
-            table.design.threshold,
             int((table.detail[COUNT] <= table.design.threshold).sum()),
             int(table.detail["type1"].sum()),
             int(table.detail["type2"].sum()),
             dict(zip(values.tolist(), n.tolist(), strict=True)),
         )
+        return cls._of(table.selection, table.design.threshold, measured)
+
+    @classmethod
+    def _of(cls, selection: Selection, K: int, one: TableLoss) -> Loss:
+        title = " x ".join((*selection.finest, *selection.keys)) or "Total"
+        by_loss = dict(sorted(one.by_loss.items()))
+        return cls(selection.name, title, one.cells, K, one.small, one.type1, one.type2, by_loss)
 
     @classmethod
     def together(cls, losses: Sequence[Loss]) -> Loss:
@@ -177,12 +182,10 @@ def report(
     target = writable(path)
     charts.require()
     wanted = selections(finest.design, levels, keys, max_keys)
-    measured: dict[Selection, Loss] = {}
     tell = progress or silent
-    for done, table in enumerate(finest.tables(wanted), 1):
-        measured[table.selection] = Loss.of(table)
-        tell(ProgressStep("tables", done, len(wanted)))
-    facts = _facts(finest, {selection: measured[selection] for selection in wanted})
+    measured = finest.losses(wanted, lambda done, total: tell(ProgressStep("tables", done, total)))
+    K = finest.design.threshold
+    facts = _facts(finest, {selection: Loss._of(selection, K, measured[selection]) for selection in wanted})
     return write(target, "report.html", lang=lang, **facts)
 
 

@@ -1,6 +1,6 @@
 """Releases of several waves of one population as one: every table has the time as its last variable.
 
-Nothing is computed across waves here. What a table of a series holds stands in a release.
+Nothing is computed across waves here. Every count of a series is in a release.
 """
 
 from __future__ import annotations

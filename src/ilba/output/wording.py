@@ -1,7 +1,7 @@
 """A table of a release with its words, and its complete grid.
 
 Exports and charts show a table in a language, by the labels of the code lists; some need every cell of the grid of the
-published codes. Nothing here knows more than the release holds.
+published codes. Nothing here uses more than the release.
 """
 
 from __future__ import annotations
@@ -75,17 +75,19 @@ class Labels:
         self._labelled: set[str] = set()
         others = languages(codes)
         wanted = [f"label_{one}" for one in dict.fromkeys([lang, lang.partition("-")[0], *others])]
-        for row in codes.iter_rows(named=True) if codes is not None else ():
-            variable, code = row["variable"], row["code"]
-            label = next((row[name] for name in wanted if row.get(name)), None)
+        if codes is None:
+            return
+        said = [pl.col(name).replace("", None) for name in wanted if name in codes.columns]
+        rows = codes.select("variable", "code", pl.coalesce(*said, pl.lit(None, pl.String)).alias("label"), "parent")
+        for variable, code, label, parent in rows.iter_rows():
             if code is None:
                 self._variables[variable] = label or variable
                 continue
             if label not in (None, code):
                 self._labelled.add(variable)
             self._codes.setdefault((variable, code), label or code)
-            if row.get("parent") is not None:
-                self._below.setdefault((variable, row["parent"], code), label or code)
+            if parent is not None:
+                self._below.setdefault((variable, parent, code), label or code)
 
     def variable(self, column: str) -> str:
         """The name of a variable."""
@@ -336,7 +338,7 @@ class WordedTable:
         In a release of complete grids the table has them all. Else they are in the code lists, which hold for each
         code its parent; where a parent itself stands under several, only the tables know the paths.
         """
-        paths = self.frame.select(pl.col(columns).cast(pl.String)).unique()
+        paths = self.frame.select(columns).filter(self._changes(columns)).unique().cast(pl.String).unique()
         if self.release.manifest["rows"] != "grid":
             lists = {
                 column: self.release.codes.filter(pl.col("variable") == column).drop_nulls("code") for column in columns
@@ -379,13 +381,26 @@ class WordedTable:
 
     def places(self) -> IntArray:
         """The place of each row in the complete grid."""
-        place = pl.DataFrame({"place": np.zeros(self.frame.height, dtype=np.int64)})["place"]
+        place = np.zeros(self.frame.height, dtype=np.int64)
         for dimension in self.dimensions:
+            columns = list(dimension.columns)
+            changes = self._changes(columns)
+            heads = self.frame.select(columns).filter(changes)
+            different = heads.unique()
             numbered = dimension.paths.with_row_index("\0place")
-            rows = self.frame.select(pl.col(dimension.columns).cast(pl.String))
-            joined = rows.join(numbered, on=dimension.columns, how="left", nulls_equal=True, maintain_order="left")
-            place = place * len(dimension) + joined["\0place"].cast(pl.Int64)
-        return place.to_numpy()
+            spelled = different.cast(pl.String).join(
+                numbered, on=columns, how="left", nulls_equal=True, maintain_order="left"
+            )
+            known = different.with_columns(spelled["\0place"].cast(pl.Int64))
+            found = heads.join(known, on=columns, how="left", nulls_equal=True, maintain_order="left")["\0place"]
+            place *= len(dimension)
+            place += found.to_numpy()[np.cumsum(changes.to_numpy(), dtype=np.int64) - 1]
+        return place
+
+    def _changes(self, columns: Sequence[str]) -> pl.Series:
+        """Where labels are others than in the row before. Rows are sorted, so an area changes seldom."""
+        other = pl.any_horizontal(pl.col(one).ne_missing(pl.col(one).shift()) for one in columns)
+        return self.frame.select((other | (pl.int_range(pl.len()) == 0)).alias("\0new")).to_series()
 
 
 def _listed_paths(lists: Mapping[str, pl.DataFrame]) -> pl.DataFrame:

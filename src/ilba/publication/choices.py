@@ -1,7 +1,6 @@
 """Compare methods on the same tables: loss, disclosure, and what attackers learn. Confidential.
 
-The plan and the decision page ask here. A further method is one more line in `METHODS`, a further attacker one more
-in `_attackers`.
+The plan and the decision page use this. To add a method, add a line to `METHODS`; to add an attacker, to `_attackers`.
 """
 
 from __future__ import annotations
@@ -35,6 +34,14 @@ LIMIT = 3_000_000
 """up to this many cells of all tables our methods are compared by default"""
 FIELD_LIMIT = 300_000
 """up to this many cells also the methods of others"""
+_KNOWS = {
+    "outsider": "who has the tables alone",
+    "neighbour": "who knows one person in the cell",
+    "insider": "who knows every count but one",
+    "attribute": "who knows somebody's group",
+    "register": "who has exact counts",
+}
+"""what each attacker has besides the tables"""
 _SAMPLED = 200_000
 """finest cells for which probabilities are computed; of more, a sample of areas"""
 
@@ -94,10 +101,10 @@ class Measured:
             said.append(f"proves {self.proven:.1%} of the small counts")
         if self.likely is not None:
             right = "" if self.right is None else f", right {self.right:.1%} of the times"
-            said.append(f"is sure of {self.likely:.1%}{right}")
+            said.append(f"guesses {self.likely:.1%} with more than 95% certainty{right}")
         if self.groups is not None:
-            said.append(f"finds {self.groups:,} groups shown with one value")
-        known = f" {' and '.join(self.tables)}" if self.tables else ""
+            said.append(f"finds {self.groups:,} groups in which everybody is shown with one value")
+        known = f" {' and '.join(self.tables)}" if self.tables else f" ({_KNOWS[self.attacker]})"
         return f"{self.attacker}{known}: {'; '.join(said) or 'not measured: the finest table is not published'}"
 
 

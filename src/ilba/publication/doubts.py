@@ -16,7 +16,21 @@ _MOST = 100_000
 
 def doubts(finest: AnyFinestTable) -> list[str]:
     """What a person should check before publishing."""
-    return [*_alike(finest), *_names(finest)]
+    return [*_alike(finest), *_names(finest), *_lonely(finest)]
+
+
+def _lonely(finest: AnyFinestTable) -> list[str]:
+    """Nearly all finest cells are small: a column with many values, such as single years, should be grouped."""
+    design = finest.design
+    ((_, sums),) = finest.sums([design.select(0)])
+    records = int((sums.parts.sum_small + sums.parts.sum_large).sum())
+    if len(finest) < 200 or records >= 2 * len(finest):
+        return []
+    lists = finest.codes.lists[len(design.hierarchies) :]
+    sizes = {key: len(codes) for key, codes in zip(design.keys, lists, strict=True)}
+    widest = max(sizes, key=lambda key: sizes[key], default="")
+    cure = f" {widest} has {sizes[widest]:,} values: group them with bands or width in its recipe." if widest else ""
+    return [f"a finest cell has fewer than 2 records on average, so nearly all counts are masked.{cure}"]
 
 
 def _alike(finest: AnyFinestTable) -> list[str]:

@@ -1,9 +1,9 @@
 """The publication file, `publication.toml`: everything that a person declares about a publication.
 
-It goes into a repository, so it never lists values of the data: code lists, recodes, hierarchies and maps are files
-that it points to. What was proposed from the data stands in `proposed` until a person takes it off that list.
-`publication.schema.json` beside this module says the same as JSON Schema, for editors; it is made from these types, and
-a test keeps the two together.
+It goes into a repository, so it never contains values of the data: it names files of code lists, recodes, hierarchies
+and maps. `proposed` lists the entries that were proposed from the data, until a person removes them.
+`publication.schema.json` beside this module is the JSON Schema for editors; it is made from these types, and a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ NAME = "publication.toml"
 SCHEMA = "publication.schema.json"
 Path_: TypeAlias = str | os.PathLike[str]
 Name: TypeAlias = Annotated[str, Meta(min_length=1)]
+Language: TypeAlias = Annotated[str, Meta(pattern="^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
 Words: TypeAlias = Annotated[
-    str | dict[Literal["en", "ko"], str], Meta(description='a text, or one per language: {en = "..", ko = ".."}')
+    str | dict[Language, str], Meta(description='a text, or one per language: {en = "..", fr = ".."}')
 ]
 Format: TypeAlias = Literal["csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "sdmx-ml", "px"]
 
@@ -113,10 +114,12 @@ class TablesEntry(Struct, frozen=True):
 class OutputsEntry(Struct, frozen=True):
     """The output folders, relative to this file."""
 
-    release: Annotated[Name, Meta(description="the public folder")] = "release"
-    exports: Annotated[str, Meta(description="the public folder of exported tables")] = "exports"
+    release: Annotated[Name, Meta(description="the public folder; {wave} stands for the wave")] = "release"
+    exports: Annotated[str, Meta(description="the public folder of exported tables; {wave} is the wave")] = "exports"
     formats: Annotated[list[Format], Meta(description="formats of exported tables")] = []
-    languages: Annotated[list[Literal["en", "ko"]], Meta(min_length=1)] = field(default_factory=lambda: ["en"])
+    languages: Annotated[list[Language], Meta(min_length=1, description="of exports; pages are in en or ko")] = field(
+        default_factory=lambda: ["en"]
+    )
     pdf: Annotated[bool, Meta(description="also write the decision page as PDF, with the extra pdf")] = False
     confidential: Annotated[Name, Meta(description="the folder of store, secret, ledger and reports")] = "confidential"
 

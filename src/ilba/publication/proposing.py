@@ -1,12 +1,13 @@
 """The first publication file, proposed from `inspect`, for a person to check.
 
-Values of the data go into files of their own: a recode that is proposed is written to the confidential folder.
+Values of the data go into separate files: proposed recodes are written to the confidential folder.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -67,7 +68,7 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
             f"identifier, a date or constant. See `ilba inspect`."
         )
-    proposal = _Proposal(found, target.parent, mask_thr, population, wave)
+    proposal = _Proposal(found, target, mask_thr, population, wave)
     text = proposal.text()
     folder = target.parent / CONFIDENTIAL
     if not folder.exists():
@@ -80,6 +81,17 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
     with creating(target, mode=0o644) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return target
+
+
+def _name_and_year(stem: str) -> tuple[str, str]:
+    """The name of the people and the year of the count, from the name of a file.
+
+    >>> _name_and_year("Survey_2025"), _name_and_year("people"), _name_and_year("2026")
+    (('survey', '2025'), ('people', ''), ('2026', ''))
+    """
+    year = re.search(r"(?<![0-9])(?:19|20)[0-9]{2}(?![0-9])", stem)
+    rest = re.sub(r"[-_ .]+", "-", stem.replace(year[0], "")).strip("-").lower() if year else ""
+    return (rest, year[0]) if year and rest else (stem.lower(), "")
 
 
 def _written(file: Path, text: str) -> None:
@@ -107,11 +119,14 @@ def _name(key: str) -> str:
 class _Proposal:
     """A proposal, part by part."""
 
-    def __init__(self, found: Inspection, folder: Path, mask_thr: int, population: str, wave: str) -> None:
-        self.found, self.folder, self.mask_thr = found, folder, mask_thr
+    def __init__(self, found: Inspection, target: Path, mask_thr: int, population: str, wave: str) -> None:
+        self.found, self.folder, self.mask_thr = found, target.parent, mask_thr
+        self.own = "" if target.name == NAME else f"{target.stem}-"
+        """before the names of folders, where a folder may have several publication files"""
         assert found.records is not None  # noqa: S101 - it was checked
         self.source: FileFacts = found.records
-        self.population, self.wave = population or Path(self.source.path).stem.lower(), wave
+        name, year = _name_and_year(Path(self.source.path).stem)
+        self.population, self.wave = population or name, wave or ("" if population else year)
         self.files: dict[str, pl.DataFrame] = {}
         self.lists = {m.column: m for m in found.matches if not self._is_map(m)}
         self.shapes = {m.column: m for m in found.matches if self._is_map(m)}
@@ -184,11 +199,16 @@ class _Proposal:
         if pad:
             steps["pad"] = pad
         if column.recode:
-            file = f"{CONFIDENTIAL}/recode-{column.name.replace('/', '-')}.csv"
+            file = self._free(f"{CONFIDENTIAL}/recode-{column.name.replace('/', '-')}")
             words = list(column.recode)
             self.files[file] = pl.DataFrame({"value": words, "becomes": [column.recode[one] for one in words]})
             steps |= {"recode": file, "unmatched": "keep"}
         return steps
+
+    def _free(self, name: str) -> str:
+        """The name of a new file: one that stands there belongs to another publication file."""
+        names = (f"{name}{number}.csv" for number in ("", *(f"-{n}" for n in range(2, 1000))))
+        return next(one for one in names if not (self.folder / one).exists())
 
     def _file(self, one: FileFacts) -> dict[str, str]:
         reading = one.reading if one.reading != Reading() else Reading()
@@ -216,7 +236,7 @@ class _Proposal:
         kind = kind_of(Path(self.source.path)) if Path(self.source.path).is_file() else ""
         for column, labels in value_labels(Path(self.source.path), kind).items() if kind in LABELLED else ():
             if column in used and column not in found and labels:
-                file = f"codes-{column}.csv"
+                file = self._free(f"codes-{column.replace('/', '-')}")
                 self.files[file] = pl.DataFrame({"code": list(labels), "label": list(labels.values())})
                 found[column] = {"file": file, "code": "code", "label": {"en": "label"}}
         return found
@@ -294,14 +314,22 @@ class _Proposal:
             '# names = ["town.sex", "town.age"]     # only these tables',
             "",
             "[outputs]",
-            'release = "release"               # public',
-            'formats = ["csv"]                 # public, in exports/: csv, xlsx, json-stat, sdmx-csv, px',
-            'languages = ["en"]                # en, ko',
+            *self._folder_lines(),
+            'formats = ["csv"]                 # public, in exports: csv, xlsx, json-stat, sdmx-csv, px',
+            'languages = ["en"]                # of exports; the decision page is written in en or ko',
             "# pdf = true                      # the decision page also as PDF: pip install 'ilba[pdf]'",
             f'confidential = "{CONFIDENTIAL}"     # store, secret, ledger, reports',
             "",
         ]  # fmt: skip
         return "\n".join(lines)
+
+    def _folder_lines(self) -> list[str]:
+        """The public folders: one for each wave, where there are waves."""
+        end = "-{wave}" if self.wave else ""
+        lines = [f'release = "{self.own}release{end}"               # public']
+        if self.own or end:
+            lines.append(f'exports = "{self.own}exports{end}"')
+        return lines
 
     def _source_lines(self) -> list[str]:
         source = self.source

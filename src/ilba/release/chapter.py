@@ -21,10 +21,11 @@ import numpy.typing as npt
 from ilba.design.design import Design
 from ilba.errors import Conflict, InputError, StoreError, UnsafeRelease, WriteError, listing, notice, some
 from ilba.files import replacing
-from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication
+from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication, moved_by
 from ilba.release.net import SKETCH, Net, columns_of, net
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable, KnownMasks
+from ilba.tables.words import MaskCode
 
 Path_: TypeAlias = str | os.PathLike[str]
 Given: TypeAlias = "Ledger | Path_ | bool | None"
@@ -148,7 +149,7 @@ class Chapter:
                 f"{self._called} was published under another secret (fingerprint {sorted(secrets)[0]}). {_COMPARED} "
                 f"Give that secret."
             )
-        if not reasons and before and finest.chosen and self.known(finest, way[0]).differing:
+        if not reasons and before and finest.chosen and self.known(finest, way[0], finest.move).differing:
             reasons.append(
                 f"{self._called} was published with other masks. {_COMPARED} Publish from the store as it was built: "
                 f"the ledger gives it the masks that were published."
@@ -202,38 +203,44 @@ class Chapter:
 
     # --- masks
 
-    def scope(self, method: str, K: int) -> str:
+    def scope(self, method: str, code: MaskCode) -> str:
         """Under which name masks are kept."""
-        return f"{self.name} {method} {K}"
+        return f"{self.name} {method} {code.K}" + (f" move {code.move}" if code.move else "")
 
-    def known(self, finest: AnyFinestTable, method: str) -> KnownMasks:
+    def move(self, K: int) -> int:
+        """How far large counts of this population may move: as it was first published with masks chosen jointly."""
+        return next((one.move for one in self.publications if one.way[:2] == ("controlled", K)), 0)
+
+    def known(self, finest: AnyFinestTable, method: str, move: int = 0) -> KnownMasks:
         """The masks of a table that were published before, whatever masks it has now."""
-        K = finest.design.threshold
-        parts = [] if self.ledger is None else self.ledger.parts(self.scope(method, K))
-        return finest.known_masks(self._base, self._purpose(method, K), parts)
+        return self._known(finest, method, MaskCode(finest.design.threshold, move))
+
+    def _known(self, finest: AnyFinestTable, method: str, code: MaskCode) -> KnownMasks:
+        parts = [] if self.ledger is None else self.ledger.parts(self.scope(method, code))
+        return finest.known_masks(self._base, self._purpose(method, code), parts, code)
 
     def as_published(self, finest: AnyFinestTable) -> AnyFinestTable:
         """A table with masks of its own, with those instead that were published before."""
         if finest.method == "cell-key":
             return finest
-        known = self.known(finest, finest.method)
+        known = self.known(finest, finest.method, finest.move)
         return finest.with_masks(known, finest.chosen) if known.differing else finest
 
     def keep_masks(self, finest: AnyFinestTable) -> None:
         """Keep the masks of a table that is about to be published. A mask that was published stays as it was."""
         if self.ledger is None:
             return
-        method, K = finest.method, finest.design.threshold
+        method, code = finest.method, MaskCode(finest.design.threshold, finest.move)
         if self._accepted:
             self._tell_proven(finest)
         if method == "cell-key":  # its numbers follow from record keys and counts: no mask has to be remembered
             return
-        known = self.known(finest, method)
+        known = self._known(finest, method, code)
         told = {} if finest.chosen is None else {"choice": finest.chosen.to_json()}
-        purpose = self._purpose(method, K)
+        purpose = self._purpose(method, code)
         self.ledger.keep_masks(
-            self.scope(method, K),
-            lambda folder: finest.write_masks(folder, self._base, purpose, known),
+            self.scope(method, code),
+            lambda folder: finest.write_masks(folder, self._base, purpose, known, code),
             population=self.name, **told,
         )  # fmt: skip
 
@@ -242,7 +249,8 @@ class Chapter:
         columns = frozenset(finest.design.columns)
         ways = {one.way for one in self.publications if frozenset(one.columns) == columns and not one.sums}
         ways = {one for one in ways if "cell-key" not in (one[0], finest.method)}
-        found = [finest.proven_beside(K, self.known_at(finest, method, K)) for method, K, _ in ways]
+        codes = [(method, MaskCode(K, moved_by(method, parameters))) for method, K, parameters in ways]
+        found = [finest.proven_beside(code, self._known(finest, method, code)) for method, code in codes]
         proven = max((number for number in found if number is not None), default=None)
         if proven is None:
             notice("how many small counts the two publications prove cannot be told here: audit them together.")
@@ -251,21 +259,16 @@ class Chapter:
                 f"comparing the finest tables of both publications proves {some(proven, 'small count')} (confidential)."
             )
 
-    def known_at(self, finest: AnyFinestTable, method: str, K: int) -> KnownMasks:
-        """As `known`, for the masks of another method or K."""
-        assert self.ledger is not None  # noqa: S101 - asked only where there is one
-        return finest.known_masks(self._base, self._purpose(method, K), self.ledger.parts(self.scope(method, K)), K)
-
     @property
     def _base(self) -> Secret:
         return self.secret or Secret(bytes(32))  # of a trial nothing is kept
 
-    def _purpose(self, method: str, K: int) -> str:
-        return f"ledger masks {self.scope(method, K)}"
+    def _purpose(self, method: str, code: MaskCode) -> str:
+        return f"ledger masks {self.scope(method, code)}"
 
-    def choice(self, method: str, K: int) -> Mapping[str, Any] | None:
+    def choice(self, method: str, K: int, move: int = 0) -> Mapping[str, Any] | None:
         """How the masks were chosen: the last word of the ledger on it."""
-        scope = self.scope(method, K)
+        scope = self.scope(method, MaskCode(K, move))
         entries = [] if self.ledger is None else self.ledger.entries
         found = [e["choice"] for e in entries if e["kind"] == "masks" and e["scope"] == scope and "choice" in e]
         return found[-1] if found else None

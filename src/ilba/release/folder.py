@@ -26,6 +26,7 @@ from ilba.tables.table import write_pieces
 Rows: TypeAlias = Literal["nonzero", "grid"]
 
 _MOST_ROWS = 50_000_000
+_PIECE = 2**20  # so many rows of a table are sorted together
 # With rows per group fixed, the bytes of a table do not depend on the pieces in which it was made.
 _PARQUET: Any = {"compression": "zstd", "row_group_size": 2**17}
 
@@ -153,7 +154,10 @@ class _Seen:
             for columns, found in zip(self._columns, self._found, strict=True):
                 there = [column for column in columns if column in part.columns]
                 if there:
-                    labels = part.select(there).unique().cast(pl.String)
+                    # Rows are sorted, so most areas are that of the row before.
+                    here = part.lazy().select(there)
+                    new = pl.any_horizontal(pl.col(one).ne_missing(pl.col(one).shift()) for one in there)
+                    labels = here.filter(new | (pl.int_range(pl.len()) == 0)).unique().collect().cast(pl.String)
                     before = found.get(len(there))
                     found[len(there)] = labels if before is None else pl.concat([before, labels]).unique()
             yield part
@@ -187,8 +191,31 @@ def _settle(file: Path, selection: Selection, kinds: Mapping[str, Any]) -> None:
     schema = pl.scan_parquet(file, glob=False).collect_schema()
     others: Any = {column: kinds[column] for column in selection.columns if schema[column] != kinds[column]}
     if others:
-        table = pl.read_parquet(file, glob=False).cast(others).sort(selection.columns)
-        write_pieces(iter([table]), file, **_PARQUET)
+        settled = file.with_suffix(".settled")
+        write_pieces(_sorted(file, selection, others), settled, **_PARQUET)
+        settled.replace(file)
+
+
+def _sorted(file: Path, selection: Selection, others: Any) -> Iterator[pl.DataFrame]:
+    """A table in other types, sorted anew, piece after piece.
+
+    Rows that agree in the columns before the first one of another type stand together already, and move among
+    themselves alone. Where that is the very first column, the table is one piece.
+    """
+    columns = list(selection.columns)
+    settled = columns[: min(columns.index(column) for column in others)]
+    rows = pl.scan_parquet(file, glob=False)
+    height = rows.select(pl.len()).collect().item()
+    left = rows.head(0).collect()
+    for first in range(0, max(height, 1), _PIECE if settled else max(height, 1)):
+        piece = pl.concat([left, rows.slice(first, _PIECE if settled else height).collect()])
+        ends = len(piece)
+        if first + _PIECE < height and settled:
+            last = piece.select(pl.struct(settled).rle_id()).to_series()
+            ends = int(last.search_sorted(last[-1], "left"))
+        left = piece[ends:]
+        if ends or not height:
+            yield piece[:ends].cast(others).sort(columns)
 
 
 def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFrame) -> pl.DataFrame:

@@ -2,8 +2,9 @@
 
 A ledger is a folder for its owner alone. `log.jsonl` is a list of entries that is only ever added to; each entry holds
 the checksum of the one before, so a changed byte is noticed. `masks/` holds the masks: for each small cell that was
-published one number of 64 bits, a keyed tag of the cell and its count with the mask in its last bit, also keyed. Who
-lacks the secret sees noise. No count is in it, so microdata may be destroyed and the masks live on.
+published one number of 64 bits, a keyed tag of the cell and its count with the mask in its last bit, also keyed; where
+large counts may move, each cell has one, with the masked count in its last bits. Who lacks the secret sees noise. No
+count is in it, so microdata may be destroyed and the masks live on.
 
 A publication is written in four steps: an intent in the log, the folder on the disk, its exchange with what stood
 there, and the word that it is done. After a kill the next writer finds the intent and looks at the folder: it was
@@ -73,6 +74,11 @@ class Publication:
     """the parameters of the method, where it has any that decide a count"""
 
     @property
+    def move(self) -> int:
+        """How far large counts may have moved when masks were chosen jointly."""
+        return moved_by(self.method, self.parameters)
+
+    @property
     def way(self) -> tuple[str, int, str]:
         """How its counts were masked: method, K, and its parameters or the reading of S where the method uses it."""
         return self.method, self.threshold, self.parameters or ("" if self.method == "controlled" else self.cells)
@@ -84,6 +90,11 @@ class Publication:
         plain = {name: value for name, value in entry.items() if name in known}
         lists = {name: tuple(plain[name]) for name in ("columns", "tables")}
         return cls(**{**plain, **lists, "number": entry["n"], "date": entry["time"], "withdrawn": withdrawn})
+
+
+def moved_by(method: str, parameters: str) -> int:
+    """How far large counts may have moved, from the parameters of a method in one line."""
+    return int(parameters.removeprefix("move=")) if method == "controlled" and parameters.startswith("move=") else 0
 
 
 class Ledger:

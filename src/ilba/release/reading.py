@@ -130,6 +130,11 @@ class Release:
         """Whether tables add up, so that any coarser table may be summed from a finer one."""
         return bool(self.manifest["additive"])
 
+    @property
+    def move(self) -> int:
+        """How far large counts may have moved when masks were chosen jointly: as declared."""
+        return int(self.manifest.get("parameters", {}).get("move", 0))
+
     def find(self, level: Level = 0, key: Names | None = ()) -> PublicTable:
         """Find the table at a level by some keys, in whatever order.
 

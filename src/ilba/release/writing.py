@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import polars as pl
 
@@ -25,7 +25,7 @@ from ilba.design.design import MASKED, Design, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, StoreError, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable
-from ilba.methods.controlled.search import Chosen, bound_of
+from ilba.methods.controlled.search import Chosen, bound_of, move_of
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.release.chapter import Chapter, Given, ledger_of, opened
 from ilba.release.coarser import Finer, sums_of
@@ -60,6 +60,8 @@ def release(
     labels: Any,
     geometry: Mapping[str, Any] | None,
     bound: int | None,
+    sweeps: int | None,
+    move: int | None,
     stated_bound: int | None,
     secret: Secret | Path_ | None,
     ledger: Given,
@@ -93,7 +95,7 @@ def release(
         writable(audit)
     if stated_bound is not None:
         bound_of(stated_bound, design.threshold)
-    _refuse_another(target, way(chosen_method, design, finest.keyed), design)
+    move = _move(finest, chosen_method, move)
     if chosen_method == "ilba":
         _check_declared_grid(finest, given)
     subject = finest if finer is None else finer.table
@@ -101,13 +103,15 @@ def release(
     own = subject.own_secret(secret)
     book = ledger_of(ledger, own, subject.unsaved)
     with opened(subject, own, book) as chapter, contextlib.ExitStack() as last:
-        chapter.check(subject, way(chosen_method, subject.design, finest.keyed), accept_conflict)
+        moved = (chapter.move(design.threshold) if chosen_method == "controlled" else 0) if move is None else move
+        _refuse_another(target, way(chosen_method, design, finest.keyed, moved), design)
+        chapter.check(subject, way(chosen_method, subject.design, finest.keyed, moved), accept_conflict)
         if stated_bound is not None:
             chapter.check_bound()
         if finer is not None:
-            finest = _summed(finest, finer, chosen_method, chapter)
+            finest = _summed(finest, finer, chosen_method, chapter, moved)
         elif chosen_method == "controlled":
-            asked = bound if stated_bound is None else stated_bound
+            asked = _Asked(bound if stated_bound is None else stated_bound, moved, sweeps)
             finest = _jointly_masked(finest.at_hand(), planned, wanted, asked, secret, chapter, progress)
             _refuse_interrupted(finest)
         else:
@@ -119,7 +123,7 @@ def release(
         declared = Declared(
             design, tuple(wanted), finest.method, rows, title, description, source, licence, in_languages,
             finest.population, given, maps, finest.origins, stated_bound, finer is not None, created,
-            {} if finest.keyed is None else finest.keyed.parameters,
+            _parameters(finest.keyed, finest.move),
         )  # fmt: skip
         steps = _Steps(progress, 2 * len(wanted))
         with making(target) as temporary:
@@ -159,12 +163,13 @@ def publishable(
         is_plain = not finest.chosen and finest.keyed is None
         if any(one.method == "controlled" for one in chapter.publications) and is_plain:
             planned = wanted_tables(finest.design, "all")
-            finest = _jointly_masked(finest.at_hand(), planned, wanted, None, secret, chapter, progress)
+            asked = _Asked(None, chapter.move(finest.design.threshold))
+            finest = _jointly_masked(finest.at_hand(), planned, wanted, asked, secret, chapter, progress)
             _refuse_interrupted(finest)
         if finest.method == "ilba":
             _check_declared_grid(finest, finest.labels)
             finest = chapter.as_published(finest)
-        chapter.check(finest, way(finest.method, finest.design, finest.keyed), accept_conflict)
+        chapter.check(finest, way(finest.method, finest.design, finest.keyed, finest.move), accept_conflict)
         found = _audited(finest, wanted, chapter.of_same_data(), accept_risk, None, progress)
         if remember:
             chapter.keep_masks(finest)
@@ -178,18 +183,35 @@ def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: 
     with opened(finest, own, ledger_of(ledger, own, finest.unsaved)) as chapter:
         ways = [one for one in chapter.publications if one.threshold == finest.design.threshold]
         for one in reversed([one for one in ways if one.method != "cell-key"]):
-            known = chapter.known(finest, one.method)
+            known = chapter.known(finest, one.method, one.move)
             if not known.unknown:
-                choice = chapter.choice(one.method, one.threshold)
+                choice = chapter.choice(one.method, one.threshold, one.move)
                 return finest.with_masks(known, Chosen.from_json(dict(choice)) if choice else None)
     raise InputError("masks of these counts were never published.")
 
 
-def way(method: str, design: Design, keyed: CellKey | None = None) -> tuple[str, int, str]:
+def way(method: str, design: Design, keyed: CellKey | None = None, move: int = 0) -> tuple[str, int, str]:
     """What decides a masked count besides the secret and the data."""
-    if keyed is not None:
-        return method, design.threshold, _spelled(keyed.parameters)
+    if parameters := _parameters(keyed, move):
+        return method, design.threshold, _spelled(parameters)
     return method, design.threshold, "" if method == "controlled" else design.cells
+
+
+def _parameters(keyed: CellKey | None, move: int) -> dict[str, Any]:
+    """The public parameters of the method: those of cell keys, or how far large counts may move."""
+    if keyed is not None:
+        return keyed.parameters
+    return {"move": move} if move else {}
+
+
+def _move(finest: AnyFinestTable, method: str, given: int | None) -> int | None:
+    """How far large counts may move: as asked for or as chosen already; None where the ledger is to say."""
+    if given is not None and method != "controlled":
+        raise InputError("move goes with method='controlled'. Other methods leave large counts to their own rules.")
+    move = None if given is None else move_of(given, finest.design.threshold)
+    if finest.chosen and move not in (None, finest.move):
+        raise InputError(f"move={move}: the masks of this store were chosen with move={finest.move}. Leave it out.")
+    return finest.move if finest.chosen else move
 
 
 def _spelled(parameters: Mapping[str, Any]) -> str:
@@ -216,7 +238,7 @@ def entry_of(
         "audit": audit,
         "accepted_risk": accepted_risk,
         "stated_bound": stated_bound,
-        **({} if finest.keyed is None else {"parameters": _spelled(finest.keyed.parameters)}),
+        **({"parameters": _spelled(found)} if (found := _parameters(finest.keyed, finest.move)) else {}),
     }
 
 
@@ -330,11 +352,19 @@ def _check_declared_grid(finest: AnyFinestTable, given: pl.DataFrame) -> None:
             )
 
 
+class _Asked(NamedTuple):
+    """What masks are chosen with."""
+
+    bound: int | None
+    move: int
+    sweeps: int | None = None
+
+
 def _jointly_masked(
     finest: AnyFinestTable,
     planned: Sequence[Selection],
     wanted: Sequence[Selection],
-    bound: int | None,
+    asked: _Asked,
     secret: Secret | Path_ | None,
     chapter: Chapter,
     progress: Progress | None,
@@ -342,11 +372,14 @@ def _jointly_masked(
     """The table with masks chosen jointly: those that were published where there are, and new ones beside them."""
     if finest.chosen:
         return finest
-    known = chapter.known(finest, "controlled")
-    before = chapter.choice("controlled", finest.design.threshold)
+    bound, move, sweeps = asked
+    known = chapter.known(finest, "controlled", move)
+    before = chapter.choice("controlled", finest.design.threshold, move)
     if before is None or known.unknown:
         fixed = None if before is None else known
-        masked = finest.controlled(planned, bound, secret=secret, previous=fixed, progress=progress)
+        masked = finest.controlled(
+            planned, bound, secret=secret, previous=fixed, sweeps=sweeps, move=move, progress=progress
+        )
         _tell_of_bound(masked)
     else:
         masked = finest.with_masks(known, Chosen.from_json(dict(before)))
@@ -354,12 +387,12 @@ def _jointly_masked(
     return masked
 
 
-def _summed(finest: AnyFinestTable, finer: Finer, method: str, chapter: Chapter) -> AnyFinestTable:
+def _summed(finest: AnyFinestTable, finer: Finer, method: str, chapter: Chapter, move: int) -> AnyFinestTable:
     """The table with sums of the masked counts of a finer one that was published."""
     if method != "controlled":
         raise InputError("sums of a finer table are published with method='controlled'.")
-    known = chapter.known(finer.table, "controlled")
-    choice = chapter.choice("controlled", finer.table.design.threshold)
+    known = chapter.known(finer.table, "controlled", move)
+    choice = chapter.choice("controlled", finer.table.design.threshold, move)
     if choice is None or known.unknown:
         raise UnsafeRelease(
             "the finer store was not published yet as it is, so its masks are not known. Publish it first; then its "
@@ -387,20 +420,11 @@ def _tell_of_other_tables(finest: AnyFinestTable, wanted: Sequence[Selection]) -
     chosen = set(finest.chosen.tables) if finest.chosen else set()
     others = [table for table in wanted if table.name not in chosen]
     if others:
-        largest = _largest_loss(finest, others)
+        largest = finest.largest_loss(others)
         notice(
             f"the masks were chosen for other tables. {some(len(others), 'table')} of this release were not in that "
             f"plan: there a count is up to {largest:,} off (confidential)."
         )
-
-
-def _largest_loss(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
-    """How far a count of these tables is off at most (confidential)."""
-    largest = 0
-    for table in finest.tables(wanted):
-        loss = table.loss.filter(pl.col("Loss") != "Total")["Loss"].cast(pl.Int64)
-        largest = max(largest, int(loss.abs().max() or 0))  # type: ignore[arg-type]
-    return largest
 
 
 def _audited(
@@ -453,7 +477,7 @@ def _audited(
 
 def _check_bound(finest: AnyFinestTable, wanted: Sequence[Selection], bound: int, chapter: Chapter) -> None:
     """A bound is stated only when it holds in every published table."""
-    if _largest_loss(finest, wanted) > bound:
+    if finest.largest_loss(wanted) > bound:
         chapter.bar_bound(bound)
         raise UnsafeRelease(
             f"the bound {bound} does not hold in every table, so nothing was published. Publish without a stated "
@@ -570,8 +594,8 @@ def _published(
     """The published rows of each table, labels in the types of the published codes where these are known already."""
     if finest.method == "controlled":
         finest = finest.as_truth(lambda column, codes: declared_type(declared.given, column, codes))
-    for table in finest.tables(declared.wanted):
-        yield table.selection, table.public_parts()
+    for selection, parts in finest.public_rows(declared.wanted):
+        yield selection, parts
         step()
 
 

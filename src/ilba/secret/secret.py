@@ -7,8 +7,8 @@ A draw belongs to a cell and its count, never to a row number, a run or a machin
     draw       = first 53 bits of AES-256(k2, XOR of the words of the cell's labels and of its count)
 
 with k1 = HMAC-SHA256(secret, "ilba-prf-1 word") and k2 = HMAC-SHA256(secret, "ilba-prf-1 aes"). Names and labels are
-UTF-8, whole numbers are written in decimal, all integers are big-endian. The XOR does not care for the order of
-the columns; two different cells meet in it with probability 2^-128. One word is needed per label, not per cell,
+UTF-8, whole numbers are written in decimal, all integers are big-endian. The XOR does not depend on the order of
+the columns; two different cells have the same XOR with probability 2^-128. One word is needed per label, not per cell,
 and AES runs over all cells in one call: a million draws take a fraction of a second.
 """
 

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +107,7 @@ class Loaded:
 
     worded: ByLanguage[WordedTable]
     place: IntArray
-    count: IntArray
+    count: npt.NDArray[np.integer[Any]]
 
     @property
     def dimensions(self) -> list[Dimension]:
@@ -132,7 +132,7 @@ class Loaded:
         if not len(self.place):
             return np.zeros(len(wanted), dtype=np.int64)
         found = np.minimum(np.searchsorted(self.place, wanted), len(self.place) - 1)
-        return np.where(self.place[found] == wanted, self.count[found], 0)
+        return np.where(self.place[found] == wanted, self.count[found], 0).astype(np.int64, copy=False)
 
 
 @dataclass(frozen=True)
@@ -367,7 +367,7 @@ class Catalog:
     """Release folders, opened and kept open while they are replaced."""
 
     def __init__(
-        self, paths: Sequence[str | Path], check: Check = lambda served: None, table_memory: int = 256 * 2**20
+        self, paths: Sequence[str | Path], check: Check = lambda served: None, table_memory: int = 512 * 2**20
     ) -> None:
         if not paths:
             raise InputError("name at least one release folder to serve.")
@@ -621,11 +621,15 @@ def _loaded(entry: TableEntry, frame: pl.DataFrame) -> Loaded:
     first = LANGUAGES[0]
     worded = WordedTable(entry.release, entry.table, frame, first, entry.served.labels[first])
     places, counts = worded.places(), frame[MASKED].to_numpy()
-    order = np.argsort(places, kind="stable")
+    if len(counts) and int(counts.max()) < 2**31:
+        counts = counts.astype(np.int32)  # the tables of a nation have millions of rows
+    if len(places) > 1 and not bool((places[1:] > places[:-1]).all()):
+        order = np.argsort(places, kind="stable")
+        places, counts = places[order], counts[order]
     worded.forget_rows()  # they are held as places and counts from here on
     by_language = ByLanguage(lambda lang: worded.translated(lang, entry.served.labels[lang]))
     by_language[first] = worded
-    return Loaded(by_language, places[order], counts[order])
+    return Loaded(by_language, places, counts)
 
 
 def _size(loaded: Loaded) -> int:

@@ -22,7 +22,7 @@ from ilba.design.population import Population
 from ilba.design.recordkeys import RecordKeys
 from ilba.design.tables import Tables, selections, wanted_tables
 from ilba.errors import InputError, SecretError, listing, suggesting
-from ilba.methods.controlled.search import SWEEPS, Chosen, Control
+from ilba.methods.controlled.search import Chosen, Control, How, move_of, sweeps_of
 from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.progress import Progress
 from ilba.secret.secret import Secret, given_secret
@@ -31,7 +31,7 @@ from ilba.tables.cube import Cube
 from ilba.tables.rollup import Sums, released
 from ilba.tables.store import About
 from ilba.tables.table import AnyTable
-from ilba.tables.words import Words
+from ilba.tables.words import MaskCode, Words
 
 if TYPE_CHECKING:
     from ilba.methods.lab import CellKey
@@ -134,6 +134,11 @@ class AnyFinestTable(ABC):
         """The same table, with other words on what a person declared and what was proposed."""
         self._about = replace(self._about, origins=origins)
         return self
+
+    @property
+    def move(self) -> int:
+        """How far large counts may have moved when masks were chosen jointly; 0 where they are what they are."""
+        return self.chosen.move if self.chosen else 0
 
     @property
     def method(self) -> Literal["ilba", "controlled", "cell-key"]:
@@ -359,6 +364,22 @@ class AnyFinestTable(ABC):
     def marks(self) -> tuple[str, str]:
         """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
 
+    def public_rows(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
+        """The rows of several tables that the public may see, each table piece after piece: see `Table.public_parts`.
+
+        A table is to be read before the next one is asked for.
+        """
+        for table in self.tables(wanted):
+            yield table.selection, table.public_parts()
+
+    def largest_loss(self, wanted: Sequence[Selection]) -> int:
+        """How far a count of these tables is off at most (confidential)."""
+        largest = 0
+        for table in self.tables(wanted):
+            loss = table.loss.filter(pl.col("Loss") != "Total")["Loss"].cast(pl.Int64)
+            largest = max(largest, int(loss.abs().max() or 0))  # type: ignore[arg-type]
+        return largest
+
     @abstractmethod
     def class_means(self) -> dict[int, float]:
         """The mean masked count of the cells with each true count of 1..K-1 (confidential): see `ilba.class_means`."""
@@ -411,26 +432,24 @@ class AnyFinestTable(ABC):
         """The smallest keyed tags of small cells, and how many small cells there are (confidential)."""
 
     @abstractmethod
-    def known_masks(
-        self, secret: Secret, purpose: str, parts: Sequence[Path], threshold: int | None = None
-    ) -> KnownMasks:
+    def known_masks(self, secret: Secret, purpose: str, parts: Sequence[Path], code: MaskCode) -> KnownMasks:
         """What masks that `write_masks` wrote to files say of the cells of this table.
 
         Tags are made with the secret that is derived for a purpose.
         """
 
     @abstractmethod
-    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks) -> int:
+    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
         """Write the masks that are not known yet as Parquet files to a folder, and say how many there are.
 
-        A mask is one word: a keyed tag of cell and count, with the mask in its last bit.
+        A mask is one word: a keyed tag of cell and count, with the mask in its last bits.
         """
 
     @abstractmethod
     def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> Self:
         """The same counts with the masks that are known; the others stay."""
 
-    def proven_beside(self, threshold: int, known: KnownMasks) -> int | None:
+    def proven_beside(self, code: MaskCode, known: KnownMasks) -> int | None:
         """How many small cells are proven beside one with other masks or another K; None where it cannot be told."""
         return None
 
@@ -453,7 +472,8 @@ class AnyFinestTable(ABC):
         max_keys: int | None = None,
         secret: Secret | Path_ | None = None,
         previous: AnyFinestTable | KnownMasks | None = None,
-        sweeps: int = SWEEPS,
+        sweeps: int | None = None,
+        move: int = 0,
         progress: Progress | None = None,
     ) -> Self:
         """Choose masks jointly, so that plain sums of them stay near the truth in many tables.
@@ -488,9 +508,13 @@ class AnyFinestTable(ABC):
         previous : FinestTable or SparkFinestTable, optional
             The table of an earlier wave, in memory or on Spark: a cell whose count is the same keeps its mask. Where
             the bound cannot be held with it, the bound gives way.
-        sweeps : int, default 10
-            How many sweeps are made over the cells. A thousand bring sums nearer and take some ten times as long.
-            Other masks come out: fix it before you publish.
+        sweeps : int, optional
+            How much work is spent on bringing sums nearer: so many sweeps over the cells, each of which weighs all
+            sums of a cell. Left out, 10, and 200 with `move`. Other masks come out: fix it before you publish.
+        move : int, default 0
+            How far large counts may move so that sums come nearer: a count of K or more by up to `move`, and a small
+            one to 0 or to K .. K + `move`. The promise is the same. Counts of the finest table lie further from the
+            truth, so it is for plans without it. Declare it before you see the data; a population keeps it.
         progress : callable, optional
             Called with each `ProgressStep` of the work.
 
@@ -514,7 +538,8 @@ class AnyFinestTable(ABC):
         if previous is not None and not isinstance(previous, AnyFinestTable | KnownMasks):
             raise InputError(f"previous is a {type(previous).__name__}; give the finest table of the earlier wave.")
         wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
-        return self._controlled(wanted, bound, secret, previous, progress, sweeps)
+        how = How(sweeps_of(sweeps, move := move_of(move, self.design.threshold)), move)
+        return self._controlled(wanted, bound, secret, previous, progress, how)
 
     @abstractmethod
     def _controlled(
@@ -524,7 +549,7 @@ class AnyFinestTable(ABC):
         secret: Secret | Path_ | None,
         previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
-        sweeps: int,
+        how: How,
     ) -> Self:
         """See `controlled`."""
 
@@ -567,6 +592,8 @@ class AnyFinestTable(ABC):
         labels: Any = None,
         geometry: Mapping[str, Any] | None = None,
         bound: int | None = None,
+        sweeps: int | None = None,
+        move: int | None = None,
         stated_bound: int | None = None,
         secret: Secret | Path_ | None = None,
         ledger: Ledger | Path_ | bool | None = None,
@@ -620,6 +647,11 @@ class AnyFinestTable(ABC):
         bound : int, optional
             How far a count may lie from the truth when masks are chosen; left out, floor(K/2) + K, or 2K-1 for large
             designs. It is confidential and never stands in the release.
+        sweeps : int, optional
+            How much work is spent on bringing sums nearer, as `controlled` takes it.
+        move : int, optional
+            How far large counts may move so that sums come nearer, as `controlled` takes it. The release tells it, and
+            every later one of the population keeps it. Left out, as the population was published before, else 0.
         stated_bound : int, optional
             A bound to be stated in the release, fixed before the data was seen. It is checked for every published
             table; where it does not hold nothing is published, and no bound can be stated later.

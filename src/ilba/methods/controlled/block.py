@@ -51,8 +51,8 @@ class Cells:
     """a keyed number for each cell, of which all chances are made"""
     drawn: npt.NDArray[np.bool_]
     """whether the cell's own draw masks it to K"""
-    known: npt.NDArray[np.int8] | None = None
-    """1 and 0 where the mask is known to be K or 0, and stays; else -1"""
+    known: npt.NDArray[Any] | None = None
+    """1 and 0 where the mask is known to be K or 0, and stays; else -1. With free counts, what is known stays"""
 
 
 class Share(NamedTuple):
@@ -95,6 +95,8 @@ class Done(NamedTuple):
     reached: int
     kept: int
     interrupted: bool
+    values: IntArray | None = None
+    """the masked counts of all cells, where more than 0 and K are possible"""
 
 
 def choose_masks(layout: Layout, block: MaskBlock, cells: Cells, before: Before, rules: Rules, told: Told) -> Done:
@@ -161,7 +163,7 @@ class _Problem:
             self.z[known >= 0] = known[known >= 0]
             self.free[known >= 0] = 0
         self.kind = (x - 1).astype(np.int16)
-        self.log_odds = np.array([_log_odds(v, self.K) for v in range(1, self.K)], dtype=np.int64)
+        self.log_odds = np.array([log_odds(v, self.K) for v in range(1, self.K)], dtype=np.int64)
         own = np.bincount(self.kind, minlength=self.K - 1).astype(np.int64)
         self.there = np.flatnonzero(own).tolist()
         self.kind_size = np.maximum(own, 1)
@@ -362,5 +364,6 @@ def thresholds() -> IntArray:
 
 
 @cache
-def _log_odds(x: int, K: int) -> int:
+def log_odds(x: int, K: int) -> int:
+    """ln(x : K-x) in fixed point."""
     return int(((Decimal(x) / (K - x)).ln() * 2**BITS).to_integral_value())
