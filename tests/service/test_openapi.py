@@ -10,7 +10,8 @@ import pytest
 
 from ilba.design.design import MASKED
 from ilba.output.wording import LANGUAGES
-from ilba.service.answers import API, FORMATS
+from ilba.service.addresses import API
+from ilba.service.answers import FORMATS
 from support.places import ROOT
 
 DOCUMENT = msgspec.yaml.decode((ROOT / "src/ilba/service/openapi.yaml").read_bytes())

@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from ilba.errors import InputError, listing, nearest
 
+API = "/api/v2"
 _MOST_PAIRS = 200
 
 

@@ -1,8 +1,4 @@
-"""The answers of the API: from what was asked to plain values. Nothing here knows of HTTP.
-
-A variable that is left out is answered from the table that was published without it, never by a sum of masked counts;
-where tables add up, the service can sum them beforehand, and then that table is offered as any other.
-"""
+"""The answers of the API: from what was asked to plain values. Nothing here knows of HTTP."""
 
 from __future__ import annotations
 
@@ -16,18 +12,19 @@ from urllib.parse import quote
 import polars as pl
 
 from ilba import __version__
-from ilba.design.design import MASKED, Hierarchy, Selection, plain_name
+from ilba.design.design import MASKED, Selection
 from ilba.errors import InputError, listing, nearest, some
 from ilba.output.export import json_stat
-from ilba.output.wording import COUNT, LANGUAGES, Dimension, Measure, WordedTable, told, words
-from ilba.service.asked import MOST_TEXT, Codes, ValueFilter, folded, variable
-from ilba.service.catalog import Catalog, ServedRelease, TableEntry
-from ilba.service.measures import measure_asked
+from ilba.output.wording import COUNT, LANGUAGES, Dimension, WordedTable, told, words
+from ilba.service.asked import MOST_TEXT, UnknownError, ValueFilter, folded
+from ilba.service.catalog import Catalog
+from ilba.service.choosing import Part, part
+from ilba.service.codelists import coarser_columns, code_list_entry, link, owner_of
+from ilba.service.folder import ServedRelease, TableEntry
 from ilba.service.measures import values as measured
 from ilba.service.on_demand import DemandRules, of_all
 from ilba.service.work import still_wanted
 
-API = "/api/v2"
 MISSING = "(missing)"  # how a label that is missing is written
 FORMATS = {
     "json-stat2": ("json-stat", "application/json", "json"),
@@ -37,14 +34,6 @@ FORMATS = {
     "px": ("px", "application/octet-stream", "px"),
 }
 _NO_ROWS = pl.DataFrame()
-
-
-class TooManyError(InputError):
-    """More cells are asked for than one answer may hold."""
-
-
-class UnknownError(InputError):
-    """There is no such thing here."""
 
 
 @dataclass(frozen=True)
@@ -200,9 +189,9 @@ def tables(
             "pageSize": page_size,
             "totalElements": len(found),
             "totalPages": pages,
-            "links": [_link("self", lang, "/tables")],
+            "links": [link("self", lang, "/tables")],
         },
-        "links": [_link("self", lang, "/tables")],
+        "links": [link("self", lang, "/tables")],
     }
 
 
@@ -228,9 +217,9 @@ def _entry(entry: TableEntry, lang: str) -> dict[str, Any]:
         "variableNames": variable_names(entry, lang),
         "paths": [[{"id": entry.served.id, "label": told(release, "title", lang)}]],
         "links": [
-            _link("self", lang, f"/tables/{name}"),
-            _link("metadata", lang, f"/tables/{name}/metadata"),
-            _link("data", lang, f"/tables/{name}/data"),
+            link("self", lang, f"/tables/{name}"),
+            link("metadata", lang, f"/tables/{name}/metadata"),
+            link("data", lang, f"/tables/{name}/data"),
         ],
     }
 
@@ -239,10 +228,6 @@ def variable_names(entry: TableEntry, lang: str) -> list[str]:
     """What the variables of a table are called."""
     labels = entry.served.labels[lang]
     return [labels.variable(column) for column in entry.served.axes(entry.table)]
-
-
-def _link(relation: str, lang: str, path: str) -> dict[str, str]:
-    return {"rel": relation, "hreflang": lang, "href": f"{API}{path}?lang={lang}"}
 
 
 def utc(written: str) -> str:
@@ -261,13 +246,13 @@ def metadata(catalog: Catalog, entry: TableEntry, lang: str) -> dict[str, Any]:
     found = json_stat(loaded.worded[lang], whole=False, data=False)
     for dimension in loaded.worded[lang].dimensions:
         described = found["dimension"][dimension.name]
-        lists = [_code_list_entry(entry, coarser, lang) for coarser in _coarser(entry, dimension)]
+        lists = [code_list_entry(entry, coarser, lang) for coarser in coarser_columns(entry, dimension)]
         described["extension"] = {
             "elimination": _without(entry, dimension.name) is not None,
             "show": "value",
             "codelists": lists,
             "codeLists": lists,
-            **({"ilba": _hierarchy(entry, dimension)} if _owner(entry, dimension.name) else {}),
+            **({"ilba": _hierarchy(entry, dimension)} if owner_of(entry, dimension.name) else {}),
         }
     return _described(found, entry, lang)
 
@@ -287,7 +272,7 @@ def _described(found: dict[str, Any], entry: TableEntry, lang: str) -> dict[str,
 
 def _hierarchy(entry: TableEntry, dimension: Dimension) -> dict[str, Any]:
     """Which level this is, and the code above each code as the table one level coarser spells it."""
-    owner = _owner(entry, dimension.name)
+    owner = owner_of(entry, dimension.name)
     above: dict[str, str] = {}
     if len(dimension.columns) > 1:
         paths = [path[:-1] for path in dimension.paths.fill_null("NA").iter_rows()]
@@ -303,137 +288,11 @@ def _hierarchy(entry: TableEntry, dimension: Dimension) -> dict[str, Any]:
     }
 
 
-def _owner(entry: TableEntry, column: str) -> Hierarchy | None:
-    return next((h for h in entry.release.design.hierarchies if column in h.columns), None)
-
-
 def _without(entry: TableEntry, column: str) -> TableEntry | None:
     """The table that was published without a variable."""
-    owner = _owner(entry, column)
+    owner = owner_of(entry, column)
     levels = {**entry.table.levels, **({owner.name: 0} if owner else {})}
     return entry.served.entry(levels, [key for key in entry.table.keys if key != column])
-
-
-def _coarser(entry: TableEntry, dimension: Dimension) -> list[str]:
-    """The coarser columns of a hierarchy at which the same table was published."""
-    owner = _owner(entry, dimension.name)
-    if owner is None:
-        return []
-    levels = range(1, len(dimension.columns))
-    published = [entry.served.entry({**entry.table.levels, owner.name: n}, entry.table.keys) for n in levels]
-    return [owner.columns[n - 1] for n, one in zip(levels, published, strict=True) if one is not None]
-
-
-def _code_list_id(served: ServedRelease, fine: str, coarse: str, alone: bool) -> str:
-    return f"{'' if alone else served.id + ':'}{plain_name(fine)}.{plain_name(coarse)}"
-
-
-def _code_list_entry(entry: TableEntry, coarse: str, lang: str) -> dict[str, Any]:
-    fine = next(h.columns[entry.table.levels[h.name] - 1] for h in [_owner(entry, coarse)] if h)
-    name = _code_list_id(entry.served, fine, coarse, ":" not in entry.id)
-    return {
-        "id": name,
-        "label": entry.served.labels[lang].variable(coarse),
-        "type": "Aggregation",
-        "links": [_link("metadata", lang, f"/codelists/{quote(name, safe='')}")],
-    }
-
-
-def code_list(catalog: Catalog, name: str, lang: str) -> dict[str, Any]:
-    """The areas of a coarser level, each with the finer ones inside it."""
-    if not catalog.alone:
-        catalog.named(name.partition(":")[0])  # one that is gone for now is not one that is unknown
-    for served in catalog.releases:
-        for hierarchy in served.release.design.hierarchies:
-            for level, fine in enumerate(hierarchy.columns, 1):
-                for above, coarse in enumerate(hierarchy.columns[: level - 1], 1):
-                    if _code_list_id(served, fine, coarse, catalog.alone) == name:
-                        return _code_list(catalog, served, hierarchy.name, (above, level), name, lang)
-    raise UnknownError(f"there is no code list {name[:60]!r}.")
-
-
-def _code_list(
-    catalog: Catalog, served: ServedRelease, hierarchy: str, pair: tuple[int, int], name: str, lang: str
-) -> dict[str, Any]:
-    areas, finer = (axis_of(catalog, served, hierarchy, level, lang) for level in pair)
-    inside: dict[tuple[Any, ...], list[str]] = {}
-    for path, code in zip(finer.paths.iter_rows(), finer.codes, strict=True):
-        inside.setdefault(path[: pair[0]], []).append(code)
-    return {
-        "id": name,
-        "label": areas.label,
-        "language": lang,
-        "languages": served.languages,
-        "type": "Aggregation",
-        "elimination": False,
-        "values": [
-            {"code": code, "label": label, "valueMap": inside.get(path, [])}
-            for path, code, label in zip(areas.paths.iter_rows(), areas.codes, areas.labels, strict=True)
-        ],
-        "links": [_link("self", lang, f"/codelists/{quote(name, safe='')}")],
-    }
-
-
-def axis_of(catalog: Catalog, served: ServedRelease, hierarchy: str, level: int, lang: str) -> Dimension:
-    """The areas of a level, from the smallest table that has them."""
-    having = [entry for entry in served.entries.values() if entry.table.levels[hierarchy] == level]
-    if not having:
-        raise UnknownError("no table of this level was published.")
-    smallest = min(having, key=lambda entry: served.cells(entry.table))
-    names = served.axes(smallest.table)
-    owner = next(h for h in served.release.design.hierarchies if h.name == hierarchy)
-    return catalog.load(smallest).worded[lang].dimensions[names.index(owner.columns[level - 1])]
-
-
-@dataclass(frozen=True)
-class Part:
-    """The part of a table that is asked for, found but not yet answered."""
-
-    entry: TableEntry
-    places: list[list[int]]
-    called: list[str]
-    measure: Measure = COUNT
-
-    @property
-    def cells(self) -> int:
-        """How many cells it has."""
-        return math.prod(len(places) for places in self.places)
-
-
-def part(
-    catalog: Catalog,
-    entry: TableEntry,
-    filters: Mapping[str, ValueFilter],
-    settings: Settings,
-    asked: Mapping[str, str] | None = None,
-) -> Part:
-    """Find what is asked for: the table with the variables that are named, and the places of their values."""
-    axes = entry.served.axes(entry.table)
-    named = {variable(name, axes): filter_ for name, filter_ in filters.items()}
-    if len(named) < len(filters):
-        raise InputError("a variable is named twice.")
-    if not any(filter_.values for filter_ in named.values()):
-        if any(filter_.codelist for filter_ in named.values()):
-            raise InputError("a code list was named without values. Add valuecodes, such as *.")
-        found = Part(entry, _default(catalog, entry, settings.max_cells), axes)
-    else:
-        found = _chosen(catalog, entry, {name: filter_ for name, filter_ in named.items() if filter_.values})
-    if found.cells > settings.max_cells:
-        raise TooManyError(
-            f"{found.cells:,} cells are asked for; one answer holds at most {settings.max_cells:,}. "
-            f"Ask for fewer values, or in several parts."
-        )
-    return replace(found, measure=measure_asked(found.entry, asked or {}))
-
-
-def _default(catalog: Catalog, entry: TableEntry, most: int) -> list[list[int]]:
-    """Everything, or where that is too much the first codes of the longest variables."""
-    sizes = [len(dimension) for dimension in catalog.load(entry).dimensions]
-    while math.prod(sizes) > most:
-        longest = max(range(len(sizes)), key=sizes.__getitem__)
-        others = math.prod(size for place, size in enumerate(sizes) if place != longest)
-        sizes[longest] = max(1, min(sizes[longest] - 1, most // max(1, others)))
-    return [list(range(size)) for size in sizes]
 
 
 def default_selection(catalog: Catalog, entry: TableEntry, lang: str, settings: Settings) -> dict[str, Any]:
@@ -445,7 +304,7 @@ def selection(
     catalog: Catalog, entry: TableEntry, filters: Mapping[str, ValueFilter], lang: str, settings: Settings
 ) -> dict[str, Any]:
     """Which codes of each variable a question names; without filters those that are answered by default."""
-    found = part(catalog, entry, filters, settings)
+    found = part(catalog, entry, filters, settings.max_cells)
     dimensions = catalog.load(found.entry).dimensions
     return {
         "language": lang,
@@ -453,88 +312,8 @@ def selection(
             {"variableCode": name, "valueCodes": [one.codes[place] for place in chosen]}
             for name, one, chosen in zip(found.called, dimensions, found.places, strict=True)
         ],
-        "links": [_link("self", lang, f"/tables/{quote(entry.id, safe='')}/defaultselection")],
+        "links": [link("self", lang, f"/tables/{quote(entry.id, safe='')}/defaultselection")],
     }
-
-
-def _chosen(catalog: Catalog, entry: TableEntry, named: Mapping[str, ValueFilter]) -> Part:
-    levels = dict.fromkeys(entry.table.levels, 0)
-    keys, called, coarse = [], [], {}
-    for name in entry.served.axes(entry.table):
-        if name not in named:
-            continue
-        owner = _owner(entry, name)
-        filter_ = named[name]
-        if owner is None:
-            keys.append(name)
-            if filter_.codelist:
-                raise InputError(f"{name!r} has no code list {filter_.codelist[:60]!r}.")
-        else:
-            levels[owner.name] = entry.table.levels[owner.name]
-            if filter_.codelist:
-                coarse[name] = _level_of(entry, owner, name, filter_.codelist)
-                if not filter_.single:
-                    levels[owner.name] = coarse[name]
-        called.append(name)
-    target = entry.served.entry(levels, keys)
-    if target is None:
-        raise InputError(
-            f"a table by {listing(called)} alone was not published, and masked counts are not summed here. "
-            f"Name values for {listing(name for name in entry.served.axes(entry.table) if name not in named)} too."
-        )
-    places = []
-    loaded = catalog.load(target)
-    for name, dimension, codes in zip(called, loaded.dimensions, loaded.codes, strict=True):
-        filter_ = named[name]
-        if name in coarse and filter_.single:
-            places.append(_inside(catalog, entry, name, coarse[name], filter_.values, dimension))
-        else:
-            places.append(codes.chosen(filter_.values))
-    return Part(target, places, called)
-
-
-def _level_of(entry: TableEntry, owner: Hierarchy, name: str, code_list: str) -> int:
-    alone = ":" not in entry.id
-    columns = owner.columns[: entry.table.levels[owner.name] - 1]
-    known = {_code_list_id(entry.served, name, column, alone): level for level, column in enumerate(columns, 1)}
-    if code_list not in known:
-        raise InputError(
-            f"{name!r} has no code list {code_list[:60]!r}.{nearest(code_list[:60], known)} "
-            f"It has {listing(known) or 'none'}."
-        )
-    return known[code_list]
-
-
-def _inside(
-    catalog: Catalog, entry: TableEntry, name: str, level: int, values: list[str] | str, finer: Dimension
-) -> list[int]:
-    """The places of all areas inside the coarser ones that are asked for."""
-    owner = _owner(entry, name)
-    areas = axis_of(catalog, entry.served, owner.name if owner else "", level, LANGUAGES[0])
-    rows = areas.paths.rows()
-    wanted = {rows[place] for place in Codes(name, areas.codes).chosen(values)}
-    return [place for place, path in enumerate(finer.paths.iter_rows()) if path[:level] in wanted]
-
-
-def csv_asked(parameters: str) -> dict[str, Any]:
-    """How a csv file is written, as PxWebApi 2 spells it; texts, with commas, where nothing is said."""
-    known: dict[str, dict[str, Any]] = {
-        "usecodes": {"codes": True, "texts": False},
-        "usetexts": {"codes": False, "texts": True},
-        "usecodesandtexts": {"codes": True, "texts": True},
-        "includetitle": {"title": True},
-        "separatortab": {"separator": "\t"},
-        "separatorspace": {"separator": " "},
-        "separatorsemicolon": {"separator": ";"},
-    }
-    found: dict[str, Any] = {"codes": False, "texts": True}
-    for name in parameters.split(",") if parameters else ():
-        if name.strip().lower() not in known:
-            spelled = ("UseCodes", "UseTexts", "UseCodesAndTexts", "IncludeTitle", "SeparatorTab", "SeparatorSpace")
-            said = f"It is {listing([*spelled, 'SeparatorSemicolon'], 7)}."
-            raise InputError(f"outputFormatParams holds {name[:50]!r}.{nearest(name[:50], spelled)} {said}")
-        found |= known[name.strip().lower()]
-    return found
 
 
 def answered(catalog: Catalog, found: Part, lang: str) -> WordedTable:

@@ -37,6 +37,14 @@ _NUMBERS = re.compile(r"\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?")
 _PARAMETER = re.compile(r"(valuecodes|codelist|outputvalues)\[(.*)\]", re.IGNORECASE | re.DOTALL)
 
 
+class TooManyError(InputError):
+    """More cells are asked for than one answer may hold."""
+
+
+class UnknownError(InputError):
+    """There is no such thing here."""
+
+
 @dataclass
 class ValueFilter:
     """What is asked of one variable; no values at all means that it was only named."""

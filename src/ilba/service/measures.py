@@ -15,7 +15,8 @@ import numpy.typing as npt
 from ilba.errors import InputError, listing, nearest
 from ilba.output.wording import COUNT, MEASURES, Measure
 from ilba.service.asked import split, variable
-from ilba.service.catalog import Catalog, TableEntry
+from ilba.service.catalog import Catalog
+from ilba.service.folder import TableEntry
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 _FACTORS = {"percent": 100.0, "rate": 1000.0}

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.service.catalog import Catalog, Recent, ServedRelease
+from ilba.service.catalog import Catalog, Recent
+from ilba.service.folder import ServedRelease
 
 Points: TypeAlias = npt.NDArray[np.float64]
 _MOST_BYTES = 40 * 2**20  # of a map that is read for a picture or for neighbours

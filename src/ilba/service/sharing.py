@@ -23,8 +23,11 @@ from starlette.requests import Request
 from ilba.output.wording import WordedTable, told, words
 from ilba.service import pictures, places, sdmx, standards
 from ilba.service.addresses import Answer, Make, as_json, pairs, plain
-from ilba.service.answers import Settings, UnknownError, axis_of, language_name, offered_languages, utc, worded
-from ilba.service.catalog import Catalog, ServedRelease, TableEntry
+from ilba.service.answers import Settings, language_name, offered_languages, utc, worded
+from ilba.service.asked import UnknownError
+from ilba.service.catalog import Catalog
+from ilba.service.codelists import axis_of
+from ilba.service.folder import ServedRelease, TableEntry
 from ilba.service.outlines import Maps
 
 _HEAD = "<title>Statistics</title>"  # where the head of a table goes in the page
