@@ -6,19 +6,22 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import polars as pl
 
 from ilba import __version__
 from ilba.design.design import MASKED, Selection
 from ilba.errors import InputError, listing, nearest, some
 from ilba.output.export import json_stat
+from ilba.output.series import frequency
 from ilba.output.wording import COUNT, LANGUAGES, Dimension, WordedTable, told, words
-from ilba.service.asked import MOST_TEXT, UnknownError, ValueFilter, folded
+from ilba.service.asked import MOST_TEXT, Placement, UnknownError, ValueFilter, folded, variable
 from ilba.service.catalog import Catalog
-from ilba.service.choosing import Part, part
+from ilba.service.choosing import Part, chosen, part
 from ilba.service.codelists import coarser_columns, code_list_entry, link, owner_of
 from ilba.service.folder import ServedRelease, TableEntry
 from ilba.service.measures import values as measured
@@ -34,6 +37,7 @@ FORMATS = {
     "px": ("px", "application/octet-stream", "px"),
 }
 _NO_ROWS = pl.DataFrame()
+NO_LISTS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ def rehearse(served: ServedRelease) -> None:
     for lang in served.languages:
         _release(served, lang)
         for entry in served.entries.values():
-            _entry(entry, lang)
+            _entry(entry, lang, served.languages)
 
 
 def config(catalog: Catalog, settings: Settings) -> dict[str, Any]:
@@ -159,6 +163,7 @@ def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
 def tables(
     catalog: Catalog,
     lang: str,
+    spoken: Sequence[str],
     query: str = "",
     page_number: int = 1,
     page_size: int = 20,
@@ -183,7 +188,7 @@ def tables(
     shown = found[(page_number - 1) * page_size : page_number * page_size]
     return {
         "language": lang,
-        "tables": [_entry(entry, lang) for entry in shown],
+        "tables": [_entry(entry, lang, spoken) for entry in shown],
         "page": {
             "pageNumber": page_number,
             "pageSize": page_size,
@@ -195,12 +200,42 @@ def tables(
     }
 
 
-def table(entry: TableEntry, lang: str) -> dict[str, Any]:
+def navigation(catalog: Catalog, lang: str, spoken: Sequence[str], folder: str | None) -> dict[str, Any]:
+    """What is in a folder: each release is one, and the waves of a series are inside it."""
+    if folder is None:
+        inside = [_shelf(served, lang) for served in catalog.releases if served.series is None]
+        return _folder(lang, dict.fromkeys(("id", "label", "description")), inside, "/navigation")
+    found = catalog.named(folder)
+    if found is None:
+        names = [served.id for served in catalog.releases]
+        raise UnknownError(f"there is no folder {folder[:60]!r}.{nearest(folder[:60], names)}")
+    waves = [_shelf(served, lang) for served in found.members.values()]
+    held = [_entry(entry, lang, spoken) for entry in found.entries.values()]
+    about = {name: text for name, text in _shelf(found, lang).items() if name not in ("type", "links")}
+    return _folder(lang, about, [*waves, *held], f"/navigation/{quote(found.id, safe='')}")
+
+
+def _folder(lang: str, about: Mapping[str, Any], inside: list[dict[str, Any]], path: str) -> dict[str, Any]:
+    return {"language": lang, **about, "folderContents": inside, "links": [link("self", lang, path)]}
+
+
+def _shelf(served: ServedRelease, lang: str) -> dict[str, Any]:
+    """A release as an item of a folder."""
+    return {
+        "type": "FolderInformation",
+        "id": served.id,
+        "label": told(served.release, "title", lang),
+        "description": told(served.release, "description", lang),
+        "links": [link("self", lang, f"/navigation/{quote(served.id, safe='')}")],
+    }
+
+
+def table(entry: TableEntry, lang: str, spoken: Sequence[str]) -> dict[str, Any]:
     """One table of the list."""
-    return {"language": lang, **_entry(entry, lang)}
+    return {"language": lang, **_entry(entry, lang, spoken)}
 
 
-def _entry(entry: TableEntry, lang: str) -> dict[str, Any]:
+def _entry(entry: TableEntry, lang: str, spoken: Sequence[str]) -> dict[str, Any]:
     about, release = entry.release.manifest, entry.release
     name = quote(entry.id, safe="")
     return {
@@ -214,14 +249,23 @@ def _entry(entry: TableEntry, lang: str) -> dict[str, Any]:
         "category": "public",
         "discontinued": False,
         "source": told(release, "source", lang),
+        **({"timeUnit": _time_unit(entry.served.times)} if entry.served.times else {}),
+        "subjectCode": entry.served.id,
         "variableNames": variable_names(entry, lang),
         "paths": [[{"id": entry.served.id, "label": told(release, "title", lang)}]],
         "links": [
             link("self", lang, f"/tables/{name}"),
             link("metadata", lang, f"/tables/{name}/metadata"),
             link("data", lang, f"/tables/{name}/data"),
+            *(link("alternate", other, f"/tables/{name}") for other in spoken if other != lang),
         ],
     }
+
+
+def _time_unit(times: Sequence[str]) -> str:
+    known = {"A1": "Annual", "Q1": "Quarterly", "M1": "Monthly", "W1": "Weekly"}
+    found = frequency(times)
+    return known.get(found[0], "Other") if found else "Other"
 
 
 def variable_names(entry: TableEntry, lang: str) -> list[str]:
@@ -240,25 +284,43 @@ def worded(entry: TableEntry, lang: str) -> WordedTable:
     return WordedTable(entry.release, entry.table, _NO_ROWS, lang, entry.served.labels[lang])
 
 
-def metadata(catalog: Catalog, entry: TableEntry, lang: str) -> dict[str, Any]:
-    """A table without its numbers, as JSON-stat."""
+def metadata(catalog: Catalog, entry: TableEntry, lang: str, lists: Mapping[str, str] = NO_LISTS) -> dict[str, Any]:
+    """A table without its numbers, as JSON-stat; a variable may have the values of a code list."""
     loaded = catalog.load(entry)
-    found = json_stat(loaded.worded[lang], whole=False, data=False)
+    axes = entry.served.axes(entry.table)
+    named = {variable(name, axes): one for name, one in lists.items()}
+    shown = _listed(catalog, entry, lang, named) if named else loaded.worded[lang]
+    areas = {name for name in axes if name not in named and owner_of(entry, name)}
+    found = json_stat(shown, whole=False, data=False)
     for dimension in loaded.worded[lang].dimensions:
         described = found["dimension"][dimension.name]
-        lists = [code_list_entry(entry, coarser, lang) for coarser in coarser_columns(entry, dimension)]
+        known = [code_list_entry(entry, coarser, lang) for coarser in coarser_columns(entry, dimension)]
         described["extension"] = {
             "elimination": _without(entry, dimension.name) is not None,
             "show": "value",
-            "codelists": lists,
-            "codeLists": lists,
-            **({"ilba": _hierarchy(entry, dimension)} if owner_of(entry, dimension.name) else {}),
+            "codelists": known,
+            "codeLists": known,
+            **(
+                {"ilba": _hierarchy(entry, dimension)}
+                if dimension.name not in named and owner_of(entry, dimension.name)
+                else {}
+            ),
         }
-    return _described(found, entry, lang)
+    return _described(found, entry, lang, Placement())
 
 
-def _described(found: dict[str, Any], entry: TableEntry, lang: str) -> dict[str, Any]:
+def _listed(catalog: Catalog, entry: TableEntry, lang: str, lists: Mapping[str, str]) -> WordedTable:
+    """The words about a table some of whose variables have the values of code lists."""
+    axes = entry.served.axes(entry.table)
+    found = chosen(catalog, entry, {axis: ValueFilter("*", lists.get(axis)) for axis in axes})
+    cut = catalog.load(found.entry).worded[lang].cut(found.places, np.zeros(0, dtype=np.int64))
+    cut.dimensions = [replace(one, name=name) for one, name in zip(cut.dimensions, found.called, strict=True)]
+    return cut
+
+
+def _described(found: dict[str, Any], entry: TableEntry, lang: str, placement: Placement) -> dict[str, Any]:
     """What PxWebApi adds to JSON-stat."""
+    stub, heading = placement.of(found["id"])
     found["updated"] = utc(found["updated"])
     found["extension"]["px"] = {
         "tableid": entry.id,
@@ -266,6 +328,8 @@ def _described(found: dict[str, Any], entry: TableEntry, lang: str) -> dict[str,
         "decimals": found["extension"]["ilba"].get("decimals", 0),
         "aggregallowed": entry.release.additive and "of" not in found["extension"]["ilba"],
         "contents": told(entry.release, "title", lang),
+        "stub": stub,
+        "heading": heading,
     }
     return found
 
@@ -306,11 +370,17 @@ def selection(
     """Which codes of each variable a question names; without filters those that are answered by default."""
     found = part(catalog, entry, filters, settings.max_cells)
     dimensions = catalog.load(found.entry).dimensions
+    axes = entry.served.axes(entry.table)
+    lists = {variable(name, axes): one.codelist for name, one in filters.items() if one.codelist and not one.single}
     return {
         "language": lang,
         "selection": [
-            {"variableCode": name, "valueCodes": [one.codes[place] for place in chosen]}
-            for name, one, chosen in zip(found.called, dimensions, found.places, strict=True)
+            {
+                "variableCode": name,
+                "valueCodes": [one.codes[place] for place in some],
+                **({"codeList": lists[name], "codelist": lists[name]} if name in lists else {}),
+            }
+            for name, one, some in zip(found.called, dimensions, found.places, strict=True)
         ],
         "links": [link("self", lang, f"/tables/{quote(entry.id, safe='')}/defaultselection")],
     }
@@ -330,12 +400,12 @@ def answered(catalog: Catalog, found: Part, lang: str) -> WordedTable:
     return cut
 
 
-def data(table: WordedTable, entry: TableEntry) -> dict[str, Any]:
+def data(table: WordedTable, entry: TableEntry, placement: Placement) -> dict[str, Any]:
     """A part of a table as JSON-stat."""
     found = json_stat(table, whole=False)
     for dimension in found["dimension"].values():
         dimension["extension"] = {"show": "value"}
-    return _described(found, entry, table.lang)
+    return _described(found, entry, table.lang, placement)
 
 
 @dataclass(frozen=True)

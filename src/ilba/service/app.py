@@ -40,7 +40,7 @@ from ilba.output.export import rendered, variables_csv
 from ilba.service import answers, choosing, codelists, saved
 from ilba.service.addresses import API, Answer, Make, as_json, check_known, number, pairs, plain, query
 from ilba.service.answers import FORMATS, Settings
-from ilba.service.asked import UnknownError, ValueFilter, from_body, from_query, split
+from ilba.service.asked import Placement, UnknownError, ValueFilter, from_body, from_query, placed, split
 from ilba.service.catalog import Catalog, Recent
 from ilba.service.connection import MOST_BODY, Limits
 from ilba.service.folder import TableEntry
@@ -118,6 +118,8 @@ class _Service:
                 Route(f"{table}/data", self.data, methods=["GET", "POST"]),
                 Route(f"{table}/areas", self.areas, methods=_EVERY_METHOD),
                 Route(table, self._route(self.table)),
+                Route(f"{API}/navigation", self._route(self.navigation)),
+                Route(f"{API}/navigation/{{folder}}", self._route(self.navigation)),
                 Route(f"{API}/savedqueries", self.save, methods=["POST"]),
                 Route(f"{API}/savedqueries/{{query}}/data", self.saved_data),
                 Route(f"{API}/savedqueries/{{query}}/selection", self._route(self.saved_selection)),
@@ -267,8 +269,12 @@ class _Service:
         if part.entry.source is not part.entry.table:
             self.settings.rules.check_variables(part.entry.table.columns)
 
+        placement = placed(content, others)
+
         def make() -> Response:
-            return self._answer(request, entry.served.digest, lambda: self._data(part, lang, format, written), body)
+            return self._answer(
+                request, entry.served.digest, lambda: self._data(part, lang, format, written, placement), body
+            )
 
         if part.cells <= _LONG_WORK:
             return make()
@@ -300,7 +306,7 @@ class _Service:
         if format == "csv":
             shown = {"Content-Disposition": "attachment; filename=areas.csv", "Content-Language": lang}
             return Answer(variables_csv(found.table, **written), FORMATS["csv"][1], shown)
-        told = answers.data(found.table, entry)
+        told = answers.data(found.table, entry, Placement())
         told["extension"]["ilba"]["inside"] = found.inside
         return as_json(told, lang)
 
@@ -319,6 +325,7 @@ class _Service:
             wanted = saved.from_body(content)
             lang = self._language({"lang": wanted.language}) if wanted.language else lang
             choosing.part(self.catalog, self._entry(wanted.table_id), from_body(wanted.body), self.settings.max_cells)
+            placed(wanted.body, {})
             self._format(wanted)
             said = {**OPEN, "Cache-Control": "no-store"}
             return Response(plain(saved.told(wanted, lang)), 201, said, media_type="application/json")
@@ -366,12 +373,14 @@ class _Service:
         found = await self._lanes.run(request.receive, find)
         return found if isinstance(found, Response) else await self._lanes.run(request.receive, *found)
 
-    def _data(self, found: choosing.Part, lang: str, format: str, written: Mapping[str, Any]) -> Answer:
+    def _data(
+        self, found: choosing.Part, lang: str, format: str, written: Mapping[str, Any], placement: Placement
+    ) -> Answer:
         table = answers.answered(self.catalog, found, lang)
         still_wanted()
         kind, media, ending = FORMATS[format]
         if format == "json-stat2":
-            return as_json(answers.data(table, found.entry), lang)
+            return as_json(answers.data(table, found.entry, placement), lang)
         name = quote(f"{found.entry.id}.{ending}".replace(":", "."), safe=".+-_")
         shown = f"attachment; filename*=UTF-8''{name}"
         content = variables_csv(table, **written) if format == "csv" else rendered(table, kind)
@@ -396,8 +405,12 @@ class _Service:
             return bytes(content)
         raise BusyError
 
+    @property
+    def _spoken(self) -> list[str]:
+        return answers.offered_languages(self.catalog, self.settings)
+
     def _language(self, asked: Mapping[str, str]) -> str:
-        known = answers.offered_languages(self.catalog, self.settings)
+        known = self._spoken
         lang = asked.get("lang", known[0])
         if lang not in known:
             raise InputError(f"lang is {lang[:50]!r}. It is {listing(known)}.")
@@ -440,26 +453,44 @@ class _Service:
         return self._answer(
             request,
             self.catalog.digest + today,
-            lambda: as_json(answers.tables(self.catalog, lang, text, page, size, days), lang),
+            lambda: as_json(answers.tables(self.catalog, lang, self._spoken, text, page, size, days), lang),
+        )
+
+    def navigation(self, request: Request) -> Response:
+        """The folders of the releases, or one of them with its tables."""
+        lang = self._language(query(request, ("lang",)))
+        folder = request.path_params.get("folder")
+        return self._answer(
+            request,
+            self.catalog.digest,
+            lambda: as_json(answers.navigation(self.catalog, lang, self._spoken, folder), lang),
         )
 
     def table(self, request: Request) -> Response:
         """One table of the list."""
         lang = self._language(query(request, ("lang",)))
         entry = self._table_entry(request)
-        return self._answer(request, entry.served.digest, lambda: as_json(answers.table(entry, lang), lang))
+        return self._answer(
+            request, entry.served.digest, lambda: as_json(answers.table(entry, lang, self._spoken), lang)
+        )
 
     def metadata(self, request: Request) -> Response:
         """A table without its numbers."""
-        asked = query(request, ("lang", "outputformat", "defaultselection"))
+        filters, asked = from_query(pairs(request))
+        check_known(asked, ("lang", "outputformat", "defaultselection", "savedquery"))
         lang = self._language(asked)
+        if any(filter_.values for filter_ in filters.values()):
+            raise InputError("metadata are of all values. Leave valuecodes out, or ask for data.")
+        if "savedquery" in asked:
+            filters = {**from_body(saved.opened(asked["savedquery"]).body), **filters}
+        lists = {name: filter_.codelist for name, filter_ in filters.items() if filter_.codelist}
         if asked.get("outputformat", "json-stat2").lower() != "json-stat2":
             raise InputError("metadata are written as json-stat2 only.")
         if asked.get("defaultselection", "false").lower() not in ("true", "false"):
             raise InputError("defaultSelection is 'true' or 'false'.")
         entry = self._table_entry(request)
         return self._answer(
-            request, entry.served.digest, lambda: as_json(answers.metadata(self.catalog, entry, lang), lang)
+            request, entry.served.digest, lambda: as_json(answers.metadata(self.catalog, entry, lang, lists), lang)
         )
 
     def default_selection(self, request: Request) -> Response:
