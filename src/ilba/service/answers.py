@@ -37,7 +37,7 @@ FORMATS = {
     "px": ("px", "application/octet-stream", "px"),
 }
 _NO_ROWS = pl.DataFrame()
-NO_LISTS: Mapping[str, str] = MappingProxyType({})
+NO_FILTERS: Mapping[str, ValueFilter] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -284,35 +284,34 @@ def worded(entry: TableEntry, lang: str) -> WordedTable:
     return WordedTable(entry.release, entry.table, _NO_ROWS, lang, entry.served.labels[lang])
 
 
-def metadata(catalog: Catalog, entry: TableEntry, lang: str, lists: Mapping[str, str] = NO_LISTS) -> dict[str, Any]:
-    """A table without its numbers, as JSON-stat; a variable may have the values of a code list."""
-    loaded = catalog.load(entry)
+def metadata(
+    catalog: Catalog, entry: TableEntry, lang: str, filters: Mapping[str, ValueFilter] = NO_FILTERS
+) -> dict[str, Any]:
+    """A table without its numbers, as JSON-stat; a variable may have the values of a code list, or some of its own."""
+    whole = catalog.load(entry).worded[lang]
     axes = entry.served.axes(entry.table)
-    named = {variable(name, axes): one for name, one in lists.items()}
-    shown = _listed(catalog, entry, lang, named) if named else loaded.worded[lang]
-    areas = {name for name in axes if name not in named and owner_of(entry, name)}
+    named = {variable(name, axes): one for name, one in filters.items()}
+    shown = _part_of(catalog, entry, lang, named) if named else whole
     found = json_stat(shown, whole=False, data=False)
-    for dimension in loaded.worded[lang].dimensions:
+    for dimension, own in zip(shown.dimensions, whole.dimensions, strict=True):
         described = found["dimension"][dimension.name]
-        known = [code_list_entry(entry, coarser, lang) for coarser in coarser_columns(entry, dimension)]
+        known = [code_list_entry(entry, coarser, lang) for coarser in coarser_columns(entry, own)]
+        has_level = owner_of(entry, dimension.name) and len(dimension.columns) == len(own.columns)
         described["extension"] = {
             "elimination": _without(entry, dimension.name) is not None,
             "show": "value",
             "codelists": known,
             "codeLists": known,
-            **(
-                {"ilba": _hierarchy(entry, dimension)}
-                if dimension.name not in named and owner_of(entry, dimension.name)
-                else {}
-            ),
+            **({"ilba": _hierarchy(entry, dimension)} if has_level else {}),
         }
     return _described(found, entry, lang, Placement())
 
 
-def _listed(catalog: Catalog, entry: TableEntry, lang: str, lists: Mapping[str, str]) -> WordedTable:
-    """The words about a table some of whose variables have the values of code lists."""
-    axes = entry.served.axes(entry.table)
-    found = chosen(catalog, entry, {axis: ValueFilter("*", lists.get(axis)) for axis in axes})
+def _part_of(catalog: Catalog, entry: TableEntry, lang: str, named: Mapping[str, ValueFilter]) -> WordedTable:
+    """The words about a part of a table; a variable that nothing is said about has all of its values."""
+    every = {axis: ValueFilter("*") for axis in entry.served.axes(entry.table)}
+    filters = {name: replace(one, values=one.values or "*") for name, one in named.items()}
+    found = chosen(catalog, entry, {**every, **filters})
     cut = catalog.load(found.entry).worded[lang].cut(found.places, np.zeros(0, dtype=np.int64))
     cut.dimensions = [replace(one, name=name) for one, name in zip(cut.dimensions, found.called, strict=True)]
     return cut

@@ -42,12 +42,14 @@ from ilba.service.addresses import API, Answer, Make, as_json, check_known, numb
 from ilba.service.answers import FORMATS, Settings
 from ilba.service.asked import Placement, UnknownError, ValueFilter, from_body, from_query, placed, split
 from ilba.service.catalog import Catalog, Recent
+from ilba.service.codelists import inside_of
 from ilba.service.connection import MOST_BODY, Limits
-from ilba.service.folder import TableEntry
+from ilba.service.folder import ServedRelease, TableEntry
 from ilba.service.guard import Guard
 from ilba.service.on_demand import DemandRules, own_areas, summed
 from ilba.service.openapi import document
 from ilba.service.problems import OPEN, any_problem, busy_problem, http_problem, nobody, our_problem
+from ilba.service.script import bundle
 from ilba.service.sharing import Pages
 from ilba.service.work import BusyError, GoneError, Lane, Lanes, Room, still_wanted
 
@@ -55,6 +57,7 @@ _MOST_BODIES = 64 * 2**20  # bytes of all bodies that are being received
 _SHORT = 1000  # letters of an address that is read where it arrives
 _PIECE = 2**16  # bytes of an answer that are sent at once
 _LONG_WORK = 10_000  # cells of an answer from which it is made in the lane for long work
+_FOR_EVER = "public, max-age=31536000, immutable"
 _FRESH = "public, max-age=60, stale-while-revalidate=600"
 _WORTH_COMPRESSING = 1000
 _MOST_DAMAGED = 20  # files that are named
@@ -106,6 +109,7 @@ class _Service:
         self.app = Starlette(
             routes=[
                 Route("/", self._route(self._shown(self._pages.front))),
+                Route("/static/page.js", self._route(self.script)),
                 Mount("/static", self._page, middleware=packed),
                 Route("/health", self.health),
                 Route(f"{API}/cell", self.cell),
@@ -182,6 +186,13 @@ class _Service:
 
     def _of_table(self, page: Callable[[Request, TableEntry], tuple[str, Make]]) -> Callable[[Request], Response]:
         return self._shown(lambda request: page(request, self._table_entry(request)))
+
+    def script(self, request: Request) -> Response:
+        """The script of the page. An address with its name can be kept for ever: another script has another name."""
+        content, name = bundle()
+        kept = _FOR_EVER if request.scope["query_string"] == f"v={name}".encode() else "no-cache"
+        said = {"Cache-Control": kept, "Cross-Origin-Resource-Policy": "same-origin"}
+        return self._answer(request, name, lambda: Answer(content, "text/javascript; charset=utf-8", said))
 
     async def health(self, request: Request) -> Response:
         """Whether the releases can be read, as the last look found them: 503 when none can.
@@ -479,18 +490,17 @@ class _Service:
         filters, asked = from_query(pairs(request))
         check_known(asked, ("lang", "outputformat", "defaultselection", "savedquery"))
         lang = self._language(asked)
-        if any(filter_.values for filter_ in filters.values()):
-            raise InputError("metadata are of all values. Leave valuecodes out, or ask for data.")
         if "savedquery" in asked:
-            filters = {**from_body(saved.opened(asked["savedquery"]).body), **filters}
-        lists = {name: filter_.codelist for name, filter_ in filters.items() if filter_.codelist}
+            stored = from_body(saved.opened(asked["savedquery"]).body)
+            lists = {name: ValueFilter(codelist=one.codelist) for name, one in stored.items() if one.codelist}
+            filters = {**lists, **filters}
         if asked.get("outputformat", "json-stat2").lower() != "json-stat2":
             raise InputError("metadata are written as json-stat2 only.")
         if asked.get("defaultselection", "false").lower() not in ("true", "false"):
             raise InputError("defaultSelection is 'true' or 'false'.")
         entry = self._table_entry(request)
         return self._answer(
-            request, entry.served.digest, lambda: as_json(answers.metadata(self.catalog, entry, lang, lists), lang)
+            request, entry.served.digest, lambda: as_json(answers.metadata(self.catalog, entry, lang, filters), lang)
         )
 
     def default_selection(self, request: Request) -> Response:
@@ -513,12 +523,15 @@ class _Service:
         )
 
     def geometry(self, request: Request) -> Response:
-        """The map of a column."""
-        query(request, ())
+        """The map of a column, or of the areas inside a coarser one."""
+        asked = query(request, ("within",))
         served = self.catalog.named(request.path_params["release"])
         found = self.catalog.geometry(served, request.path_params["column"]) if served else None
         if found is None:
             raise UnknownError("there is no map of this column.")
+        if served and "within" in asked:
+            above, column = asked["within"], request.path_params["column"]
+            return self._answer(request, found[2], lambda: self._map_inside(served, column, above))
         content, packed, digest = found
         said = {**_SAID, "ETag": f'W/"{digest[:32]}"'}
         if _has(request, digest[:32]):
@@ -526,6 +539,11 @@ class _Service:
         if packed and _packs(request):
             content, said = packed, {**said, "Content-Encoding": "gzip"}
         return Response(content, media_type="application/geo+json", headers=said)
+
+    def _map_inside(self, served: ServedRelease, column: str, within: str) -> Answer:
+        coarse, _, code = within.partition(":")
+        content = self._pages.maps.inside(served, column, inside_of(self.catalog, served, column, coarse, code))
+        return Answer(content, "application/geo+json")
 
     def _found(self, request: Request) -> TableEntry | None:
         return self._by_name(request.path_params["table"])

@@ -109,6 +109,22 @@ def level_of(entry: TableEntry, owner: Hierarchy, name: str, code_list: str) -> 
     return known[code_list]
 
 
+def inside_of(catalog: Catalog, served: ServedRelease, column: str, coarse: str, code: str) -> list[str]:
+    """The codes of a column inside one area of a coarser column."""
+    for hierarchy in served.release.design.hierarchies:
+        if column in hierarchy.columns and coarse in hierarchy.columns[: hierarchy.columns.index(column)]:
+            above, level = (hierarchy.columns.index(name) + 1 for name in (coarse, column))
+            areas = axis_of(catalog, served, hierarchy.name, above, LANGUAGES[0])
+            if code not in areas.codes:
+                break
+            path = areas.paths.row(areas.codes.index(code))
+            finer = axis_of(catalog, served, hierarchy.name, level, LANGUAGES[0])
+            return [
+                one for one, whole in zip(finer.codes, finer.paths.iter_rows(), strict=True) if whole[:above] == path
+            ]
+    raise UnknownError(f"{column[:60]!r} has no areas inside {coarse[:60]!r} {code[:60]!r}.")
+
+
 def inside(
     catalog: Catalog, entry: TableEntry, name: str, level: int, values: list[str] | str, finer: Dimension
 ) -> list[int]:
