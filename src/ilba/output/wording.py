@@ -158,6 +158,9 @@ class WordedTable:
         self.complete = release.manifest["rows"] == "grid"  # whether the rows hold every combination
         self.measure = COUNT
         self.heading: list[str] | None = None  # what the variables are called in the title, where that is special
+        self.spans: tuple[Values, Values] | None = (
+            None  # the least and the largest that each number can be, where asked
+        )
         self.pulse: Callable[[], object] = lambda: None  # called now and then while it is written; may end that
 
     @property

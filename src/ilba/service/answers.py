@@ -24,6 +24,7 @@ from ilba.service.catalog import Catalog
 from ilba.service.choosing import Part, chosen, part
 from ilba.service.codelists import coarser_columns, code_list_entry, link, owner_of
 from ilba.service.folder import ServedRelease, TableEntry
+from ilba.service.measures import bound_of, spans
 from ilba.service.measures import values as measured
 from ilba.service.on_demand import DemandRules, of_all
 from ilba.service.work import still_wanted
@@ -154,6 +155,7 @@ def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
                 "levels": dict(entry.table.levels),
                 "keys": list(entry.table.keys),
                 "cells": served.cells(entry.table),
+                "bound": bound_of(entry),
             }
             for entry in served.entries.values()
         ],
@@ -394,6 +396,8 @@ def answered(catalog: Catalog, found: Part, lang: str) -> WordedTable:
     else:
         numbers = measured(catalog, found.entry, found.places, found.measure)
         cut = loaded.worded[lang].cut(found.places, numbers, found.measure)
+    if found.has_range:
+        cut.spans = spans(catalog, found.entry, found.places, found.measure)
     cut.pulse = still_wanted
     cut.dimensions = [replace(one, name=name) for one, name in zip(cut.dimensions, found.called, strict=True)]
     return cut
@@ -404,6 +408,9 @@ def data(table: WordedTable, entry: TableEntry, placement: Placement) -> dict[st
     found = json_stat(table, whole=False)
     for dimension in found["dimension"].values():
         dimension["extension"] = {"show": "value"}
+    if table.spans:
+        low, high = ([one if one == one else None for one in end.tolist()] for end in table.spans)
+        found["extension"]["ilba"]["range"] = {"low": low, "high": high}
     return _described(found, entry, table.lang, placement)
 
 

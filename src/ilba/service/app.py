@@ -251,7 +251,7 @@ class _Service:
     def _part(self, request: Request, content: bytes) -> Response | tuple[Callable[[], Response], Lane]:
         """The answer; or what makes it and where, if that is long work."""
         filters, others = from_query(pairs(request))
-        check_known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading", "measure", "of"))
+        check_known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading", "measure", "of", "range"))
         if request.method == "POST":
             if filters:
                 raise InputError("the selection stands in the address and in the body. Leave it in one of them.")

@@ -17,7 +17,7 @@ from ilba.service.asked import TooManyError, ValueFilter, variable
 from ilba.service.catalog import Catalog
 from ilba.service.codelists import inside, level_of, owner_of
 from ilba.service.folder import TableEntry
-from ilba.service.measures import measure_asked
+from ilba.service.measures import bound_of, measure_asked
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Part:
     places: list[list[int]]
     called: list[str]
     measure: Measure = COUNT
+    has_range: bool = False
 
     @property
     def cells(self) -> int:
@@ -58,7 +59,15 @@ def part(
             f"{found.cells:,} cells are asked for; one answer holds at most {most:,}. "
             f"Ask for fewer values, or in several parts."
         )
-    return replace(found, measure=measure_asked(found.entry, asked or {}))
+    given = asked or {}
+    if given.get("range", "false").lower() not in ("true", "false"):
+        raise InputError("range is 'true' or 'false'.")
+    if has_range := given.get("range", "").lower() == "true":
+        if given.get("outputformat", "json-stat2").lower() not in ("json-stat2", "csv"):
+            raise InputError("ranges are written as json-stat2 and csv. Ask for one of them.")
+        if bound_of(found.entry) is None:
+            raise InputError("no bound is stated for this table, so its numbers have no range. Leave range out.")
+    return replace(found, measure=measure_asked(found.entry, given), has_range=has_range)
 
 
 def _default(catalog: Catalog, entry: TableEntry, most: int) -> list[list[int]]:

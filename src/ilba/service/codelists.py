@@ -131,6 +131,6 @@ def inside(
     """The places of all areas inside the coarser ones that are asked for."""
     owner = owner_of(entry, name)
     areas = axis_of(catalog, entry.served, owner.name if owner else "", level, LANGUAGES[0])
-    rows = areas.paths.rows()
-    wanted = {rows[place] for place in Codes(name, areas.codes).chosen(values)}
-    return [place for place, path in enumerate(finer.paths.iter_rows()) if path[:level] in wanted]
+    wanted = areas.paths[Codes(name, areas.codes).chosen(values)]
+    above = finer.paths.select(wanted.columns).with_row_index(" ")  # no column is called so
+    return above.join(wanted, on=wanted.columns, how="semi", nulls_equal=True)[" "].sort().to_list()

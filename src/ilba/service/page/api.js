@@ -73,7 +73,8 @@ const inner = (code, { list, area }) => {
 export function request(table, selection, lang, format, measure) {
   const name = measure && measure.name !== "count" ? `&measure=${measure.name}` : "";
   const of = name && measure.of ? `&of=${encodeURIComponent(measure.of.map(quoted).join(","))}` : "";
-  const address = `${ROOT}/tables/${encodeURIComponent(table)}/data?lang=${lang}&outputFormat=${format}${name}${of}`;
+  const range = measure?.ranged && ["json-stat2", "csv"].includes(format) ? "&range=true" : "";
+  const address = `${ROOT}/tables/${encodeURIComponent(table)}/data?lang=${lang}&outputFormat=${format}${name}${of}${range}`;
   if (selection.every(({ values, inside }) => values === null && !inside)) return { address, body: null };
   const plain = selection.every(({ values }) => values === null || values.every((code) => !/[,[\]*?()]/.test(code)));
   const asked = selection.map(

@@ -90,7 +90,7 @@ export async function showChart(place, context) {
   if (!bars) {
     const total = set.at({});
     tell(say("summaryTotal", { value: measure.write(total) }));
-    fill(body, el("p", { class: "single" }, measure.told(total)));
+    fill(body, el("p", { class: "single" }, measure.told(total, set.span({}))));
     return;
   }
   const shownBars = set.dimension(bars.code);
@@ -98,6 +98,8 @@ export async function showChart(place, context) {
   const panelsOf = multiples ? set.dimension(multiples.code).codes : [undefined];
   const count = (bar, one, panel = panelsOf[0]) =>
     set.at({ [bars.code]: bar, ...(series ? { [series.code]: one } : {}), ...(multiples ? { [multiples.code]: panel } : {}) });
+  const span = (bar, one, panel = panelsOf[0]) =>
+    set.span({ [bars.code]: bar, ...(series ? { [series.code]: one } : {}), ...(multiples ? { [multiples.code]: panel } : {}) });
   const ones = series ? series.codes : [undefined];
   const long = (bar, panel) =>
     stacked
@@ -179,8 +181,9 @@ export async function showChart(place, context) {
       const drawn = el("span", { class: `bar ${coloured ? `series-${i + 1}` : n < 0 ? "fall-3" : "series-1"}` });
       drawn.style.width = `${(100 * Math.abs(n ?? 0)) / (layout === "shares" ? whole || 1 : most)}%`;
       const name = coloured ? el("span", { class: "unseen" }, `${series.name(one)}: `) : null;
-      const number = el("span", { class: stacked ? "unseen" : "bar-number" }, measure.told(n));
-      drawn.title = coloured ? `${series.name(one)}: ${measure.told(n)}` : measure.told(n);
+      const text = measure.told(n, span(bar, one, panel));
+      const number = el("span", { class: stacked ? "unseen" : "bar-number" }, text);
+      drawn.title = coloured ? `${series.name(one)}: ${text}` : text;
       return el("span", { class: "line" }, drawn, name, number);
     });
     const total = stacked ? el("span", { class: "bar-number" }, measure.told(whole)) : null;

@@ -48,7 +48,7 @@ export async function showMap(place, context) {
   measure.fit(raw.map(([, value]) => value).filter((value) => value !== undefined));
   const shown = new Map(raw.map(([code, value]) => [code, measure.round(value)]));
   const write = (value) => (value === undefined ? say("noTotal") : measure.write(value));
-  const told = (code) => (shown.get(code) === undefined ? say("noTotal") : measure.told(shown.get(code)));
+  const told = (code) => (shown.get(code) === undefined ? say("noTotal") : measure.told(shown.get(code), set.span({ [mapped.code]: code, ...fixed.values })));
   const [most, equal] = [Number.parseInt(state.cuts, 10) || 6, state.cuts.endsWith("e")];
   const signed = measure.name === "change";
   const { classes, items } = classed(shown, { step: measure.step, most, equal, signed });

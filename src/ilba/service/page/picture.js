@@ -113,6 +113,9 @@ const seriesOf = ({ set, colours }) => (colours ? set.dimension(colours.code) : 
 const counter = ({ set, bars, colours, fixed }) => (bar, one) =>
   set.at({ [bars.code]: bar, ...(colours ? { [colours.code]: one } : {}), ...fixed });
 
+const spanner = ({ set, bars, colours, fixed }) => (bar, one) =>
+  set.span({ [bars.code]: bar, ...(colours ? { [colours.code]: one } : {}), ...fixed });
+
 /** The picture of one drawing, or of several small ones on the same scale: `panels` are [name, what is fixed]. */
 export function picture(told, draw, panels) {
   const { measure, host } = told;
@@ -141,6 +144,7 @@ export function barDrawing(told) {
   const { set, bars, codes, measure, layout } = told;
   const series = seriesOf(told);
   const count = counter(told);
+  const span = spanner(told);
   const ones = series ? series.codes.slice(0, 8) : [undefined];
   const dimension = set.dimension(bars.code);
   const stacked = layout !== "grouped";
@@ -165,7 +169,7 @@ export function barDrawing(told) {
         const at = stacked ? y + 3 : y + 3 + i * (high + 2);
         part.append(node("rect", { x, y: at, width: long, height: high, fill }));
         if (stacked) x += long;
-        else part.append(write(left + long + 6, at + high / 2, measure.told(n), { "font-size": 12 }));
+        else part.append(write(left + long + 6, at + high / 2, measure.told(n, span(bar, one)), { "font-size": 12 }));
       });
       if (stacked && layout !== "shares") part.append(write(x + 6, y + 11, measure.told(sum(bar)), { "font-size": 12 }));
       y += each;
@@ -179,6 +183,7 @@ export function pyramidDrawing(told) {
   const { set, bars, measure } = told;
   const series = seriesOf(told);
   const count = counter(told);
+  const span = spanner(told);
   const ages = set.dimension(bars.code);
   const [one, other] = series.codes;
   const most = told.most ?? Math.max(...ages.codes.flatMap((age) => [count(age, one) ?? 0, count(age, other) ?? 0]), 1e-9);
@@ -196,8 +201,8 @@ export function pyramidDrawing(told) {
       part.append(node("rect", { x: left - (room * a) / most, y, width: (room * a) / most, height: each - 4, fill: ink["series-1"] }));
       part.append(node("rect", { x: right, y, width: (room * b) / most, height: each - 4, fill: ink["series-2"] }));
       part.append(write(wide / 2, y + each / 2 - 2, cut(ages.name(age), wide === WIDE ? 18 : 11), { "text-anchor": "middle", "font-size": 13 }));
-      part.append(write(left - (room * a) / most - 6, y + each / 2 - 2, measure.told(a), { "text-anchor": "end", "font-size": 12 }));
-      part.append(write(right + (room * b) / most + 6, y + each / 2 - 2, measure.told(b), { "font-size": 12 }));
+      part.append(write(left - (room * a) / most - 6, y + each / 2 - 2, measure.told(a, span(age, one)), { "text-anchor": "end", "font-size": 12 }));
+      part.append(write(right + (room * b) / most + 6, y + each / 2 - 2, measure.told(b, span(age, other)), { "font-size": 12 }));
     });
   } };
 }
@@ -207,6 +212,7 @@ export function lineDrawing(told) {
   const { set, bars, measure } = told;
   const series = seriesOf(told);
   const count = counter(told);
+  const span = spanner(told);
   const times = set.dimension(bars.code);
   const ones = series ? series.codes.slice(0, 8) : [undefined];
   const all = times.codes.flatMap((time) => ones.map((one) => count(time, one))).filter((value) => value !== undefined);
@@ -226,13 +232,13 @@ export function lineDrawing(told) {
     times.codes.forEach((time, i) => part.append(write(x(i), bottom + 20, times.name(time), { "text-anchor": "middle", "font-size": 13 })));
     const ends = [];
     ones.forEach((one, i) => {
-      const points = times.codes.map((time, at) => [x(at), count(time, one)]).filter(([, value]) => value !== undefined);
+      const points = times.codes.map((time, at) => [x(at), count(time, one), time]).filter(([, value]) => value !== undefined);
       if (!points.length) return;
       const colour = ink[`series-${i + 1}`];
       const path = points.map(([at, value], n) => `${n ? "L" : "M"}${at},${y(value)}`).join("");
       part.append(node("path", { d: path, fill: "none", stroke: colour, "stroke-width": 2.5 }));
-      for (const [at, value] of points)
-        part.append(node("circle", { cx: at, cy: y(value), r: 4, fill: colour }, node("title", {}, measure.told(value))));
+      for (const [at, value, time] of points)
+        part.append(node("circle", { cx: at, cy: y(value), r: 4, fill: colour }, node("title", {}, measure.told(value, span(time, one)))));
       const value = points.at(-1)[1];
       ends.push({ y: y(value), text: `${series ? `${cut(series.name(one), wide === WIDE ? 18 : 8)} ` : ""}${measure.told(value)}`, colour });
     });
