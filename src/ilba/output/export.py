@@ -151,6 +151,10 @@ def variables_csv(table: WordedTable, codes: bool, texts: bool, title: bool = Fa
     while number in {column.name for column in columns}:
         number += "_"
     columns.append(pl.Series(number, table.values).fill_nan(None))
+    for end, values in zip(("low", "high"), table.spans or (), strict=False):
+        heading = f"{number} ({table.said[end]})" if texts else f"{number}_{end}"
+        kind = pl.Int64 if table.measure.name in ("count", "change") else pl.Float64
+        columns.append(pl.Series(heading, values).fill_nan(None).cast(kind))
     written = pl.DataFrame(columns).write_csv(separator=separator, quote_style="non_numeric")
     head = '"' + table.title.replace('"', '""') + '"\n' if title else ""
     return (head + written).encode()

@@ -160,6 +160,8 @@ class WordedTable:
         self.complete = release.manifest["rows"] == "grid"  # whether the rows hold every combination
         self.measure = COUNT
         self.heading: list[str] | None = None  # special names of the variables in the title
+        # the smallest and the largest value of each number, where asked
+        self.spans: tuple[Values, Values] | None = None
         self.pulse: Callable[[], object] = lambda: None  # called regularly during writing; may stop it
 
     @property

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from ilba.design.design import Hierarchy
 from ilba.errors import nearest
 from ilba.output.wording import LANGUAGES, Dimension
-from ilba.service.answers import UnknownError, axis_of
-from ilba.service.asked import folded
-from ilba.service.catalog import Catalog, ServedRelease
+from ilba.service.asked import UnknownError, folded
+from ilba.service.catalog import Catalog
+from ilba.service.codelists import axis_of
+from ilba.service.folder import ServedRelease
 from ilba.service.outlines import Maps
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
