@@ -33,7 +33,7 @@ from ilba.design.design import MASKED
 from ilba.design.tables import coarser
 from ilba.errors import IlbaError, InputError, StoreError
 from ilba.output.series import Series, fits, population_of, time_of
-from ilba.output.wording import LANGUAGES, Dimension, Labels, WordedTable, languages
+from ilba.output.wording import LANGUAGES, Dimension, Labels, Values, WordedTable, languages
 from ilba.release import MANIFEST, PublicTable, Release
 from ilba.release.reading import fitting
 from ilba.service.asked import Codes
@@ -107,7 +107,9 @@ class Loaded:
 
     worded: ByLanguage[WordedTable]
     place: IntArray
-    count: IntArray
+    count: Values
+    absent: float = 0
+    """what a cell without a row counts: 0, or NaN where it is left blank"""
 
     @property
     def dimensions(self) -> list[Dimension]:
@@ -124,15 +126,19 @@ class Loaded:
         """Where each path stands on its axis."""
         return [{path: place for place, path in enumerate(one.paths.iter_rows())} for one in self.dimensions]
 
-    def values(self, places: Sequence[Sequence[int]]) -> IntArray:
-        """The counts at some places of each axis, the last axis fastest; a cell without a row is 0."""
+    def values(self, places: Sequence[Sequence[int]]) -> Values:
+        """The counts at some places of each axis, the last axis fastest; a cell without a row is 0.
+
+        Where counts may be left blank, they are NaN there, and so are cells without a row of a release that says so.
+        """
         wanted = np.zeros(1, dtype=np.int64)
         for dimension, chosen in zip(self.dimensions, places, strict=True):
             wanted = (wanted[:, None] * len(dimension) + np.asarray(chosen, dtype=np.int64)[None, :]).ravel()
         if not len(self.place):
-            return np.zeros(len(wanted), dtype=np.int64)
+            return np.full(len(wanted), self.absent, dtype=self.count.dtype)  # type: ignore[return-value]
         found = np.minimum(np.searchsorted(self.place, wanted), len(self.place) - 1)
-        return np.where(self.place[found] == wanted, self.count[found], 0)
+        values: Values = np.where(self.place[found] == wanted, self.count[found], self.absent)
+        return values
 
 
 @dataclass(frozen=True)
@@ -620,12 +626,14 @@ def _offered(served: ServedRelease) -> Iterator[tuple[PublicTable, PublicTable]]
 def _loaded(entry: TableEntry, frame: pl.DataFrame) -> Loaded:
     first = LANGUAGES[0]
     worded = WordedTable(entry.release, entry.table, frame, first, entry.served.labels[first])
-    places, counts = worded.places(), frame[MASKED].to_numpy()
+    has_blanks = entry.release.has_blanks
+    places, counts = worded.places(), frame[MASKED].cast(pl.Float64 if has_blanks else pl.Int64).to_numpy()
     order = np.argsort(places, kind="stable")
     worded.forget_rows()  # they are held as places and counts from here on
     by_language = ByLanguage(lambda lang: worded.translated(lang, entry.served.labels[lang]))
     by_language[first] = worded
-    return Loaded(by_language, places[order], counts[order])
+    absent = 0 if entry.release.manifest["absent"] == 0 else np.nan
+    return Loaded(by_language, places[order], counts[order], absent)
 
 
 def _size(loaded: Loaded) -> int:
