@@ -99,11 +99,11 @@ def test_the_bounds_of_a_later_visit_are_those_of_the_whole_attack(secret):
         n: (attack.whole.kinds[0].low[n], attack.whole.kinds[0].high[n]) for n in attack.whole.own
     }.items():
         if node[0] == 0:
-            name = [
+            name = next(
                 s.name
                 for s in wanted_tables(finest.design, "all")
                 if not s.levels[0] and tuple(int(k in s.keys) for k in finest.design.keys) == node[1:]
-            ][0]
+            )
             large = np.zeros(low.size, bool)
             large[attack.whole.large.get(node, [])] = True
             proven = ((low >= 1) & (high < K)).reshape(-1) & ~large

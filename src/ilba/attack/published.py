@@ -169,6 +169,8 @@ class PublishedTables:
         """how far large counts may have moved: everybody knows it"""
         self.split = finest in self.tables and not move
         """whether the finest table is released, so that everybody knows which part of a count is in small cells"""
+        self.bounded = True
+        """whether a number says anything for sure: noise without a limit does not"""
         if self.lattice.width(self.lattice.base) > _WIDEST:
             raise InputError(
                 f"the released tables tell {self.lattice.width(self.lattice.base):,} cells per area apart, more than "

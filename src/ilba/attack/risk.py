@@ -124,7 +124,7 @@ def risk(
         stated, published = None, finest
     elif isinstance(finest, AnyFinestTable):
         wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
-        stated, published = None, tables_by(method or finest.method, finest, wanted)
+        stated, published = None, tables_by(method or finest.by or finest.method, finest, wanted)
     else:
         raise InputError(f"risk() takes a finest table or a release, not a {type(finest).__name__}.")
     work = _Work(published, bound if bound is not None else stated, given_store, cells, progress)

@@ -55,7 +55,7 @@ from ilba.errors import InputError, MissingExtra, listing, some
 @click.option("--texts", type=click.Path(), help="Title, source, unit .. in further languages: json or toml.")
 @click.option("--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en .., parent.")
 @click.option("--geometry", multiple=True, metavar="COL=FILE", help="GeoJSON of an area column. Repeatable.")
-@method_option("How tables are masked: controlled (jointly) [default]; ilba or cell-key:D=5,V=3 after an audit.")
+@method_option("How tables are masked: controlled (jointly) [default]; ilba, cell-key:D=5,V=3 .. after an audit.")
 @click.option(
     "--bound",
     type=click.IntRange(min=1),
@@ -94,7 +94,13 @@ from ilba.errors import InputError, MissingExtra, listing, some
 @click.option(
     "--accept-risk",
     is_flag=True,
-    help="With ilba or cell-key: publish tables that the audit does not find safe, or cannot audit.",
+    help="With other methods than controlled: publish what the audit does not find safe, or cannot audit.",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="EPSILON",
+    help="With noise: what all noise about these people may add up to; declared once.",
 )
 @engines
 @json_option

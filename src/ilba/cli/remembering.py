@@ -28,9 +28,16 @@ def ledger_commands() -> None:
 @json_option
 def show_command(ledger: str, population: str | None, as_json: bool) -> None:
     """List the publications in a ledger, the oldest first."""
-    found = [one for one in Ledger(ledger).publications if population in (None, one.population)]
+    book = Ledger(ledger)
+    found = [one for one in book.publications if population in (None, one.population)]
+    spent = book.spent
+    budgets: list[dict[str, Any]] = [
+        {"population": name, "epsilon": epsilon, "spent": spent.get(name, 0.0)}
+        for name, epsilon in book.budgets.items()
+        if population in (None, name)
+    ]
     if as_json:
-        print_json({"confidential": True, "publications": [_plain(one) for one in found]})
+        print_json({"confidential": True, "publications": [_plain(one) for one in found], "budgets": budgets})
         return
     rows = [
         {
@@ -42,6 +49,8 @@ def show_command(ledger: str, population: str | None, as_json: bool) -> None:
     ]  # fmt: skip
     if rows:
         print_frame(pl.DataFrame(rows), len(rows))
+    for one in budgets:
+        click.echo("{population}: epsilon {spent:g} of {epsilon:g} is spent".format(**one))
     click.echo(f"{some(len(found), 'publication')} (confidential)")
 
 
@@ -54,7 +63,8 @@ def _note(one: Publication) -> str:
         "withdrawn": one.withdrawn,
         "adopted": one.adopted,
         "sums of a finer table": one.sums,
-        one.audit: one.method == "ilba",
+        one.audit: one.method != "controlled" and one.epsilon is None,
+        f"epsilon {one.epsilon or 0:g}": one.epsilon is not None,
     }
     return ", ".join(note for note, holds in notes.items() if holds)
 

@@ -2,7 +2,8 @@
 
 `export` writes only labels and masked counts of a `Release`. Formats that list observations
 (csv, parquet, xlsx) have the rows of the release. Formats in which an absent value is unknown (JSON-stat,
-SDMX, PX) have the complete grid of the published codes, also zeros.
+SDMX, PX) have the complete grid of the published codes, also zeros. A blank count is NA in csv, empty in xlsx,
+null with a status in JSON-stat, ".." in PX, and has a status and no value in SDMX.
 
 In these a hierarchy is one dimension with the codes of the table's finest level. If a code has several
 parents, the whole path is the code: 01/0101.
@@ -150,7 +151,7 @@ def variables_csv(table: WordedTable, codes: bool, texts: bool, title: bool = Fa
     number = table.value_label if texts else table.value_column
     while number in {column.name for column in columns}:
         number += "_"
-    columns.append(pl.Series(number, table.values).fill_nan(None))
+    columns.append(_whole(table, pl.Series(number, table.values).fill_nan(None)))
     for end, values in zip(("low", "high"), table.spans or (), strict=False):
         heading = f"{number} ({table.said[end]})" if texts else f"{number}_{end}"
         kind = pl.Int64 if table.measure.name in ("count", "change") else pl.Float64
@@ -158,6 +159,11 @@ def variables_csv(table: WordedTable, codes: bool, texts: bool, title: bool = Fa
     written = pl.DataFrame(columns).write_csv(separator=separator, quote_style="non_numeric")
     head = '"' + table.title.replace('"', '""') + '"\n' if title else ""
     return (head + written).encode()
+
+
+def _whole(table: WordedTable, numbers: pl.Series) -> pl.Series:
+    """Counts as whole numbers, also where some are left blank."""
+    return numbers.cast(pl.Int64) if table.measure.name == "count" and numbers.dtype.is_float() else numbers
 
 
 def spreadsheet_csv(frame: pl.DataFrame) -> bytes:
@@ -342,7 +348,7 @@ def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict
     A whole one stands for itself: it has a metric dimension, which holds the one thing that is counted, and the codes
     above each area. The service says both elsewhere.
     """
-    values = [value if value == value else None for value in table.values.tolist()] if data else []
+    values = _plain(table) if data else []
     measure, column = "measure", table.value_column
     while measure in table.table.columns:
         measure += "_"
@@ -387,8 +393,22 @@ def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict
         },
         "dimension": axes,
         "value": values,
+        **_status(table, values),
         "extension": {"ilba": {"K": told["threshold"], "lang": table.lang, **_about(table), **_measured(table)}},
     }
+
+
+def _plain(table: WordedTable) -> list[float | int | None]:
+    """The numbers of a table as plain values, None where there is none; counts are whole."""
+    is_whole = table.measure.decimals == 0
+    return [None if value != value else int(value) if is_whole else value for value in table.values.tolist()]
+
+
+def _status(table: WordedTable, values: Sequence[object]) -> dict[str, Any]:
+    """Which counts were left blank: c, as Eurostat flags what is confidential."""
+    if not values or not table.release.has_blanks or table.measure.name != "count":
+        return {}
+    return {"status": {str(place): "c" for place, value in enumerate(values) if value is None}}
 
 
 def time_column(table: WordedTable) -> str | None:
@@ -532,20 +552,42 @@ def _sdmx(table: WordedTable, path: Path, agency: str, format: str) -> None:
             told = {"STRUCTURE": "dataflow", "STRUCTURE_ID": f"{agency}:{flow.id}({flow.version})", "ACTION": "I"}
             before, after = ([pl.lit(text).alias(name) for name, text in one.items()] for one in (told, _STATUS))
             for first, rows in _sdmx_rows(table, axes):
-                rows.select(*before, pl.all(), *after).write_csv(data, include_header=not first)
+                status = _sdmx_status() if table.release.has_blanks else after
+                rows.select(*before, pl.all(), *status).write_csv(data, include_header=not first)
             return
         # The library writes a message without observations; they go where its data set ends.
         schema = Schema("dataflow", agency, flow.id, structure.components, structure.version)
         none = pl.DataFrame(schema=[*(name for name, *_ in axes), "OBS_VALUE"]).to_pandas()
-        empty = PandasDataset(structure=schema, data=none, attributes=dict(_STATUS))
+        attributes = {} if table.release.has_blanks else dict(_STATUS)
+        empty = PandasDataset(structure=schema, data=none, attributes=attributes)
         message = write_sdmx([empty], SdmxFormat.DATA_SDMX_ML_2_1_GEN, header=header) or ""
         begins, closing, ends = message.rpartition("</mes:DataSet>")
         data.write(begins.encode())
         for _, rows in _sdmx_rows(table, axes):
-            key = [f'<gen:Value id="{name}" value="{{}}"/>' for name, *_ in axes]
-            row = f'<gen:Obs><gen:ObsKey>{"".join(key)}</gen:ObsKey><gen:ObsValue value="{{}}"/></gen:Obs>\n'
-            data.write(rows.select(pl.format(row, *rows.columns).str.join("")).item().encode())
+            data.write(_sdmx_observations(rows, [name for name, *_ in axes], table.release.has_blanks).encode())
         data.write((closing + ends).encode())
+
+
+def _sdmx_status() -> list[pl.Expr]:
+    """The status of each observation, where counts may be left blank: Q is suppressed, C confidential."""
+    blank = pl.col("OBS_VALUE").is_null()
+    letters = {"OBS_STATUS": ("Q", "A"), "CONF_STATUS": ("C", "F")}
+    return [pl.when(blank).then(pl.lit(no)).otherwise(pl.lit(yes)).alias(name) for name, (no, yes) in letters.items()]
+
+
+def _sdmx_observations(rows: pl.DataFrame, axes: Sequence[str], blanks: bool) -> str:
+    """Observations as generic SDMX-ML; a blank one has a status and no value."""
+    key = "".join(f'<gen:Value id="{name}" value="{{}}"/>' for name in axes)
+    whole = f'<gen:Obs><gen:ObsKey>{key}</gen:ObsKey><gen:ObsValue value="{{}}"/>'
+    spelled = pl.format(f"{whole}</gen:Obs>\n", *rows.columns)
+    if blanks:
+        told = rows.with_columns(_sdmx_status())
+        status = "".join(f'<gen:Value id="{name}" value="{{}}"/>' for name in _STATUS)
+        ends = f"<gen:Attributes>{status}</gen:Attributes></gen:Obs>\n"
+        shown = pl.format(whole + ends, *rows.columns, *_STATUS)
+        blank = pl.format(f"<gen:Obs><gen:ObsKey>{key}</gen:ObsKey>{ends}", *axes, *_STATUS)
+        return str(told.select(pl.when(pl.col("OBS_VALUE").is_null()).then(blank).otherwise(shown).str.join("")).item())
+    return str(rows.select(spelled.str.join("")).item())
 
 
 def sdmx_data(table: WordedTable, agency: str) -> bytes:
@@ -607,7 +649,9 @@ def _sdmx_rows(table: WordedTable, axes: Sequence[Axis]) -> Iterator[tuple[int, 
         values = table.values[first : first + _AT_ONCE]
         places = np.unravel_index(np.arange(first, first + len(values)), [len(known) for known in codes])
         columns = [known.gather(place) for known, place in zip(codes, places, strict=True)]
-        yield first, pl.DataFrame([*columns, pl.Series("OBS_VALUE", values)])
+        number = pl.Series("OBS_VALUE", values).fill_nan(None)
+        number = number.cast(pl.Int64) if table.measure.decimals == 0 else number
+        yield first, pl.DataFrame([*columns, number])
 
 
 def sdmx_axes(table: WordedTable) -> list[Axis]:
@@ -657,6 +701,10 @@ def _sdmx_structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> t
     version = "1.0.0"
     name = re.sub(r"[^A-Za-z0-9_]", "_", table.table.name).upper()
     english = {"OBS_STATUS": {"A": "Normal value"}, "CONF_STATUS": {"F": "Free (free for publication)"}}
+    has_blanks = table.release.has_blanks
+    if has_blanks:
+        english["OBS_STATUS"]["Q"] = "Missing value; suppressed"
+        english["CONF_STATUS"]["C"] = "Confidential statistical information"
     lists = [
         Codelist(
             id=f"CL_{axis.upper()}",
@@ -705,7 +753,7 @@ def _sdmx_structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> t
             [
                 *(component(axis, Role.DIMENSION) for axis, *_ in axes),
                 component("OBS_VALUE", Role.MEASURE, local_dtype=DataType.LONG),
-                *(component(axis, Role.ATTRIBUTE, attachment_level="D") for axis in english),
+                *(component(axis, Role.ATTRIBUTE, attachment_level="O" if has_blanks else "D") for axis in english),
             ]
         ),
     )

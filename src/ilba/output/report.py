@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from ilba.design.design import COUNT, Level, Names, Selection
+from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import selections
 from ilba.errors import some, suggesting
 from ilba.files import writable
-from ilba.methods.loss import LossSummary, loss_counts
+from ilba.methods.loss import LossSummary
 from ilba.output import charts
 from ilba.output.pages import inline, percent, write
 from ilba.progress import Progress, ProgressStep, silent
@@ -80,15 +80,7 @@ class Loss:
         Loss
             What masking did to it.
         """
-        values, n = loss_counts(table.detail["loss"].drop_nulls().to_numpy())
-        measured = TableLoss(
-            table.detail.height,
-            int((table.detail[COUNT] <= table.design.threshold).sum()),
-            int(table.detail["type1"].sum()),
-            int(table.detail["type2"].sum()),
-            dict(zip(values.tolist(), n.tolist(), strict=True)),
-        )
-        return cls._of(table.selection, table.design.threshold, measured)
+        return cls._of(table.selection, table.design.threshold, TableLoss.of(table))
 
     @classmethod
     def _of(cls, selection: Selection, K: int, one: TableLoss) -> Loss:

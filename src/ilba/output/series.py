@@ -57,7 +57,7 @@ def population_of(release: Release) -> str:
 
 def fits(one: Release, other: Release) -> bool:
     """Whether two releases can be in one series."""
-    alike = ("method", "threshold", "cells", "hierarchies", "keys")
+    alike = ("method", "threshold", "cells", "hierarchies", "keys", "absent")
     return (
         population_of(one) == population_of(other)
         and time_of(one) != time_of(other)

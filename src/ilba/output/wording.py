@@ -169,6 +169,8 @@ class WordedTable:
         """The rows: labels and masked counts. Those of a part are made when they are asked for."""
         if self._frame is None:
             rows = pl.DataFrame({self.value_column: self.values}).fill_nan(None)
+            if self.measure == COUNT:
+                rows = rows.cast(pl.Int64)
             digits = np.unravel_index(np.arange(len(self.values)), [len(one) for one in self.dimensions] or [1])
             for one, digit in zip(self.dimensions, digits, strict=False):
                 rows = rows.hstack(one.paths[pl.Series(digit.astype(np.uint32))])
@@ -216,13 +218,18 @@ class WordedTable:
     def notes(self, dense: bool) -> list[str]:
         """The notes for a reader."""
         about = self.release.manifest
-        method = _METHODS.get(about["method"], about["method"])
-        if about["method"] == "cell-key":
-            notes = [self.said["moved"].format(method=method, D=about["parameters"]["D"])]
-        else:
+        method, parameters = _METHODS.get(about["method"], about["method"]), about.get("parameters", {})
+        if about["method"] in ("ilba", "controlled"):
             notes = [self.said["masked"].format(method=method, K=about["threshold"])]
+        elif "D" in parameters:
+            notes = [self.said["moved"].format(method=method, D=parameters["D"])]
+        else:
+            told = ", ".join(f"{name}={value}" for name, value in parameters.items())
+            notes = [self.said["protected"].format(method=f"{method}: {told}" if told else method)]
+        if self.release.has_blanks:
+            notes.append(self.said["blank"])
         if not dense and not self.complete:
-            notes.append(self.said["absent"])
+            notes.append(self.said["absent" if about["absent"] == 0 else "absent_blank"])
         notes.append(self.said["additive" if self.release.additive else "loose"])
         if self.measure != COUNT:
             notes.append(self.said["change_note" if self.measure.name == "change" else "ratio_note"])
@@ -367,7 +374,7 @@ class WordedTable:
 
     @cached_property
     def values(self) -> Values:
-        """The counts of the complete grid, the last dimension fastest."""
+        """The counts of the complete grid, the last dimension fastest; NaN where one is left blank."""
         size = [len(dimension) for dimension in self.dimensions]
         cells = math.prod(size)
         if not cells:
@@ -377,6 +384,10 @@ class WordedTable:
                 f"the complete grid of {self.table.name!r} has {cells:,} cells; the limit is {_MOST_CELLS:,}. "
                 f"Use parquet or csv, or a table with fewer variables."
             )
+        if self.release.has_blanks:  # a count that is left blank is no number
+            blank = np.zeros(cells) if self.release.manifest["absent"] == 0 else np.full(cells, np.nan)
+            blank[self.places()] = self.frame[MASKED].cast(pl.Float64).to_numpy()
+            return blank
         values = np.zeros(cells, dtype=np.int64)
         values[self.places()] = self.frame[MASKED].to_numpy()
         return values

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.design.design import Design
+from ilba.design.design import Design, Selection
 from ilba.errors import Conflict, InputError, StoreError, UnsafeRelease, WriteError, listing, notice, some
 from ilba.files import replacing
 from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication, moved_by
@@ -112,6 +112,8 @@ class Chapter:
     net: Net | None = None
     _conflicts: list[str] = field(default_factory=list)
     _accepted: bool = False
+    _declares: float | None = None
+    """a budget that is entered with the publication"""
 
     @property
     def publications(self) -> list[Publication]:
@@ -124,8 +126,18 @@ class Chapter:
 
     # --- what conflicts
 
-    def check(self, finest: AnyFinestTable, way: Way, accepted: str | None) -> None:
-        """Refuse what would undo an earlier publication of the same people, unless somebody takes it on."""
+    def check(
+        self,
+        finest: AnyFinestTable,
+        way: Way,
+        accepted: str | None,
+        wanted: Sequence[Selection] = (),
+        numbers: str | None = None,
+    ) -> None:
+        """Refuse what would undo an earlier publication of the same people, unless somebody takes it on.
+
+        `numbers` is a mark of the numbers of the wanted tables, where a method chooses them together.
+        """
         before, design = self.publications, finest.design
         reasons = list(self._conflicts)
         if before and way not in {one.way for one in before}:
@@ -135,11 +147,7 @@ class Chapter:
                 f"{self._called} was published with method={last.method!r}, K={last.threshold} and "
                 f"{rest} ({last.date[:10]}). {_COMPARED} Publish as before."
             )
-        if way[0] == "cell-key" and {one.masks for one in self.of_same_data() if one.way == way} - {finest.marks()[1]}:
-            reasons.append(
-                f"{self._called} was published with other record keys. {_COMPARED} Build again with the record keys "
-                f"that were published."
-            )
+        reasons += self._otherwise(finest, way, wanted, numbers)
         designs = {frozenset(one.columns) for one in before if not one.sums}
         if designs and frozenset(design.columns) not in designs:
             reasons.append(self._of_design(design, designs))
@@ -155,6 +163,64 @@ class Chapter:
                 f"the ledger gives it the masks that were published."
             )
         self._refuse(reasons, accepted, (*way, *design.columns))
+
+    def _otherwise(
+        self, finest: AnyFinestTable, way: Way, wanted: Sequence[Selection], numbers: str | None
+    ) -> list[str]:
+        """Whether the same data was published by the same method, and yet with other numbers."""
+        by, same = finest.by, [one for one in self.of_same_data() if one.way == way]
+        if by is None or by.spends is not None or not same:
+            return []
+        tables = tuple(sorted(table.name for table in wanted))
+        if by.joint and any(one.tables != tables for one in same):
+            return [
+                f"{self._called} was published by {by.name} with other tables, and what it publishes of a table "
+                f"depends on the others. {_COMPARED} Publish the same tables."
+            ]
+        if {one.masks for one in same} - {numbers or finest.marks()[1]}:
+            what = "record keys" if by.keyed else "numbers"
+            return [
+                f"{self._called} was published with other {what}. {_COMPARED} "
+                + (
+                    "Build again with the record keys that were published."
+                    if by.keyed
+                    else f"{by.name} does not give the same numbers again: publish a copy of the release."
+                )
+            ]
+        return []
+
+    # --- what is spent
+
+    @property
+    def budget(self) -> float | None:
+        """The epsilon that was declared for this population."""
+        return None if self.ledger is None else self.ledger.budgets.get(self.name)
+
+    def spend(self, epsilon: float, declared: float | None, wanted: Sequence[Selection], numbers: str | None) -> None:
+        """Refuse noise beyond the budget of the population. The same numbers again cost nothing."""
+        if self.ledger is None:
+            notice(f"this is a trial: nobody adds up its epsilon of {epsilon:g}.")
+            return
+        known = self.budget
+        if known is None and declared is None:
+            raise InputError(
+                "noise is published within a budget: the epsilon that everything about these people may add up to. "
+                "Declare it once, before the data is looked at: budget= (--budget)."
+            )
+        if known is not None and declared not in (None, known):
+            raise UnsafeRelease(
+                f"the budget of {self._called} was declared as {known:g}, and a promise is not changed afterwards. "
+                f"Leave budget= (--budget) out."
+            )
+        budget = known if known is not None else float(declared or 0)
+        spent = self.ledger.spent.get(self.name, 0.0)
+        is_known = any(one.masks == numbers and one.epsilon == epsilon for one in self.of_same_data())
+        if not is_known and spent + epsilon > budget * (1 + 1e-12):
+            raise UnsafeRelease(
+                f"an epsilon of {epsilon:g} goes beyond the budget of {self._called}: {spent:g} of {budget:g} is "
+                f"spent. Nothing was published. Publish with an epsilon of at most {max(budget - spent, 0):g}."
+            )
+        self._declares = budget if known is None else None
 
     def _of_design(self, design: Design, designs: set[frozenset[str]]) -> str:
         now = set(design.columns)
@@ -221,7 +287,7 @@ class Chapter:
 
     def as_published(self, finest: AnyFinestTable) -> AnyFinestTable:
         """A table with masks of its own, with those instead that were published before."""
-        if finest.method == "cell-key":
+        if not finest.remembers:
             return finest
         known = self.known(finest, finest.method, finest.move)
         return finest.with_masks(known, finest.chosen) if known.differing else finest
@@ -233,7 +299,7 @@ class Chapter:
         method, code = finest.method, MaskCode(finest.design.threshold, finest.move)
         if self._accepted:
             self._tell_proven(finest)
-        if method == "cell-key":  # its numbers follow from record keys and counts: no mask has to be remembered
+        if not finest.remembers:  # its numbers follow from secret, labels and counts: no mask has to be remembered
             return
         known = self._known(finest, method, code)
         told = {} if finest.chosen is None else {"choice": finest.chosen.to_json()}
@@ -247,8 +313,8 @@ class Chapter:
     def _tell_proven(self, finest: AnyFinestTable) -> None:
         """Say what an accepted conflict gives away, where the finest tables of both publications are known."""
         columns = frozenset(finest.design.columns)
-        ways = {one.way for one in self.publications if frozenset(one.columns) == columns and not one.sums}
-        ways = {one for one in ways if "cell-key" not in (one[0], finest.method)}
+        before = [one for one in self.publications if one.has_masks and finest.remembers]
+        ways = {one.way for one in before if frozenset(one.columns) == columns and not one.sums}
         codes = [(method, MaskCode(K, moved_by(method, parameters))) for method, K, parameters in ways]
         found = [finest.proven_beside(code, self._known(finest, method, code)) for method, code in codes]
         proven = max((number for number in found if number is not None), default=None)
@@ -305,6 +371,8 @@ class Chapter:
             yield
             return
         self._describe()
+        if self._declares is not None:
+            self.ledger.append("budget", population=self.name, epsilon=self._declares)
         with self.ledger.publishing(place, checksum, **self._told(told)):
             yield
         self._note_beside()

@@ -56,6 +56,12 @@ class Declared:
     created: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """the public parameters of the method"""
+    additive: bool = False
+    """whether published sums hold, as the method says"""
+    blanks: bool = False
+    """whether rows without a number tell that a count is left blank"""
+    absent_blank: bool = False
+    """whether a combination that has no row is left blank, too, and not 0"""
 
     @staticmethod
     def file(selection: Selection) -> str:
@@ -86,7 +92,7 @@ def fill(
     codes.write_csv(folder / CODES)
     if declared.rows == "grid":
         for selection in declared.wanted:
-            _complete(design, selection, codes, seen, kinds, folder / declared.file(selection))
+            _complete(design, selection, codes, seen, kinds, folder / declared.file(selection), declared)
     charted = []
     for column, shape in declared.maps.items():
         (folder / "geometry").mkdir(exist_ok=True)
@@ -115,8 +121,9 @@ def _manifest(folder: Path, declared: Declared, charted: list[dict[str, str]]) -
         **({"parameters": dict(declared.parameters)} if declared.parameters else {}),
         **declared.design.to_json(),
         "rows": declared.rows,
-        "absent": 0,
-        "additive": declared.method == "controlled",
+        "absent": None if declared.absent_blank else 0,
+        **({"blanks": True} if declared.blanks else {}),
+        "additive": declared.additive,
         **({} if declared.bound is None else {"bound": declared.bound}),
         **({"sums": True} if declared.sums else {}),
         "origins": {"hierarchies": "declared", "keys": declared.origins.keys, "codes": lists},
@@ -250,9 +257,15 @@ def tell_of_unnamed(given: pl.DataFrame, shown: Mapping[str, pl.Series]) -> None
 
 
 def _complete(
-    design: Design, selection: Selection, codes: pl.DataFrame, seen: _Seen, kinds: Mapping[str, Any], file: Path
+    design: Design,
+    selection: Selection,
+    codes: pl.DataFrame,
+    seen: _Seen,
+    kinds: Mapping[str, Any],
+    file: Path,
+    declared: Declared,
 ) -> None:
-    """Write the complete grid of a table, zeros included: over the published code lists."""
+    """Write the complete grid of a table, zeros or blanks included: over the published code lists."""
     if not selection.columns:
         return
     table = pl.read_parquet(file, glob=False)
@@ -268,6 +281,10 @@ def _complete(
                 f"Leave rows='grid' out, or release fewer keys."
             )
         grid = grid.join(paths.cast({column: kinds[column] for column in there}), how="cross")
-    full = grid.drop("").join(table, on=list(selection.columns), how="left", nulls_equal=True)
-    full = full.with_columns(pl.col(MASKED).fill_null(0)).sort(selection.columns)
+    marked = table.with_columns(pl.lit(True).alias("\0there"))
+    full = grid.drop("").join(marked, on=list(selection.columns), how="left", nulls_equal=True)
+    if not declared.absent_blank:
+        number = pl.when(pl.col("\0there").is_null()).then(0).otherwise(pl.col(MASKED))
+        full = full.with_columns(number.cast(table.schema[MASKED]).alias(MASKED))
+    full = full.drop("\0there").sort(selection.columns)
     write_pieces(iter([full]), file, **_PARQUET)

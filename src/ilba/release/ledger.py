@@ -72,6 +72,10 @@ class Publication:
     """whether it was taken down; its masks stay, because somebody may have a copy"""
     parameters: str = ""
     """the parameters of the method, where it has any that decide a count"""
+    epsilon: float | None = None
+    """what it spends of the budget of its population, where it is noise"""
+    has_masks: bool = True
+    """whether what it shows are masks, which the ledger keeps"""
 
     @property
     def move(self) -> int:
@@ -89,6 +93,8 @@ class Publication:
         known = {field.name for field in fields(cls)}
         plain = {name: value for name, value in entry.items() if name in known}
         lists = {name: tuple(plain[name]) for name in ("columns", "tables")}
+        # Earlier entries do not say it: only cell keys had parameters then.
+        plain.setdefault("has_masks", not plain.get("parameters") or plain["method"] == "controlled")
         return cls(**{**plain, **lists, "number": entry["n"], "date": entry["time"], "withdrawn": withdrawn})
 
 
@@ -218,6 +224,21 @@ class Ledger:
         for entry in self.entries:
             if entry["kind"] == "population":
                 found.setdefault(entry["population"], []).append(entry)
+        return found
+
+    @property
+    def budgets(self) -> dict[str, float]:
+        """For each population the epsilon that was declared for all noise about it."""
+        found = [(entry["population"], float(entry["epsilon"])) for entry in self.entries if entry["kind"] == "budget"]
+        return dict(reversed(found))  # the first word counts
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """For each population what the noise about it adds up to. The same numbers twice count once."""
+        once = {(one.population, one.masks): one.epsilon for one in self.publications if one.epsilon is not None}
+        found: dict[str, float] = {}
+        for (population, _), epsilon in once.items():
+            found[population] = found.get(population, 0.0) + epsilon
         return found
 
     def holds(self, number: int, digest: str) -> bool:

@@ -65,7 +65,7 @@ def rehearse(served: ServedRelease) -> None:
     about, design = served.release.manifest, served.release.design
     names = ("title", "description", "source", "method", "cells", "rows", "software", "created")
     texts = [*(about[name] for name in names), *design.columns]
-    numbers = [about[name] for name in ("threshold", "absent", "additive")]
+    numbers = [about["threshold"], about["absent"] or 0, about["additive"]]
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
         raise TypeError("a field of the manifest is not of its type")
     for lang in served.languages:
@@ -457,7 +457,7 @@ def question(
 
 
 def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
-    """One masked count; 0 where the cell does not occur."""
+    """One masked count; 0 where the cell does not occur, and nothing where it is left blank."""
     selection = asked.selection
     given = dict(zip(selection.columns, [*asked.hkey_value, *asked.key_value], strict=True))
     loaded = catalog.load(asked.entry)
@@ -474,7 +474,8 @@ def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
                 said = text[:50]
                 raise InputError(f"{said!r} is not a value of {column!r}.{nearest(said, listed[:2000])}{aside}")
         places.append([] if place is None else [place])
-    values = loaded.values(places)
+    values = loaded.values(places).tolist()
+    number = values[0] if values else 0
     return {
         "release": asked.entry.served.id,
         "table": asked.entry.id,
@@ -482,7 +483,7 @@ def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
         "key": list(selection.keys),
         "hkey_value": asked.hkey_value,
         "key_value": asked.key_value,
-        MASKED: int(values[0]) if len(values) else 0,
+        MASKED: int(number) if number == number else None,
     }
 
 

@@ -27,7 +27,7 @@ import polars as pl
 from ilba.design.design import MASKED
 from ilba.errors import InputError
 from ilba.output.series import Series, fits, population_of, time_of
-from ilba.output.wording import LANGUAGES, Dimension, Labels, WordedTable
+from ilba.output.wording import LANGUAGES, Dimension, Labels, Values, WordedTable
 from ilba.service.asked import Codes
 from ilba.service.folder import (
     GRACE,
@@ -84,7 +84,9 @@ class Loaded:
 
     worded: ByLanguage[WordedTable]
     place: IntArray
-    count: npt.NDArray[np.integer[Any]]
+    count: npt.NDArray[Any]
+    absent: float = 0
+    """what a cell without a row counts: 0, or NaN where it is left blank"""
 
     @property
     def dimensions(self) -> list[Dimension]:
@@ -101,15 +103,20 @@ class Loaded:
         """Where each path stands on its axis."""
         return [{path: place for place, path in enumerate(one.paths.iter_rows())} for one in self.dimensions]
 
-    def values(self, places: Sequence[Sequence[int]]) -> IntArray:
-        """The counts at some places of each axis, the last axis fastest; a cell without a row is 0."""
+    def values(self, places: Sequence[Sequence[int]]) -> Values:
+        """The counts at some places of each axis, the last axis fastest; a cell without a row is 0.
+
+        Where counts may be left blank, they are NaN there, and so are cells without a row of a release that says so.
+        """
         wanted = np.zeros(1, dtype=np.int64)
         for dimension, chosen in zip(self.dimensions, places, strict=True):
             wanted = (wanted[:, None] * len(dimension) + np.asarray(chosen, dtype=np.int64)[None, :]).ravel()
         if not len(self.place):
-            return np.zeros(len(wanted), dtype=np.int64)
+            kind = np.float64 if np.isnan(self.absent) else np.int64
+            return np.full(len(wanted), self.absent, dtype=kind)
         found = np.minimum(np.searchsorted(self.place, wanted), len(self.place) - 1)
-        return np.where(self.place[found] == wanted, self.count[found], 0).astype(np.int64, copy=False)
+        values: Values = np.where(self.place[found] == wanted, self.count[found], self.absent)
+        return values if values.dtype.kind == "f" else values.astype(np.int64, copy=False)
 
 
 class Catalog:
@@ -322,8 +329,9 @@ def _identifiers(paths: Sequence[Path], taken: Sequence[str] = ()) -> list[str]:
 def _loaded(entry: TableEntry, frame: pl.DataFrame) -> Loaded:
     first = LANGUAGES[0]
     worded = WordedTable(entry.release, entry.table, frame, first, entry.served.labels[first])
-    places, counts = worded.places(), frame[MASKED].to_numpy()
-    if len(counts) and int(counts.max()) < 2**31:
+    has_blanks = entry.release.has_blanks
+    places, counts = worded.places(), frame[MASKED].cast(pl.Float64 if has_blanks else pl.Int64).to_numpy()
+    if not has_blanks and len(counts) and int(counts.max()) < 2**31:
         counts = counts.astype(np.int32)  # the tables of a nation have millions of rows
     if len(places) > 1 and not bool((places[1:] > places[:-1]).all()):
         order = np.argsort(places, kind="stable")
@@ -331,7 +339,7 @@ def _loaded(entry: TableEntry, frame: pl.DataFrame) -> Loaded:
     worded.forget_rows()  # they are held as places and counts from here on
     by_language = ByLanguage(lambda lang: worded.translated(lang, entry.served.labels[lang]))
     by_language[first] = worded
-    return Loaded(by_language, places, counts)
+    return Loaded(by_language, places, counts, 0 if entry.release.manifest["absent"] == 0 else np.nan)
 
 
 def _size(loaded: Loaded) -> int:

@@ -177,6 +177,9 @@ class _Counts:
         if int(np.prod(sizes, dtype=np.int64)) > _MOST_CELLS:
             return None
         counts = loaded.values(places).reshape(sizes)
+        if np.isnan(counts).any():  # a table with blanks is not told here
+            return None
+        counts = counts.astype(np.int64)
         if self.time and not all_times:
             axis = [one.name for one in dimensions].index(self.time)
             counts = np.asarray(counts.take(0, axis=axis))

@@ -204,7 +204,7 @@ class Pages:
         if outlines is not None:
             by_code = {outlines.own(code): value for code, value in zip(shown.codes, values, strict=True)}
             return (pictures.coloured(outlines.paths(560, 460), by_code), 560.0, 460.0), ", ".join(said)
-        rows = list(zip(shown.labels, values, strict=True))
+        rows = [row for row in zip(shown.labels, values, strict=True) if row[1] == row[1]]  # without blanks
         rows = sorted(rows, key=lambda row: -row[1])[:_BARS] if len(rows) > _BARS else rows
         return pictures.bars(rows, Writing(lang).number), ", ".join(said)
 

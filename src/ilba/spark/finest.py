@@ -190,7 +190,7 @@ class SparkFinestTable(AnyFinestTable):
         """
         cells = pl.concat(pieces(self.cells, pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
         finest = FinestTable.of_cells(self._about, cells.sort(self._about.words))
-        finest.place, finest.control, finest.keyed = self.place, self.control, self.keyed
+        finest.place, finest.control, finest.by = self.place, self.control, self.by
         finest.remember_secret(self.secret_at_hand(), unsaved=self.unsaved)
         return finest
 
@@ -253,7 +253,7 @@ class SparkFinestTable(AnyFinestTable):
         paths = mapped(self.cells, whole_numbers([*names, *beside]), "mark_paths", self._shipped)
         count = F.bit_xor(F.xxhash64(*names, COUNT))
         masks = F.bit_xor(F.when(F.col(MASKED) > 0, F.xxhash64(*names, MASKED)).otherwise(F.lit(0).cast("long")))
-        if self.keyed is not None:
+        if self.by is not None:
             masks = F.bit_xor(F.xxhash64(*names, RECORD_KEY))
         row = paths.agg(count, masks).collect()[0]
         one, other = (f"{int(mark or 0) & (2**64 - 1):016x}" for mark in row)
@@ -281,7 +281,7 @@ class SparkFinestTable(AnyFinestTable):
         key : str or sequence of str, default ()
             The keys of the table, in the order in which its columns are to stand.
         method : Method or str, optional
-            "ilba", or "cell-key" with its parameters, as `with_method` takes it. Left out, the method of this table.
+            A method with its parameters, as `with_method` takes it. Left out, the method of this table.
 
         Returns
         -------
@@ -450,6 +450,13 @@ class SparkFinestTable(AnyFinestTable):
         result = SparkFinestTable(about, cells, rows=self._rows)
         result._unsaved_secret, result._source, result.place = self._unsaved_secret, self._source, self.place
         return result
+
+    def _drawing(self, secret: Secret | Path_ | None) -> SparkFinestTable:
+        """Refuse: methods that look at all tables work in the memory of one process."""
+        raise InputError(
+            "on Spark tables are masked by 'controlled', 'ilba' or 'cell-key'. For another method take "
+            "collect(), which brings the cells into memory; release does so by itself."
+        )
 
     def _masks_as_they_are(self) -> SparkFinestTable:
         return self._masked_by(self.cells, self.fingerprint, self.chosen)

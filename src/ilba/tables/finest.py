@@ -6,7 +6,8 @@ where masks were chosen jointly, take the sum as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -39,7 +40,8 @@ from ilba.tables.table import Table, detail
 from ilba.tables.words import MaskCode, Words, read_words, write_words
 
 if TYPE_CHECKING:
-    from ilba.methods.method import Method
+    from ilba.methods.method import Chance, Method
+    from ilba.tables.made import MadeTables
 
 _CHUNK = 2**20
 _PIECE = 2**18  # so many rows of a table get their labels together
@@ -210,6 +212,8 @@ class FinestTable(AnyFinestTable):
         dict of Selection to TableLoss
             For each table how many cells have which loss.
         """
+        if self.by is not None and not self.by.keyed:
+            return {table.selection: TableLoss.of(table) for table in self.tables(wanted)}
         return losses(self.codes, self._source, wanted, self.method == "controlled", self.moves, tell)
 
     def largest_loss(self, wanted: Sequence[Selection]) -> int:
@@ -228,7 +232,7 @@ class FinestTable(AnyFinestTable):
         key : str or sequence of str, default ()
             The keys of the table, in the order in which its columns are to stand.
         method : Method or str, optional
-            "ilba", or "cell-key" with its parameters, as `with_method` takes it. Left out, the method of this table.
+            A method with its parameters, as `with_method` takes it. Left out, the method of this table.
 
         Returns
         -------
@@ -250,7 +254,13 @@ class FinestTable(AnyFinestTable):
         if method is not None:
             return self.with_method(method).table(level, key)
         selection = self.design.select(level, key)
-        return self._table(selection, roll_up(self.codes, self._nearest(selection), self.codes.cell_index(selection)))
+        if self.by is not None and not self.by.keyed:
+            self._refuse_joint()
+        sums = roll_up(self.codes, self._nearest(selection), self.codes.cell_index(selection))
+        return self._table(selection, sums)
+
+    _draws_by: Secret | Path_ | None = None  # the secret that was named to draw for a method
+    _kept: tuple[list[str], MadeTables] | None = None  # tables that were made together last
 
     def _nearest(self, selection: Selection) -> Sums | Finest:
         """What to sum a table from: the table of its level with all keys, kept where it is small, else every cell."""
@@ -268,7 +278,59 @@ class FinestTable(AnyFinestTable):
     def _bases(self) -> dict[tuple[int, ...], Sums | None]:
         return {}
 
+    def _refuse_joint(self) -> None:
+        """A single table of a method that looks at all tables would be another one than the published."""
+        if self.by is not None and self.by.joint:
+            raise InputError(
+                f"what {self.by.name} publishes of a table depends on the other tables. Publish them together with "
+                f"release, or make them together: cube, tables."
+            )
+
+    def made(
+        self, method: Method, sums: Mapping[Selection, Sums] | Sequence[Selection], chance: Chance | None = None
+    ) -> MadeTables:
+        """Let a method of the lab make tables; left out, its chance is the secret (confidential)."""
+        from ilba.tables.made import KeyedChance, made_by  # the lab: it loads when it is asked for
+
+        cells = self._words, self._count
+        if chance is not None:
+            sums = sums if isinstance(sums, Mapping) else dict(self.sums(sums))
+            return made_by(method, self.codes, cells, sums, lambda _: chance)
+        names = sorted(selection.name for selection in sums)
+        if method is self.by and method.joint and self._kept is not None and self._kept[0] == names:
+            return self._kept[1]
+        sums = sums if isinstance(sums, Mapping) else dict(self.sums(sums))
+
+        def keyed(index: Mapping[str, CellIndex]) -> Chance:
+            own = self._secret_for_draws()
+            named = f"method {method.name} {json.dumps(method.parameters, sort_keys=True)}"
+            data = json.dumps([self.marks()[0], self.population.wave, names])
+            return KeyedChance(None if own is None else own.derived(named), self.codes, data, index)
+
+        # In one order, whatever was asked for: what a joint method chooses may depend on it.
+        ordered = {selection: sums[selection] for selection in sorted(sums, key=lambda one: one.name)}
+        made = made_by(method, self.codes, cells, ordered, keyed)
+        self._kept = names, made
+        return made
+
+    def numbers_mark(self, wanted: Sequence[Selection]) -> str | None:
+        """A keyed mark of the numbers of tables that a method chooses together; None for the others (confidential)."""
+        if self.by is None or not self.by.joint:
+            return None
+        own = self._secret_for_draws()
+        return self.made(self.by, wanted).mark(own or Secret(bytes(32)))
+
+    def _secret_for_draws(self) -> Secret | None:
+        found = self.own_secret(self._draws_by)
+        if found is not None:
+            self._check_secret(found.fingerprint)
+        return found
+
     def _table(self, selection: Selection, sums: Sums) -> Table:
+        if self.by is not None and not self.by.keyed:
+            made = self.made(self.by, {selection: sums}).table(selection)
+            made.codes = self.labels
+            return made
         joint = self.method == "controlled"
         table = Table(self.design, selection, detail(self.codes, sums, joint, self.moves), joint)
         table.codes = self.labels
@@ -324,11 +386,17 @@ class FinestTable(AnyFinestTable):
         Table
             One table after the other, in the order in which they are cheapest to make.
         """
+        if self.by is not None and self.by.joint:
+            yield from self.made(self.by, wanted).tables()
+            return
         for selection, sums in self.sums(wanted):
             yield self._table(selection, sums)
 
     def public_rows(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
         """The rows of several tables that the public may see, with labels for one piece at a time."""
+        if self.by is not None and not self.by.keyed:
+            yield from super().public_rows(wanted)
+            return
         for selection, sums in self.sums(wanted):
             yield selection, self._public_pieces(sums)
 
@@ -400,6 +468,12 @@ class FinestTable(AnyFinestTable):
         about = replace(self._about, record_keys=self.record_keys or RecordKeys())
         result = FinestTable(about, self._words, self._count, self._masked, keys)
         result.place, result._secret, result._unsaved_secret = self.place, self._secret, self._unsaved_secret
+        return result
+
+    def _drawing(self, secret: Secret | Path_ | None) -> FinestTable:
+        """This table, whose draws come from a secret."""
+        result = self._masks_as_they_are()
+        result._draws_by = secret
         return result
 
     def _masks_as_they_are(self) -> FinestTable:
@@ -519,7 +593,9 @@ class FinestTable(AnyFinestTable):
             digits = self.codes.finest.digits([word[here] for word in self._words])
             paths = [mark[digit] for mark, digit in zip(of_paths, digits, strict=True)]
             counts ^= store.marked([*paths, self._count[here]])
-            if self.keyed is not None and self._keys is not None:
+            if self.by is not None and not self.by.keyed:
+                continue  # what is published follows from secret, labels and counts
+            if self.by is not None and self._keys is not None:
                 masks ^= store.marked([*paths, self._keys[here]])
             else:
                 shown = self._masked[here] > 0
@@ -668,7 +744,14 @@ class FinestTable(AnyFinestTable):
         parts = masking.parts(self._count[rows], self._masked[rows], self.design.threshold)
         summed = masking.Parts(*(np.array([part.sum()]) for part in parts))
         keys = None if self._keys is None else np.array([self._keys[rows].sum() % KEY_RANGE])
-        return self._released_cell(Sums(target, packed, summed, np.array([len(rows)]), keys)), True
+        sums = Sums(target, packed, summed, np.array([len(rows)]), keys)
+        if self.by is None or self.by.keyed:
+            return self._released_cell(sums), True
+        self._refuse_joint()
+        shown = self.made(self.by, {selection: sums}).shown[selection]
+        if shown.blank is not None and bool(shown.blank[0]):
+            raise InputError(f"the count of this cell is left blank by {self.by.name}.")
+        return int(shown.value[0]), True
 
     def _rows(self, target: CellIndex, nodes: Sequence[int]) -> IntArray:
         """The finest cells inside one cell of a table."""

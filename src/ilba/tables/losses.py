@@ -15,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.cells.codes import CodeLists
-from ilba.design.design import Selection
+from ilba.design.design import COUNT, Selection
+from ilba.methods.loss import loss_counts
 from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.tables.rollup import Finest, Sums, released, roll_up, sums_of_tables, together
+from ilba.tables.table import Table
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -36,6 +38,19 @@ class TableLoss:
     type2: int = 0
     by_loss: dict[int, int] = field(default_factory=dict)
     """how many cells have which loss, masked minus true"""
+
+    @classmethod
+    def of(cls, table: Table) -> TableLoss:
+        """Measure a table that was made."""
+        values, n = loss_counts(table.detail["loss"].drop_nulls().to_numpy())
+        K = table.design.threshold
+        return cls(
+            table.detail.height,
+            int((table.detail[COUNT] <= K).sum()),
+            int(table.detail["type1"].sum()),
+            int(table.detail["type2"].sum()),
+            dict(zip(values.tolist(), n.tolist(), strict=True)),
+        )
 
     @property
     def largest(self) -> int:
