@@ -4,6 +4,7 @@
     python bench/nation.py --cities 1,4,10,50       these numbers of cities, and how the cost grows
     python bench/nation.py --cities 4 --bound 10    with a bound asked for
     python bench/nation.py --cities 4 --spark       the same on Spark (local-cluster) beside it: the same checksum
+    python bench/nation.py --folder F --keep        keeps the store there, and the chosen one as chosen-1.parquet
     python bench/nation.py --insider 20             what an insider who lacks one cell proves, over so many secrets
 
 Every number of cities has a process of its own, so that its peak memory is its own. Errors are counted anew from the
@@ -61,7 +62,7 @@ def errors(finest: ilba.FinestTable) -> Iterator[tuple[tuple[int, ...], np.ndarr
         yield table.selection.levels, np.bincount(np.abs(table.detail["loss"].to_numpy()))
 
 
-def embedded(cities: int, bound: int | None, folder: Path) -> dict[str, Any]:
+def embedded(cities: int, bound: int | None, folder: Path, keep: bool) -> dict[str, Any]:
     compiled()
     finest = built(cities, folder)
     before, wall, cpu = peak(), time.perf_counter(), time.process_time()
@@ -69,6 +70,8 @@ def embedded(cities: int, bound: int | None, folder: Path) -> dict[str, Any]:
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     memory, control = peak(), chosen.control
     assert control is not None
+    if keep:
+        chosen.save(folder / f"chosen-{cities}.parquet")
     by_level: dict[int, Any] = {}
     for (level, *_), found in errors(chosen):
         both = [by_level.get(level, np.zeros(0, np.int64)), found]
@@ -175,6 +178,7 @@ def main() -> None:
     parser.add_argument("--bound", type=int)
     parser.add_argument("--spark", action="store_true")
     parser.add_argument("--folder", type=Path, help="where stores are kept from run to run")
+    parser.add_argument("--keep", action="store_true", help="keep the chosen stores there, too")
     parser.add_argument("--insider", type=int, help="over so many secrets")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -182,8 +186,9 @@ def main() -> None:
         insider(asked.insider)
         return
     if asked.one:
-        run = on_spark if asked.spark else embedded
-        print(json.dumps(run(int(asked.one), asked.bound, asked.folder)), flush=True)
+        cities, bound, folder = int(asked.one), asked.bound, asked.folder
+        found = on_spark(cities, bound, folder) if asked.spark else embedded(cities, bound, folder, asked.keep)
+        print(json.dumps(found), flush=True)
         return
     print("cities     cells      small bound   over    wall     cpu    GB beyond   loss   bias  masks  reached")
     rows = []
@@ -194,6 +199,7 @@ def main() -> None:
             for engine in [[], ["--spark"]] if asked.spark else [[]]:
                 command = [sys.executable, __file__, "--one", cities, "--folder", str(folder), *engine]
                 command += ["--bound", str(asked.bound)] if asked.bound else []
+                command += ["--keep"] if asked.keep else []
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
                 found = json.loads(done.stdout.strip().splitlines()[-1])
                 print(shown(found), flush=True)

@@ -3,7 +3,10 @@
     python bench/service_load.py [RELEASE] [--requests 100000] [--workers 1] [--connections 16]
 
 Everything runs on this machine's loopback: the service in processes of its own, the client in this one, so the two
-share the cores. The floor is the same client against /health, which answers without any work. Without a release, the
+share the cores. Beside the clock stands the processor time of the service for one request, which a busy machine
+changes little: compare two versions by it.
+
+The floor is the same client against /health, which answers without any work. Without a release, the
 census of `ilba.datasets` is published first.
 """
 
@@ -85,11 +88,18 @@ def memory(server: Server) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def told(name: str, seconds: list[float], failed: int, received: int, wall: float) -> str:
+def processor(server: Server) -> float:
+    """The seconds of processor time that all workers took until now."""
+    fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in workers_of(server)]
+    return sum(int(one[11]) + int(one[12]) for one in fields) / os.sysconf("SC_CLK_TCK")
+
+
+def told(name: str, seconds: list[float], failed: int, received: int, wall: float, taken: float) -> str:
     seconds = sorted(seconds)
     return (
         f"{name:<38}{len(seconds) / wall:>9,.0f}{1000 * seconds[len(seconds) // 2]:>9.1f}"
-        f"{1000 * seconds[int(len(seconds) * 0.99)]:>9.1f}{received / wall / 1e6:>9.1f}{failed:>8}"
+        f"{1000 * seconds[int(len(seconds) * 0.99)]:>9.1f}{received / wall / 1e6:>9.1f}"
+        f"{1e6 * taken / max(1, len(seconds)):>9.0f}{failed:>8}"
     )
 
 
@@ -127,11 +137,11 @@ def measure(server: Server, requests: int, connections: int) -> None:
     ]
     print(f"{platform.machine()}, {os.cpu_count()} cores shared with the client, Python {platform.python_version()}")
     print(f"{len(workers_of(server))} worker(s), {connections} connections\n")
-    print(f"{'':<38}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'MB/s':>9}{'failed':>8}")
+    print(f"{'':<38}{'req/s':>9}{'p50 ms':>9}{'p99 ms':>9}{'MB/s':>9}{'µs CPU':>9}{'failed':>8}")
     for name, paths, number in plan:
-        clock = time.perf_counter()
+        clock, began = time.perf_counter(), processor(server)
         found = asyncio.run(ask(server.address, itertools.cycle(paths), number, connections))
-        print(told(name, *found, time.perf_counter() - clock), flush=True)
+        print(told(name, *found, time.perf_counter() - clock, processor(server) - began), flush=True)
     print(f"\nmemory of the workers over {requests:,} requests, one table in twenty:")
     mixed = itertools.cycle(
         path for n, cell in enumerate(cells) for path in ([blocks, cell] if n % 20 == 0 else [cell])

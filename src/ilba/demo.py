@@ -26,7 +26,7 @@ from ilba.tables.table import Table
 HKEY = ["LA1", "LA2", "LA3", "OA"]
 KEY = ["gender", "age", "edu", "mar", "htype"]
 ASKED = ["gender", "age", "htype"]
-LARGE = 300_000  # cells: from here on a tour does not wait for the usual bound
+LARGE = 300_000  # cells: from here on the tour uses a wider bound, which is faster
 CELL = (["01", "0104", "010407"], [2, 4, 21])
 
 Say = Callable[[str], object]
@@ -36,7 +36,7 @@ Show = Callable[[pl.DataFrame], object]
 def run(
     folder: str | os.PathLike[str], say: Say, show: Show, progress: Progress, n: int = 1_000_000, command: str = "ilba"
 ) -> tuple[FinestTable, Table]:
-    """Walk through the product on `n` synthetic people; everything is written to `folder` and can be run again."""
+    """Give a tour on `n` synthetic people; write everything to `folder`. It can be run again."""
     home = Path(folder)
     if home.exists() and not home.is_dir():
         raise InputError(f"{str(home)!r} is a file. Give the name of a folder.")
@@ -51,11 +51,11 @@ def run(
 
     clock = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # the tour says itself where the secret is
+        warnings.simplefilter("ignore", Notice)  # the tour prints where the secret is
         finest = build(people, HKEY, KEY, mask_thr=5, output_path=store, progress=progress)
     say(f"The finest table: {len(finest):,} cells counted, masked with SCA (K=5) and saved in {_since(clock)}")
     say(f"  {store}  the store, confidential")
-    say(f"  {secret_path(store)}  its secret, for you alone\n")
+    say(f"  {secret_path(store)}  its secret; only you can read it\n")
 
     progress(ProgressStep("masking"))
     clock = time.perf_counter()
@@ -70,7 +70,7 @@ def run(
     progress(ProgressStep("publishing"))
     clock = time.perf_counter()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", Notice)  # the tour says itself that this is a trial
+        warnings.simplefilter("ignore", Notice)  # the tour prints that this is a trial
         release = finest.release(
             home / "release",
             title="Synthetic census",
@@ -84,7 +84,7 @@ def run(
     say(f"Published: all {len(release.tables)} tables with labels in two languages and a map, in {_since(clock)}")
     say("  Masks were chosen jointly (controlled): nobody can prove a small count from these tables.")
     say("  The folder was made twice, once as if the masked counts were the truth: both are equal byte by byte.")
-    say("  This is a trial, without a ledger. A real publication keeps its masks beside the secret, for ever.")
+    say("  This is a trial, without a ledger. A real publication keeps its masks in a ledger beside the secret.")
     say(f"  {home / 'release'}  public: masked counts only\n")
 
     progress(ProgressStep("attacking"))
@@ -95,10 +95,10 @@ def run(
     say(f"The audit of all 32 tables of LA3 x gender x edu x age, in {_since(clock)}: of the cells with 1..4 people")
     for point in shown:
         provable, loss = point["provable"], point["mean_loss"]
-        say(f"  {provable:4.0%} can be proven small where tables are {point['method']:<34} (mean loss {loss:.2f})")
+        say(f"  {provable:4.0%} can be proven small if tables are {point['method']:<34} (mean loss {loss:.2f})")
     with contextlib.suppress(MissingExtra):
         picture = charts.save(charts.risk(pl.DataFrame(shown)), home / "risk.svg")
-        say(f"  {picture}  as a picture, confidential")
+        say(f"  {picture}  as a chart, confidential")
     say("")
 
     masked = finest.cell("LA3", ASKED, *CELL)
@@ -113,7 +113,7 @@ def run(
 
 
 def _risk(name: str, finest: FinestTable, method: str) -> dict[str, Any]:
-    report = audit(finest, method, explanations=0)
+    report = audit(finest, method, explanations=0, brief=True)
     loss = loss_summary([losses(report.published)], finest.design.threshold)
     return {"method": name, "mean_loss": loss.mean, "provable": report.share}
 

@@ -162,7 +162,7 @@ def test_csv_codes_keep_their_leading_zeros_and_a_schema_makes_numbers(people, s
     [
         ({"aeg": "int"}, "Did you mean 'age'"),
         ({"age": "integer"}, "Types are 'int' and 'text'"),
-        ({"sex": "int"}, "do not fit the schema"),
+        ({"sex": "int"}, "do not match its schema"),
     ],
 )
 def test_a_wrong_schema_is_refused(people, tmp_path, schema, says):
@@ -172,7 +172,7 @@ def test_a_wrong_schema_is_refused(people, tmp_path, schema, says):
 
 def test_a_schema_for_a_file_with_types_is_refused(people, tmp_path):
     for data in (people, write_parquet(people, tmp_path)):
-        with pytest.raises(ilba.InputError, match="schema goes with csv"):
+        with pytest.raises(ilba.InputError, match="schema is only for csv"):
             ilba.build(data, HKEY, KEY, schema={"age": "int"})
 
 
@@ -242,7 +242,7 @@ def test_a_value_has_one_label_whatever_its_type(value, label):
 
 def test_columns_without_labels_are_refused(secret):
     frame = pl.DataFrame({"t": ["a"], "x": [[1, 2]]})
-    with pytest.raises(ilba.InputError, match="'x' is of the type List"):
+    with pytest.raises(ilba.InputError, match="'x' has the type List"):
         ilba.build(frame, ["t"], ["x"], secret=secret)
 
 
@@ -290,7 +290,7 @@ PEOPLE = pl.DataFrame({"region": ["01"], "town": ["0101"], "sex": ["f"]})
         ({"region": ["01"]}, {}, "data is a builtins.dict"),
         (None, {}, "data is a builtins.NoneType"),
         ("no/such/file.csv", {}, "there is no file"),
-        ("no/such/*.csv", {}, "no file fits"),
+        ("no/such/*.csv", {}, "no file matches"),
     ],
 )
 def test_bad_input_gets_an_error_that_names_the_fix(data, options, says, tmp_path):
@@ -320,16 +320,16 @@ def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
         "p.parquet": "cannot be read",
         "p.csv": r"is not UTF-8\..*--encoding cp949.* iconv -f CP949 -t UTF-8 .*p\.csv > utf8\.csv",
         "late.csv": r"is not UTF-8\..* iconv -f CP1252",
-        "two.csv": "holds semicolons and bars. Say which it is: --separator",
+        "two.csv": "has semicolons and bars. Say which it is: --separator",
         "broken.csv": "damaged further on",
         "p.sav": "could not be read as a sav file",
-        "p.docx": "kind that is not read",
+        "p.docx": "its ending is unknown",
         "p.rds": "not a file that R saved",
         "p.xlsx": "cannot be read as a workbook",
         "empty.csv": "is empty",
         "long.csv": "A line has more fields than the first one has names",
-        "other": "its parts have other columns, or columns of other types",
-        "parts": "holds no .parquet files",
+        "other": "has parts with different columns or types",
+        "parts": "has no .parquet files",
         "pp.csv": "Did you mean 'p.csv'",
     }.items():
         with pytest.raises(ilba.InputError, match=says):
@@ -383,7 +383,7 @@ def test_objects_that_are_equal_but_written_differently_are_labels_of_their_own(
 def test_a_column_without_labels_is_refused_as_a_key_and_ignored_elsewhere(secret, strange):
     frame = pd.DataFrame({"t": ["a"] * 12, "s": ["f", "m"] * 6}).assign(strange=strange)
     assert len(ilba.build(frame, ["t"], ["s"], secret=secret)) == 2
-    with pytest.raises(ilba.InputError, match=r"the column 'strange' is of the type .*, which has no labels"):
+    with pytest.raises(ilba.InputError, match=r"the column 'strange' has the type .*, which cannot be a label"):
         ilba.build(frame, ["t"], ["strange"], secret=secret)
 
 
@@ -407,7 +407,7 @@ def test_a_name_in_the_index_and_two_columns_of_one_name_are_told():
 def test_a_column_without_a_name_is_no_key_and_a_wrong_number_names_its_column(tmp_path, secret):
     (tmp_path / "p.csv").write_text(",t,age\n0,a,1\n1,a,x\n")
     assert ilba.build(tmp_path / "p.csv", ["t"], secret=secret).design.keys == ("age",)
-    with pytest.raises(ilba.InputError, match="holds values in the column 'age' that do not fit") as told:
+    with pytest.raises(ilba.InputError, match="has values in the column 'age' that do not match") as told:
         ilba.build(tmp_path / "p.csv", ["t"], ["age"], schema={"age": "int"})
     assert "x" not in str(told.value).replace(str(tmp_path), "")
 

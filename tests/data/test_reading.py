@@ -79,5 +79,5 @@ def test_what_cannot_be_declared_is_refused(read, says, tmp_path, secret):
 
 
 def test_a_frame_needs_no_reading(secret):
-    with pytest.raises(ilba.InputError, match=r"a frame is read already"):
+    with pytest.raises(ilba.InputError, match=r"read is only for files"):
         ilba.build(pl.DataFrame({"a": ["x"]}), "a", secret=secret, read={"encoding": "cp949"})

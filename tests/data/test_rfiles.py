@@ -104,9 +104,9 @@ def test_a_finest_table_of_r_keeps_dates_factors_and_logical_values_as_documente
     ("name", "says"),
     [
         ("text.rds", "was saved as text"),
-        ("numbers.rds", "holds no data frame but an object of the kind integer"),
+        ("numbers.rds", "has no data frame, but an object of the kind integer"),
         ("two.RData", r"several data frames \(people, others\)"),
-        ("none.RData", "holds no data frame, only numbers"),
+        ("none.RData", "has no data frame, only numbers"),
         ("full_tb.rds", r"Open it with ilba\.read_rds"),
     ],
 )
@@ -117,7 +117,7 @@ def test_a_file_without_one_data_frame_is_refused_with_what_to_do(name, says):
 
 def test_a_column_of_lists_is_refused_as_a_key_and_ignored_elsewhere(secret):
     ilba.build(FILES / "people.rds", ["region"], ["share"], secret=secret)
-    with pytest.raises(ilba.InputError, match="'tags' is of the type"):
+    with pytest.raises(ilba.InputError, match="'tags' has the type"):
         ilba.build(FILES / "people.rds", ["region"], ["tags"], secret=secret)
 
 

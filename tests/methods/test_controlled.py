@@ -423,6 +423,21 @@ def test_block_by_block_the_masks_are_legal_the_bounds_hold_and_the_report_is_tr
     assert max(loss.max() for loss in losses[0,]) <= 20
 
 
+def test_blocks_side_by_side_stay_nearer_in_the_area_around_them_since_errors_add_up(finest, secret, monkeypatch):
+    from ilba.methods.controlled.carry import Carry
+
+    small_blocks(monkeypatch, 90)
+    left, together = [], []
+    take, before = Carry.take, Carry.before
+    monkeypatch.setattr(Carry, "before", lambda self, turn: [together.append(len(turn)), before(self, turn)][1])
+    monkeypatch.setattr(Carry, "take", lambda self, block, done: [left.append(done.errors), take(self, block, done)][1])
+    chosen = finest.controlled(secret=secret, bound=6)
+    assert together[0] == 2  # nothing was carried yet, so what these two leave is what they see in the end
+    assert together[-2:] == [1, 1]
+    assert max(np.abs(errors).max() for block in left[:2] for _, errors, _ in block) <= 4  # 7/9 of 6
+    assert chosen.control.held
+
+
 def test_the_number_of_threads_and_the_order_of_rows_change_no_mask(people, secret, monkeypatch):
     small_blocks(monkeypatch)
     masks = []
@@ -517,7 +532,7 @@ def test_rounds_of_many_areas_fall_so_that_errors_of_the_whole_are_mended(secret
     grid = grid.with_columns(town=2 * pl.col("area") + pl.col("part"), N=pl.Series(rng.poisson(2.0, grid.height)))
     counts = grid.filter(pl.col("N") > 0).drop("part")
     finest = FinestTable.from_counts(counts, ["area", "town"], ["sex", "age", "job"], secret=secret)
-    small_blocks(monkeypatch, 25)
+    small_blocks(monkeypatch, 150)
     widths: list[int] = []
 
     def watched(blocks):
@@ -565,8 +580,8 @@ def test_the_version_of_the_way_of_choosing_is_kept(finest, secret, tmp_path):
     from ilba.methods.controlled.search import Chosen
 
     chosen = finest.controlled(["town.age"], secret=secret)
-    assert chosen.chosen.way == 2
-    assert ilba.open_store(chosen.save(tmp_path / "c.parquet")).chosen.way == 2
+    assert chosen.chosen.way == 3
+    assert ilba.open_store(chosen.save(tmp_path / "c.parquet")).chosen.way == 3
     assert Chosen.from_json({"bound": None, "held": True, "tables": ["all"]}).way == 1  # a store of an earlier version
 
 

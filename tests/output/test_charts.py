@@ -229,7 +229,7 @@ def test_what_cannot_be_drawn_is_refused_with_what_to_do(census, tmp_path):
     shapes = ilba.datasets.census_geometry("LA2")
     public = census.table("LA2").public()
     for draw, says in [
-        (lambda: census.table("OA").chart(), "Take a coarser level, or a map"),
+        (lambda: census.table("OA").chart(), "Use a coarser level, or a map"),
         (lambda: census.table(0, ["gender", "age", "edu", "mar"]).chart(), "up to three variables"),
         (lambda: census.table("LA3", ["age", "htype"]).chart(), "too many for panels"),
         (lambda: census.table("LA2").chart(lang="xx"), "en, ko"),

@@ -289,7 +289,7 @@ def test_a_csv_for_spreadsheets_has_a_mark_and_runs_no_formula(secret, tmp_path)
     assert head == ["town", "'=job", "N_masked"]
     guarded = {"'=1+1", "'+82", "'-5", "'@SUM(A1)", "'\tx", "a=b", "공무원", ""}
     assert {(row[1], row[2]) for row in rows} == {(job, "9") for job in guarded}
-    with pytest.raises(ilba.InputError, match="goes with csv"):
+    with pytest.raises(ilba.InputError, match="is only for csv"):
         export(release, name, "px", tmp_path / "t.px", spreadsheet=True)
 
 
@@ -426,7 +426,7 @@ def test_an_export_never_takes_the_place_of_a_store_or_a_secret(finest, release,
 def test_a_grid_or_a_sheet_that_is_too_large_is_refused(release, tmp_path, monkeypatch):
     monkeypatch.setattr("ilba.output.wording._MOST_CELLS", 100)
     for format in GRIDS:
-        with pytest.raises(ilba.InputError, match="Take parquet or csv"):
+        with pytest.raises(ilba.InputError, match="Use parquet or csv"):
             written(release, "block.sex.age", format, tmp_path)
     monkeypatch.setattr("ilba.output.export._SHEET_ROWS", 50)
     with pytest.raises(ilba.InputError, match="Excel"):

@@ -42,7 +42,7 @@ def test_columns_that_nest_become_a_hierarchy_and_at_most_six_keys_are_proposed(
     assert plain["hierarchies"] == {"area": ["region", "town"]}
     assert plain["keys"] == ["k0", "k1", "k2", "k3", "k4", "k5"]
     assert (plain["mask_thr"], plain["population"]["wave"], plain["tables"]["max_keys"]) == (10, "2026", 3)
-    assert "They could be keys too: k6, k7" in (tmp_path / "publication.toml").read_text("utf-8")
+    assert "Possible further keys: k6, k7" in (tmp_path / "publication.toml").read_text("utf-8")
 
 
 def test_quantities_alone_are_refused(tmp_path):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
@@ -348,3 +349,28 @@ def test_long_names_in_any_script_and_a_column_called_parent_are_published(tmp_p
     assert Release(release.path).find("읍면동", keys).rows == 2
     finest.cube(levels=["parent"], keys=keys[7:]).write(tmp_path / "cube")
     assert len(list((tmp_path / "cube").glob("*.parquet"))) == 2
+
+
+@pytest.mark.parametrize("numbers", [True, False])
+@pytest.mark.parametrize("method", ["controlled", "ilba"])
+def test_the_pieces_in_which_a_release_is_made_do_not_change_a_byte(tmp_path, secret, monkeypatch, numbers, method):
+    made = np.random.default_rng(3)
+    town, age = made.integers(1, 30, 4_000), made.integers(1, 19, 4_000)
+    people = pl.DataFrame({"part": town // 8, "town": town, "age": age}).cast({"part": pl.String, "town": pl.String})
+    if not numbers:  # areas keep their order in both worlds, ages do not
+        people = people.with_columns(pl.col("part", "town") + "x")
+    monkeypatch.setattr("ilba.release.writing._time", lambda: "2026-11-17T00:00:00+00:00")
+    finest = ilba.build(people, ["part", "town"], ["age"], secret=secret)
+    folders = []
+    for size in (2**20, 64, 7):
+        monkeypatch.setattr("ilba.release.folder._PIECE", size)
+        monkeypatch.setattr("ilba.tables.finest._PIECE", size)
+        monkeypatch.setattr("ilba.tables.finest._CHUNK", 8 * size)
+        finest.__dict__.pop("_marks", None)
+        folder = tmp_path / str(size)
+        finest.release(folder, method=method, accept_risk=method == "ilba", ledger=tmp_path / f"{size}.ledger")
+        found = sorted(file for file in folder.rglob("*") if file.is_file())
+        folders.append({str(file.relative_to(folder)): file.read_bytes() for file in found})
+    assert folders[0] == folders[1] == folders[2]
+    masks = [pl.read_parquet(next((tmp_path / f"{size}.ledger" / "masks").rglob("*.parquet"))) for size in (64, 7)]
+    assert masks[0].equals(masks[1])

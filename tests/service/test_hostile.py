@@ -25,9 +25,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 import ilba
 from ilba.errors import IlbaError, InputError
 from ilba.output.export import rendered
-from ilba.service.answers import Settings, answered, part, rehearse
+from ilba.service.answers import answered, rehearse
 from ilba.service.asked import Codes, folded, from_body, split
 from ilba.service.catalog import Catalog
+from ilba.service.choosing import part
 from ilba.service.connection import Connection
 from ilba.service.work import BusyError, GoneError, Lanes, Room, still_wanted
 from support.people import ILBA, KEY, population
@@ -100,7 +101,7 @@ def test_a_name_of_two_megabytes_is_answered_in_a_sentence(tmp_path, finest):
     catalog = Catalog([tmp_path / "r"], rehearse)
     wishes = from_body(b'{"selection":[{"variableCode":"%s","valueCodes":["1"]}]}' % (b"sex" * 600_000))
     with pytest.raises(InputError, match="is not a variable") as said:
-        part(catalog, catalog.find("town.sex"), wishes, Settings())
+        part(catalog, catalog.find("town.sex"), wishes, 100_000)
     assert len(str(said.value)) < 300
 
 
@@ -148,7 +149,7 @@ def test_a_spreadsheet_is_not_written_to_its_end_for_nobody(tmp_path, finest):
     finest.release(tmp_path / "r", tables=["block.sex.age"], **ILBA)
     catalog = Catalog([tmp_path / "r"], rehearse)
     entry = catalog.find("block.sex.age")
-    table = answered(catalog, part(catalog, entry, {}, Settings()), "en")
+    table = answered(catalog, part(catalog, entry, {}, 100_000), "en")
     seen = []
     table.pulse = lambda: seen.append(1)
     rendered(table, "xlsx")
@@ -437,7 +438,7 @@ def test_a_manifest_of_any_shape_is_opened_or_refused_in_a_sentence(tmp_path, fi
         try:
             catalog = Catalog([tmp_path / "r"], rehearse)
             for entry in [entry for served in catalog.releases for entry in served.entries.values()]:
-                table = answered(catalog, part(catalog, entry, {}, Settings()), "ko")
+                table = answered(catalog, part(catalog, entry, {}, 100_000), "ko")
                 for format in ("csv", "xlsx", "px", "parquet"):
                     rendered(table, format)
         except IlbaError as problem:

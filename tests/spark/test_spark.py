@@ -280,7 +280,7 @@ def test_what_has_no_labels_or_no_name_of_its_own_is_refused(spark):
     frame = spark.createDataFrame([("a", "f", "m", [1])], "town string, Age string, age string, many array<int>")
     with pytest.raises(ilba.InputError, match="does not tell the columns 'Age' and 'age' apart"):
         ilba.build(frame, ["town"], ["Age", "age"], secret=SECRET)
-    with pytest.raises(ilba.InputError, match="the column 'many' is of the type array, which has no labels"):
+    with pytest.raises(ilba.InputError, match="the column 'many' has the type array, which cannot be a label"):
         ilba.build(frame, ["town"], ["many"], secret=SECRET)
     with pytest.raises(ilba.InputError, match="key names 'agee', which the data does not have"):
         ilba.build(frame, ["town"], ["agee"], secret=SECRET)
@@ -472,6 +472,28 @@ def test_masks_chosen_on_spark_are_those_of_the_embedded_engine_to_the_last(buil
     assert chosen.marks() == here.marks()
     with pytest.raises(ilba.SecretError, match="another secret"):
         finest.controlled(levels=[1], secret=ilba.Secret(bytes(32)))
+
+
+def test_counts_that_may_move_are_on_spark_what_they_are_in_memory_and_memory_reads_the_ledger(
+    spark, built, reference, next_wave, tmp_path, monkeypatch
+):
+    asked = {"tables": ["region.sex", "town"], "secret": SECRET, "move": 2, "sweeps": 12}
+    chosen, here = built[0].controlled(**asked), reference.controlled(**asked)
+    assert chosen.chosen == here.chosen
+    assert chosen.control == here.control
+    assert chosen.collect().frame.equals(here.frame)
+    finest, path = next_wave
+    later = finest.controlled(**asked, previous=chosen).collect()
+    assert later.frame.equals(ilba.open_store(path).controlled(**asked, previous=here).frame)
+    monkeypatch.setenv("ILBA_LEDGER", str(tmp_path / "agency.ledger"))
+    monkeypatch.setattr(engine.frames, "KEPT", 30)
+    SECRET.to_file(tmp_path / "k")
+    release = {"tables": ["town.sex"], "plan": ["town.sex"], "sweeps": 12}
+    on = ilba.build(on_spark(spark, population()), HKEY, KEY, secret=tmp_path / "k")
+    ours = on.release(tmp_path / "spark", **release, move=2)
+    theirs = ilba.build(population(), HKEY, KEY, secret=tmp_path / "k").release(tmp_path / "memory", **release)
+    assert ours.table("town.sex").equals(theirs.table("town.sex"))
+    assert theirs.move == 2
 
 
 def wave() -> pl.DataFrame:

@@ -328,8 +328,9 @@ def small_cells(view: PublishedTables) -> tuple[IntArray, IntArray, IntArray]:
     rows = view.base
     if rows is None or rows.truth is None:
         raise InputError("this attacker is measured against the truth. Give the store: risk(release, store=...).")
-    small = rows.truth.sum_large == 0
-    return rows.packed[small], rows.truth.sum_small[small].astype(np.int64), rows.value[small].astype(np.int64)
+    small = rows.truth.sum_small + rows.truth.sum_large <= view.K if view.move else rows.truth.sum_large == 0
+    counts = rows.truth.sum_small[small].astype(np.int64) + rows.truth.sum_large[small]
+    return rows.packed[small], counts, rows.value[small].astype(np.int64)
 
 
 def propagated(known: Intervals) -> tuple[IntArray, IntArray]:

@@ -69,6 +69,7 @@ def audit(  # type: ignore[overload-overlap]  # a path is also a sequence of let
     store: AnyFinestTable | None = None,
     *,
     solver_seconds: float = 0.0,
+    brief: bool = False,
     areas: bool = False,
 ) -> AuditReport: ...
 
@@ -95,7 +96,7 @@ def audit(
     | str
     | os.PathLike[str]
     | Sequence[Release | FinestTable | str | os.PathLike[str]],
-    method: str | None = None,
+    method: Method | str | None = None,
     tables: Tables = "all",
     levels: Iterable[Level] | None = None,
     keys: Names | None = None,
@@ -109,6 +110,7 @@ def audit(
     regroup: Mapping[str, Any] | None = None,
     solver_seconds: float = 0.0,
     changed: int | None = None,
+    brief: bool = False,
     areas: bool = False,
 ) -> AuditReport | JointReport:
     """Find out what everybody could prove from these tables, if they were released together.
@@ -118,12 +120,12 @@ def audit(
     finest : FinestTable, Release, PublishedTables or list
         A finest table, in memory or on Spark; or `PublishedTables`, made from public tables alone; or a release. A list
         of releases, or of their paths, is audited together; a finest table in it stands for all its tables.
-    method : str, optional
-        How the tables are made. Left out, as this finest table makes them. "ilba" is iLBA as this package publishes
-        it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are "r-file"
-        (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and "sca-aggregates"
-        (SCA drawn anew for each aggregate). Any method of `ilba.methods` can be named too: "cell-key:D=5,V=3",
-        "rounding:3".
+    method : Method or str, optional
+        How the tables are made. Left out, as this finest table or release makes them. "ilba" is iLBA as this package
+        publishes it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are
+        "r-file" (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and
+        "sca-aggregates" (SCA drawn anew for each aggregate). Any method of `ilba.methods` can be named too:
+        "cell-key:D=5,V=3", "rounding:3"; one of your own is given as an object, also beside a release made by it.
     tables : str or iterable of str, default "all"
         "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
     levels : iterable of int, str or dict, optional
@@ -160,6 +162,9 @@ def audit(
     changed : int, optional
         With a list: releases of different waves are audited together, on the assumption that no count of any table
         changed by more than this between them, as where at most so many people came, left or moved.
+    brief : bool, default False
+        With one release: where small cells are proven, do not look for counterexamples for the others. The verdict is
+        clear then, and `cells_certified` and `cells_undecided` are None.
 
     Returns
     -------
@@ -207,13 +212,13 @@ def audit(
     start = time.perf_counter()
     folder: tuple[str, ...] | None = None
     if isinstance(finest, Release):
-        published = released(finest, store)
+        published = released(finest, store, _given(method))
         folder = tuple(leaks(finest))
     elif isinstance(finest, PublishedTables):
         published = finest
     elif isinstance(finest, AnyFinestTable):
         wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
-        published = tables_by(method or finest.method, finest, wanted)
+        published = tables_by(method or finest.by or finest.method, finest, wanted)
     else:
         raise InputError(f"audit() takes a finest table, a release or PublishedTables, not a {type(finest).__name__}.")
     attack = Attack(published).run(progress)
@@ -226,11 +231,13 @@ def audit(
     why: dict[str, int] = {}
     if found.small is not None:
         certified = found.small
-        if not certificate:
+        if brief and found.disclosed:
+            certified = None
+        elif not certificate:
             decided = decide(attack, solver_seconds, found.disclosed_cells)
             found.add(decided)
             certified, why = decided.certified, decided.why
-        undecided = found.small - found.disclosed - certified
+        undecided = None if certified is None else found.small - found.disclosed - certified
     return AuditReport(
         published=published,
         tables=found.tables,
@@ -266,15 +273,15 @@ def tables_by(method: Method | str, finest: AnyFinestTable, wanted: Sequence[Sel
     """The tables of a finest table as a method shows them: one of the audit's own, or any of the lab."""
     if isinstance(method, str) and method in POLICIES:
         return PublishedTables.of(finest, method, wanted)
-    if method == "cell-key" and finest.keyed is not None:
-        return MethodTables.of_keys(finest, wanted)
-    from ilba.methods.lab import CellKey, method_of  # the whole field: it loads when it is asked for
+    if finest.by is not None and method in (finest.by, finest.by.name):
+        return MethodTables.published_by(finest, wanted)
+    from ilba.methods.lab import method_of  # the whole field: it loads when it is asked for
 
     asked = method_of(method)
     if asked.policy is not None:
         return PublishedTables.of(finest, asked.policy, wanted)
-    if isinstance(asked, CellKey) and (finest.record_keys or finest.own_secret() is not None):
-        return MethodTables.of_keys(finest.with_method(asked), wanted)
+    if asked.keyed and (finest.record_keys or finest.own_secret() is not None):
+        return MethodTables.published_by(finest.with_method(asked), wanted)
     return MethodTables.made_by(asked, finest.collect(), wanted)
 
 
@@ -315,7 +322,7 @@ def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
     return np.concatenate(found)
 
 
-def released(release: Release, store: AnyFinestTable | None) -> PublishedTables:
+def released(release: Release, store: AnyFinestTable | None, method: Method | None = None) -> PublishedTables:
     """What a release shows; with its store, after checking that it is the one it was made from."""
     if release.manifest.get("sums", False):
         raise InputError(
@@ -324,32 +331,55 @@ def released(release: Release, store: AnyFinestTable | None) -> PublishedTables:
         )
     if store is None:
         frames: dict[str | Selection, pl.DataFrame] = {name: release.table(name) for name in release.tables}
-        if release.manifest["method"] == "cell-key":
-            return MethodTables.from_release(_cell_key_of(release), release.code_lists(), frames)
-        return PublishedTables.from_frames(release.code_lists(), frames, release.manifest["method"])
-    if release.manifest["method"] == "cell-key" and store.keyed is None:
-        store = store.with_method(_cell_key_of(release))
-    published = tables_by(store.method, store, wanted_tables(store.design, list(release.tables)))
+        told = release.manifest["method"]
+        if told in POLICIES:
+            return PublishedTables.from_frames(release.code_lists(), frames, told, release.move)
+        return MethodTables.from_release(method or _method_of(release), release.code_lists(), frames)
+    if release.manifest["method"] not in POLICIES and store.by is None:
+        asked = method or _method_of(release)
+        store = (store if asked.keyed else store.collect()).with_method(asked)
+    published = tables_by(store.by or store.method, store, wanted_tables(store.design, list(release.tables)))
     for node, rows in published.tables.items():
         selection = table_of(store.design, node)
         labels = store.codes.labels(store.codes.cell_index(selection), [rows.packed])
         ours = pl.DataFrame([*labels, pl.Series(MASKED, rows.value)])
-        if not _shown(release.table(selection.name)).equals(_shown(ours)):
+        theirs = release.table(selection.name)
+        if isinstance(published, MethodTables):
+            shown = published.shown[node]
+            if published.method.fills:  # numbers of cells that hold nobody are no rows here
+                theirs = theirs.join(ours.select(labels), on=list(selection.columns), how="semi", nulls_equal=True)
+            if shown.blank is not None:
+                ours, theirs = ours.filter(~pl.Series(shown.blank)), theirs.drop_nulls(MASKED)
+        if not _shown(theirs).equals(_shown(ours)):
             raise InputError(f"the release was not made from this store: the table {selection.name!r} differs.")
     return published
 
 
-def _cell_key_of(release: Release) -> Method:
-    """The method of a release that was moved by cell keys, from what its manifest tells."""
-    told = dict(release.manifest.get("parameters", {}))
+def _given(method: Method | str | None) -> Method | None:
+    """A method that was given beside a release."""
+    if method is None:
+        return None
+    from ilba.methods.lab import method_of
+
+    return method_of(method)
+
+
+def _method_of(release: Release) -> Method:
+    """The method of a release, from what its manifest tells."""
+    name, told = release.manifest["method"], dict(release.manifest.get("parameters", {}))
     if "ptable" in told:
         raise InputError(
             f"the release {str(release.path)!r} was made with a p-table that it does not hold. Audit it with its "
             f"store: ilba.audit(release, store=store.with_method(ilba.methods.CellKey(ptable)))."
         )
-    from ilba.methods.lab import CellKey
+    from ilba.methods.lab import METHODS
 
-    return CellKey(**told)
+    if name not in METHODS:
+        raise InputError(
+            f"the release {str(release.path)!r} was made by the method {name!r}, which is not one of ours. Give it: "
+            f"ilba.audit(release, method=...)."
+        )
+    return METHODS[name](**told)
 
 
 def _shown(table: pl.DataFrame) -> pl.DataFrame:
@@ -473,7 +503,7 @@ def counted(
     below, above = lo[cell, area], hi[cell, area]
     if (true < below).any() or (true > above).any() or int((lo > 0).sum()) != int((below > 0).sum()):
         raise AssertionError("the attack excluded the truth. This is a mistake in ilba: please report it.")
-    return (int(((large == 0) & (small > 0) & (small < K)).sum()), *found)
+    return (int(((small + large > 0) & (small + large < K)).sum()), *found)
 
 
 def in_tables(published: PublishedTables, counts: Mapping[Node, Sequence[int]]) -> pl.DataFrame:

@@ -22,6 +22,7 @@ from ilba.design.design import MASKED, Cells, Design, Selection
 from ilba.design.tables import selections, wanted_tables
 from ilba.errors import InputError, listing, nearest
 from ilba.methods import masking
+from ilba.methods.controlled.search import behind
 from ilba.tables import rollup
 from ilba.tables.engine import AnyFinestTable
 
@@ -149,6 +150,7 @@ class PublishedTables:
         *,
         base: PublishedRows | None = None,
         misfits: int | None = None,
+        move: int = 0,
     ) -> None:
         if not tables:
             raise InputError(_NOTHING)
@@ -163,8 +165,12 @@ class PublishedTables:
         """how many released counts would differ if the masked finest table were the truth, where the store told"""
         self.K = codes.design.threshold
         finest = tuple(listed.depth for listed in codes.lists)
-        self.split = finest in self.tables
+        self.move = move
+        """how far large counts may have moved: everybody knows it"""
+        self.split = finest in self.tables and not move
         """whether the finest table is released, so that everybody knows which part of a count is in small cells"""
+        self.bounded = True
+        """whether a number says anything for sure: noise without a limit does not"""
         if self.lattice.width(self.lattice.base) > _WIDEST:
             raise InputError(
                 f"the released tables tell {self.lattice.width(self.lattice.base):,} cells per area apart, more than "
@@ -213,11 +219,12 @@ class PublishedTables:
             misfits += unlike if selection in chosen else 0
         base = tables[node_of(design, refined)]
         shown = {node_of(design, selection): tables[node_of(design, selection)] for selection in chosen}
-        return cls(finest.codes, policy, cells, shown, base=base, misfits=misfits)
+        move = finest.move if policy.name == "controlled" else 0
+        return cls(finest.codes, policy, cells, shown, base=base, misfits=misfits, move=move)
 
     @classmethod
     def from_frames(
-        cls, codes: CodeLists, frames: Mapping[str | Selection, pl.DataFrame], method: str = "ilba"
+        cls, codes: CodeLists, frames: Mapping[str | Selection, pl.DataFrame], method: str = "ilba", move: int = 0
     ) -> PublishedTables:
         """Read a release from its public tables. A row that is not there counts as 0.
 
@@ -229,6 +236,8 @@ class PublishedTables:
             Labels and N_masked by the name of the table.
         method : str, default "ilba"
             How the tables were made, as `audit` names it.
+        move : int, default 0
+            How far large counts may have moved when masks were chosen jointly, as the release tells it.
 
         Returns
         -------
@@ -259,7 +268,7 @@ class PublishedTables:
             tables[node_of(design, selection)] = PublishedRows(
                 packed[order], columns[MASKED], columns.get("type1"), columns.get("type2")
             )
-        return cls(codes, policy, design.cells, tables)
+        return cls(codes, policy, design.cells, tables, move=move)
 
     @property
     def design(self) -> Design:
@@ -460,7 +469,9 @@ class PublishedTables:
         value = self.dense(node, first, last, self.tables[node].value)
         n = self._finest_cells(node, first, last)
         if policy.scheme == "sums":
-            low, high = value - (K - 1) * (value // K), value + (K - 1) * n
+            # A cell above 0 is at least K. It may have been 1, or have moved; one that is 0 may have been K-1.
+            move = self.move
+            low, high = value - (K - 1 + move) * (value // K), value + max(K - 1, move) * n
         elif policy.scheme == "sca":
             low, high = value - (K - 1), np.where(value == K, K, value + (K - 1))
         else:
@@ -469,8 +480,8 @@ class PublishedTables:
                 raise self._contradiction(node)
         low = np.where(value > 0, np.maximum(low, 1), 0)
         alone = n == 1
-        low = np.where(alone, np.where(value > K, value, value == K), low)
-        high = np.where(alone, np.where(value >= K, value, K - 1), high)
+        of_cell = behind(value, K, self.move)
+        low, high = np.where(alone, of_cell[0], low), np.where(alone, of_cell[1], high)
         if policy.listed:
             there: Array = np.zeros((self.lattice.width(node), last - first), dtype=bool)
             there[cell, area] = True

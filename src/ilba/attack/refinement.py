@@ -47,6 +47,8 @@ class Joined:
     folder: tuple[str, ...] = ()
     sums: bool = False
     """whether all counts are sums of the published counts of a finer table"""
+    move: int = 0
+    """how far large counts may have moved when masks were chosen jointly"""
 
     @classmethod
     def of_release(cls, release: Release, name: str, stores: Sequence[Joined] = ()) -> Joined:
@@ -68,6 +70,7 @@ class Joined:
             {table: release.table(table) for table in release.tables},
             tuple(leaks(release)),
             release.manifest.get("sums", False),
+            release.move,
         )
 
     @classmethod
@@ -80,7 +83,8 @@ class Joined:
                 table, kept = table_of(finest.design, node), rows.value > 0
                 labels = finest.codes.labels(finest.codes.cell_index(table), [rows.packed[kept]])
                 frames[table.name] = pl.DataFrame([*labels, pl.Series(MASKED, rows.value[kept].astype(np.int64))])
-        return cls(name, finest.design, _texts(finest.codes), finest.population, finest.method, frames)
+        about = finest.design, _texts(finest.codes), finest.population, finest.method
+        return cls(name, *about, frames, move=finest.move)
 
     @property
     def dimensions(self) -> list[list[str]]:
@@ -289,7 +293,7 @@ class Placed:
         if source.design.cells == "grid":
             self._complete()
         self._numbers = [c.numbers(rows) for c, rows in zip(self.codes.lists, self._rows, strict=True)]
-        self.published = PublishedTables.from_frames(self.codes, source.frames, source.method)
+        self.published = PublishedTables.from_frames(self.codes, source.frames, source.method, source.move)
         self.nodes = {node: self._common(node) for node in self.published.tables}
         """for each table its place in the joint lattice"""
 

@@ -43,7 +43,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 ALL = ("proof", "outsider", "neighbour", "insider", "attribute")
 CELLS = 2_000_000
 """finest cells for which probabilities are computed; of a larger design a sample of areas"""
-_NEEDS_FINEST = "Not measured: the finest table is not among these tables."
+_NEEDS_FINEST = "Not measured: the finest table is not among these tables, or its large counts were allowed to move."
 
 
 @suggesting
@@ -124,7 +124,7 @@ def risk(
         stated, published = None, finest
     elif isinstance(finest, AnyFinestTable):
         wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
-        stated, published = None, tables_by(method or finest.method, finest, wanted)
+        stated, published = None, tables_by(method or finest.by or finest.method, finest, wanted)
     else:
         raise InputError(f"risk() takes a finest table or a release, not a {type(finest).__name__}.")
     work = _Work(published, bound if bound is not None else stated, given_store, cells, progress)

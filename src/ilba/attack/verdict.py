@@ -170,6 +170,8 @@ class AuditReport(Judged):
 
     @property
     def _counts_safe(self) -> bool:
+        if not self.published.bounded:  # what has no limit proves nothing, and is never called safe
+            return False
         return self.certificate or (self.cells_disclosed == 0 and self.cells_undecided == 0 and not self.aggregates)
 
     @property
@@ -181,6 +183,11 @@ class AuditReport(Judged):
     @property
     def verdict(self) -> str:
         """The result in a sentence."""
+        if not self.published.bounded:
+            return (
+                "Nothing can be proven from numbers without a limit, and they are never called safe: what they promise "
+                "is their epsilon, which adds up over all that is published."
+            )
         if self._counts_safe and self.folder:
             return "Not safe: no count gives anybody away, but the folder around the tables tells more than they do."
         if self.certificate:

@@ -1,4 +1,4 @@
-"""Plain values of a file, such as TOML, as types; a name that is not known is refused with the nearest one."""
+"""Turn plain values of a file, such as TOML, into types; refuse an unknown name and suggest the nearest."""
 
 from __future__ import annotations
 
@@ -26,17 +26,21 @@ def checked(plain: Any, kind: type[S], where: str) -> S:
     try:
         return msgspec.convert(plain, kind, strict=True)
     except msgspec.ValidationError as problem:
-        raise InputError(_told(str(problem), where)) from None
+        raise InputError(_told(str(problem), where, kind)) from None
 
 
-def _told(text: str, where: str) -> str:
-    """What msgspec says, in a sentence that names the entry as it is written."""
+def _told(text: str, where: str, kind: type[msgspec.Struct]) -> str:
+    """The error of msgspec as a sentence that names the entry."""
     said, _, place = text.partition(" - at ")
     entry = re.sub(r"\[\.\.\.\]", "", place.strip("`").removeprefix("$")).replace("key in ", "").lstrip(".")
     missing = re.search(r"missing required field `([^`]*)`", said)
     path = ".".join(part for part in (where, entry) if part)
     if missing:
         return f"{path} has no entry {missing[1]!r}. Add it."
+    wrong = re.search(r"[Ii]nvalid enum value '?([^']*)'?", said)
+    words = _words_at(kind, entry.split(".")) if wrong else []
+    if wrong and words:
+        return f"{path}: {wrong[1]!r} is not known.{nearest(wrong[1], words)} Write one of {listing(words, 20)}."
     said = (
         said.replace("`", "").replace("Expected", "expected").replace("Invalid", "invalid").replace("object", "table")
     )
@@ -65,6 +69,19 @@ def _refuse_unknown(plain: Any, kind: Any, where: str) -> None:
                 f"Entries here are {listing(types, 30)}."
             )
         _refuse_unknown(value, types[name], f"{where}.{name}")
+
+
+def _words_at(kind: Any, entry: list[str]) -> list[str]:
+    """The words that an entry may be."""
+    for name in entry:
+        struct = _struct_in(kind)
+        if struct is None:
+            kind = _values_in(kind)
+            continue
+        kind = next((field.type for field in msgspec.structs.fields(struct) if field.encode_name == name), None)
+    alternatives = (one for part in (kind, *_alternatives(kind)) for one in (part, *typing.get_args(part)))
+    found = [typing.get_args(one) for one in alternatives if typing.get_origin(one) is typing.Literal]
+    return [str(word) for word in found[0]] if found else []
 
 
 def _struct_in(kind: Any) -> type[msgspec.Struct] | None:

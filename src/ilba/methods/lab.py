@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ilba.errors import InputError, listing, nearest
 from ilba.methods import noise, suppression
-from ilba.methods.method import FAR, CountedTables, Method, Shown
+from ilba.methods.method import FAR, CountedTables, Method, Shown, TableCells
 from ilba.methods.moves import KeyedTable, perturbation
 from ilba.methods.ptables import ptable, read_ptable
 from ilba.methods.rounding import conventional_rounding, random_rounding, rounded_together, whole_base
@@ -43,6 +43,7 @@ class SCA(_Own):
     strong = "proves no small count; adds up"
     weak = "sums of many cells lie far from the truth"
     additive = True
+    publishes = False
     policy = "sca-sums"
 
 
@@ -60,7 +61,7 @@ class ILBA(_Own):
     about = "the small cells of each count are released as the middle of a block of K numbers"
     strong = "every count within K and a half of the truth"
     weak = "many tables together prove small counts; does not add up"
-    publishes = True
+    remembers = True
     policy = "ilba"
     cells: Literal["observed", "grid"] = "observed"
 
@@ -84,7 +85,7 @@ class Controlled(_Own):
     strong = "proves no small count, from any number of tables; adds up; within a bound"
     weak = "says nothing of chances, nor against somebody who knows true numbers from outside"
     additive = True
-    publishes = True
+    remembers = True
     policy = "controlled"
     bound: int | None = None
 
@@ -117,7 +118,7 @@ class CellKey(Method):
     about = "the random keys of the people in a cell, added up, pick a small change from a fixed table"
     strong = "the same people give the same number in every table; small changes of a known limit"
     weak = "many tables together narrow counts down; does not add up"
-    publishes = True
+    keyed = True
     told = ("D", "V")
     ptable: Any = None
     D: int = 3
@@ -125,6 +126,16 @@ class CellKey(Method):
     js: int = 0
     pstay: float | None = None
     threshold: int = 0
+
+    @property
+    def blanks(self) -> bool:  # type: ignore[override]
+        """Whether counts may be left blank: below a threshold."""
+        return bool(self.threshold)
+
+    @property
+    def absent_blank(self) -> bool:  # type: ignore[override]
+        """Whether cells that hold nobody are left blank too: a count of 0 is below the threshold."""
+        return bool(self.threshold)
 
     @property
     def label(self) -> str:
@@ -192,6 +203,21 @@ class Rounding(Method):
     def __post_init__(self) -> None:
         whole_base(self.base)
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as plain values, as a release tells them; the time only where there is a search."""
+        return {name: value for name, value in super().parameters.items() if name != "seconds" or self.joint}
+
+    @property
+    def joint(self) -> bool:  # type: ignore[override]
+        """Whether a number depends on the other tables: where all are rounded together."""
+        return self.kind == "controlled"
+
+    @property
+    def additive(self) -> bool:  # type: ignore[override]
+        """Whether published sums hold: where all are rounded together."""
+        return self.kind == "controlled"
+
     def publish(self, cells: CountedTables) -> list[Shown]:
         """Round each count."""
         if self.kind == "controlled":
@@ -224,6 +250,7 @@ class SmallCountRounding(Method):
     strong = "adds up; nothing from 1 to base - 1 is published; proves little"
     weak = "no bound on how far a sum may lie from the truth; other tables later need the same cells"
     additive = True
+    joint = True
     told = ("base",)
     base: int = 5
 
@@ -266,10 +293,22 @@ class Suppression(Method):
     about = "small counts are left blank, and further ones so that no blank can be computed"
     strong = "what is published is exact"
     weak = "many blanks; that a cell is small remains visible; tables made apart undo each other"
+    blanks = True
     max_n: int | None = None
     kind: Literal["gauss", "primary", "optimal"] = "gauss"
     width: float = 1.0
     seconds: float = 60.0
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as plain values, as a release tells them; width and time only where there is a search."""
+        idle = () if self.kind == "optimal" else ("width", "seconds")
+        return {name: value for name, value in super().parameters.items() if name not in idle}
+
+    @property
+    def joint(self) -> bool:  # type: ignore[override]
+        """Whether a number depends on the other tables: where further blanks are looked for."""
+        return self.kind != "primary"
 
     def publish(self, cells: CountedTables) -> list[Shown]:
         """Leave blanks."""
@@ -311,15 +350,26 @@ class Noise(Method):
     strong = "bounds what anybody learns from one person's record, whatever they know; proves nothing"
     weak = "no limit to the error; empty cells fill up; epsilons add up over everything published"
     bounded: ClassVar[bool] = False
+    joint = True
+    fills = True
     told = ("epsilon",)
     epsilon: float = 1.0
     kind: Literal["laplace", "gaussian"] = "laplace"
     fit: bool = False
 
+    def __post_init__(self) -> None:
+        if not 0 < self.epsilon < float("inf"):
+            raise InputError(f"epsilon={self.epsilon!r} is not a number above 0.")
+
     @property
     def additive(self) -> bool:  # type: ignore[override]
         """Whether published sums hold: only after the fit."""
         return self.fit
+
+    @property
+    def spends(self) -> float:  # type: ignore[override]
+        """The epsilon of what is published together."""
+        return self.epsilon
 
     def distribution(self, tables: int) -> noise.NoiseDistribution:
         """Scale the noise to the number of tables.
@@ -347,15 +397,18 @@ class Noise(Method):
             if cells.grid is None:
                 raise InputError("the grid of these tables is too large to be fitted. Compare fewer keys: keys=[...].")
             grid = cast("noise.CountedGrid", cells.grid())
-            return grid.tables(grid.fitted(self.distribution(grid.levels), cells.rng("fit")))
+            spread = self.distribution(grid.levels)
+            return grid.tables(grid.fitted(lambda level, size: cells.noise(spread, f"fit {level}", size)))
         spread = self.distribution(len(cells.tables))
-        shown = []
-        for table in cells.tables:
-            rng = cells.rng(f"noise {table.name}")
-            value = table.count + spread.draw(rng, len(table.count))
-            invented = spread.draw(rng, table.empty)
-            shown.append(Shown(value, None, invented[invented != 0]))
-        return shown
+        return [self._noisy(table, cells.noise(spread, f"noise {table.name}", table.grid)) for table in cells.tables]
+
+    @staticmethod
+    def _noisy(table: TableCells, drawn: IntArray) -> Shown:
+        """A count below 0 is published as 0: that is a function of the noisy count, and costs nothing."""
+        value = np.maximum(table.count + drawn[table.place], 0)
+        drawn[table.place] = 0
+        places = np.flatnonzero(drawn > 0)
+        return Shown(value, None, drawn[places], places)
 
     def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
         """Leave any count possible."""

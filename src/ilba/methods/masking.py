@@ -103,7 +103,9 @@ def sca(f: npt.ArrayLike, draw: npt.ArrayLike, K: int) -> IntArray:
 def parts(f: npt.ArrayLike, f_sca: npt.ArrayLike, K: int) -> Parts:
     """Compute the four additive parts of each cell, to be summed over the cells of an aggregate.
 
-    Small includes f = K here, because after SCA a K may stand for any count from 1 to K.
+    Small includes f = K here, because after SCA a K may stand for any count from 1 to K. Where counts were moved
+    jointly to anything but 0 and K, the masked count is the large part and the small part makes it the true one again:
+    so a true sum is always sum_large + sum_small, and a sum of masked counts sum_large + K n_at_threshold.
 
     Parameters
     ----------
@@ -125,12 +127,12 @@ def parts(f: npt.ArrayLike, f_sca: npt.ArrayLike, K: int) -> Parts:
     array([0, 1, 1])
     """
     count, masked = _ints(f), _ints(f_sca)
-    small = count <= K
+    small = (count <= K) & ((masked == 0) | (masked == K))
     return Parts(
-        np.where(small, 0, count),
+        np.where(small, 0, masked),
         small.astype(np.int64),
         (small & (masked == K)).astype(np.int64),
-        np.where(small, count, 0),
+        np.where(small, count, count - masked),
     )
 
 

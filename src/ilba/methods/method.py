@@ -1,7 +1,8 @@
 """What a method of protection is: what it publishes, and what its public description lets everybody conclude.
 
 A new method is one class: `publish` gives the numbers, `preimage` the smallest and the largest truth that a published
-number stands for. The audit's attacker, `compare`, charts and pages ask for nothing else.
+number stands for. `compare`, the attackers, `release`, the ledger and the service ask for nothing else: what is special
+about a method it says itself, by the properties below.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import inspect
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -38,11 +39,14 @@ class Shown(NamedTuple):
         Which cells are left blank. Left out, none.
     invented : array of int
         The published numbers, other than 0, of cells that hold nobody.
+    places : array of int
+        Where in the grid of the table the invented numbers stand, as `TableCells.place` counts.
     """
 
     value: IntArray
     blank: BoolArray | None = None
     invented: IntArray = np.zeros(0, dtype=np.int64)
+    places: IntArray = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,57 @@ class TableCells:
 
     name: str
     count: IntArray
-    empty: int
-    """how many cells of its grid hold nobody"""
+    grid: int
+    """how many cells it could have"""
     find_cells: Callable[[], IntArray]
+    place: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """where in the grid each cell stands"""
+
+    @property
+    def empty(self) -> int:
+        """How many cells of its grid hold nobody."""
+        return self.grid - len(self.count)
 
     @cached_property
     def cell_of(self) -> IntArray:
         """The cell that each finest cell lies in."""
         return self.find_cells()
+
+
+class Chance(ABC):
+    """Where a method's randomness comes from."""
+
+    @abstractmethod
+    def rng(self, purpose: str) -> np.random.Generator:
+        """The draws for a purpose, the same ones each time."""
+
+    @abstractmethod
+    def draws(self, table: TableCells, purpose: str) -> IntArray:
+        """A draw for each cell of a table, uniform on 0 .. 2^53 - 1."""
+
+    @abstractmethod
+    def noise(self, spread: Any, purpose: str, size: int) -> IntArray:
+        """Draws from a distribution of `ilba.methods.noise`."""
+
+
+@dataclass(frozen=True)
+class SeededChance(Chance):
+    """Draws that are only compared, never published: the same on every run is best."""
+
+    seed: int
+
+    def rng(self, purpose: str) -> np.random.Generator:
+        """The draws for a purpose."""
+        return np.random.default_rng([self.seed, zlib.crc32(purpose.encode())])
+
+    def draws(self, table: TableCells, purpose: str) -> IntArray:
+        """A draw for each cell of a table."""
+        return self.rng(f"{purpose} {table.name}").integers(0, DRAW_RANGE, len(table.count))
+
+    def noise(self, spread: Any, purpose: str, size: int) -> IntArray:
+        """Draws from a distribution, as fast as floating point allows."""
+        drawn: IntArray = spread.draw(self.rng(purpose), size)
+        return drawn
 
 
 @dataclass(frozen=True)
@@ -71,8 +118,8 @@ class CountedTables:
     """the counts of the finest cells that occur"""
     tables: Sequence[TableCells]
     """the cells of each table that is published"""
-    seed: int
-    """what is drawn is only compared, never published: the same on every run is best"""
+    chance: Chance
+    """where randomness comes from: a fixed seed where methods are compared, the secret where tables are published"""
     grid: Callable[[], Any] | None = None
     """the finest grid, for methods that fill empty cells: an `ilba.methods.noise.CountedGrid`"""
 
@@ -89,10 +136,10 @@ class CountedTables:
         numpy.random.Generator
             Where the draws come from.
         """
-        return np.random.default_rng([self.seed, zlib.crc32(purpose.encode())])
+        return self.chance.rng(purpose)
 
     def draws(self, table: TableCells, purpose: str) -> IntArray:
-        """Draw for each cell of a table.
+        """Draw for each cell of a table. Where tables are published, the secret, labels and count decide.
 
         Parameters
         ----------
@@ -106,7 +153,26 @@ class CountedTables:
         array of int
             Numbers, uniform on 0 .. 2^53 - 1.
         """
-        return self.rng(f"{purpose} {table.name}").integers(0, DRAW_RANGE, len(table.count))
+        return self.chance.draws(table, purpose)
+
+    def noise(self, spread: Any, purpose: str, size: int) -> IntArray:
+        """Draw noise. Where tables are published, the draws are exact to the last bit.
+
+        Parameters
+        ----------
+        spread : ilba.methods.noise.NoiseDistribution
+            The distribution.
+        purpose : str
+            What is drawn.
+        size : int
+            How many.
+
+        Returns
+        -------
+        array of int
+            The noise.
+        """
+        return self.chance.noise(spread, purpose, size)
 
     def keys(self, parts: int) -> list[IntArray]:
         """Sum one draw for each finest cell into the cell keys of all tables.
@@ -170,8 +236,22 @@ class Method(ABC):
     """whether published sums hold"""
     bounded: ClassVar[bool] = True
     """whether a published number says anything for sure: noise without a limit does not"""
-    publishes: ClassVar[bool] = False
+    publishes: ClassVar[bool] = True
     """whether `release` publishes by it; the others are for comparing"""
+    joint: ClassVar[bool] = False
+    """whether a number depends on which other tables are published with it"""
+    blanks: ClassVar[bool] = False
+    """whether counts may be left blank"""
+    absent_blank: ClassVar[bool] = False
+    """whether cells that hold nobody are left blank too, so that nobody tells the two apart"""
+    fills: ClassVar[bool] = False
+    """whether cells that hold nobody get numbers: then every code has to be declared"""
+    remembers: ClassVar[bool] = False
+    """whether its masks have to be remembered; a method that draws from secret, labels and count has none"""
+    keyed: ClassVar[bool] = False
+    """whether counts are moved by the record keys of their people, which the store holds"""
+    spends: ClassVar[float | None] = None
+    """the epsilon of what is published together, where it adds up over all that is published of the same people"""
     policy: ClassVar[str | None] = None
     """for the methods of this package: how `audit` calls them"""
 
@@ -195,6 +275,12 @@ class Method(ABC):
             if one.name in self.told or (value is not one.default and value != one.default):
                 shown.append(f"{one.name}={value:g}" if isinstance(value, float) else f"{one.name}={value}")
         return " ".join([self.name, *shown])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The parameters as plain values, as a release tells them."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+        return {name: value for name, value in found.items() if value is not None}
 
     @classmethod
     def schema(cls) -> dict[str, Any]:

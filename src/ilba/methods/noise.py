@@ -10,12 +10,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ilba.errors import InputError
+from ilba.methods import exact
+from ilba.methods.exact import ByteStream
 from ilba.methods.method import Shown
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -46,7 +49,11 @@ class NoiseDistribution(ABC):
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, size: int) -> IntArray:
-        """Draw values, to compare methods with. Publishing needs a sampler that is exact to the last bit."""
+        """Draw values in floating point, to compare methods with."""
+
+    @abstractmethod
+    def exact(self, stream: ByteStream, size: int) -> IntArray:
+        """Draw values to be published, exactly, from random bytes."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +150,23 @@ class DiscreteLaplace(NoiseDistribution):
         chance = 1 - self.alpha
         drawn: IntArray = rng.geometric(chance, size) - rng.geometric(chance, size)
         return drawn
+
+    def exact(self, stream: ByteStream, size: int) -> IntArray:
+        """Draw values to be published, exactly, from random bytes.
+
+        Parameters
+        ----------
+        stream : ByteStream
+            Where randomness comes from.
+        size : int
+            How many.
+
+        Returns
+        -------
+        array of int
+            The values.
+        """
+        return exact.laplace(stream, Fraction(str(self.sensitivity)) / Fraction(str(self.epsilon)), size)
 
 
 @dataclass(frozen=True)
@@ -256,6 +280,23 @@ class DiscreteGaussian(NoiseDistribution):
         drawn: IntArray = self._support[np.minimum(np.searchsorted(ends, rng.random(size)), len(ends) - 1)]
         return drawn
 
+    def exact(self, stream: ByteStream, size: int) -> IntArray:
+        """Draw values to be published from random bytes.
+
+        Parameters
+        ----------
+        stream : ByteStream
+            Where randomness comes from.
+        size : int
+            How many.
+
+        Returns
+        -------
+        array of int
+            The values. The variance is rounded up to six digits.
+        """
+        return exact.gaussian(stream, Fraction(math.ceil(self.sigma**2 * 10**6), 10**6), size)
+
 
 def fit_to_parent(noisy: npt.ArrayLike, parent: float) -> tuple[FloatArray, IntArray]:
     """Fit noisy children to a fixed parent: the nearest point that is not negative and adds up, then whole numbers.
@@ -348,17 +389,17 @@ class CountedGrid:
         """How many levels are measured, the whole included."""
         return len(self.parents) + 1
 
-    def fitted(self, noise: NoiseDistribution, rng: np.random.Generator) -> IntArray:
+    def fitted(self, noise: Callable[[int, int], IntArray]) -> IntArray:
         """Counts of the finest areas, measured with noise at each level and fitted from the top down.
 
-        The total is kept, as the United States keeps that of each state.
+        `noise` draws so many values for a level. The total is kept, as the United States keeps that of each state.
         """
         sums = [self.count]
         for above in reversed(self.parents):
             up = np.zeros((int(above.max(initial=0)) + 1, self.count.shape[1]), dtype=np.int64)
             np.add.at(up, above, sums[0])
             sums.insert(0, up)
-        noisy = [true + noise.draw(rng, true.size).reshape(true.shape) for true in sums]
+        noisy = [true + noise(level, true.size).reshape(true.shape) for level, true in enumerate(sums)]
         _, top = fit_columns(noisy[0].reshape(-1, 1).astype(np.float64), np.array([float(self.count.sum())]))
         fitted = top.reshape(1, -1)
         for level, above in enumerate(self.parents, 1):

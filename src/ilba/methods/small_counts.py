@@ -55,6 +55,7 @@ def small_count_rounding(
     identify_new: bool | None = True,
     zero_candidates: bool = False,
     count: str | None = None,
+    at_once: int | None = None,
     seed: int = 0,
 ) -> RoundedCounts:
     """Round small counts so that no published count lies between 0 and the base, and all sums hold.
@@ -76,6 +77,9 @@ def small_count_rounding(
         Empty inner cells may be raised too.
     count : str, optional
         The column of counts. Left out, the one called N, freq, n, count or ant.
+    at_once : int, optional
+        Choose for so many inner cells at a time, in a random order. Left out, for all together, which brings sums
+        nearer to the truth. With 1000 the results are those of the R package SmallCountRounding in the mean.
     seed : int, default 0
         Orders cells that are equally good.
 
@@ -105,6 +109,7 @@ def small_count_rounding(
         identify_new,
         zero_candidates,
         np.random.default_rng(seed),
+        at_once,
     )
     return RoundedCounts(
         _beside(cells.inner, cells.count, rounded), _beside(cells.labels, cells.published, cells.sums(rounded))
@@ -124,6 +129,7 @@ def round_small(
     identify_new: bool | None,
     zero_candidates: bool,
     rng: np.random.Generator,
+    at_once: int | None = None,
 ) -> IntArray:
     """The rounded counts of the inner cells."""
     true = cells.published
@@ -131,8 +137,10 @@ def round_small(
     wanted = _in_small(cells, (true > 0) & (true <= most))
     while True:
         candidates = np.flatnonzero(wanted & (now <= most) & ((now % base > 0) | (zero_candidates & (now == 0))))
-        if len(candidates):
-            _round(cells, true, now, candidates, base, rng)
+        order = rng.permutation(candidates)
+        size = at_once or max(len(order), 1)
+        for first in range(0, len(order), size):
+            _round(cells, true, now, order[first : first + size], base)
         shown = cells.sums(now)
         if identify_new is False:
             return now
@@ -155,11 +163,8 @@ def _in_small(cells: Tabulation, small: npt.NDArray[np.bool_]) -> npt.NDArray[np
     return np.asarray(small[cells.member].any(axis=1))
 
 
-def _round(
-    cells: Tabulation, true: IntArray, now: IntArray, candidates: IntArray, base: int, rng: np.random.Generator
-) -> None:
+def _round(cells: Tabulation, true: IntArray, now: IntArray, order: IntArray, base: int) -> None:
     """Move each candidate's remainder to 0 or to the base, so that published sums stay near the truth."""
-    order = rng.permutation(candidates)
     remainder = now[order] % base
     shown = cells.sums(now)
     total = int(cells.count.sum() - now.sum())

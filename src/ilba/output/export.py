@@ -1,10 +1,11 @@
-"""Tables of a release in the formats that statistical offices and their users read.
+"""Write tables of a release in the formats of statistical offices and their users.
 
-What `export` writes comes from a `Release`: labels and masked counts, and nothing else. Formats that list observations
-(csv, parquet, xlsx) hold the rows of the release. Formats whose readers take an absent value for unknown (JSON-stat,
-SDMX, PX) hold the complete grid of the published codes, zeros included.
+`export` writes only labels and masked counts of a `Release`. Formats that list observations
+(csv, parquet, xlsx) have the rows of the release. Formats in which an absent value is unknown (JSON-stat,
+SDMX, PX) have the complete grid of the published codes, also zeros. A blank count is NA in csv, empty in xlsx,
+null with a status in JSON-stat, ".." in PX, and has a status and no value in SDMX.
 
-A hierarchy is one dimension there, its codes those of the table's finest level. Where a code stands under several
+In these a hierarchy is one dimension with the codes of the table's finest level. If a code has several
 parents, the whole path is the code: 01/0101.
 """
 
@@ -42,7 +43,7 @@ FORMATS: tuple[str, ...] = get_args(Format)
 PUBLIC = 0o644
 _SHEET_ROWS = 2**20  # of any Excel
 _SDMX = ("sdmx-csv", "sdmx-ml")
-_STATUS = {"OBS_STATUS": "A", "CONF_STATUS": "F"}  # the same for every cell: a status of its own would tell
+_STATUS = {"OBS_STATUS": "A", "CONF_STATUS": "F"}  # the same for every cell, so it discloses nothing
 _AT_ONCE = 2**16
 
 
@@ -100,7 +101,7 @@ def export(
         raise InputError(f"agency={agency!r} is not an SDMX agency: letters, digits, _ and -, starting with a letter.")
     if spreadsheet and format != "csv":
         raise InputError(
-            f"spreadsheet=True goes with csv files, and format is {format!r}. An xlsx file needs no guard."
+            f"spreadsheet=True is only for csv files, and format is {format!r}. An xlsx file does not need it."
         )
     frame = opened.table(table_name)
     target = writable(path)
@@ -150,14 +151,23 @@ def variables_csv(table: WordedTable, codes: bool, texts: bool, title: bool = Fa
     number = table.value_label if texts else table.value_column
     while number in {column.name for column in columns}:
         number += "_"
-    columns.append(pl.Series(number, table.values).fill_nan(None))
+    columns.append(_whole(table, pl.Series(number, table.values).fill_nan(None)))
+    for end, values in zip(("low", "high"), table.spans or (), strict=False):
+        heading = f"{number} ({table.said[end]})" if texts else f"{number}_{end}"
+        kind = pl.Int64 if table.measure.name in ("count", "change") else pl.Float64
+        columns.append(pl.Series(heading, values).fill_nan(None).cast(kind))
     written = pl.DataFrame(columns).write_csv(separator=separator, quote_style="non_numeric")
     head = '"' + table.title.replace('"', '""') + '"\n' if title else ""
     return (head + written).encode()
 
 
+def _whole(table: WordedTable, numbers: pl.Series) -> pl.Series:
+    """Counts as whole numbers, also where some are left blank."""
+    return numbers.cast(pl.Int64) if table.measure.name == "count" and numbers.dtype.is_float() else numbers
+
+
 def spreadsheet_csv(frame: pl.DataFrame) -> bytes:
-    """A frame as csv that a spreadsheet opens with its letters, and without running a text as a formula."""
+    """A frame as csv for spreadsheets: UTF-8 with a mark, and without formulas."""
     formula = r"^[=+\-@＝＋－＠\t\r\n]"
     guarded = frame.with_columns(pl.col(pl.String).str.replace(formula, "'$0"))
     guarded = guarded.rename(lambda name: f"'{name}" if re.match(formula, name) else name)
@@ -165,7 +175,7 @@ def spreadsheet_csv(frame: pl.DataFrame) -> bytes:
 
 
 def spare_store(path: Path) -> None:
-    """Refuse to write a Parquet file over a store, which is one too."""
+    """Refuse to write a Parquet file over a store, which is a Parquet file too."""
     if path.is_file() and path.stat().st_size:
         try:
             known = pl.read_parquet_metadata(path)
@@ -183,7 +193,7 @@ def _parquet(table: WordedTable) -> bytes:
 
 
 def _about(table: WordedTable) -> dict[str, Any]:
-    """What a program has to know of a release, under the names of its manifest."""
+    """Information about a release for programs, under the names of its manifest."""
     told = table.release.manifest
     names = ("method", "threshold", "cells", "additive", "absent", "source", "software", "created")
     return {"table": table.table.name, **{name: told[name] for name in names}}
@@ -243,8 +253,8 @@ def _table_sheet(
     top = len(notes) + 2
     if rows.height + top + 1 > _SHEET_ROWS:
         raise InputError(
-            f"{name!r} has {some(rows.height, 'row')}, more than an Excel sheet holds. "
-            f"Take csv or parquet, or a table with fewer variables."
+            f"{name!r} has {some(rows.height, 'row')}, more than an Excel sheet can have. "
+            f"Use csv or parquet, or a table with fewer variables."
         )
     bold, count, note = (
         book.add_format(given)
@@ -338,7 +348,7 @@ def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict
     A whole one stands for itself: it has a metric dimension, which holds the one thing that is counted, and the codes
     above each area. The service says both elsewhere.
     """
-    values = [value if value == value else None for value in table.values.tolist()] if data else []
+    values = _plain(table) if data else []
     measure, column = "measure", table.value_column
     while measure in table.table.columns:
         measure += "_"
@@ -349,7 +359,7 @@ def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict
                 "index": {code: place for place, code in enumerate(dimension.codes)},
                 "label": dict(zip(dimension.codes, dimension.labels, strict=True)),
             },
-            # The parents are no categories of this table, so `child` has nothing to point at.
+            # The parents are not categories of this table, so `child` is not used.
             **({"extension": _parents(dimension)} if whole and len(dimension.columns) > 1 else {}),
         }
         for dimension in table.dimensions
@@ -383,8 +393,22 @@ def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict
         },
         "dimension": axes,
         "value": values,
+        **_status(table, values),
         "extension": {"ilba": {"K": told["threshold"], "lang": table.lang, **_about(table), **_measured(table)}},
     }
+
+
+def _plain(table: WordedTable) -> list[float | int | None]:
+    """The numbers of a table as plain values, None where there is none; counts are whole."""
+    is_whole = table.measure.decimals == 0
+    return [None if value != value else int(value) if is_whole else value for value in table.values.tolist()]
+
+
+def _status(table: WordedTable, values: Sequence[object]) -> dict[str, Any]:
+    """Which counts were left blank: c, as Eurostat flags what is confidential."""
+    if not values or not table.release.has_blanks or table.measure.name != "count":
+        return {}
+    return {"status": {str(place): "c" for place, value in enumerate(values) if value is None}}
 
 
 def time_column(table: WordedTable) -> str | None:
@@ -393,7 +417,7 @@ def time_column(table: WordedTable) -> str | None:
 
 
 def _measured(table: WordedTable) -> dict[str, Any]:
-    """What the numbers are, where they are no counts."""
+    """The measure of the numbers, if they are not counts."""
     one = table.measure
     if one.name == "count":
         return {}
@@ -424,7 +448,7 @@ def px(table: WordedTable) -> str:
     matrix = re.sub(r"[^A-Za-z0-9_.+\-]", "_", table.table.name)
     created = table.created.strftime("%Y%m%d %H:%M")
     lines: list[tuple[str, str | bool | int | Sequence[str]]] = [
-        ("CHARSET", "ANSI"),  # what the format calls a file that is not for DOS; the encoding is the code page
+        ("CHARSET", "ANSI"),  # the format's word for a file that is not for DOS; the encoding is the code page
         ("AXIS-VERSION", "2013"),
         ("CODEPAGE", "utf-8"),
         ("LANGUAGE", table.lang),
@@ -471,12 +495,12 @@ def _px_time(axes: Sequence[tuple[str, str, list[str], list[str]]], time: str | 
 
 
 def _px_number(value: float) -> str:
-    """A number that is no count; what cannot be computed is two dots."""
+    """A number that is not a count; two dots if it cannot be computed."""
     return f"{value:.10g}" if value == value else '".."'
 
 
 def _bare(text: str) -> str:
-    """A text that can stand in quotes: the format knows no quote inside of quotes and no line break."""
+    """A text for quotes: the format allows neither quotes nor line breaks inside."""
     return " ".join(text.replace('"', "'").split()) or " "
 
 
@@ -505,7 +529,7 @@ def _px_value(value: str | bool | int | Sequence[str]) -> str:
 def _sdmx(table: WordedTable, path: Path, agency: str, format: str) -> None:
     """The data, piece by piece, and the structure beside it: SDMX-ML 2.1, which most readers know."""
     try:
-        import pysdmx.io.xml  # noqa: F401 - it says here already when its own extra is missing
+        import pysdmx.io.xml  # noqa: F401 - raises here if its own extra is missing
         from pysdmx.io import write_sdmx
         from pysdmx.io.format import Format as SdmxFormat
         from pysdmx.io.pd import PandasDataset
@@ -528,20 +552,42 @@ def _sdmx(table: WordedTable, path: Path, agency: str, format: str) -> None:
             told = {"STRUCTURE": "dataflow", "STRUCTURE_ID": f"{agency}:{flow.id}({flow.version})", "ACTION": "I"}
             before, after = ([pl.lit(text).alias(name) for name, text in one.items()] for one in (told, _STATUS))
             for first, rows in _sdmx_rows(table, axes):
-                rows.select(*before, pl.all(), *after).write_csv(data, include_header=not first)
+                status = _sdmx_status() if table.release.has_blanks else after
+                rows.select(*before, pl.all(), *status).write_csv(data, include_header=not first)
             return
         # The library writes a message without observations; they go where its data set ends.
         schema = Schema("dataflow", agency, flow.id, structure.components, structure.version)
         none = pl.DataFrame(schema=[*(name for name, *_ in axes), "OBS_VALUE"]).to_pandas()
-        empty = PandasDataset(structure=schema, data=none, attributes=dict(_STATUS))
+        attributes = {} if table.release.has_blanks else dict(_STATUS)
+        empty = PandasDataset(structure=schema, data=none, attributes=attributes)
         message = write_sdmx([empty], SdmxFormat.DATA_SDMX_ML_2_1_GEN, header=header) or ""
         begins, closing, ends = message.rpartition("</mes:DataSet>")
         data.write(begins.encode())
         for _, rows in _sdmx_rows(table, axes):
-            key = [f'<gen:Value id="{name}" value="{{}}"/>' for name, *_ in axes]
-            row = f'<gen:Obs><gen:ObsKey>{"".join(key)}</gen:ObsKey><gen:ObsValue value="{{}}"/></gen:Obs>\n'
-            data.write(rows.select(pl.format(row, *rows.columns).str.join("")).item().encode())
+            data.write(_sdmx_observations(rows, [name for name, *_ in axes], table.release.has_blanks).encode())
         data.write((closing + ends).encode())
+
+
+def _sdmx_status() -> list[pl.Expr]:
+    """The status of each observation, where counts may be left blank: Q is suppressed, C confidential."""
+    blank = pl.col("OBS_VALUE").is_null()
+    letters = {"OBS_STATUS": ("Q", "A"), "CONF_STATUS": ("C", "F")}
+    return [pl.when(blank).then(pl.lit(no)).otherwise(pl.lit(yes)).alias(name) for name, (no, yes) in letters.items()]
+
+
+def _sdmx_observations(rows: pl.DataFrame, axes: Sequence[str], blanks: bool) -> str:
+    """Observations as generic SDMX-ML; a blank one has a status and no value."""
+    key = "".join(f'<gen:Value id="{name}" value="{{}}"/>' for name in axes)
+    whole = f'<gen:Obs><gen:ObsKey>{key}</gen:ObsKey><gen:ObsValue value="{{}}"/>'
+    spelled = pl.format(f"{whole}</gen:Obs>\n", *rows.columns)
+    if blanks:
+        told = rows.with_columns(_sdmx_status())
+        status = "".join(f'<gen:Value id="{name}" value="{{}}"/>' for name in _STATUS)
+        ends = f"<gen:Attributes>{status}</gen:Attributes></gen:Obs>\n"
+        shown = pl.format(whole + ends, *rows.columns, *_STATUS)
+        blank = pl.format(f"<gen:Obs><gen:ObsKey>{key}</gen:ObsKey>{ends}", *axes, *_STATUS)
+        return str(told.select(pl.when(pl.col("OBS_VALUE").is_null()).then(blank).otherwise(shown).str.join("")).item())
+    return str(rows.select(spelled.str.join("")).item())
 
 
 def sdmx_data(table: WordedTable, agency: str) -> bytes:
@@ -572,7 +618,7 @@ def _sdmx_written(structures: Sequence[Any], header: Any, lang: str) -> str:
 
 
 def sdmx_flow_id(name: str) -> str:
-    """What the dataflow of a table is called."""
+    """The identifier of the dataflow of a table."""
     return f"DF_{re.sub(r'[^A-Za-z0-9_]', '_', name).upper()}"
 
 
@@ -603,7 +649,9 @@ def _sdmx_rows(table: WordedTable, axes: Sequence[Axis]) -> Iterator[tuple[int, 
         values = table.values[first : first + _AT_ONCE]
         places = np.unravel_index(np.arange(first, first + len(values)), [len(known) for known in codes])
         columns = [known.gather(place) for known, place in zip(codes, places, strict=True)]
-        yield first, pl.DataFrame([*columns, pl.Series("OBS_VALUE", values)])
+        number = pl.Series("OBS_VALUE", values).fill_nan(None)
+        number = number.cast(pl.Int64) if table.measure.decimals == 0 else number
+        yield first, pl.DataFrame([*columns, number])
 
 
 def sdmx_axes(table: WordedTable) -> list[Axis]:
@@ -653,6 +701,10 @@ def _sdmx_structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> t
     version = "1.0.0"
     name = re.sub(r"[^A-Za-z0-9_]", "_", table.table.name).upper()
     english = {"OBS_STATUS": {"A": "Normal value"}, "CONF_STATUS": {"F": "Free (free for publication)"}}
+    has_blanks = table.release.has_blanks
+    if has_blanks:
+        english["OBS_STATUS"]["Q"] = "Missing value; suppressed"
+        english["CONF_STATUS"]["C"] = "Confidential statistical information"
     lists = [
         Codelist(
             id=f"CL_{axis.upper()}",
@@ -701,7 +753,7 @@ def _sdmx_structures(table: WordedTable, axes: Sequence[Axis], agency: str) -> t
             [
                 *(component(axis, Role.DIMENSION) for axis, *_ in axes),
                 component("OBS_VALUE", Role.MEASURE, local_dtype=DataType.LONG),
-                *(component(axis, Role.ATTRIBUTE, attachment_level="D") for axis in english),
+                *(component(axis, Role.ATTRIBUTE, attachment_level="O" if has_blanks else "D") for axis in english),
             ]
         ),
     )

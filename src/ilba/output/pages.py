@@ -1,7 +1,7 @@
-"""The confidential pages: templates that are filled in, on one base and with one look.
+"""The confidential pages: templates with one base and one style.
 
-A page is one file that carries its charts and styles and loads nothing. Whatever is put into a template is escaped,
-so labels cannot write markup; a name that a template misses is an error. Only what `inline` gives goes in as it is.
+A page is one file that contains its charts and styles and loads nothing. Every value in a template is escaped,
+so labels cannot write markup; a missing name is an error. Only the result of `inline` is not escaped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ilba.errors import InputError, some
+from ilba.errors import InputError, listing, some
 from ilba.files import replacing
 from ilba.output.korean import said
 
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
+LANGUAGES = ("en", "ko")
+"""the languages in which pages are written"""
+
 
 def write(path: str | os.PathLike[str], template: str, **facts: Any) -> Path:
-    """Fill in a template and write the page, for its owner alone."""
+    """Fill in a template and write the page, readable only for its owner."""
     page = filled(template, **facts)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
@@ -32,13 +35,13 @@ def write(path: str | os.PathLike[str], template: str, **facts: Any) -> Path:
 def filled(template: str, **facts: Any) -> str:
     """The text of a page."""
     lang = facts.setdefault("lang", "en")
-    if lang not in ("en", "ko"):
-        raise InputError(f"there is no page in {lang!r}. The languages are en and ko.")
+    if lang not in LANGUAGES:
+        raise InputError(f"there is no page in {lang!r}. The languages are {listing(LANGUAGES)}.")
     return _templates().get_template(template).render(facts | {"_": partial(said, lang=lang)})
 
 
 def inline(svg: str, place: int = 0) -> Markup:
-    """A chart inside a page; names inside are made unique, because a page may hold several."""
+    """A chart inside a page; its names are made unique, because a page may have several."""
     from markupsafe import Markup
 
     drawn = re.sub(r"<\?xml[^>]*>|<!DOCTYPE[^>]*>", "", svg)
@@ -62,7 +65,7 @@ def _templates() -> Environment:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share from 0 to 1 as it stands on paper."""
+    """A share from 0 to 1 as a percentage."""
     return f"{share:.{digits}%}"
 
 

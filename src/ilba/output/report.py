@@ -1,6 +1,6 @@
-"""The methodologist's report: what masking cost, table by table, in one page. Confidential.
+"""The methodologist's report: the loss of every table, in one page. Confidential.
 
-The page carries its charts and styles with it and loads nothing. It is written for its owner alone, and says
+The page contains its charts and styles and loads nothing. Only its owner can read it, and it says
 CONFIDENTIAL on the screen and on every printed page.
 """
 
@@ -16,15 +16,16 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 
-from ilba.design.design import COUNT, Level, Names, Selection
+from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import selections
 from ilba.errors import some, suggesting
 from ilba.files import writable
-from ilba.methods.loss import LossSummary, loss_counts
+from ilba.methods.loss import LossSummary
 from ilba.output import charts
 from ilba.output.pages import inline, percent, write
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.tables.finest import FinestTable
+from ilba.tables.losses import TableLoss
 from ilba.tables.table import Table
 
 Path_: TypeAlias = str | os.PathLike[str]
@@ -32,7 +33,7 @@ Path_: TypeAlias = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Loss:
-    """What masking did to one table, or to several together. Confidential.
+    """The loss of one table, or of several together. Confidential.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class Loss:
     type1: int
     type2: int
     by_loss: Mapping[int, int]
-    """how many cells have which loss, masked minus true"""
+    """the number of cells with each loss, masked minus true"""
 
     @classmethod
     def of(cls, table: Table) -> Loss:
@@ -79,17 +80,13 @@ class Loss:
         Loss
             What masking did to it.
         """
-        values, n = loss_counts(table.detail["loss"].to_numpy())
-        return cls(
-            table.selection.name,
-            " x ".join((*table.selection.finest, *table.selection.keys)) or "Total",
-            table.detail.height,
-            table.design.threshold,
-            int((table.detail[COUNT] <= table.design.threshold).sum()),
-            int(table.detail["type1"].sum()),
-            int(table.detail["type2"].sum()),
-            dict(zip(values.tolist(), n.tolist(), strict=True)),
-        )
+        return cls._of(table.selection, table.design.threshold, TableLoss.of(table))
+
+    @classmethod
+    def _of(cls, selection: Selection, K: int, one: TableLoss) -> Loss:
+        title = " x ".join((*selection.finest, *selection.keys)) or "Total"
+        by_loss = dict(sorted(one.by_loss.items()))
+        return cls(selection.name, title, one.cells, K, one.small, one.type1, one.type2, by_loss)
 
     @classmethod
     def together(cls, losses: Sequence[Loss]) -> Loss:
@@ -122,7 +119,7 @@ class Loss:
 
     @property
     def most(self) -> int:
-        """How many cells have the loss that most of them have."""
+        """The number of cells with the most frequent loss."""
         return max(self.by_loss.values(), default=1)
 
     @cached_property
@@ -177,17 +174,15 @@ def report(
     target = writable(path)
     charts.require()
     wanted = selections(finest.design, levels, keys, max_keys)
-    measured: dict[Selection, Loss] = {}
     tell = progress or silent
-    for done, table in enumerate(finest.tables(wanted), 1):
-        measured[table.selection] = Loss.of(table)
-        tell(ProgressStep("tables", done, len(wanted)))
-    facts = _facts(finest, {selection: measured[selection] for selection in wanted})
+    measured = finest.losses(wanted, lambda done, total: tell(ProgressStep("tables", done, total)))
+    K = finest.design.threshold
+    facts = _facts(finest, {selection: Loss._of(selection, K, measured[selection]) for selection in wanted})
     return write(target, "report.html", lang=lang, **facts)
 
 
 def _facts(finest: FinestTable, losses: Mapping[Selection, Loss]) -> dict[str, Any]:
-    """What the page tells."""
+    """The content of the page."""
     design = finest.design
     K = design.threshold
     every = Loss.together(list(losses.values()))
@@ -233,6 +228,6 @@ def _scatter(losses: Mapping[Selection, Loss], K: int) -> list[Any]:
     )
     return [
         charts.points(rows, "mean", "mean absolute loss", f"Mean loss by size of table, K={K}"),
-        charts.points(rows, "within", "share of cells", f"Cells at most {K // 2} away from the true count", "%"),
+        charts.points(rows, "within", "share of cells", f"Cells with a loss of at most {K // 2}", "%"),
         charts.points(rows, "small", "share of cells", f"Cells with a true count of at most {K}", "%"),
     ]

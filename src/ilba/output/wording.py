@@ -1,7 +1,7 @@
 """A table of a release with its words, and its complete grid.
 
 Exports and charts show a table in a language, by the labels of the code lists; some need every cell of the grid of the
-published codes. Nothing here knows more than the release holds.
+published codes. Nothing here uses more than the release.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 LANGUAGES: tuple[str, ...] = ("en", "ko", "fr", "es")
-"""the languages that have words of our own; each is a file of `words/`"""
+"""the languages with our own words; each is a file of `words/`"""
 _MOST_CELLS = 20_000_000
 _METHODS = {"ilba": "iLBA"}
 
@@ -45,13 +45,13 @@ def words(lang: str) -> Mapping[str, str]:
 
 
 def languages(codes: pl.DataFrame | None, manifest: Mapping[str, Any] | None = None) -> list[str]:
-    """The languages in which tables can be told: ours, then those of the labels and of the texts."""
+    """The languages of tables: ours, then those of the labels and of the texts."""
     declared = [] if codes is None else label_languages(codes)
     return list(dict.fromkeys([*LANGUAGES, *declared, *((manifest or {}).get("texts") or {})]))
 
 
 def check_language(lang: str, known: Sequence[str]) -> None:
-    """Refuse a language in which nothing can be told."""
+    """Refuse an unknown language."""
     if lang not in known:
         raise InputError(f"lang={lang[:50]!r} is not known. It is {listing(known)}.")
 
@@ -65,7 +65,7 @@ def told(release: Release, name: str, lang: str) -> str:
 
 
 class Labels:
-    """What codes and variables are called in a language; a code without a label is called by itself."""
+    """The labels of codes and variables in a language; a code without a label is its own label."""
 
     def __init__(self, codes: pl.DataFrame | None, lang: str = "en") -> None:
         self.lang = lang
@@ -75,24 +75,26 @@ class Labels:
         self._labelled: set[str] = set()
         others = languages(codes)
         wanted = [f"label_{one}" for one in dict.fromkeys([lang, lang.partition("-")[0], *others])]
-        for row in codes.iter_rows(named=True) if codes is not None else ():
-            variable, code = row["variable"], row["code"]
-            label = next((row[name] for name in wanted if row.get(name)), None)
+        if codes is None:
+            return
+        said = [pl.col(name).replace("", None) for name in wanted if name in codes.columns]
+        rows = codes.select("variable", "code", pl.coalesce(*said, pl.lit(None, pl.String)).alias("label"), "parent")
+        for variable, code, label, parent in rows.iter_rows():
             if code is None:
                 self._variables[variable] = label or variable
                 continue
             if label not in (None, code):
                 self._labelled.add(variable)
             self._codes.setdefault((variable, code), label or code)
-            if row.get("parent") is not None:
-                self._below.setdefault((variable, row["parent"], code), label or code)
+            if parent is not None:
+                self._below.setdefault((variable, parent, code), label or code)
 
     def variable(self, column: str) -> str:
         """The name of a variable."""
         return self._variables.get(column, column)
 
     def code(self, column: str, code: str | None, parent: str | None = None) -> str:
-        """The label of a code; the parent tells codes apart that stand under several."""
+        """The label of a code; the parent distinguishes equal codes."""
         if code is None:
             return words(self.lang)["missing"]
         found = self._below.get((column, parent, code)) if parent is not None else None
@@ -105,11 +107,11 @@ class Labels:
 
 @dataclass(frozen=True)
 class Measure:
-    """What the numbers of a table are, where they are no counts: a function of published counts."""
+    """The measure of a table, if it is not the count: a function of published counts."""
 
     name: str
     of: tuple[str, ...] = ()
-    """the variables that numerator and denominator have in common; none is everybody"""
+    """the common variables of numerator and denominator; none means everybody"""
 
     @property
     def decimals(self) -> int:
@@ -138,7 +140,7 @@ class Dimension:
 
 
 class WordedTable:
-    """A table of a release with the words that go with it."""
+    """A table of a release with its words."""
 
     def __init__(
         self,
@@ -157,14 +159,18 @@ class WordedTable:
         self.said = words(lang)
         self.complete = release.manifest["rows"] == "grid"  # whether the rows hold every combination
         self.measure = COUNT
-        self.heading: list[str] | None = None  # what the variables are called in the title, where that is special
-        self.pulse: Callable[[], object] = lambda: None  # called now and then while it is written; may end that
+        self.heading: list[str] | None = None  # special names of the variables in the title
+        # the smallest and the largest value of each number, where asked
+        self.spans: tuple[Values, Values] | None = None
+        self.pulse: Callable[[], object] = lambda: None  # called regularly during writing; may stop it
 
     @property
     def frame(self) -> pl.DataFrame:
         """The rows: labels and masked counts. Those of a part are made when they are asked for."""
         if self._frame is None:
             rows = pl.DataFrame({self.value_column: self.values}).fill_nan(None)
+            if self.measure == COUNT:
+                rows = rows.cast(pl.Int64)
             digits = np.unravel_index(np.arange(len(self.values)), [len(one) for one in self.dimensions] or [1])
             for one, digit in zip(self.dimensions, digits, strict=False):
                 rows = rows.hstack(one.paths[pl.Series(digit.astype(np.uint32))])
@@ -174,7 +180,7 @@ class WordedTable:
 
     @property
     def value_column(self) -> str:
-        """What the column of the numbers is called."""
+        """The name of the column of numbers."""
         return MASKED if self.measure == COUNT else self.measure.name
 
     @property
@@ -188,7 +194,7 @@ class WordedTable:
 
     @property
     def unit(self) -> str:
-        """What one of the numbers stands for."""
+        """The unit of the numbers."""
         if self.measure.name in ("count", "change"):
             return self.told("unit") or self.said["number"]
         return self.said[self.measure.name]
@@ -210,15 +216,20 @@ class WordedTable:
         return told(self.release, name, self.lang)
 
     def notes(self, dense: bool) -> list[str]:
-        """What a reader has to know, a sentence or two each."""
+        """The notes for a reader."""
         about = self.release.manifest
-        method = _METHODS.get(about["method"], about["method"])
-        if about["method"] == "cell-key":
-            notes = [self.said["moved"].format(method=method, D=about["parameters"]["D"])]
-        else:
+        method, parameters = _METHODS.get(about["method"], about["method"]), about.get("parameters", {})
+        if about["method"] in ("ilba", "controlled"):
             notes = [self.said["masked"].format(method=method, K=about["threshold"])]
+        elif "D" in parameters:
+            notes = [self.said["moved"].format(method=method, D=parameters["D"])]
+        else:
+            told = ", ".join(f"{name}={value}" for name, value in parameters.items())
+            notes = [self.said["protected"].format(method=f"{method}: {told}" if told else method)]
+        if self.release.has_blanks:
+            notes.append(self.said["blank"])
         if not dense and not self.complete:
-            notes.append(self.said["absent"])
+            notes.append(self.said["absent" if about["absent"] == 0 else "absent_blank"])
         notes.append(self.said["additive" if self.release.additive else "loose"])
         if self.measure != COUNT:
             notes.append(self.said["change_note" if self.measure.name == "change" else "ratio_note"])
@@ -278,7 +289,7 @@ class WordedTable:
         return self._named_apart([self._dimension(one, self._paths(one)) for one in self._dimension_columns()])
 
     def _named_apart(self, dimensions: list[Dimension]) -> list[Dimension]:
-        """Readers know variables by their labels, and the numbers by the name "value"."""
+        """Make labels of variables unique: readers identify variables by them, and the numbers as "value"."""
         times = Counter([*(one.label.casefold() for one in dimensions), "value"])
         return [
             replace(one, label=f"{one.label} ({one.name})") if times[one.label.casefold()] > 1 else one
@@ -336,7 +347,7 @@ class WordedTable:
         In a release of complete grids the table has them all. Else they are in the code lists, which hold for each
         code its parent; where a parent itself stands under several, only the tables know the paths.
         """
-        paths = self.frame.select(pl.col(columns).cast(pl.String)).unique()
+        paths = self.frame.select(columns).filter(self._changes(columns)).unique().cast(pl.String).unique()
         if self.release.manifest["rows"] != "grid":
             lists = {
                 column: self.release.codes.filter(pl.col("variable") == column).drop_nulls("code") for column in columns
@@ -363,33 +374,50 @@ class WordedTable:
 
     @cached_property
     def values(self) -> Values:
-        """The counts of the complete grid, the last dimension fastest."""
+        """The counts of the complete grid, the last dimension fastest; NaN where one is left blank."""
         size = [len(dimension) for dimension in self.dimensions]
         cells = math.prod(size)
         if not cells:
-            raise InputError(f"{self.table.name!r} has no published cell: there is nothing to write in this format.")
+            raise InputError(f"{self.table.name!r} has no published cell, so this format cannot be written.")
         if cells > _MOST_CELLS:
             raise InputError(
-                f"the complete grid of {self.table.name!r} has {cells:,} cells, more than the {_MOST_CELLS:,} that are "
-                f"written here. Take parquet or csv, or a table with fewer variables."
+                f"the complete grid of {self.table.name!r} has {cells:,} cells; the limit is {_MOST_CELLS:,}. "
+                f"Use parquet or csv, or a table with fewer variables."
             )
+        if self.release.has_blanks:  # a count that is left blank is no number
+            blank = np.zeros(cells) if self.release.manifest["absent"] == 0 else np.full(cells, np.nan)
+            blank[self.places()] = self.frame[MASKED].cast(pl.Float64).to_numpy()
+            return blank
         values = np.zeros(cells, dtype=np.int64)
         values[self.places()] = self.frame[MASKED].to_numpy()
         return values
 
     def places(self) -> IntArray:
-        """Where each row stands in the complete grid."""
-        place = pl.DataFrame({"place": np.zeros(self.frame.height, dtype=np.int64)})["place"]
+        """The place of each row in the complete grid."""
+        place = np.zeros(self.frame.height, dtype=np.int64)
         for dimension in self.dimensions:
+            columns = list(dimension.columns)
+            changes = self._changes(columns)
+            heads = self.frame.select(columns).filter(changes)
+            different = heads.unique()
             numbered = dimension.paths.with_row_index("\0place")
-            rows = self.frame.select(pl.col(dimension.columns).cast(pl.String))
-            joined = rows.join(numbered, on=dimension.columns, how="left", nulls_equal=True, maintain_order="left")
-            place = place * len(dimension) + joined["\0place"].cast(pl.Int64)
-        return place.to_numpy()
+            spelled = different.cast(pl.String).join(
+                numbered, on=columns, how="left", nulls_equal=True, maintain_order="left"
+            )
+            known = different.with_columns(spelled["\0place"].cast(pl.Int64))
+            found = heads.join(known, on=columns, how="left", nulls_equal=True, maintain_order="left")["\0place"]
+            place *= len(dimension)
+            place += found.to_numpy()[np.cumsum(changes.to_numpy(), dtype=np.int64) - 1]
+        return place
+
+    def _changes(self, columns: Sequence[str]) -> pl.Series:
+        """Where labels are others than in the row before. Rows are sorted, so an area changes seldom."""
+        other = pl.any_horizontal(pl.col(one).ne_missing(pl.col(one).shift()) for one in columns)
+        return self.frame.select((other | (pl.int_range(pl.len()) == 0)).alias("\0new")).to_series()
 
 
 def _listed_paths(lists: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """The paths of codes that the code lists hold."""
+    """The paths of codes in the code lists."""
     paths, above = pl.DataFrame(), ""
     for column, codes in lists.items():
         known = codes.select(pl.col("code").alias(column), "parent").unique(maintain_order=True)

@@ -1,4 +1,4 @@
-"""What is counted as it stands but looks wrong: codes that are nearly the same, names beside their codes. Confidential.
+"""Warnings about data that is probably wrong: nearly equal codes, names beside their codes. Confidential.
 
 Both are found from code lists and small tables, not from records, and both give a sentence that says what to type.
 """
@@ -15,12 +15,26 @@ _MOST = 100_000
 
 
 def doubts(finest: AnyFinestTable) -> list[str]:
-    """What a person should look at before it is published."""
-    return [*_alike(finest), *_names(finest)]
+    """What a person should check before publishing."""
+    return [*_alike(finest), *_names(finest), *_lonely(finest)]
+
+
+def _lonely(finest: AnyFinestTable) -> list[str]:
+    """Nearly all finest cells are small: a column with many values, such as single years, should be grouped."""
+    design = finest.design
+    ((_, sums),) = finest.sums([design.select(0)])
+    records = int((sums.parts.sum_small + sums.parts.sum_large).sum())
+    if len(finest) < 200 or records >= 2 * len(finest):
+        return []
+    lists = finest.codes.lists[len(design.hierarchies) :]
+    sizes = {key: len(codes) for key, codes in zip(design.keys, lists, strict=True)}
+    widest = max(sizes, key=lambda key: sizes[key], default="")
+    cure = f" {widest} has {sizes[widest]:,} values: group them with bands or width in its recipe." if widest else ""
+    return [f"a finest cell has fewer than 2 records on average, so nearly all counts are masked.{cure}"]
 
 
 def _alike(finest: AnyFinestTable) -> list[str]:
-    """Codes of one column that differ by blanks, case or leading zeros alone."""
+    """Codes of one column that differ only by blanks, case or leading zeros."""
     found = []
     for codes in finest.codes.lists:
         for column in codes.columns:
@@ -48,7 +62,7 @@ def _cure(column: str, twice: list[list[str]]) -> str:
 
 
 def _names(finest: AnyFinestTable) -> list[str]:
-    """Keys that tell the same as an area: names beside codes. They make tables larger and tell nothing."""
+    """Keys that are equivalent to an area, such as names beside codes. They make tables larger without information."""
     design = finest.design
     lists = {column: codes for codes in finest.codes.lists for column in codes.columns}
     found = []
@@ -60,7 +74,7 @@ def _names(finest: AnyFinestTable) -> list[str]:
                 ((_, sums),) = finest.sums([design.select(column, [key])])
                 if len(sums.packed[0]) == areas:
                     found.append(
-                        f"{key} and {column} tell the same, as a name and its code do. Take {key} out of the keys; "
+                        f"{key} and {column} are equivalent, like a name and its code. Remove {key} from the keys; "
                         f"labels come from a code list: {column} = {{file = .., code = .., label.en = ..}} under "
                         f"[codes]."
                     )

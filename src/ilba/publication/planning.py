@@ -1,4 +1,4 @@
-"""A dry run: what a publication would hold, cost and risk, and what stands against it. Confidential."""
+"""A dry run: the content, loss and risk of a publication, and reasons against it. Confidential."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ilba.publication.choices import LIMIT, Choice, Measured, can_compare, choic
 from ilba.publication.doubts import doubts
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import Release
-from ilba.release.chapter import looked_up
+from ilba.release.chapter import Chapter, looked_up
 from ilba.release.ledger import ENVIRONMENT, Ledger
 from ilba.release.writing import way
 from ilba.secret.secret import Secret
@@ -35,7 +35,7 @@ _BYTES = 3.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What a publication would be. Confidential."""
+    """The dry run of a publication. Confidential."""
 
     title: str
     """of the release"""
@@ -62,21 +62,23 @@ class Plan:
     ledger: str
     """what the ledger says"""
     choices: tuple[Choice, ...]
-    """the methods there are, with their loss and what they give away"""
+    """the methods, with their loss and what they disclose"""
     attackers: tuple[Measured, ...]
-    """what attackers learn who bet or know more than the tables say"""
+    """what attackers learn who guess or know more than the tables"""
     refused: tuple[str, ...]
-    """what stands against it"""
+    """reasons why it would be refused"""
     proposed: tuple[str, ...]
-    """what no person has confirmed yet"""
+    """proposed entries that no person has confirmed"""
     against_last: tuple[str, ...]
-    """how it differs from the release that stands there"""
+    """the differences from the release in the output folder"""
     notes: tuple[str, ...] = ()
-    """what else is to be said"""
+    """further notes"""
+    typed: str = ""
+    """what follows `ilba publish`: the file, where it is not publication.toml, and --correction"""
 
     @property
     def is_possible(self) -> bool:
-        """Whether nothing stands against it."""
+        """Whether it can be published."""
         return not self.refused
 
     def to_json(self) -> dict[str, Any]:
@@ -112,7 +114,7 @@ class Plan:
             ("cells", f"{self.cells:,} of the finest table"),
             ("tables", f"{len(self.tables)}: {listing(self.tables, 4)}"),
             ("size", f"at most {some(self.rows, 'row')}, about {max(self.size / 1e6, 0.1):.1f} MB"),
-            ("time", f"about {max(self.seconds, 1):.0f} s"),
+            ("time", f"publishing takes about {max(self.seconds, 1):.0f} s"),
             ("method", f"{self.method}, K={K}"),
             ("ledger", self.ledger),
         ]
@@ -120,7 +122,7 @@ class Plan:
             ("recipe", f"{one.column}: {one.step} changes {few_text(one.records, K)} records") for one in self.changes
         ]
         lines += [("match", str(one)) for one in self.matches]
-        lines += [("risk", str(one)) for one in self.attackers]
+        lines += [("attacker", str(one)) for one in self.attackers]
         lines += [("since last", one) for one in self.against_last]
         lines += [("note", one) for one in self.notes]
         if self.proposed:
@@ -138,7 +140,8 @@ class Plan:
                 shares = f"{one.provable:>9.1%} {one.blank:>6.1%}"
                 lines.append(f"  {one.method:<20} {loss} {shares}  {'yes' if one.adds_up else 'no'}")
         lines.append(
-            "Nothing was written. " + ("Next: ilba publish" if self.is_possible else "It cannot be published.")
+            "Nothing was written. "
+            + (f"Next: ilba publish{self.typed}" if self.is_possible else "It cannot be published.")
         )
         return "\n".join(lines)
 
@@ -155,7 +158,7 @@ class Plan:
 
 
 def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | None = None) -> Plan:
-    """Say what a publication would hold, cost and risk. Nothing is written.
+    """Show the content, loss and risk of a publication. Nothing is written.
 
     Parameters
     ----------
@@ -183,7 +186,8 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     counting = time.perf_counter() - begun
     matches = prepared.matched(finest)
     wanted = prepared.wanted
-    refused, said = _ledger(prepared, finest, is_own)
+    refused, said, is_other = _ledger(prepared, finest, is_own)
+    refused += _other_release(prepared)
     compared: list[Choice] = []
     learnt: list[Measured] = []
     notes = doubts(finest)
@@ -193,7 +197,15 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         compared = choices(finest, wanted, masked, full=full, progress=progress)
         learnt = measured(masked, wanted, progress=progress) if masked is not None else []
     else:
-        notes.append("the tables have too many cells to compare methods quickly; --full compares them all the same")
+        notes.append("the tables have too many cells to compare methods quickly; --full compares them anyway")
+    if learnt:
+        notes.append(
+            "attackers have or guess more than the tables show; docs/understand/attackers.md says what each means"
+        )
+        if not is_own:
+            notes.append("there is no secret yet: masks, losses and shares of this plan are of one that is thrown away")
+    if is_other:
+        notes.append(_other_data(prepared))
     if prepared.said.method == "ilba" and not prepared.said.accept_risk:
         refused += [
             "the audit does not find the tables safe by ilba. Write method = 'controlled', fewer tables, or "
@@ -209,6 +221,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         _rows(finest, wanted), counting + 4e-7 * len(finest) * len(wanted) + 0.05 * len(wanted),
         tuple(prepared.recipe.changes), tuple(matches), said, tuple(compared), tuple(learnt), tuple(refused),
         tuple(prepared.said.proposed), tuple(_against_last(prepared)), tuple(notes),
+        prepared.typed + (" --correction" if is_other else ""),
     )  # fmt: skip
 
 
@@ -248,7 +261,7 @@ def counted(
 
 
 def _on_spark(prepared: Prepared, spark: Any) -> Any:
-    """The records on Spark. What it cannot read itself goes through the memory of this process."""
+    """The records on Spark. Files that Spark cannot read go through the memory of this process."""
     source, reading = prepared.source, prepared.reading
     is_plain = kind_of(source) == "csv" and reading.encoding in ("", "utf-8", "utf-8-sig") and reading.separator
     if source.is_dir() or kind_of(source) in ("parquet", "orc") or is_plain:
@@ -257,7 +270,7 @@ def _on_spark(prepared: Prepared, spark: Any) -> Any:
 
 
 def total_of(finest: AnyFinestTable) -> int:
-    """How many records were counted (confidential)."""
+    """The number of counted records (confidential)."""
     ((_, sums),) = finest.sums([finest.design.select(0)])
     return int((sums.parts.sum_small + sums.parts.sum_large).sum())
 
@@ -281,36 +294,87 @@ def _rows(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
     return sum(sizes)
 
 
-def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[list[str], str]:
-    """What the ledger says against it, and what it says."""
+def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[list[str], str, bool]:
+    """Reasons of the ledger against it, its state in words, and whether other data was published under this wave."""
     secret = finest.secret_at_hand()
     place = prepared.ledger or os.environ.get(ENVIRONMENT)
     if not place and secret is not None and secret.place is not None:
         place = secret.place.with_suffix(".ledger")
     if not place or not is_own or secret is None:
-        return [], "nothing was published under this secret before; the first publication makes a ledger"
+        return [], "nothing was published under this secret before; the first publication makes a ledger", False
     try:
         book = Ledger(place)
     except StoreError:
-        return [], f"there is no ledger {place} yet; the first publication makes it"
+        return [], f"there is no ledger {place} yet; the first publication makes it", False
     try:
         chapter = looked_up(finest, secret, book)
         before = chapter.publications
         text = f"{book.path.name}: {some(len(before), 'publication')} of {chapter.name!r} before"
         chapter.check(finest, way(prepared.said.method, finest.design), None)
     except Conflict as problem:
-        return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication"
+        return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", False
     except (UnsafeRelease, IlbaError) as problem:
-        return [str(problem)], f"{book.path.name}: it refuses this publication"
-    return [], text
+        return [str(problem)], f"{book.path.name}: it refuses this publication", False
+    return [], text, has_other_data(chapter, finest)
+
+
+def has_other_data(chapter: Chapter, finest: AnyFinestTable) -> bool:
+    """Whether other records were published under the same wave: a mistake, or a correction."""
+    same = [
+        one
+        for one in chapter.publications
+        if one.wave == chapter.wave and not one.withdrawn and set(one.columns) == set(finest.design.columns)
+    ]
+    return bool(chapter.wave and same) and all(one.data != chapter.data for one in same)
+
+
+def refuse_other(prepared: Prepared, book: Ledger | None, finest: AnyFinestTable, secret: Secret | None) -> None:
+    """Refuse other data under a wave that was published."""
+    if book is not None and secret is not None and has_other_data(looked_up(finest, secret, book), finest):
+        raise UnsafeRelease(_other_data(prepared))
+
+
+def _other_data(prepared: Prepared) -> str:
+    wave = prepared.said.population.wave
+    return (
+        f"these are not the records that were published as wave {wave!r}. A new count of the people needs a new wave "
+        f"under [population]. To correct that wave: ilba publish{prepared.typed} --correction"
+    )
+
+
+def refuse_replacing(prepared: Prepared) -> None:
+    """Refuse to replace the release of another wave or population."""
+    for problem in _other_release(prepared):
+        raise UnsafeRelease(problem)
+
+
+def _other_release(prepared: Prepared) -> list[str]:
+    """Why the release in the output folder must not be replaced."""
+    try:
+        last = Release(prepared.release).manifest.get("population", {})
+    except StoreError:
+        return []
+    now, folder = prepared.said.population, prepared.said.outputs.release
+    if last.get("name") and now.name and last["name"] != now.name:
+        return [
+            f"{folder!r} holds the release of {last['name']!r}, and this is {now.name!r}. "
+            f"Name another folder: release = '..' under [outputs]."
+        ]
+    if last.get("wave") and last["wave"] != now.wave:
+        return [
+            f"{folder!r} holds the release of wave {last['wave']!r}, and this is wave {now.wave!r}. A published wave "
+            f"is kept. Name a folder for each wave: release = 'release-{{wave}}' and exports = 'exports-{{wave}}' "
+            f"under [outputs]."
+        ]
+    return []
 
 
 def _against_last(prepared: Prepared) -> list[str]:
-    """How the plan differs from the release that stands there."""
+    """The differences between the plan and the release in the output folder."""
     try:
         last = Release(prepared.release)
     except StoreError:
-        return ["no release stands there yet"]
+        return ["there is no release yet"]
     now, before = {table.name for table in prepared.wanted}, set(last.tables)
     told = []
     if now - before:

@@ -1,18 +1,20 @@
-"""What a publication file means: the recipe, the design, code lists and maps, checked against the data."""
+"""A publication file checked against the data: recipe, design, code lists and maps."""
 
 from __future__ import annotations
 
 import copy
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 import polars as pl
 
-from ilba.data.codelists import CODE_COLUMNS, no_code_list, read_labels
+from ilba.data.codelists import code_columns, no_code_list, read_labels
 from ilba.data.hierarchies import read_hierarchy
 from ilba.data.reading import Reading, scan
 from ilba.data.recipe import ColumnRecipe, Recipe, as_text
@@ -20,7 +22,7 @@ from ilba.data.shapes import read_shapes
 from ilba.design.design import COUNT, Design, Selection
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, listing, nearest, some
-from ilba.publication.file import FileEntry, HierarchyFields, PublicationFile, found_at, load, words
+from ilba.publication.file import NAME, FileEntry, HierarchyFields, PublicationFile, found_at, load, words
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables.beside import secret_path
 from ilba.tables.engine import AnyFinestTable
@@ -30,7 +32,7 @@ Path_: TypeAlias = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Matched:
-    """How the codes of a column are found in its code list or map (confidential)."""
+    """How the codes of a column match its code list or map (confidential)."""
 
     column: str
     what: str
@@ -50,7 +52,7 @@ class Matched:
 
 
 class Prepared:
-    """A publication file with what follows from it. Files are read when they are needed."""
+    """A publication file with its recipe, design and lists. Files are read when they are needed."""
 
     def __init__(self, path: Path_ | None = None) -> None:
         self.file = found_at(path)
@@ -71,7 +73,7 @@ class Prepared:
 
     @property
     def confidential(self) -> Path:
-        """The folder for what nobody else may see."""
+        """The folder of confidential files."""
         return self.place(self.said.outputs.confidential)
 
     @property
@@ -82,7 +84,28 @@ class Prepared:
     @property
     def release(self) -> Path:
         """The public folder."""
-        return self.place(self.said.outputs.release)
+        return self._of_wave("release")
+
+    @property
+    def exports(self) -> Path:
+        """The public folder of exported tables."""
+        return self._of_wave("exports")
+
+    def _of_wave(self, entry: str) -> Path:
+        """An output folder, with the name of the wave where it stands for it."""
+        name, wave = getattr(self.said.outputs, entry), self.said.population.wave
+        if "{wave}" in name and not wave:
+            raise InputError(f"outputs.{entry} = {name!r} needs the wave. Write wave = '..' under [population].")
+        return self.place(name.replace("{wave}", quote(wave, safe=" ")))
+
+    def page(self, name: str) -> Path:
+        """A confidential page. Another publication file in the same folder has pages of its own."""
+        return self.confidential / (name if self.file.name == NAME else f"{self.file.stem}-{name}")
+
+    @property
+    def typed(self) -> str:
+        """What to type after a command so that it takes this publication file."""
+        return "" if self.file == Path(NAME) else f" {shlex.quote(str(self.file))}"
 
     def secret(self) -> Secret | None:
         """The secret, where there is one already."""
@@ -110,7 +133,7 @@ class Prepared:
 
     @property
     def reading(self) -> Reading:
-        """How the file of records is written."""
+        """The encoding, separator and sheet of the file of records."""
         source = self.said.source
         return Reading(source.encoding, source.separator, source.sheet)
 
@@ -128,7 +151,7 @@ class Prepared:
 
     @cached_property
     def recipe(self) -> Recipe:
-        """What is done to the columns."""
+        """The recipe of the columns."""
         said = self.said.recipe
         recipe = Recipe(
             self._columns(),
@@ -151,9 +174,11 @@ class Prepared:
                 found[name] = list(given)
                 continue
             if bool(given.file) == bool(given.prefixes):
-                raise InputError(f"hierarchies.{name} needs file or prefixes, one of them.")
+                raise InputError(f"hierarchies.{name} needs either file or prefixes.")
             if given.prefixes and len(given.prefixes) != len(given.levels):
-                raise InputError(f"hierarchies.{name} has not as many prefixes as levels. Give one for each level.")
+                raise InputError(
+                    f"hierarchies.{name} has a different number of prefixes and levels. Give one prefix for each level."
+                )
             found[name] = [*given.levels, given.column]
         return found
 
@@ -186,7 +211,8 @@ class Prepared:
             self._require(column, "labels", [*self.design.columns, *(h.name for h in self.design.hierarchies)])
             named = {"en": given} if isinstance(given, str) else dict(given)
             parts.append(_rows(column, [None], **{lang: [text] for lang, text in named.items()}))
-        return pl.concat([no_code_list(), *parts]).unique(maintain_order=True)
+        both = pl.concat([no_code_list(), *parts], how="diagonal")
+        return both.select(code_columns(both.columns)).unique(maintain_order=True)
 
     def _require(self, column: str, entry: str, known: Iterable[str] | None = None) -> None:
         names = list(known or self.design.columns)
@@ -228,7 +254,7 @@ class Prepared:
                     known = paths.select(level, *([upper] if upper else [])).unique(maintain_order=True).drop_nulls()
                     rows.append(_rows(level, known[level].to_list(), known[upper].to_list() if upper else None))
         rows.append(_rows(column, codes.to_list(), parents, **labels))
-        return pl.concat(rows)
+        return pl.concat(rows, how="diagonal")
 
     def _above(self, column: str) -> list[str]:
         """The levels above a column that are made from the same column of the data."""
@@ -305,7 +331,7 @@ def _match(column: str, what: str, file: str, codes: set[str], listed: set[str])
 
 
 def _hint(codes: set[str], listed: set[str], column: str) -> str:
-    """What to type so that codes match."""
+    """A hint what to type so that codes match."""
     widths = {len(code) for code in listed}
     if len(widths) == 1 and any(code.zfill(width) in listed for code in codes for width in widths):
         return f" With leading zeros they match: write recipe.{column} = {{pad = {next(iter(widths))}}}."
@@ -322,15 +348,14 @@ def _rows(variable: str, codes: list[Any], parents: list[Any] | None = None, **l
     columns: dict[str, Any] = {
         "variable": [variable] * len(codes),
         "code": codes,
-        "label_en": labels.get("en", [None] * len(codes)),
-        "label_ko": labels.get("ko", [None] * len(codes)),
+        **{f"label_{lang}": texts for lang, texts in labels.items()},
         "parent": parents or [None] * len(codes),
     }
-    return pl.DataFrame(columns, schema=dict.fromkeys(CODE_COLUMNS, pl.String))
+    return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
 def _levels(given: HierarchyFields, file: Path) -> dict[str, pl.DataFrame]:
-    """For each level above the finest which of its codes a finest code lies in."""
+    """The code of each finest code at each level above."""
     if file.suffix.lower() == ".hrc":
         paths = read_hierarchy(file).paths
     else:
@@ -361,7 +386,7 @@ def _paths_of_edges(given: HierarchyFields, file: Path) -> pl.DataFrame:
         path = [leaf]
         while upper := above.get(path[0]):
             if upper in path:
-                raise InputError(f"{file.name!r}: {upper!r} lies in itself. Mend its parents.")
+                raise InputError(f"{file.name!r}: {upper!r} is its own ancestor. Correct its parents.")
             path.insert(0, upper)
         rows.append(path)
     depth = max(map(len, rows))

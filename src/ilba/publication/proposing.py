@@ -1,12 +1,13 @@
-"""The first publication file, proposed from what `inspect` found, for a person to look at and to confirm.
+"""The first publication file, proposed from `inspect`, for a person to check.
 
-Values of the data go into files of their own: a recode that is proposed is written to the confidential folder.
+Values of the data go into separate files: proposed recodes are written to the confidential folder.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,7 +29,7 @@ _LABELS = ("name", "label", "title", "bezeichnung", "nom", "nombre", "이름", "
 
 
 def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = "", wave: str = "") -> Path:
-    """Look at files and write a publication file that proposes how to publish them. Nothing is asked.
+    """Inspect files and write a publication file that proposes how to publish them.
 
     Parameters
     ----------
@@ -61,13 +62,13 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
     found = inspect(*paths, mask_thr=mask_thr)
     if found.records is None:
         unread = [f"{one.path} {one.about}" for one in found.files if one.what == "unreadable"]
-        raise InputError(f"none of these files holds records. {listing(unread, 3)}".rstrip())
+        raise InputError(f"none of these files has records. {listing(unread, 3)}".rstrip())
     if not found.hierarchies:
         raise InputError(
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
-            f"identifier, a date or constant. `ilba inspect` shows them."
+            f"identifier, a date or constant. See `ilba inspect`."
         )
-    proposal = _Proposal(found, target.parent, mask_thr, population, wave)
+    proposal = _Proposal(found, target, mask_thr, population, wave)
     text = proposal.text()
     folder = target.parent / CONFIDENTIAL
     if not folder.exists():
@@ -80,6 +81,17 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
     with creating(target, mode=0o644) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return target
+
+
+def _name_and_year(stem: str) -> tuple[str, str]:
+    """The name of the people and the year of the count, from the name of a file.
+
+    >>> _name_and_year("Survey_2025"), _name_and_year("people"), _name_and_year("2026")
+    (('survey', '2025'), ('people', ''), ('2026', ''))
+    """
+    year = re.search(r"(?<![0-9])(?:19|20)[0-9]{2}(?![0-9])", stem)
+    rest = re.sub(r"[-_ .]+", "-", stem.replace(year[0], "")).strip("-").lower() if year else ""
+    return (rest, year[0]) if year and rest else (stem.lower(), "")
 
 
 def _written(file: Path, text: str) -> None:
@@ -105,13 +117,16 @@ def _name(key: str) -> str:
 
 
 class _Proposal:
-    """What is proposed, part by part."""
+    """A proposal, part by part."""
 
-    def __init__(self, found: Inspection, folder: Path, mask_thr: int, population: str, wave: str) -> None:
-        self.found, self.folder, self.mask_thr = found, folder, mask_thr
+    def __init__(self, found: Inspection, target: Path, mask_thr: int, population: str, wave: str) -> None:
+        self.found, self.folder, self.mask_thr = found, target.parent, mask_thr
+        self.own = "" if target.name == NAME else f"{target.stem}-"
+        """before the names of folders, where a folder may have several publication files"""
         assert found.records is not None  # noqa: S101 - it was checked
         self.source: FileFacts = found.records
-        self.population, self.wave = population or Path(self.source.path).stem.lower(), wave
+        name, year = _name_and_year(Path(self.source.path).stem)
+        self.population, self.wave = population or name, wave or ("" if population else year)
         self.files: dict[str, pl.DataFrame] = {}
         self.lists = {m.column: m for m in found.matches if not self._is_map(m)}
         self.shapes = {m.column: m for m in found.matches if self._is_map(m)}
@@ -184,11 +199,16 @@ class _Proposal:
         if pad:
             steps["pad"] = pad
         if column.recode:
-            file = f"{CONFIDENTIAL}/recode-{column.name.replace('/', '-')}.csv"
+            file = self._free(f"{CONFIDENTIAL}/recode-{column.name.replace('/', '-')}")
             words = list(column.recode)
             self.files[file] = pl.DataFrame({"value": words, "becomes": [column.recode[one] for one in words]})
             steps |= {"recode": file, "unmatched": "keep"}
         return steps
+
+    def _free(self, name: str) -> str:
+        """The name of a new file: one that stands there belongs to another publication file."""
+        names = (f"{name}{number}.csv" for number in ("", *(f"-{n}" for n in range(2, 1000))))
+        return next(one for one in names if not (self.folder / one).exists())
 
     def _file(self, one: FileFacts) -> dict[str, str]:
         reading = one.reading if one.reading != Reading() else Reading()
@@ -202,7 +222,7 @@ class _Proposal:
         return plain
 
     def codes(self) -> dict[str, dict[str, Any]]:
-        """A code list for each column that one matches; labels of SPSS and the like go into a file of their own."""
+        """A code list for each column that has one; labels of SPSS and similar files go into a new file."""
         found: dict[str, dict[str, Any]] = {}
         used = [*(c for h in self.hierarchies.values() for c in h), *self.keys]
         for column, match in self.lists.items():
@@ -216,7 +236,7 @@ class _Proposal:
         kind = kind_of(Path(self.source.path)) if Path(self.source.path).is_file() else ""
         for column, labels in value_labels(Path(self.source.path), kind).items() if kind in LABELLED else ():
             if column in used and column not in found and labels:
-                file = f"codes-{column}.csv"
+                file = self._free(f"codes-{column.replace('/', '-')}")
                 self.files[file] = pl.DataFrame({"code": list(labels), "label": list(labels.values())})
                 found[column] = {"file": file, "code": "code", "label": {"en": "label"}}
         return found
@@ -240,16 +260,16 @@ class _Proposal:
         proposed += ["recipe.missing"] if spellings else []
         lines = [
             f"#:schema {CONFIDENTIAL}/{SCHEMA}",
-            "# What is published, from what, and how. Written by `ilba init`; edit it and keep it in your repository.",
-            "# It lists no value of the data. Next: `ilba plan` says what would happen, `ilba publish` does it.",
+            "# The source, content and method of a publication, written by `ilba init`. Edit it and keep it.",
+            "# It contains no value of the data. Next: `ilba plan` is a dry run, `ilba publish` publishes.",
             "",
             "format = 1",
-            "# These entries were proposed from the data. Look at each, correct it, and take it off this list.",
+            "# These entries were proposed from the data. Check and correct each, then remove it from this list.",
             f"proposed = {_toml(proposed)}",
             "",
-            "# The variables by which tables are made.",
+            "# The variables of the tables.",
             f"keys = {_toml(self.keys)}",
-            *([f"# They could be keys too: {listing(self.spare, 30)}."] if self.spare else []),
+            *([f"# Possible further keys: {listing(self.spare, 30)}."] if self.spare else []),
             "",
             "# Counts below K are never shown.",
             f"mask_thr = {self.mask_thr}",
@@ -262,7 +282,7 @@ class _Proposal:
             *self._source_lines(),
             "",
             "[population]",
-            "# The same name for all data about the same people, for ever.",
+            "# Use the same name for all data about the same people.",
             f"name = {_toml(self.population)}",
             f"wave = {_toml(self.wave)}",
             '# period = "2026-07-01"',
@@ -278,13 +298,13 @@ class _Proposal:
             "[hierarchies]",
             *(f"{_name(name)} = {_toml(columns)}" for name, columns in self.hierarchies.items()),
             "",
-            "# What is done to columns first: trim, missing, case, replace, split, date, pad, prefix, bands, recode.",
+            "# How columns are cleaned first: trim, missing, case, replace, split, date, pad, prefix, bands, recode.",
             "[recipe]",
             *([f"missing = {_toml(spellings)}"] if spellings else []),
             *(f"{_name(name)} = {_toml(steps)}" for name, steps in recipe.items()),
             "",
             *self._matched_lines(codes),
-            "# What columns are called, per language.",
+            "# Names of columns, per language.",
             "[labels]",
             *(f"# {_name(name)} = {{en = {_toml(name)}, ko = {_toml(name)}}}" for name in self.keys),
             *(f"{_name(c.name)} = {_toml({'en': c.label})}" for c in source.columns if c.label and c.name in self.keys),
@@ -294,21 +314,29 @@ class _Proposal:
             '# names = ["town.sex", "town.age"]     # only these tables',
             "",
             "[outputs]",
-            'release = "release"               # public',
-            'formats = ["csv"]                 # public, in exports/: csv, xlsx, json-stat, sdmx-csv, px',
-            'languages = ["en"]                # en, ko',
+            *self._folder_lines(),
+            'formats = ["csv"]                 # public, in exports: csv, xlsx, json-stat, sdmx-csv, px',
+            'languages = ["en"]                # of exports; the decision page is written in en or ko',
             "# pdf = true                      # the decision page also as PDF: pip install 'ilba[pdf]'",
-            f'confidential = "{CONFIDENTIAL}"     # store, secret, ledger, reports: for you alone',
+            f'confidential = "{CONFIDENTIAL}"     # store, secret, ledger, reports',
             "",
         ]  # fmt: skip
         return "\n".join(lines)
+
+    def _folder_lines(self) -> list[str]:
+        """The public folders: one for each wave, where there are waves."""
+        end = "-{wave}" if self.wave else ""
+        lines = [f'release = "{self.own}release{end}"               # public']
+        if self.own or end:
+            lines.append(f'exports = "{self.own}exports{end}"')
+        return lines
 
     def _source_lines(self) -> list[str]:
         source = self.source
         lines = []
         if source.reading.encoding and not source.reading.encoding.startswith("utf"):
             lines.append(
-                f"encoding = {_toml(source.reading.encoding)}     # a guess: look at letters that are not English"
+                f"encoding = {_toml(source.reading.encoding)}     # a guess: check letters that are not English"
             )
         if source.reading.separator not in ("", ","):
             lines.append(f"separator = {_toml(source.reading.separator)}")

@@ -1,13 +1,14 @@
-"""Publish what a publication file describes: count, release, export, report, decide; each step once.
+"""Publish by a publication file: count, release, export, report, decide; each step once.
 
-What is done is noted in the confidential folder with a mark of everything that it depends on. A run that was killed
-goes on where it ended, and a second run of an unchanged file does nothing. The release itself is made by
+Completed steps are recorded in the confidential folder with a checksum of their inputs. A killed run
+continues where it stopped, and a second run of an unchanged file does nothing. The release itself is made by
 `FinestTable.release`, with its proof, its audit and the ledger.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -24,12 +25,13 @@ from ilba.errors import InputError, MissingExtra, StoreError, UnsafeRelease, lis
 from ilba.files import making, replacing
 from ilba.output import charts, decision, pdf
 from ilba.output.export import FORMATS, export
+from ilba.output.pages import LANGUAGES
 from ilba.output.report import report
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import can_compare, choices, measured
 from ilba.publication.doubts import doubts
 from ilba.publication.file import words
-from ilba.publication.planning import counted, total_of
+from ilba.publication.planning import counted, refuse_other, refuse_replacing, total_of
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import MANIFEST, Release
 from ilba.release.chapter import ledger_of
@@ -39,18 +41,17 @@ from ilba.tables.finest import FinestTable
 from ilba.tables.opening import open_store
 
 Path_: TypeAlias = str | os.PathLike[str]
-STATE = "publication.json"
 _ENDINGS = {"json-stat": "json", "sdmx-csv": "sdmx.csv", "sdmx-ml": "xml"}
 
 
 @dataclass(frozen=True)
 class Published:
-    """What a run did."""
+    """The result of a run."""
 
     release: Release
     """the release"""
     done: tuple[str, ...]
-    """steps that were done in this run; none where nothing had changed"""
+    """steps that were done in this run; none if nothing had changed"""
     steps: tuple[str, ...]
     """all steps"""
     matches: tuple[Matched, ...] = ()
@@ -60,7 +61,7 @@ class Published:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether everything was published already."""
+        """Whether everything was already published."""
         return not self.done
 
     def __str__(self) -> str:
@@ -71,7 +72,7 @@ class Published:
 
 
 class _State:
-    """What was done, kept in the confidential folder: for each step its mark; for each file what it was."""
+    """The record of completed steps in the confidential folder: a mark of each step, a checksum of each file."""
 
     def __init__(self, file: Path, folder: Path) -> None:
         self._file, self._folder = file, folder
@@ -88,11 +89,11 @@ class _State:
             temporary.write_text(json.dumps(plain, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     def name(self, file: Path) -> str:
-        """What a file is called from the folder of the publication file."""
+        """The path of a file relative to the publication file."""
         return Path(os.path.relpath(file, self._folder)).as_posix()
 
     def content(self, file: Path) -> str:
-        """The checksum of a file; it is read again only where its size or time has changed."""
+        """The checksum of a file; it is read again only if its size or time has changed."""
         if file.is_dir():
             return _mark(sorted((str(part.relative_to(file)), self.content(part)) for part in file.rglob("*.parquet")))
         try:
@@ -118,9 +119,10 @@ def publish(
     *,
     spark: Any = None,
     accept_conflict: str | None = None,
+    correction: bool = False,
     progress: Progress | None = None,
 ) -> Published:
-    """Publish what a publication file describes; what was done before and has not changed is not done again.
+    """Publish by a publication file; steps without changes are not repeated.
 
     Parameters
     ----------
@@ -130,6 +132,9 @@ def publish(
         Count on Spark. Left out, in this process.
     accept_conflict : str, optional
         The word that a refusal of the ledger gave, to publish all the same.
+    correction : bool, default False
+        Other records than those published under this wave correct it, and its release is replaced. Otherwise they
+        are refused.
     progress : callable, optional
         Called with each `ProgressStep` of the work.
 
@@ -146,13 +151,14 @@ def publish(
         Publishing would give counts away. Nothing was published.
     """
     prepared = Prepared(path)
+    refuse_replacing(prepared)
     if prepared.said.outputs.pdf:
         pdf.require()
     folder = prepared.confidential
     if not folder.exists():
         folder.mkdir(mode=0o700)
     try:
-        return _Run(prepared, spark, accept_conflict, progress).all()
+        return _Run(prepared, spark, accept_conflict, correction, progress).all()
     except BaseException:
         with contextlib.suppress(OSError):
             folder.rmdir()  # where nothing is in it
@@ -162,10 +168,18 @@ def publish(
 class _Run:
     """One run through the steps."""
 
-    def __init__(self, prepared: Prepared, spark: Any, accept_conflict: str | None, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        prepared: Prepared,
+        spark: Any,
+        accept_conflict: str | None,
+        correction: bool,
+        progress: Progress | None,
+    ) -> None:
         self.prepared, self.spark, self.accept_conflict = prepared, spark, accept_conflict
+        self.correction = correction
         self.progress, self.tell = progress, progress or silent
-        self.state = _State(prepared.confidential / STATE, prepared.folder)
+        self.state = _State(prepared.confidential / f"{prepared.file.stem}.json", prepared.folder)
         self.done: list[str] = []
         self.matches: list[Matched] = []
         self._finest: AnyFinestTable | None = None
@@ -198,7 +212,7 @@ class _Run:
         judged = _mark([self._manifest(), outputs["languages"], list(prepared.said.proposed), __version__])
         pages = self.pages()
         if self.can_draw():
-            self.step("report", judged, self.report, lambda: (prepared.confidential / "report.html").exists())
+            self.step("report", judged, self.report, lambda: prepared.page("report.html").exists())
         decided = _mark([judged, outputs["pdf"]])
         self.step("decision", decided, lambda: self.decide(release), lambda: all(page.exists() for page in pages))
         names = ("count", "release", "exports", "report", "decision")
@@ -228,13 +242,15 @@ class _Run:
 
     def release(self) -> None:
         prepared, said = self.prepared, self.prepared.said
+        if not self.correction:
+            refuse_other(prepared, self._book(), self.finest, self.finest.own_secret(prepared.secret()))
         self.matches = prepared.matched(self.finest)
         for doubt in doubts(self.finest):
             notice(doubt)
         if said.proposed:
             notice(
-                f"these entries were proposed from the data, and no person has confirmed them: "
-                f"{listing(said.proposed, 20)}. Look at them in {prepared.file.name} and take them off the list."
+                f"these entries were proposed from the data and not confirmed: "
+                f"{listing(said.proposed, 20)}. Check them in {prepared.file.name} and remove them from the list."
             )
             self.finest.declared_by(Origins("proposed" if "keys" in said.proposed else "declared"))
         tables = said.tables
@@ -254,13 +270,13 @@ class _Run:
             ledger=prepared.ledger,
             accept_conflict=self.accept_conflict,
             accept_risk=said.accept_risk,
-            audit=prepared.confidential / "audit.html" if can_compare(self.finest, prepared.wanted) else None,
+            audit=prepared.page("audit.html") if can_compare(self.finest, prepared.wanted) else None,
             progress=self.progress,
         )
         self.state.steps["manifest"] = self._manifest()
 
     def is_released(self) -> bool:
-        """Whether the release that stands there is whole, and the one that was made."""
+        """Whether the release in the output folder is complete, and the one that was made."""
         try:
             release = Release(self.prepared.release)
             for file in release.digests:
@@ -273,7 +289,7 @@ class _Run:
         return hashlib.sha256((self.prepared.release / MANIFEST).read_bytes()).hexdigest()
 
     def is_exported(self, release: Release) -> bool:
-        target = self.prepared.place(self.prepared.said.outputs.exports)
+        target = self.prepared.exports
         return all((target / name).is_file() for name, *_ in self._exported(release))
 
     def _exported(self, release: Release) -> list[tuple[str, str, str, str]]:
@@ -288,8 +304,7 @@ class _Run:
         ]
 
     def exports(self, release: Release) -> None:
-        said = self.prepared.said.outputs
-        target = self.prepared.place(said.exports)
+        target = self.prepared.exports
         files = self._exported(release)
         if not files:
             return
@@ -315,8 +330,8 @@ class _Run:
         published = self._published().collect()
         tables = self.prepared.said.tables
         report(
-            published, self.prepared.confidential / "report.html", tables.levels or None, tables.keys or None,
-            tables.max_keys, lang=self.prepared.said.outputs.languages[0], progress=self.progress,
+            published, self.prepared.page("report.html"), tables.levels or None, tables.keys or None,
+            tables.max_keys, lang=self._page_languages()[0], progress=self.progress,
         )  # fmt: skip
 
     def _published(self) -> AnyFinestTable:
@@ -329,7 +344,11 @@ class _Run:
     def pages(self) -> list[Path]:
         said = self.prepared.said.outputs
         endings = ("html", "pdf") if said.pdf else ("html",)
-        return [self.prepared.confidential / f"decision.{lang}.{end}" for lang in said.languages for end in endings]
+        return [self.prepared.page(f"decision.{lang}.{end}") for lang in self._page_languages() for end in endings]
+
+    def _page_languages(self) -> list[str]:
+        """The languages of confidential pages: those asked for that pages are written in, else English."""
+        return [lang for lang in self.prepared.said.outputs.languages if lang in LANGUAGES] or ["en"]
 
     def decide(self, release: Release) -> None:
         """The page for the person who signs, in each language."""
@@ -340,9 +359,9 @@ class _Run:
             compared = choices(finest, prepared.wanted, published, secret=prepared.secret(), progress=self.progress)
             learnt = measured(published, prepared.wanted, release.manifest.get("bound"), self.progress)
         said = prepared.said
-        for lang in said.outputs.languages:
+        for lang in self._page_languages():
             page = decision.write(
-                prepared.confidential / f"decision.{lang}.html",
+                prepared.page(f"decision.{lang}.html"),
                 lang,
                 release,
                 title=words(said.about.title, lang),
@@ -358,7 +377,7 @@ class _Run:
                 pdf.write(page)
 
     def _audited(self) -> str:
-        """What the ledger keeps of the safety of this release."""
+        """The result of the audit of this release, as recorded in the ledger."""
         book = self._book()
         found = [one.audit for one in (book.publications if book else ()) if one.checksum == self._manifest()]
         return found[-1] if found else "not audited"
@@ -373,20 +392,28 @@ class _Run:
 
 
 def _spare(target: Path) -> None:
-    """Refuse to replace a folder that holds other things than exports."""
+    """Refuse to replace a folder that has other files than exports."""
     endings = {f".{_ENDINGS.get(kind, kind)}".rpartition(".")[2] for kind in FORMATS} | {"json", "xml"}
     strange = [
         file.name for file in target.rglob("*") if file.is_file() and file.suffix.removeprefix(".") not in endings
     ]
     if strange:
         raise InputError(
-            f"{str(target)!r} holds {listing(strange, 3)}, which is no export and would be destroyed. Move it."
+            f"{str(target)!r} has {listing(strange, 3)}, which is not an export and would be lost. Move it."
         )
 
 
-def released_by(path: Path_ | None = None) -> Path:
-    """The release of a publication file, for who serves it."""
+def released_by(path: Path_ | None = None) -> list[Path]:
+    """The releases of a publication file, for the service: all waves where each has a folder of its own."""
     prepared = Prepared(path)
-    if not (prepared.release / MANIFEST).exists():
-        raise UnsafeRelease(f"{str(prepared.file)!r} was not published yet. Type: ilba publish")
-    return prepared.release
+    found = []
+    if "{wave}" in prepared.said.outputs.release:
+        pattern = "*".join(map(glob.escape, prepared.said.outputs.release.split("{wave}")))
+        found = [place.parent for place in sorted(prepared.folder.glob(f"{pattern}/{MANIFEST}"))]
+        name = prepared.said.population.name
+        found = [one for one in found if Release(one).manifest.get("population", {}).get("name", "") == name]
+    elif (prepared.release / MANIFEST).exists():
+        found = [prepared.release]
+    if not found:
+        raise UnsafeRelease(f"{str(prepared.file)!r} was not published yet. Type: ilba publish{prepared.typed}")
+    return found

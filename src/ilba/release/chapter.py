@@ -18,13 +18,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ilba.design.design import Design
+from ilba.design.design import Design, Selection
 from ilba.errors import Conflict, InputError, StoreError, UnsafeRelease, WriteError, listing, notice, some
 from ilba.files import replacing
-from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication
+from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication, moved_by
 from ilba.release.net import SKETCH, Net, columns_of, net
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable, KnownMasks
+from ilba.tables.words import MaskCode
 
 Path_: TypeAlias = str | os.PathLike[str]
 Given: TypeAlias = "Ledger | Path_ | bool | None"
@@ -111,6 +112,8 @@ class Chapter:
     net: Net | None = None
     _conflicts: list[str] = field(default_factory=list)
     _accepted: bool = False
+    _declares: float | None = None
+    """a budget that is entered with the publication"""
 
     @property
     def publications(self) -> list[Publication]:
@@ -123,8 +126,18 @@ class Chapter:
 
     # --- what conflicts
 
-    def check(self, finest: AnyFinestTable, way: Way, accepted: str | None) -> None:
-        """Refuse what would undo an earlier publication of the same people, unless somebody takes it on."""
+    def check(
+        self,
+        finest: AnyFinestTable,
+        way: Way,
+        accepted: str | None,
+        wanted: Sequence[Selection] = (),
+        numbers: str | None = None,
+    ) -> None:
+        """Refuse what would undo an earlier publication of the same people, unless somebody takes it on.
+
+        `numbers` is a mark of the numbers of the wanted tables, where a method chooses them together.
+        """
         before, design = self.publications, finest.design
         reasons = list(self._conflicts)
         if before and way not in {one.way for one in before}:
@@ -134,11 +147,7 @@ class Chapter:
                 f"{self._called} was published with method={last.method!r}, K={last.threshold} and "
                 f"{rest} ({last.date[:10]}). {_COMPARED} Publish as before."
             )
-        if way[0] == "cell-key" and {one.masks for one in self.of_same_data() if one.way == way} - {finest.marks()[1]}:
-            reasons.append(
-                f"{self._called} was published with other record keys. {_COMPARED} Build again with the record keys "
-                f"that were published."
-            )
+        reasons += self._otherwise(finest, way, wanted, numbers)
         designs = {frozenset(one.columns) for one in before if not one.sums}
         if designs and frozenset(design.columns) not in designs:
             reasons.append(self._of_design(design, designs))
@@ -148,12 +157,70 @@ class Chapter:
                 f"{self._called} was published under another secret (fingerprint {sorted(secrets)[0]}). {_COMPARED} "
                 f"Give that secret."
             )
-        if not reasons and before and finest.chosen and self.known(finest, way[0]).differing:
+        if not reasons and before and finest.chosen and self.known(finest, way[0], finest.move).differing:
             reasons.append(
                 f"{self._called} was published with other masks. {_COMPARED} Publish from the store as it was built: "
                 f"the ledger gives it the masks that were published."
             )
         self._refuse(reasons, accepted, (*way, *design.columns))
+
+    def _otherwise(
+        self, finest: AnyFinestTable, way: Way, wanted: Sequence[Selection], numbers: str | None
+    ) -> list[str]:
+        """Whether the same data was published by the same method, and yet with other numbers."""
+        by, same = finest.by, [one for one in self.of_same_data() if one.way == way]
+        if by is None or by.spends is not None or not same:
+            return []
+        tables = tuple(sorted(table.name for table in wanted))
+        if by.joint and any(one.tables != tables for one in same):
+            return [
+                f"{self._called} was published by {by.name} with other tables, and what it publishes of a table "
+                f"depends on the others. {_COMPARED} Publish the same tables."
+            ]
+        if {one.masks for one in same} - {numbers or finest.marks()[1]}:
+            what = "record keys" if by.keyed else "numbers"
+            return [
+                f"{self._called} was published with other {what}. {_COMPARED} "
+                + (
+                    "Build again with the record keys that were published."
+                    if by.keyed
+                    else f"{by.name} does not give the same numbers again: publish a copy of the release."
+                )
+            ]
+        return []
+
+    # --- what is spent
+
+    @property
+    def budget(self) -> float | None:
+        """The epsilon that was declared for this population."""
+        return None if self.ledger is None else self.ledger.budgets.get(self.name)
+
+    def spend(self, epsilon: float, declared: float | None, wanted: Sequence[Selection], numbers: str | None) -> None:
+        """Refuse noise beyond the budget of the population. The same numbers again cost nothing."""
+        if self.ledger is None:
+            notice(f"this is a trial: nobody adds up its epsilon of {epsilon:g}.")
+            return
+        known = self.budget
+        if known is None and declared is None:
+            raise InputError(
+                "noise is published within a budget: the epsilon that everything about these people may add up to. "
+                "Declare it once, before the data is looked at: budget= (--budget)."
+            )
+        if known is not None and declared not in (None, known):
+            raise UnsafeRelease(
+                f"the budget of {self._called} was declared as {known:g}, and a promise is not changed afterwards. "
+                f"Leave budget= (--budget) out."
+            )
+        budget = known if known is not None else float(declared or 0)
+        spent = self.ledger.spent.get(self.name, 0.0)
+        is_known = any(one.masks == numbers and one.epsilon == epsilon for one in self.of_same_data())
+        if not is_known and spent + epsilon > budget * (1 + 1e-12):
+            raise UnsafeRelease(
+                f"an epsilon of {epsilon:g} goes beyond the budget of {self._called}: {spent:g} of {budget:g} is "
+                f"spent. Nothing was published. Publish with an epsilon of at most {max(budget - spent, 0):g}."
+            )
+        self._declares = budget if known is None else None
 
     def _of_design(self, design: Design, designs: set[frozenset[str]]) -> str:
         now = set(design.columns)
@@ -202,47 +269,54 @@ class Chapter:
 
     # --- masks
 
-    def scope(self, method: str, K: int) -> str:
+    def scope(self, method: str, code: MaskCode) -> str:
         """Under which name masks are kept."""
-        return f"{self.name} {method} {K}"
+        return f"{self.name} {method} {code.K}" + (f" move {code.move}" if code.move else "")
 
-    def known(self, finest: AnyFinestTable, method: str) -> KnownMasks:
+    def move(self, K: int) -> int:
+        """How far large counts of this population may move: as it was first published with masks chosen jointly."""
+        return next((one.move for one in self.publications if one.way[:2] == ("controlled", K)), 0)
+
+    def known(self, finest: AnyFinestTable, method: str, move: int = 0) -> KnownMasks:
         """The masks of a table that were published before, whatever masks it has now."""
-        K = finest.design.threshold
-        parts = [] if self.ledger is None else self.ledger.parts(self.scope(method, K))
-        return finest.known_masks(self._base, self._purpose(method, K), parts)
+        return self._known(finest, method, MaskCode(finest.design.threshold, move))
+
+    def _known(self, finest: AnyFinestTable, method: str, code: MaskCode) -> KnownMasks:
+        parts = [] if self.ledger is None else self.ledger.parts(self.scope(method, code))
+        return finest.known_masks(self._base, self._purpose(method, code), parts, code)
 
     def as_published(self, finest: AnyFinestTable) -> AnyFinestTable:
         """A table with masks of its own, with those instead that were published before."""
-        if finest.method == "cell-key":
+        if not finest.remembers:
             return finest
-        known = self.known(finest, finest.method)
+        known = self.known(finest, finest.method, finest.move)
         return finest.with_masks(known, finest.chosen) if known.differing else finest
 
     def keep_masks(self, finest: AnyFinestTable) -> None:
         """Keep the masks of a table that is about to be published. A mask that was published stays as it was."""
         if self.ledger is None:
             return
-        method, K = finest.method, finest.design.threshold
+        method, code = finest.method, MaskCode(finest.design.threshold, finest.move)
         if self._accepted:
             self._tell_proven(finest)
-        if method == "cell-key":  # its numbers follow from record keys and counts: no mask has to be remembered
+        if not finest.remembers:  # its numbers follow from secret, labels and counts: no mask has to be remembered
             return
-        known = self.known(finest, method)
+        known = self._known(finest, method, code)
         told = {} if finest.chosen is None else {"choice": finest.chosen.to_json()}
-        purpose = self._purpose(method, K)
+        purpose = self._purpose(method, code)
         self.ledger.keep_masks(
-            self.scope(method, K),
-            lambda folder: finest.write_masks(folder, self._base, purpose, known),
+            self.scope(method, code),
+            lambda folder: finest.write_masks(folder, self._base, purpose, known, code),
             population=self.name, **told,
         )  # fmt: skip
 
     def _tell_proven(self, finest: AnyFinestTable) -> None:
         """Say what an accepted conflict gives away, where the finest tables of both publications are known."""
         columns = frozenset(finest.design.columns)
-        ways = {one.way for one in self.publications if frozenset(one.columns) == columns and not one.sums}
-        ways = {one for one in ways if "cell-key" not in (one[0], finest.method)}
-        found = [finest.proven_beside(K, self.known_at(finest, method, K)) for method, K, _ in ways]
+        before = [one for one in self.publications if one.has_masks and finest.remembers]
+        ways = {one.way for one in before if frozenset(one.columns) == columns and not one.sums}
+        codes = [(method, MaskCode(K, moved_by(method, parameters))) for method, K, parameters in ways]
+        found = [finest.proven_beside(code, self._known(finest, method, code)) for method, code in codes]
         proven = max((number for number in found if number is not None), default=None)
         if proven is None:
             notice("how many small counts the two publications prove cannot be told here: audit them together.")
@@ -251,21 +325,16 @@ class Chapter:
                 f"comparing the finest tables of both publications proves {some(proven, 'small count')} (confidential)."
             )
 
-    def known_at(self, finest: AnyFinestTable, method: str, K: int) -> KnownMasks:
-        """As `known`, for the masks of another method or K."""
-        assert self.ledger is not None  # noqa: S101 - asked only where there is one
-        return finest.known_masks(self._base, self._purpose(method, K), self.ledger.parts(self.scope(method, K)), K)
-
     @property
     def _base(self) -> Secret:
         return self.secret or Secret(bytes(32))  # of a trial nothing is kept
 
-    def _purpose(self, method: str, K: int) -> str:
-        return f"ledger masks {self.scope(method, K)}"
+    def _purpose(self, method: str, code: MaskCode) -> str:
+        return f"ledger masks {self.scope(method, code)}"
 
-    def choice(self, method: str, K: int) -> Mapping[str, Any] | None:
+    def choice(self, method: str, K: int, move: int = 0) -> Mapping[str, Any] | None:
         """How the masks were chosen: the last word of the ledger on it."""
-        scope = self.scope(method, K)
+        scope = self.scope(method, MaskCode(K, move))
         entries = [] if self.ledger is None else self.ledger.entries
         found = [e["choice"] for e in entries if e["kind"] == "masks" and e["scope"] == scope and "choice" in e]
         return found[-1] if found else None
@@ -302,6 +371,8 @@ class Chapter:
             yield
             return
         self._describe()
+        if self._declares is not None:
+            self.ledger.append("budget", population=self.name, epsilon=self._declares)
         with self.ledger.publishing(place, checksum, **self._told(told)):
             yield
         self._note_beside()

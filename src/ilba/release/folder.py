@@ -26,6 +26,7 @@ from ilba.tables.table import write_pieces
 Rows: TypeAlias = Literal["nonzero", "grid"]
 
 _MOST_ROWS = 50_000_000
+_PIECE = 2**20  # so many rows of a table are sorted together
 # With rows per group fixed, the bytes of a table do not depend on the pieces in which it was made.
 _PARQUET: Any = {"compression": "zstd", "row_group_size": 2**17}
 
@@ -55,6 +56,12 @@ class Declared:
     created: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """the public parameters of the method"""
+    additive: bool = False
+    """whether published sums hold, as the method says"""
+    blanks: bool = False
+    """whether rows without a number tell that a count is left blank"""
+    absent_blank: bool = False
+    """whether a combination that has no row is left blank, too, and not 0"""
 
     @staticmethod
     def file(selection: Selection) -> str:
@@ -85,7 +92,7 @@ def fill(
     codes.write_csv(folder / CODES)
     if declared.rows == "grid":
         for selection in declared.wanted:
-            _complete(design, selection, codes, seen, kinds, folder / declared.file(selection))
+            _complete(design, selection, codes, seen, kinds, folder / declared.file(selection), declared)
     charted = []
     for column, shape in declared.maps.items():
         (folder / "geometry").mkdir(exist_ok=True)
@@ -114,8 +121,9 @@ def _manifest(folder: Path, declared: Declared, charted: list[dict[str, str]]) -
         **({"parameters": dict(declared.parameters)} if declared.parameters else {}),
         **declared.design.to_json(),
         "rows": declared.rows,
-        "absent": 0,
-        "additive": declared.method == "controlled",
+        "absent": None if declared.absent_blank else 0,
+        **({"blanks": True} if declared.blanks else {}),
+        "additive": declared.additive,
         **({} if declared.bound is None else {"bound": declared.bound}),
         **({"sums": True} if declared.sums else {}),
         "origins": {"hierarchies": "declared", "keys": declared.origins.keys, "codes": lists},
@@ -153,7 +161,10 @@ class _Seen:
             for columns, found in zip(self._columns, self._found, strict=True):
                 there = [column for column in columns if column in part.columns]
                 if there:
-                    labels = part.select(there).unique().cast(pl.String)
+                    # Rows are sorted, so most areas are that of the row before.
+                    here = part.lazy().select(there)
+                    new = pl.any_horizontal(pl.col(one).ne_missing(pl.col(one).shift()) for one in there)
+                    labels = here.filter(new | (pl.int_range(pl.len()) == 0)).unique().collect().cast(pl.String)
                     before = found.get(len(there))
                     found[len(there)] = labels if before is None else pl.concat([before, labels]).unique()
             yield part
@@ -187,8 +198,31 @@ def _settle(file: Path, selection: Selection, kinds: Mapping[str, Any]) -> None:
     schema = pl.scan_parquet(file, glob=False).collect_schema()
     others: Any = {column: kinds[column] for column in selection.columns if schema[column] != kinds[column]}
     if others:
-        table = pl.read_parquet(file, glob=False).cast(others).sort(selection.columns)
-        write_pieces(iter([table]), file, **_PARQUET)
+        settled = file.with_suffix(".settled")
+        write_pieces(_sorted(file, selection, others), settled, **_PARQUET)
+        settled.replace(file)
+
+
+def _sorted(file: Path, selection: Selection, others: Any) -> Iterator[pl.DataFrame]:
+    """A table in other types, sorted anew, piece after piece.
+
+    Rows that agree in the columns before the first one of another type stand together already, and move among
+    themselves alone. Where that is the very first column, the table is one piece.
+    """
+    columns = list(selection.columns)
+    settled = columns[: min(columns.index(column) for column in others)]
+    rows = pl.scan_parquet(file, glob=False)
+    height = rows.select(pl.len()).collect().item()
+    left = rows.head(0).collect()
+    for first in range(0, max(height, 1), _PIECE if settled else max(height, 1)):
+        piece = pl.concat([left, rows.slice(first, _PIECE if settled else height).collect()])
+        ends = len(piece)
+        if first + _PIECE < height and settled:
+            last = piece.select(pl.struct(settled).rle_id()).to_series()
+            ends = int(last.search_sorted(last[-1], "left"))
+        left = piece[ends:]
+        if ends or not height:
+            yield piece[:ends].cast(others).sort(columns)
 
 
 def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFrame) -> pl.DataFrame:
@@ -223,9 +257,15 @@ def tell_of_unnamed(given: pl.DataFrame, shown: Mapping[str, pl.Series]) -> None
 
 
 def _complete(
-    design: Design, selection: Selection, codes: pl.DataFrame, seen: _Seen, kinds: Mapping[str, Any], file: Path
+    design: Design,
+    selection: Selection,
+    codes: pl.DataFrame,
+    seen: _Seen,
+    kinds: Mapping[str, Any],
+    file: Path,
+    declared: Declared,
 ) -> None:
-    """Write the complete grid of a table, zeros included: over the published code lists."""
+    """Write the complete grid of a table, zeros or blanks included: over the published code lists."""
     if not selection.columns:
         return
     table = pl.read_parquet(file, glob=False)
@@ -241,6 +281,10 @@ def _complete(
                 f"Leave rows='grid' out, or release fewer keys."
             )
         grid = grid.join(paths.cast({column: kinds[column] for column in there}), how="cross")
-    full = grid.drop("").join(table, on=list(selection.columns), how="left", nulls_equal=True)
-    full = full.with_columns(pl.col(MASKED).fill_null(0)).sort(selection.columns)
+    marked = table.with_columns(pl.lit(True).alias("\0there"))
+    full = grid.drop("").join(marked, on=list(selection.columns), how="left", nulls_equal=True)
+    if not declared.absent_blank:
+        number = pl.when(pl.col("\0there").is_null()).then(0).otherwise(pl.col(MASKED))
+        full = full.with_columns(number.cast(table.schema[MASKED]).alias(MASKED))
+    full = full.drop("\0there").sort(selection.columns)
     write_pieces(iter([full]), file, **_PARQUET)

@@ -2,8 +2,9 @@
 
 A ledger is a folder for its owner alone. `log.jsonl` is a list of entries that is only ever added to; each entry holds
 the checksum of the one before, so a changed byte is noticed. `masks/` holds the masks: for each small cell that was
-published one number of 64 bits, a keyed tag of the cell and its count with the mask in its last bit, also keyed. Who
-lacks the secret sees noise. No count is in it, so microdata may be destroyed and the masks live on.
+published one number of 64 bits, a keyed tag of the cell and its count with the mask in its last bit, also keyed; where
+large counts may move, each cell has one, with the masked count in its last bits. Who lacks the secret sees noise. No
+count is in it, so microdata may be destroyed and the masks live on.
 
 A publication is written in four steps: an intent in the log, the folder on the disk, its exchange with what stood
 there, and the word that it is done. After a kill the next writer finds the intent and looks at the folder: it was
@@ -71,6 +72,15 @@ class Publication:
     """whether it was taken down; its masks stay, because somebody may have a copy"""
     parameters: str = ""
     """the parameters of the method, where it has any that decide a count"""
+    epsilon: float | None = None
+    """what it spends of the budget of its population, where it is noise"""
+    has_masks: bool = True
+    """whether what it shows are masks, which the ledger keeps"""
+
+    @property
+    def move(self) -> int:
+        """How far large counts may have moved when masks were chosen jointly."""
+        return moved_by(self.method, self.parameters)
 
     @property
     def way(self) -> tuple[str, int, str]:
@@ -83,7 +93,14 @@ class Publication:
         known = {field.name for field in fields(cls)}
         plain = {name: value for name, value in entry.items() if name in known}
         lists = {name: tuple(plain[name]) for name in ("columns", "tables")}
+        # Earlier entries do not say it: only cell keys had parameters then.
+        plain.setdefault("has_masks", not plain.get("parameters") or plain["method"] == "controlled")
         return cls(**{**plain, **lists, "number": entry["n"], "date": entry["time"], "withdrawn": withdrawn})
+
+
+def moved_by(method: str, parameters: str) -> int:
+    """How far large counts may have moved, from the parameters of a method in one line."""
+    return int(parameters.removeprefix("move=")) if method == "controlled" and parameters.startswith("move=") else 0
 
 
 class Ledger:
@@ -207,6 +224,21 @@ class Ledger:
         for entry in self.entries:
             if entry["kind"] == "population":
                 found.setdefault(entry["population"], []).append(entry)
+        return found
+
+    @property
+    def budgets(self) -> dict[str, float]:
+        """For each population the epsilon that was declared for all noise about it."""
+        found = [(entry["population"], float(entry["epsilon"])) for entry in self.entries if entry["kind"] == "budget"]
+        return dict(reversed(found))  # the first word counts
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """For each population what the noise about it adds up to. The same numbers twice count once."""
+        once = {(one.population, one.masks): one.epsilon for one in self.publications if one.epsilon is not None}
+        found: dict[str, float] = {}
+        for (population, _), epsilon in once.items():
+            found[population] = found.get(population, 0.0) + epsilon
         return found
 
     def holds(self, number: int, digest: str) -> bool:

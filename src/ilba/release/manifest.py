@@ -17,6 +17,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from ilba.design.design import LARGEST, Design, file_name
 from ilba.errors import InputError
 
+_SUMS = {"controlled": True, "ilba": False, "cell-key": False}
+"""whether tables add up, for the methods of which it is known"""
 FORMAT = 2
 """format 1 has no checksum of the manifest itself and no origins"""
 
@@ -93,13 +95,18 @@ class Manifest(Struct):
     title: str
     description: str
     source: str
-    method: Literal["ilba", "controlled", "cell-key"]
+    method: Annotated[
+        str,
+        Meta(min_length=1, max_length=100, description="ilba, controlled, cell-key or any other method, by its name"),
+    ]
     hierarchies: Annotated[list[HierarchyEntry], Meta(min_length=1)]
     keys: list[Name]
     threshold: Annotated[int, Meta(ge=3, le=LARGEST)]
     cells: Literal["observed", "grid"]
     rows: Literal["nonzero", "grid"]
-    absent: Annotated[Literal[0], Meta(description="what a combination that has no row counts")]
+    absent: Annotated[
+        Literal[0, None], Meta(description="what a combination that has no row counts; null where it is left blank")
+    ]
     additive: bool
     tables: list[TableFile]
     codes: CodesEntry
@@ -109,10 +116,13 @@ class Manifest(Struct):
     origins: OriginsEntry | UnsetType = UNSET
     bound: Annotated[int, Meta(ge=1)] | UnsetType = UNSET
     parameters: (
-        Annotated[dict[str, float | str], Meta(description="the public parameters of the method")] | UnsetType
+        Annotated[dict[str, float | str | bool], Meta(description="the public parameters of the method")] | UnsetType
     ) = UNSET
     licence: Annotated[str, Meta(description="the licence of the tables, its name or address")] | UnsetType = UNSET
     sums: Annotated[bool, Meta(description="whether all counts are sums of the published counts of a finer table")] = (
+        False
+    )
+    blanks: Annotated[bool, Meta(description="whether rows without a number stand for counts that are left blank")] = (
         False
     )
     population: PopulationEntry | UnsetType = UNSET
@@ -181,8 +191,10 @@ def _checksum(told: dict[str, Any]) -> str:
 
 def _check(manifest: Manifest, design: Design) -> None:
     """What the types do not say: that the parts of a manifest fit each other."""
-    if manifest.additive != (manifest.method == "controlled"):
+    if manifest.method in _SUMS and manifest.additive != _SUMS[manifest.method]:
         raise ValueError("method and additive do not fit")
+    if manifest.additive and (manifest.blanks or manifest.absent is None):
+        raise ValueError("tables with blanks do not add up")
     names = [hierarchy.name for hierarchy in design.hierarchies]
     if len(manifest.hierarchies) != len(names):
         raise ValueError("two hierarchies have the same name")

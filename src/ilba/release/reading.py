@@ -130,6 +130,16 @@ class Release:
         """Whether tables add up, so that any coarser table may be summed from a finer one."""
         return bool(self.manifest["additive"])
 
+    @property
+    def move(self) -> int:
+        """How far large counts may have moved when masks were chosen jointly: as declared."""
+        return int(self.manifest.get("parameters", {}).get("move", 0))
+
+    @property
+    def has_blanks(self) -> bool:
+        """Whether counts may be left blank: N_masked is null there, or the combination has no row."""
+        return bool(self.manifest.get("blanks")) or self.manifest["absent"] is None
+
     def find(self, level: Level = 0, key: Names | None = ()) -> PublicTable:
         """Find the table at a level by some keys, in whatever order.
 
@@ -194,7 +204,7 @@ class Release:
         Returns
         -------
         polars.DataFrame
-            Labels and N_masked.
+            Labels and N_masked. N_masked is null where a count is left blank.
 
         Raises
         ------
@@ -231,7 +241,7 @@ class Release:
             frame = pl.read_parquet(io.BytesIO(content))
             if frame.columns != [*table.columns, MASKED] or frame.height != table.rows:
                 raise ValueError
-            if not frame[MASKED].dtype.is_integer() or frame[MASKED].null_count():
+            if not frame[MASKED].dtype.is_integer() or (frame[MASKED].null_count() and not self.has_blanks):
                 raise ValueError
             return frame
         except UNREADABLE:  # a manifest that lists the checksum of something else

@@ -15,7 +15,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import polars as pl
 
@@ -25,7 +25,7 @@ from ilba.design.design import MASKED, Design, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, StoreError, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable
-from ilba.methods.controlled.search import Chosen, bound_of
+from ilba.methods.controlled.search import Chosen, bound_of, move_of
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.release.chapter import Chapter, Given, ledger_of, opened
 from ilba.release.coarser import Finer, sums_of
@@ -37,7 +37,6 @@ from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
 
 if TYPE_CHECKING:
-    from ilba.methods.lab import CellKey
     from ilba.methods.method import Method
 
 
@@ -60,6 +59,8 @@ def release(
     labels: Any,
     geometry: Mapping[str, Any] | None,
     bound: int | None,
+    sweeps: int | None,
+    move: int | None,
     stated_bound: int | None,
     secret: Secret | Path_ | None,
     ledger: Given,
@@ -70,6 +71,7 @@ def release(
     rename: Mapping[str, str] | None,
     require_safe: bool,
     accept_risk: bool,
+    budget: float | None,
     audit: Path_ | None,
     progress: Progress | None,
 ) -> Release:
@@ -93,21 +95,28 @@ def release(
         writable(audit)
     if stated_bound is not None:
         bound_of(stated_bound, design.threshold)
-    _refuse_another(target, way(chosen_method, design, finest.keyed), design)
-    if chosen_method == "ilba":
-        _check_declared_grid(finest, given)
+    move = _move(finest, chosen_method, move)
+    if (chosen_method == "ilba" and design.cells == "grid") or (finest.by is not None and finest.by.fills):
+        _check_declared_grid(finest, given, chosen_method)
+    epsilon = None if finest.by is None else finest.by.spends
+    _check_budget(budget, epsilon, require_safe)
     subject = finest if finer is None else finer.table
-    _check_parameters(finest)
     own = subject.own_secret(secret)
     book = ledger_of(ledger, own, subject.unsaved)
     with opened(subject, own, book) as chapter, contextlib.ExitStack() as last:
-        chapter.check(subject, way(chosen_method, subject.design, finest.keyed), accept_conflict)
+        moved = (chapter.move(design.threshold) if chosen_method == "controlled" else 0) if move is None else move
+        _refuse_another(target, way(chosen_method, design, finest.by, moved), design, finest.by)
+        numbers = finest.numbers_mark(wanted)
+        now = way(chosen_method, subject.design, finest.by, moved)
+        chapter.check(subject, now, accept_conflict, wanted, numbers)
+        if epsilon is not None:
+            chapter.spend(epsilon, budget, wanted, numbers)
         if stated_bound is not None:
             chapter.check_bound()
         if finer is not None:
-            finest = _summed(finest, finer, chosen_method, chapter)
+            finest = _summed(finest, finer, chosen_method, chapter, moved)
         elif chosen_method == "controlled":
-            asked = bound if stated_bound is None else stated_bound
+            asked = _Asked(bound if stated_bound is None else stated_bound, moved, sweeps)
             finest = _jointly_masked(finest.at_hand(), planned, wanted, asked, secret, chapter, progress)
             _refuse_interrupted(finest)
         else:
@@ -119,7 +128,7 @@ def release(
         declared = Declared(
             design, tuple(wanted), finest.method, rows, title, description, source, licence, in_languages,
             finest.population, given, maps, finest.origins, stated_bound, finer is not None, created,
-            {} if finest.keyed is None else finest.keyed.parameters,
+            *_said(finest),
         )  # fmt: skip
         steps = _Steps(progress, 2 * len(wanted))
         with making(target) as temporary:
@@ -131,7 +140,7 @@ def release(
             for file in (*temporary.rglob("*"), temporary):
                 file.chmod(0o755 if file.is_dir() else 0o644)
                 os.utime(file, (stamp := datetime.datetime.fromisoformat(created).timestamp(), stamp))
-            told = {**entry_of(finest, wanted, found, accept_risk, stated_bound), "sums": finer is not None}
+            told = {**entry_of(finest, wanted, found, accept_risk, stated_bound, numbers), "sums": finer is not None}
             if finer is None:
                 chapter.keep_masks(finest)  # before the folder: what everybody has must not be forgotten
             last.enter_context(chapter.publishing(target, digest(temporary / MANIFEST), told))
@@ -156,19 +165,25 @@ def publishable(
     own = finest.own_secret(secret)
     book = ledger_of(ledger, own, finest.unsaved)
     with opened(finest, own, book) as chapter:
-        is_plain = not finest.chosen and finest.keyed is None
+        is_plain = not finest.chosen and finest.remembers
         if any(one.method == "controlled" for one in chapter.publications) and is_plain:
             planned = wanted_tables(finest.design, "all")
-            finest = _jointly_masked(finest.at_hand(), planned, wanted, None, secret, chapter, progress)
+            asked = _Asked(None, chapter.move(finest.design.threshold))
+            finest = _jointly_masked(finest.at_hand(), planned, wanted, asked, secret, chapter, progress)
             _refuse_interrupted(finest)
         if finest.method == "ilba":
-            _check_declared_grid(finest, finest.labels)
+            if finest.design.cells == "grid":
+                _check_declared_grid(finest, finest.labels, finest.method)
             finest = chapter.as_published(finest)
-        chapter.check(finest, way(finest.method, finest.design, finest.keyed), accept_conflict)
+        if finest.by is not None and finest.by.joint:
+            raise InputError(f"{finest.by.name} publishes tables together: publish them with release.")
+        numbers = finest.numbers_mark(wanted)
+        now = way(finest.method, finest.design, finest.by, finest.move)
+        chapter.check(finest, now, accept_conflict, wanted, numbers)
         found = _audited(finest, wanted, chapter.of_same_data(), accept_risk, None, progress)
         if remember:
             chapter.keep_masks(finest)
-            chapter.enter(entry_of(finest, wanted, found, accept_risk, None))
+            chapter.enter(entry_of(finest, wanted, found, accept_risk, None, numbers))
     return finest
 
 
@@ -177,24 +192,49 @@ def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: 
     own = finest.own_secret(secret)
     with opened(finest, own, ledger_of(ledger, own, finest.unsaved)) as chapter:
         ways = [one for one in chapter.publications if one.threshold == finest.design.threshold]
-        for one in reversed([one for one in ways if one.method != "cell-key"]):
-            known = chapter.known(finest, one.method)
+        for one in reversed([one for one in ways if one.has_masks]):
+            known = chapter.known(finest, one.method, one.move)
             if not known.unknown:
-                choice = chapter.choice(one.method, one.threshold)
+                choice = chapter.choice(one.method, one.threshold, one.move)
                 return finest.with_masks(known, Chosen.from_json(dict(choice)) if choice else None)
     raise InputError("masks of these counts were never published.")
 
 
-def way(method: str, design: Design, keyed: CellKey | None = None) -> tuple[str, int, str]:
+def way(method: str, design: Design, by: Method | None = None, move: int = 0) -> tuple[str, int, str]:
     """What decides a masked count besides the secret and the data."""
-    if keyed is not None:
-        return method, design.threshold, _spelled(keyed.parameters)
+    if by is not None:
+        return method, design.threshold, parameters_of(by) or design.cells
+    if move:
+        return method, design.threshold, _spelled({"move": move})
     return method, design.threshold, "" if method == "controlled" else design.cells
+
+
+def parameters_of(by: Method) -> str:
+    """The parameters of a method that have to stay, in one line; of one that spends a budget none has to."""
+    return "" if by.spends is not None else _spelled(by.parameters)
+
+
+def _move(finest: AnyFinestTable, method: str, given: int | None) -> int | None:
+    """How far large counts may move: as asked for or as chosen already; None where the ledger is to say."""
+    if given is not None and method != "controlled":
+        raise InputError("move goes with method='controlled'. Other methods leave large counts to their own rules.")
+    move = None if given is None else move_of(given, finest.design.threshold)
+    if finest.chosen and move not in (None, finest.move):
+        raise InputError(f"move={move}: the masks of this store were chosen with move={finest.move}. Leave it out.")
+    return finest.move if finest.chosen else move
 
 
 def _spelled(parameters: Mapping[str, Any]) -> str:
     """The parameters of a method in one line."""
     return ",".join(f"{name}={value}" for name, value in parameters.items())
+
+
+def _said(finest: AnyFinestTable) -> tuple[Mapping[str, Any], bool, bool, bool]:
+    """What the method says of itself to readers: its parameters, and whether sums hold and counts are left blank."""
+    if finest.by is None:
+        return {"move": finest.move} if finest.move else {}, finest.method == "controlled", False, False
+    by = finest.by
+    return by.parameters, by.additive, by.blanks and not by.absent_blank, by.absent_blank
 
 
 def entry_of(
@@ -203,20 +243,23 @@ def entry_of(
     audit: str,
     accepted_risk: bool,
     stated_bound: int | None,
+    numbers: str | None = None,
 ) -> dict[str, Any]:
     """What the ledger keeps of a publication."""
-    design = finest.design
+    design, by = finest.design, finest.by
     return {
         "method": finest.method,
         "threshold": design.threshold,
         "cells": design.cells,
         "columns": list(design.columns),
         "tables": sorted(table.name for table in wanted),
-        "masks": finest.marks()[1],
+        "masks": numbers or finest.marks()[1],
         "audit": audit,
         "accepted_risk": accepted_risk,
         "stated_bound": stated_bound,
-        **({} if finest.keyed is None else {"parameters": _spelled(finest.keyed.parameters)}),
+        **({"parameters": _spelled({"move": finest.move})} if finest.move else {}),
+        **({} if by is None else {"parameters": parameters_of(by), "has_masks": False}),
+        **({} if by is None or by.spends is None else {"epsilon": by.spends}),
     }
 
 
@@ -243,26 +286,33 @@ def _by_method(
     finest: AnyFinestTable, given: Method | str | None, stated_bound: int | None, secret: Secret | Path_ | None
 ) -> tuple[AnyFinestTable, str]:
     """The table with the method that is asked for, and the name of that method."""
-    if given is None and finest.keyed is None:
+    if given is None and finest.by is None:
         return finest, _method(finest, None, stated_bound)
-    from ilba.methods.lab import CellKey, method_of  # the whole field: it loads when it is asked for
+    from ilba.methods.lab import method_of  # the whole field: it loads when it is asked for
 
-    asked = finest.keyed if given is None else method_of(given)
-    if not isinstance(asked, CellKey):
+    asked = method_of(given) if given is not None else finest.by
+    if asked is None or asked.policy is not None:
         return finest, _method(finest, asked, stated_bound)
+    if not asked.publishes:
+        raise InputError(f"method={asked.name!r} is for comparing.")
     if finest.chosen:
         raise InputError("the masks of this store were chosen jointly: its method is 'controlled'.")
     if stated_bound is not None:
-        raise InputError("stated_bound goes with method='controlled'. How far cell keys move a count is known from D.")
-    return (finest if given is None else finest.with_method(asked, secret)), asked.name
+        raise InputError("stated_bound goes with method='controlled'. How far other methods move a count they say.")
+    if given is not None:
+        finest = (finest if asked.keyed else finest.collect()).with_method(asked, secret)
+    return finest, asked.name
 
 
-def _check_parameters(finest: AnyFinestTable) -> None:
-    """A release says that what is not listed is 0, so it has no place for counts that are left blank."""
-    if finest.keyed is not None and finest.keyed.threshold:
+def _check_budget(budget: float | None, epsilon: float | None, require_safe: bool) -> None:
+    if epsilon is None and budget is not None:
+        raise InputError("budget goes with noise: an epsilon that is added up. This method spends none.")
+    if budget is not None and (isinstance(budget, bool) or not 0 < budget < float("inf")):
+        raise InputError(f"budget={budget!r} is not a number above 0.")
+    if epsilon is not None and require_safe:
         raise InputError(
-            "a release tells that a combination that is not listed is 0, which does not hold for counts below a "
-            "threshold. Publish without threshold; js=... keeps small results from occurring."
+            "noise is never called safe: no count is proven, and none is impossible. Its promise is the epsilon of the "
+            "budget. Leave require_safe (--require-safe) out."
         )
 
 
@@ -275,7 +325,7 @@ def _method(finest: AnyFinestTable, asked: Method | None, stated_bound: int | No
     if asked is not None and not asked.publishes:
         from ilba.methods.lab import METHODS
 
-        able = [name for name, made in METHODS.items() if getattr(made, "publishes", False)]
+        able = [name for name, made in METHODS.items() if getattr(made, "publishes", True)]
         raise InputError(
             f"method={method!r} is for comparing. Publish with {listing(able)}, and try the others with ilba.compare."
         )
@@ -308,14 +358,13 @@ def _refuse_dropped(finest: AnyFinestTable) -> None:
         )
 
 
-def _check_declared_grid(finest: AnyFinestTable, given: pl.DataFrame) -> None:
-    """In the grid reading iLBA counts every cell of the code lists: they must be declared, not found in the data."""
-    if finest.design.cells != "grid":
-        return
+def _check_declared_grid(finest: AnyFinestTable, given: pl.DataFrame, method: str) -> None:
+    """A method that counts or fills every cell of the code lists needs them declared, not found in the data."""
+    called = "iLBA with cells='grid'" if method == "ilba" else method
     for columns, listed in zip(CodeLists.dimensions(finest.design), finest.codes.lists, strict=True):
         if any(column.null_count() for column in listed.labels.get_columns()):
             raise InputError(
-                f"{columns[-1]!r} has missing labels, which no code list can declare. iLBA with cells='grid' needs "
+                f"{columns[-1]!r} has missing labels, which no code list can declare. {called} needs "
                 f"every code declared: give missing labels a code of their own, or publish with method='controlled'."
             )
         counted = listed.labels.cast(pl.String)
@@ -323,18 +372,26 @@ def _check_declared_grid(finest: AnyFinestTable, given: pl.DataFrame) -> None:
         same = declared.height == counted.height and declared.join(counted, on=columns, how="anti").is_empty()
         if not same:
             raise InputError(
-                f"iLBA with cells='grid' needs a declared code list for {listing(columns)}: the method counts every "
+                f"{called} needs a declared code list for {listing(columns)}: the method works on every "
                 f"cell of the list, so the list is published, and one made from the data would tell who occurs. Write "
                 f"a csv of variable, code, label_en, label_ko, parent with every code that can occur, and build "
                 f"with labels= (--labels). Or publish with method='controlled', which needs no list."
             )
 
 
+class _Asked(NamedTuple):
+    """What masks are chosen with."""
+
+    bound: int | None
+    move: int
+    sweeps: int | None = None
+
+
 def _jointly_masked(
     finest: AnyFinestTable,
     planned: Sequence[Selection],
     wanted: Sequence[Selection],
-    bound: int | None,
+    asked: _Asked,
     secret: Secret | Path_ | None,
     chapter: Chapter,
     progress: Progress | None,
@@ -342,11 +399,14 @@ def _jointly_masked(
     """The table with masks chosen jointly: those that were published where there are, and new ones beside them."""
     if finest.chosen:
         return finest
-    known = chapter.known(finest, "controlled")
-    before = chapter.choice("controlled", finest.design.threshold)
+    bound, move, sweeps = asked
+    known = chapter.known(finest, "controlled", move)
+    before = chapter.choice("controlled", finest.design.threshold, move)
     if before is None or known.unknown:
         fixed = None if before is None else known
-        masked = finest.controlled(planned, bound, secret=secret, previous=fixed, progress=progress)
+        masked = finest.controlled(
+            planned, bound, secret=secret, previous=fixed, sweeps=sweeps, move=move, progress=progress
+        )
         _tell_of_bound(masked)
     else:
         masked = finest.with_masks(known, Chosen.from_json(dict(before)))
@@ -354,12 +414,12 @@ def _jointly_masked(
     return masked
 
 
-def _summed(finest: AnyFinestTable, finer: Finer, method: str, chapter: Chapter) -> AnyFinestTable:
+def _summed(finest: AnyFinestTable, finer: Finer, method: str, chapter: Chapter, move: int) -> AnyFinestTable:
     """The table with sums of the masked counts of a finer one that was published."""
     if method != "controlled":
         raise InputError("sums of a finer table are published with method='controlled'.")
-    known = chapter.known(finer.table, "controlled")
-    choice = chapter.choice("controlled", finer.table.design.threshold)
+    known = chapter.known(finer.table, "controlled", move)
+    choice = chapter.choice("controlled", finer.table.design.threshold, move)
     if choice is None or known.unknown:
         raise UnsafeRelease(
             "the finer store was not published yet as it is, so its masks are not known. Publish it first; then its "
@@ -387,20 +447,11 @@ def _tell_of_other_tables(finest: AnyFinestTable, wanted: Sequence[Selection]) -
     chosen = set(finest.chosen.tables) if finest.chosen else set()
     others = [table for table in wanted if table.name not in chosen]
     if others:
-        largest = _largest_loss(finest, others)
+        largest = finest.largest_loss(others)
         notice(
             f"the masks were chosen for other tables. {some(len(others), 'table')} of this release were not in that "
             f"plan: there a count is up to {largest:,} off (confidential)."
         )
-
-
-def _largest_loss(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
-    """How far a count of these tables is off at most (confidential)."""
-    largest = 0
-    for table in finest.tables(wanted):
-        loss = table.loss.filter(pl.col("Loss") != "Total")["Loss"].cast(pl.Int64)
-        largest = max(largest, int(loss.abs().max() or 0))  # type: ignore[arg-type]
-    return largest
 
 
 def _audited(
@@ -417,9 +468,19 @@ def _audited(
     """
     if finest.method == "controlled" and report_path is None:
         return "certified"
+    if finest.by is not None and not finest.by.bounded:
+        if report_path is not None:
+            raise InputError(f"no report of the audit can be written: {finest.by.name} proves nothing, for nobody.")
+        if finest.by.spends is None and not accept_risk:
+            raise UnsafeRelease(
+                f"no number of {finest.by.name} has a limit, so no audit can find it safe. Nothing was published. "
+                f"Publish with accept_risk=True (--accept-risk)."
+            )
+        return "not audited" if finest.by.spends is None else "noise"
     from ilba.attack.audit import BUDGET, audit, cells_to_attack
 
-    earlier = {name for one in before if one.method == finest.method for name in one.tables}
+    is_joint = finest.by is not None and finest.by.joint  # its tables are published once, all together
+    earlier = {name for one in before if one.method == finest.method and not is_joint for name in one.tables}
     together = (
         [*wanted, *(t for t in wanted_tables(finest.design, sorted(earlier)) if t not in wanted)] if earlier else wanted
     )
@@ -434,7 +495,7 @@ def _audited(
             f"these tables are not audited: {over}. Nothing was published. Publish with method='controlled', "
             f"fewer tables, or accept_risk=True (--accept-risk)."
         )
-    report = audit(finest, finest.method, together, progress=progress)
+    report = audit(finest, None, together, progress=progress)
     if report_path is not None:
         report.to_html(report_path)
     if finest.method == "controlled":
@@ -453,7 +514,7 @@ def _audited(
 
 def _check_bound(finest: AnyFinestTable, wanted: Sequence[Selection], bound: int, chapter: Chapter) -> None:
     """A bound is stated only when it holds in every published table."""
-    if _largest_loss(finest, wanted) > bound:
+    if finest.largest_loss(wanted) > bound:
         chapter.bar_bound(bound)
         raise UnsafeRelease(
             f"the bound {bound} does not hold in every table, so nothing was published. Publish without a stated "
@@ -516,13 +577,14 @@ def _before(target: Path) -> Release | None:
         return None
 
 
-def _refuse_another(target: Path, now: tuple[str, int, str], design: Design) -> None:
+def _refuse_another(target: Path, now: tuple[str, int, str], design: Design, by: Method | None) -> None:
     """Refuse to follow a release of the same columns by another method, K or reading."""
     before = _before(target)
     if before is None or before.design.columns != design.columns:
         return
     told = before.manifest["method"]
-    parameters = _spelled(before.manifest.get("parameters", {}))
+    is_budgeted = by is not None and by.spends is not None and by.name == told  # epsilons add up, whatever they are
+    parameters = "" if is_budgeted else _spelled(before.manifest.get("parameters", {}))
     if (told, before.design.threshold, parameters or way(told, before.design)[2]) != now:
         raise UnsafeRelease(
             f"the release at {str(target)!r} shows the same columns by another method, K or reading (method={told!r}, "
@@ -570,8 +632,8 @@ def _published(
     """The published rows of each table, labels in the types of the published codes where these are known already."""
     if finest.method == "controlled":
         finest = finest.as_truth(lambda column, codes: declared_type(declared.given, column, codes))
-    for table in finest.tables(declared.wanted):
-        yield table.selection, table.public_parts()
+    for selection, parts in finest.public_rows(declared.wanted):
+        yield selection, parts
         step()
 
 
@@ -581,7 +643,9 @@ def _published_again(
     """The tables of a folder as another source would give them: in another order, with all labels as text."""
     for selection in reversed(declared.wanted):
         labels = list(selection.columns)
-        table = pl.read_parquet(first / declared.file(selection), glob=False).filter(pl.col(MASKED) > 0)
+        shown = pl.col(MASKED) > 0
+        shown = shown | pl.col(MASKED).is_null() if declared.blanks else shown
+        table = pl.read_parquet(first / declared.file(selection), glob=False).filter(shown)
         yield selection, iter([table.cast(dict.fromkeys(labels, pl.String)).sort(labels or MASKED)])
         step()
 

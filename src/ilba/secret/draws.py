@@ -17,8 +17,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 class CellDraws:
     """The draws of packed cells, as `secret.draws` defines them.
 
-    XOR does not care how the words of a cell are grouped, so the words of neighbouring dimensions are joined into one
-    table while it stays small: a census needs two look-ups per cell instead of nine.
+    The words of a cell can be grouped in any way, because XOR is associative. So the words of neighbouring dimensions
+    are joined into one table while it stays small: a census needs two look-ups per cell instead of nine.
     """
 
     def __init__(self, secret: Secret, codes: CodeLists, below: int | None = None) -> None:
@@ -53,10 +53,17 @@ class CellDraws:
         """The tags of cells whose counts are below K: a number of 64 bits for each cell and count."""
         return tagged(self._secret, self._block(packed, count))
 
+    def any_tags(self, packed: Sequence[IntArray], count: IntArray) -> npt.NDArray[np.uint64]:
+        """The tags of cells with counts of any size."""
+        return tagged(self._secret, self._of_any(packed, count))
+
     def any_count(self, packed: Sequence[IntArray], count: IntArray) -> IntArray:
         """The draws of cells with counts of any size."""
+        return drawn(self._secret, self._of_any(packed, count))
+
+    def _of_any(self, packed: Sequence[IntArray], count: IntArray) -> npt.NDArray[np.uint64]:
         every, place = np.unique(count, return_inverse=True)
-        return drawn(self._secret, self._joined(packed, count_words(self._secret, every.tolist())[place]))
+        return self._joined(packed, count_words(self._secret, every.tolist())[place])
 
     def _block(self, packed: Sequence[IntArray], count: IntArray) -> npt.NDArray[np.uint64]:
         return self._joined(packed, self._counts[count])

@@ -12,8 +12,10 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 
 from ilba.errors import InputError, listing, nearest
+from ilba.service.asked import put
 
-_MOST_PAIRS = 200
+API = "/api/v2"
+_MOST_PAIRS = 2000
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,7 @@ def query(request: Request, known: tuple[str, ...]) -> dict[str, str]:
     """The parameters of an address, in lower case; one that is not known is refused."""
     found: dict[str, str] = {}
     for name, value in pairs(request):
-        if name.lower() in found:
-            raise InputError(f"the parameter {name[:50]!r} is given twice.")
-        found[name.lower()] = value
+        put(found, name, value)
     check_known(found, known)
     return found
 

@@ -1,8 +1,4 @@
-"""The answers of the API: from what was asked to plain values. Nothing here knows of HTTP.
-
-A variable that is left out is answered from the table that was published without it, never by a sum of masked counts;
-where tables add up, the service can sum them beforehand, and then that table is offered as any other.
-"""
+"""The answers of the API: from what was asked to plain values. Nothing here knows of HTTP."""
 
 from __future__ import annotations
 
@@ -10,24 +6,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import polars as pl
 
 from ilba import __version__
-from ilba.design.design import MASKED, Hierarchy, Selection, plain_name
+from ilba.design.design import MASKED, Selection
 from ilba.errors import InputError, listing, nearest, some
 from ilba.output.export import json_stat
-from ilba.output.wording import COUNT, LANGUAGES, Dimension, Measure, WordedTable, told, words
-from ilba.service.asked import MOST_TEXT, Codes, ValueFilter, folded, variable
-from ilba.service.catalog import Catalog, ServedRelease, TableEntry
-from ilba.service.measures import measure_asked
+from ilba.output.series import frequency
+from ilba.output.wording import COUNT, LANGUAGES, Dimension, WordedTable, told, words
+from ilba.service.asked import MOST_TEXT, Placement, UnknownError, ValueFilter, folded, variable
+from ilba.service.catalog import Catalog
+from ilba.service.choosing import Part, chosen, part
+from ilba.service.codelists import coarser_columns, code_list_entry, link, owner_of
+from ilba.service.folder import ServedRelease, TableEntry
+from ilba.service.measures import bound_of, spans
 from ilba.service.measures import values as measured
 from ilba.service.on_demand import DemandRules, of_all
 from ilba.service.work import still_wanted
 
-API = "/api/v2"
 MISSING = "(missing)"  # how a label that is missing is written
 FORMATS = {
     "json-stat2": ("json-stat", "application/json", "json"),
@@ -37,14 +38,7 @@ FORMATS = {
     "px": ("px", "application/octet-stream", "px"),
 }
 _NO_ROWS = pl.DataFrame()
-
-
-class TooManyError(InputError):
-    """More cells are asked for than one answer may hold."""
-
-
-class UnknownError(InputError):
-    """There is no such thing here."""
+NO_FILTERS: Mapping[str, ValueFilter] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -71,13 +65,13 @@ def rehearse(served: ServedRelease) -> None:
     about, design = served.release.manifest, served.release.design
     names = ("title", "description", "source", "method", "cells", "rows", "software", "created")
     texts = [*(about[name] for name in names), *design.columns]
-    numbers = [about[name] for name in ("threshold", "absent", "additive")]
+    numbers = [about["threshold"], about["absent"] or 0, about["additive"]]
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
         raise TypeError("a field of the manifest is not of its type")
     for lang in served.languages:
         _release(served, lang)
         for entry in served.entries.values():
-            _entry(entry, lang)
+            _entry(entry, lang, served.languages)
 
 
 def config(catalog: Catalog, settings: Settings) -> dict[str, Any]:
@@ -161,6 +155,7 @@ def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
                 "levels": dict(entry.table.levels),
                 "keys": list(entry.table.keys),
                 "cells": served.cells(entry.table),
+                "bound": bound_of(entry),
             }
             for entry in served.entries.values()
         ],
@@ -170,6 +165,7 @@ def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
 def tables(
     catalog: Catalog,
     lang: str,
+    spoken: Sequence[str],
     query: str = "",
     page_number: int = 1,
     page_size: int = 20,
@@ -194,24 +190,54 @@ def tables(
     shown = found[(page_number - 1) * page_size : page_number * page_size]
     return {
         "language": lang,
-        "tables": [_entry(entry, lang) for entry in shown],
+        "tables": [_entry(entry, lang, spoken) for entry in shown],
         "page": {
             "pageNumber": page_number,
             "pageSize": page_size,
             "totalElements": len(found),
             "totalPages": pages,
-            "links": [_link("self", lang, "/tables")],
+            "links": [link("self", lang, "/tables")],
         },
-        "links": [_link("self", lang, "/tables")],
+        "links": [link("self", lang, "/tables")],
     }
 
 
-def table(entry: TableEntry, lang: str) -> dict[str, Any]:
+def navigation(catalog: Catalog, lang: str, spoken: Sequence[str], folder: str | None) -> dict[str, Any]:
+    """What is in a folder: each release is one, and the waves of a series are inside it."""
+    if folder is None:
+        inside = [_shelf(served, lang) for served in catalog.releases if served.series is None]
+        return _folder(lang, dict.fromkeys(("id", "label", "description")), inside, "/navigation")
+    found = catalog.named(folder)
+    if found is None:
+        names = [served.id for served in catalog.releases]
+        raise UnknownError(f"there is no folder {folder[:60]!r}.{nearest(folder[:60], names)}")
+    waves = [_shelf(served, lang) for served in found.members.values()]
+    held = [_entry(entry, lang, spoken) for entry in found.entries.values()]
+    about = {name: text for name, text in _shelf(found, lang).items() if name not in ("type", "links")}
+    return _folder(lang, about, [*waves, *held], f"/navigation/{quote(found.id, safe='')}")
+
+
+def _folder(lang: str, about: Mapping[str, Any], inside: list[dict[str, Any]], path: str) -> dict[str, Any]:
+    return {"language": lang, **about, "folderContents": inside, "links": [link("self", lang, path)]}
+
+
+def _shelf(served: ServedRelease, lang: str) -> dict[str, Any]:
+    """A release as an item of a folder."""
+    return {
+        "type": "FolderInformation",
+        "id": served.id,
+        "label": told(served.release, "title", lang),
+        "description": told(served.release, "description", lang),
+        "links": [link("self", lang, f"/navigation/{quote(served.id, safe='')}")],
+    }
+
+
+def table(entry: TableEntry, lang: str, spoken: Sequence[str]) -> dict[str, Any]:
     """One table of the list."""
-    return {"language": lang, **_entry(entry, lang)}
+    return {"language": lang, **_entry(entry, lang, spoken)}
 
 
-def _entry(entry: TableEntry, lang: str) -> dict[str, Any]:
+def _entry(entry: TableEntry, lang: str, spoken: Sequence[str]) -> dict[str, Any]:
     about, release = entry.release.manifest, entry.release
     name = quote(entry.id, safe="")
     return {
@@ -225,24 +251,29 @@ def _entry(entry: TableEntry, lang: str) -> dict[str, Any]:
         "category": "public",
         "discontinued": False,
         "source": told(release, "source", lang),
+        **({"timeUnit": _time_unit(entry.served.times)} if entry.served.times else {}),
+        "subjectCode": entry.served.id,
         "variableNames": variable_names(entry, lang),
         "paths": [[{"id": entry.served.id, "label": told(release, "title", lang)}]],
         "links": [
-            _link("self", lang, f"/tables/{name}"),
-            _link("metadata", lang, f"/tables/{name}/metadata"),
-            _link("data", lang, f"/tables/{name}/data"),
+            link("self", lang, f"/tables/{name}"),
+            link("metadata", lang, f"/tables/{name}/metadata"),
+            link("data", lang, f"/tables/{name}/data"),
+            *(link("alternate", other, f"/tables/{name}") for other in spoken if other != lang),
         ],
     }
+
+
+def _time_unit(times: Sequence[str]) -> str:
+    known = {"A1": "Annual", "Q1": "Quarterly", "M1": "Monthly", "W1": "Weekly"}
+    found = frequency(times)
+    return known.get(found[0], "Other") if found else "Other"
 
 
 def variable_names(entry: TableEntry, lang: str) -> list[str]:
     """What the variables of a table are called."""
     labels = entry.served.labels[lang]
     return [labels.variable(column) for column in entry.served.axes(entry.table)]
-
-
-def _link(relation: str, lang: str, path: str) -> dict[str, str]:
-    return {"rel": relation, "hreflang": lang, "href": f"{API}{path}?lang={lang}"}
 
 
 def utc(written: str) -> str:
@@ -255,25 +286,42 @@ def worded(entry: TableEntry, lang: str) -> WordedTable:
     return WordedTable(entry.release, entry.table, _NO_ROWS, lang, entry.served.labels[lang])
 
 
-def metadata(catalog: Catalog, entry: TableEntry, lang: str) -> dict[str, Any]:
-    """A table without its numbers, as JSON-stat."""
-    loaded = catalog.load(entry)
-    found = json_stat(loaded.worded[lang], whole=False, data=False)
-    for dimension in loaded.worded[lang].dimensions:
+def metadata(
+    catalog: Catalog, entry: TableEntry, lang: str, filters: Mapping[str, ValueFilter] = NO_FILTERS
+) -> dict[str, Any]:
+    """A table without its numbers, as JSON-stat; a variable may have the values of a code list, or some of its own."""
+    whole = catalog.load(entry).worded[lang]
+    axes = entry.served.axes(entry.table)
+    named = {variable(name, axes): one for name, one in filters.items()}
+    shown = _part_of(catalog, entry, lang, named) if named else whole
+    found = json_stat(shown, whole=False, data=False)
+    for dimension, own in zip(shown.dimensions, whole.dimensions, strict=True):
         described = found["dimension"][dimension.name]
-        lists = [_code_list_entry(entry, coarser, lang) for coarser in _coarser(entry, dimension)]
+        known = [code_list_entry(entry, coarser, lang) for coarser in coarser_columns(entry, own)]
+        has_level = owner_of(entry, dimension.name) and len(dimension.columns) == len(own.columns)
         described["extension"] = {
             "elimination": _without(entry, dimension.name) is not None,
             "show": "value",
-            "codelists": lists,
-            "codeLists": lists,
-            **({"ilba": _hierarchy(entry, dimension)} if _owner(entry, dimension.name) else {}),
+            "codelists": known,
+            "codeLists": known,
+            **({"ilba": _hierarchy(entry, dimension)} if has_level else {}),
         }
-    return _described(found, entry, lang)
+    return _described(found, entry, lang, Placement())
 
 
-def _described(found: dict[str, Any], entry: TableEntry, lang: str) -> dict[str, Any]:
+def _part_of(catalog: Catalog, entry: TableEntry, lang: str, named: Mapping[str, ValueFilter]) -> WordedTable:
+    """The words about a part of a table; a variable that nothing is said about has all of its values."""
+    every = {axis: ValueFilter("*") for axis in entry.served.axes(entry.table)}
+    filters = {name: replace(one, values=one.values or "*") for name, one in named.items()}
+    found = chosen(catalog, entry, {**every, **filters})
+    cut = catalog.load(found.entry).worded[lang].cut(found.places, np.zeros(0, dtype=np.int64))
+    cut.dimensions = [replace(one, name=name) for one, name in zip(cut.dimensions, found.called, strict=True)]
+    return cut
+
+
+def _described(found: dict[str, Any], entry: TableEntry, lang: str, placement: Placement) -> dict[str, Any]:
     """What PxWebApi adds to JSON-stat."""
+    stub, heading = placement.of(found["id"])
     found["updated"] = utc(found["updated"])
     found["extension"]["px"] = {
         "tableid": entry.id,
@@ -281,13 +329,15 @@ def _described(found: dict[str, Any], entry: TableEntry, lang: str) -> dict[str,
         "decimals": found["extension"]["ilba"].get("decimals", 0),
         "aggregallowed": entry.release.additive and "of" not in found["extension"]["ilba"],
         "contents": told(entry.release, "title", lang),
+        "stub": stub,
+        "heading": heading,
     }
     return found
 
 
 def _hierarchy(entry: TableEntry, dimension: Dimension) -> dict[str, Any]:
     """Which level this is, and the code above each code as the table one level coarser spells it."""
-    owner = _owner(entry, dimension.name)
+    owner = owner_of(entry, dimension.name)
     above: dict[str, str] = {}
     if len(dimension.columns) > 1:
         paths = [path[:-1] for path in dimension.paths.fill_null("NA").iter_rows()]
@@ -303,137 +353,11 @@ def _hierarchy(entry: TableEntry, dimension: Dimension) -> dict[str, Any]:
     }
 
 
-def _owner(entry: TableEntry, column: str) -> Hierarchy | None:
-    return next((h for h in entry.release.design.hierarchies if column in h.columns), None)
-
-
 def _without(entry: TableEntry, column: str) -> TableEntry | None:
     """The table that was published without a variable."""
-    owner = _owner(entry, column)
+    owner = owner_of(entry, column)
     levels = {**entry.table.levels, **({owner.name: 0} if owner else {})}
     return entry.served.entry(levels, [key for key in entry.table.keys if key != column])
-
-
-def _coarser(entry: TableEntry, dimension: Dimension) -> list[str]:
-    """The coarser columns of a hierarchy at which the same table was published."""
-    owner = _owner(entry, dimension.name)
-    if owner is None:
-        return []
-    levels = range(1, len(dimension.columns))
-    published = [entry.served.entry({**entry.table.levels, owner.name: n}, entry.table.keys) for n in levels]
-    return [owner.columns[n - 1] for n, one in zip(levels, published, strict=True) if one is not None]
-
-
-def _code_list_id(served: ServedRelease, fine: str, coarse: str, alone: bool) -> str:
-    return f"{'' if alone else served.id + ':'}{plain_name(fine)}.{plain_name(coarse)}"
-
-
-def _code_list_entry(entry: TableEntry, coarse: str, lang: str) -> dict[str, Any]:
-    fine = next(h.columns[entry.table.levels[h.name] - 1] for h in [_owner(entry, coarse)] if h)
-    name = _code_list_id(entry.served, fine, coarse, ":" not in entry.id)
-    return {
-        "id": name,
-        "label": entry.served.labels[lang].variable(coarse),
-        "type": "Aggregation",
-        "links": [_link("metadata", lang, f"/codelists/{quote(name, safe='')}")],
-    }
-
-
-def code_list(catalog: Catalog, name: str, lang: str) -> dict[str, Any]:
-    """The areas of a coarser level, each with the finer ones inside it."""
-    if not catalog.alone:
-        catalog.named(name.partition(":")[0])  # one that is gone for now is not one that is unknown
-    for served in catalog.releases:
-        for hierarchy in served.release.design.hierarchies:
-            for level, fine in enumerate(hierarchy.columns, 1):
-                for above, coarse in enumerate(hierarchy.columns[: level - 1], 1):
-                    if _code_list_id(served, fine, coarse, catalog.alone) == name:
-                        return _code_list(catalog, served, hierarchy.name, (above, level), name, lang)
-    raise UnknownError(f"there is no code list {name[:60]!r}.")
-
-
-def _code_list(
-    catalog: Catalog, served: ServedRelease, hierarchy: str, pair: tuple[int, int], name: str, lang: str
-) -> dict[str, Any]:
-    areas, finer = (axis_of(catalog, served, hierarchy, level, lang) for level in pair)
-    inside: dict[tuple[Any, ...], list[str]] = {}
-    for path, code in zip(finer.paths.iter_rows(), finer.codes, strict=True):
-        inside.setdefault(path[: pair[0]], []).append(code)
-    return {
-        "id": name,
-        "label": areas.label,
-        "language": lang,
-        "languages": served.languages,
-        "type": "Aggregation",
-        "elimination": False,
-        "values": [
-            {"code": code, "label": label, "valueMap": inside.get(path, [])}
-            for path, code, label in zip(areas.paths.iter_rows(), areas.codes, areas.labels, strict=True)
-        ],
-        "links": [_link("self", lang, f"/codelists/{quote(name, safe='')}")],
-    }
-
-
-def axis_of(catalog: Catalog, served: ServedRelease, hierarchy: str, level: int, lang: str) -> Dimension:
-    """The areas of a level, from the smallest table that has them."""
-    having = [entry for entry in served.entries.values() if entry.table.levels[hierarchy] == level]
-    if not having:
-        raise UnknownError("no table of this level was published.")
-    smallest = min(having, key=lambda entry: served.cells(entry.table))
-    names = served.axes(smallest.table)
-    owner = next(h for h in served.release.design.hierarchies if h.name == hierarchy)
-    return catalog.load(smallest).worded[lang].dimensions[names.index(owner.columns[level - 1])]
-
-
-@dataclass(frozen=True)
-class Part:
-    """The part of a table that is asked for, found but not yet answered."""
-
-    entry: TableEntry
-    places: list[list[int]]
-    called: list[str]
-    measure: Measure = COUNT
-
-    @property
-    def cells(self) -> int:
-        """How many cells it has."""
-        return math.prod(len(places) for places in self.places)
-
-
-def part(
-    catalog: Catalog,
-    entry: TableEntry,
-    filters: Mapping[str, ValueFilter],
-    settings: Settings,
-    asked: Mapping[str, str] | None = None,
-) -> Part:
-    """Find what is asked for: the table with the variables that are named, and the places of their values."""
-    axes = entry.served.axes(entry.table)
-    named = {variable(name, axes): filter_ for name, filter_ in filters.items()}
-    if len(named) < len(filters):
-        raise InputError("a variable is named twice.")
-    if not any(filter_.values for filter_ in named.values()):
-        if any(filter_.codelist for filter_ in named.values()):
-            raise InputError("a code list was named without values. Add valuecodes, such as *.")
-        found = Part(entry, _default(catalog, entry, settings.max_cells), axes)
-    else:
-        found = _chosen(catalog, entry, {name: filter_ for name, filter_ in named.items() if filter_.values})
-    if found.cells > settings.max_cells:
-        raise TooManyError(
-            f"{found.cells:,} cells are asked for; one answer holds at most {settings.max_cells:,}. "
-            f"Ask for fewer values, or in several parts."
-        )
-    return replace(found, measure=measure_asked(found.entry, asked or {}))
-
-
-def _default(catalog: Catalog, entry: TableEntry, most: int) -> list[list[int]]:
-    """Everything, or where that is too much the first codes of the longest variables."""
-    sizes = [len(dimension) for dimension in catalog.load(entry).dimensions]
-    while math.prod(sizes) > most:
-        longest = max(range(len(sizes)), key=sizes.__getitem__)
-        others = math.prod(size for place, size in enumerate(sizes) if place != longest)
-        sizes[longest] = max(1, min(sizes[longest] - 1, most // max(1, others)))
-    return [list(range(size)) for size in sizes]
 
 
 def default_selection(catalog: Catalog, entry: TableEntry, lang: str, settings: Settings) -> dict[str, Any]:
@@ -445,96 +369,22 @@ def selection(
     catalog: Catalog, entry: TableEntry, filters: Mapping[str, ValueFilter], lang: str, settings: Settings
 ) -> dict[str, Any]:
     """Which codes of each variable a question names; without filters those that are answered by default."""
-    found = part(catalog, entry, filters, settings)
+    found = part(catalog, entry, filters, settings.max_cells)
     dimensions = catalog.load(found.entry).dimensions
+    axes = entry.served.axes(entry.table)
+    lists = {variable(name, axes): one.codelist for name, one in filters.items() if one.codelist and not one.single}
     return {
         "language": lang,
         "selection": [
-            {"variableCode": name, "valueCodes": [one.codes[place] for place in chosen]}
-            for name, one, chosen in zip(found.called, dimensions, found.places, strict=True)
+            {
+                "variableCode": name,
+                "valueCodes": [one.codes[place] for place in some],
+                **({"codeList": lists[name], "codelist": lists[name]} if name in lists else {}),
+            }
+            for name, one, some in zip(found.called, dimensions, found.places, strict=True)
         ],
-        "links": [_link("self", lang, f"/tables/{quote(entry.id, safe='')}/defaultselection")],
+        "links": [link("self", lang, f"/tables/{quote(entry.id, safe='')}/defaultselection")],
     }
-
-
-def _chosen(catalog: Catalog, entry: TableEntry, named: Mapping[str, ValueFilter]) -> Part:
-    levels = dict.fromkeys(entry.table.levels, 0)
-    keys, called, coarse = [], [], {}
-    for name in entry.served.axes(entry.table):
-        if name not in named:
-            continue
-        owner = _owner(entry, name)
-        filter_ = named[name]
-        if owner is None:
-            keys.append(name)
-            if filter_.codelist:
-                raise InputError(f"{name!r} has no code list {filter_.codelist[:60]!r}.")
-        else:
-            levels[owner.name] = entry.table.levels[owner.name]
-            if filter_.codelist:
-                coarse[name] = _level_of(entry, owner, name, filter_.codelist)
-                if not filter_.single:
-                    levels[owner.name] = coarse[name]
-        called.append(name)
-    target = entry.served.entry(levels, keys)
-    if target is None:
-        raise InputError(
-            f"a table by {listing(called)} alone was not published, and masked counts are not summed here. "
-            f"Name values for {listing(name for name in entry.served.axes(entry.table) if name not in named)} too."
-        )
-    places = []
-    loaded = catalog.load(target)
-    for name, dimension, codes in zip(called, loaded.dimensions, loaded.codes, strict=True):
-        filter_ = named[name]
-        if name in coarse and filter_.single:
-            places.append(_inside(catalog, entry, name, coarse[name], filter_.values, dimension))
-        else:
-            places.append(codes.chosen(filter_.values))
-    return Part(target, places, called)
-
-
-def _level_of(entry: TableEntry, owner: Hierarchy, name: str, code_list: str) -> int:
-    alone = ":" not in entry.id
-    columns = owner.columns[: entry.table.levels[owner.name] - 1]
-    known = {_code_list_id(entry.served, name, column, alone): level for level, column in enumerate(columns, 1)}
-    if code_list not in known:
-        raise InputError(
-            f"{name!r} has no code list {code_list[:60]!r}.{nearest(code_list[:60], known)} "
-            f"It has {listing(known) or 'none'}."
-        )
-    return known[code_list]
-
-
-def _inside(
-    catalog: Catalog, entry: TableEntry, name: str, level: int, values: list[str] | str, finer: Dimension
-) -> list[int]:
-    """The places of all areas inside the coarser ones that are asked for."""
-    owner = _owner(entry, name)
-    areas = axis_of(catalog, entry.served, owner.name if owner else "", level, LANGUAGES[0])
-    rows = areas.paths.rows()
-    wanted = {rows[place] for place in Codes(name, areas.codes).chosen(values)}
-    return [place for place, path in enumerate(finer.paths.iter_rows()) if path[:level] in wanted]
-
-
-def csv_asked(parameters: str) -> dict[str, Any]:
-    """How a csv file is written, as PxWebApi 2 spells it; texts, with commas, where nothing is said."""
-    known: dict[str, dict[str, Any]] = {
-        "usecodes": {"codes": True, "texts": False},
-        "usetexts": {"codes": False, "texts": True},
-        "usecodesandtexts": {"codes": True, "texts": True},
-        "includetitle": {"title": True},
-        "separatortab": {"separator": "\t"},
-        "separatorspace": {"separator": " "},
-        "separatorsemicolon": {"separator": ";"},
-    }
-    found: dict[str, Any] = {"codes": False, "texts": True}
-    for name in parameters.split(",") if parameters else ():
-        if name.strip().lower() not in known:
-            spelled = ("UseCodes", "UseTexts", "UseCodesAndTexts", "IncludeTitle", "SeparatorTab", "SeparatorSpace")
-            said = f"It is {listing([*spelled, 'SeparatorSemicolon'], 7)}."
-            raise InputError(f"outputFormatParams holds {name[:50]!r}.{nearest(name[:50], spelled)} {said}")
-        found |= known[name.strip().lower()]
-    return found
 
 
 def answered(catalog: Catalog, found: Part, lang: str) -> WordedTable:
@@ -546,17 +396,22 @@ def answered(catalog: Catalog, found: Part, lang: str) -> WordedTable:
     else:
         numbers = measured(catalog, found.entry, found.places, found.measure)
         cut = loaded.worded[lang].cut(found.places, numbers, found.measure)
+    if found.has_range:
+        cut.spans = spans(catalog, found.entry, found.places, found.measure)
     cut.pulse = still_wanted
     cut.dimensions = [replace(one, name=name) for one, name in zip(cut.dimensions, found.called, strict=True)]
     return cut
 
 
-def data(table: WordedTable, entry: TableEntry) -> dict[str, Any]:
+def data(table: WordedTable, entry: TableEntry, placement: Placement) -> dict[str, Any]:
     """A part of a table as JSON-stat."""
     found = json_stat(table, whole=False)
     for dimension in found["dimension"].values():
         dimension["extension"] = {"show": "value"}
-    return _described(found, entry, table.lang)
+    if table.spans:
+        low, high = ([one if one == one else None for one in end.tolist()] for end in table.spans)
+        found["extension"]["ilba"]["range"] = {"low": low, "high": high}
+    return _described(found, entry, table.lang, placement)
 
 
 @dataclass(frozen=True)
@@ -602,7 +457,7 @@ def question(
 
 
 def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
-    """One masked count; 0 where the cell does not occur."""
+    """One masked count; 0 where the cell does not occur, and nothing where it is left blank."""
     selection = asked.selection
     given = dict(zip(selection.columns, [*asked.hkey_value, *asked.key_value], strict=True))
     loaded = catalog.load(asked.entry)
@@ -619,7 +474,8 @@ def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
                 said = text[:50]
                 raise InputError(f"{said!r} is not a value of {column!r}.{nearest(said, listed[:2000])}{aside}")
         places.append([] if place is None else [place])
-    values = loaded.values(places)
+    values = loaded.values(places).tolist()
+    number = values[0] if values else 0
     return {
         "release": asked.entry.served.id,
         "table": asked.entry.id,
@@ -627,7 +483,7 @@ def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
         "key": list(selection.keys),
         "hkey_value": asked.hkey_value,
         "key_value": asked.key_value,
-        MASKED: int(values[0]) if len(values) else 0,
+        MASKED: int(number) if number == number else None,
     }
 
 

@@ -27,78 +27,50 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ilba import __version__
-from ilba.errors import IlbaError, InputError, StoreError, listing, nearest
+from ilba.errors import IlbaError, InputError, listing, nearest
 from ilba.output.export import rendered, variables_csv
-from ilba.service import answers, saved
-from ilba.service.addresses import Answer, Make, as_json, check_known, number, pairs, plain, query
-from ilba.service.answers import API, FORMATS, Settings, TooManyError, UnknownError
-from ilba.service.asked import ValueFilter, from_body, from_query, split
-from ilba.service.catalog import Catalog, DamagedError, Recent, TableEntry
-from ilba.service.connection import MOST_BODY, MOST_QUERY, Limits
-from ilba.service.on_demand import DemandRules, RuleError, own_areas, summed
+from ilba.service import answers, choosing, codelists, saved
+from ilba.service.addresses import API, Answer, Make, as_json, check_known, number, pairs, plain, query
+from ilba.service.answers import FORMATS, Settings
+from ilba.service.asked import Placement, UnknownError, ValueFilter, from_body, from_query, placed, split
+from ilba.service.catalog import Catalog, Recent
+from ilba.service.codelists import inside_of
+from ilba.service.connection import MOST_BODY, Limits
+from ilba.service.folder import ServedRelease, TableEntry
+from ilba.service.guard import Guard
+from ilba.service.on_demand import DemandRules, own_areas, summed
 from ilba.service.openapi import document
+from ilba.service.problems import OPEN, any_problem, busy_problem, http_problem, nobody, our_problem
+from ilba.service.script import bundle
 from ilba.service.sharing import Pages
 from ilba.service.work import BusyError, GoneError, Lane, Lanes, Room, still_wanted
 
-_MOST_PATH = 2000
-_MOST_HEADERS = 100
 _MOST_BODIES = 64 * 2**20  # bytes of all bodies that are being received
 _SHORT = 1000  # letters of an address that is read where it arrives
 _PIECE = 2**16  # bytes of an answer that are sent at once
 _LONG_WORK = 10_000  # cells of an answer from which it is made in the lane for long work
+_FOR_EVER = "public, max-age=31536000, immutable"
 _FRESH = "public, max-age=60, stale-while-revalidate=600"
 _WORTH_COMPRESSING = 1000
 _MOST_DAMAGED = 20  # files that are named
 ENVIRONMENT = "ILBA_SERVICE"
 
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-)
-_FRAMED = _POLICY.replace("frame-ancestors 'none'", "frame-ancestors *")  # there is nothing on it that a click could do
-_HEADERS = {
-    "Content-Security-Policy": _POLICY,
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
-    "Cross-Origin-Opener-Policy": "same-origin",
-}
-# The data are public: any page may read them. The page itself is for this address alone.
-_OPEN = {"Cross-Origin-Resource-Policy": "cross-origin"}
-_CLOSED = {"Cross-Origin-Resource-Policy": "same-origin"}
 _VARY = "Accept-Encoding, Origin"  # a cache must not give what was said to one kind of client to another
-_SAID = {**_OPEN, "Cache-Control": _FRESH, "Vary": _VARY}
+_SAID = {**OPEN, "Cache-Control": _FRESH, "Vary": _VARY}
 _EVERY_METHOD = ["GET", "POST", "OPTIONS", "PUT", "PATCH", "DELETE", "TRACE"]
-
-_TITLES = {
-    400: "Bad request",
-    403: "Too many cells",
-    404: "Not found",
-    405: "Method not allowed",
-    413: "Too large",
-    414: "Address too long",
-    431: "Too many headers",
-    500: "Error in the service",
-    503: "Try again",
-}
-_HOST = re.compile(rb"[A-Za-z0-9._~-]{0,255}(?::\d{0,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{0,5})?")
-# Words that are no words of a sentence: they are written as they are typed.
-_TYPED = {"codelist", "key", "lang", "level", "measure", "of", "placement", "query", "release"}
 
 
 def application(paths: list[str], settings: Settings | None = None, limits: Limits | None = None) -> ASGIApp:
     """The service for some release folders, as an ASGI application."""
-    return _Guard(_Service(Catalog(paths, answers.rehearse), settings or Settings(), limits or Limits()).app)
+    return Guard(_Service(Catalog(paths, answers.rehearse), settings or Settings(), limits or Limits()).app)
 
 
 def from_environment() -> ASGIApp:
@@ -137,6 +109,7 @@ class _Service:
         self.app = Starlette(
             routes=[
                 Route("/", self._route(self._shown(self._pages.front))),
+                Route("/static/page.js", self._route(self.script)),
                 Mount("/static", self._page, middleware=packed),
                 Route("/health", self.health),
                 Route(f"{API}/cell", self.cell),
@@ -149,6 +122,8 @@ class _Service:
                 Route(f"{table}/data", self.data, methods=["GET", "POST"]),
                 Route(f"{table}/areas", self.areas, methods=_EVERY_METHOD),
                 Route(table, self._route(self.table)),
+                Route(f"{API}/navigation", self._route(self.navigation)),
+                Route(f"{API}/navigation/{{folder}}", self._route(self.navigation)),
                 Route(f"{API}/savedqueries", self.save, methods=["POST"]),
                 Route(f"{API}/savedqueries/{{query}}/data", self.saved_data),
                 Route(f"{API}/savedqueries/{{query}}/selection", self._route(self.saved_selection)),
@@ -159,12 +134,12 @@ class _Service:
                 *self._shared_routes(),  # last, so that the API waits for no comparison with them
             ],
             exception_handlers={
-                HTTPException: _http_problem,
-                IlbaError: _our_problem,
-                BusyError: _busy_problem,
-                GoneError: _nobody,
-                ClientDisconnect: _nobody,
-                Exception: _any_problem,
+                HTTPException: http_problem,
+                IlbaError: our_problem,
+                BusyError: busy_problem,
+                GoneError: nobody,
+                ClientDisconnect: nobody,
+                Exception: any_problem,
             },
             lifespan=self._lifespan,
         )
@@ -211,6 +186,13 @@ class _Service:
 
     def _of_table(self, page: Callable[[Request, TableEntry], tuple[str, Make]]) -> Callable[[Request], Response]:
         return self._shown(lambda request: page(request, self._table_entry(request)))
+
+    def script(self, request: Request) -> Response:
+        """The script of the page. An address with its name can be kept for ever: another script has another name."""
+        content, name = bundle()
+        kept = _FOR_EVER if request.scope["query_string"] == f"v={name}".encode() else "no-cache"
+        said = {"Cache-Control": kept, "Cross-Origin-Resource-Policy": "same-origin"}
+        return self._answer(request, name, lambda: Answer(content, "text/javascript; charset=utf-8", said))
 
     async def health(self, request: Request) -> Response:
         """Whether the releases can be read, as the last look found them: 503 when none can.
@@ -269,7 +251,7 @@ class _Service:
     def _part(self, request: Request, content: bytes) -> Response | tuple[Callable[[], Response], Lane]:
         """The answer; or what makes it and where, if that is long work."""
         filters, others = from_query(pairs(request))
-        check_known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading", "measure", "of"))
+        check_known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading", "measure", "of", "range"))
         if request.method == "POST":
             if filters:
                 raise InputError("the selection stands in the address and in the body. Leave it in one of them.")
@@ -293,13 +275,17 @@ class _Service:
         kept = self._kept(request, entry.served.digest, body)
         if kept is not None:
             return kept
-        written = answers.csv_asked(others.get("outputformatparams", ""))
-        part = answers.part(self.catalog, entry, filters, self.settings, others)
+        written = choosing.csv_asked(others.get("outputformatparams", ""))
+        part = choosing.part(self.catalog, entry, filters, self.settings.max_cells, others)
         if part.entry.source is not part.entry.table:
             self.settings.rules.check_variables(part.entry.table.columns)
 
+        placement = placed(content, others)
+
         def make() -> Response:
-            return self._answer(request, entry.served.digest, lambda: self._data(part, lang, format, written), body)
+            return self._answer(
+                request, entry.served.digest, lambda: self._data(part, lang, format, written, placement), body
+            )
 
         if part.cells <= _LONG_WORK:
             return make()
@@ -316,7 +302,7 @@ class _Service:
             lang, format = self._language(asked), asked.get("outputformat", "json-stat2").lower()
             if format not in ("json-stat2", "csv"):
                 raise InputError(f"outputFormat is {format[:50]!r}. Own areas are answered as json-stat2 or csv.")
-            written = answers.csv_asked(asked.get("outputformatparams", ""))
+            written = choosing.csv_asked(asked.get("outputformatparams", ""))
             entry = self._table_entry(request)
             body = hashlib.sha256(content).hexdigest()
             return self._answer(
@@ -331,7 +317,7 @@ class _Service:
         if format == "csv":
             shown = {"Content-Disposition": "attachment; filename=areas.csv", "Content-Language": lang}
             return Answer(variables_csv(found.table, **written), FORMATS["csv"][1], shown)
-        told = answers.data(found.table, entry)
+        told = answers.data(found.table, entry, Placement())
         told["extension"]["ilba"]["inside"] = found.inside
         return as_json(told, lang)
 
@@ -349,9 +335,10 @@ class _Service:
             lang = self._language(query(request, ("lang",)))
             wanted = saved.from_body(content)
             lang = self._language({"lang": wanted.language}) if wanted.language else lang
-            answers.part(self.catalog, self._entry(wanted.table_id), from_body(wanted.body), self.settings)
+            choosing.part(self.catalog, self._entry(wanted.table_id), from_body(wanted.body), self.settings.max_cells)
+            placed(wanted.body, {})
             self._format(wanted)
-            said = {**_OPEN, "Cache-Control": "no-store"}
+            said = {**OPEN, "Cache-Control": "no-store"}
             return Response(plain(saved.told(wanted, lang)), 201, said, media_type="application/json")
 
         return await self._lanes.run(request.receive, make)
@@ -359,7 +346,7 @@ class _Service:
     def _format(self, wanted: saved.SavedQuery) -> None:
         if wanted.output_format and wanted.output_format.lower() not in FORMATS:
             raise InputError(f"outputFormat is {wanted.output_format[:50]!r}. It is {listing(FORMATS)}.")
-        answers.csv_asked(",".join(wanted.output_format_params))
+        choosing.csv_asked(",".join(wanted.output_format_params))
 
     def saved_query(self, request: Request) -> Response:
         """What a saved query asks for."""
@@ -397,12 +384,14 @@ class _Service:
         found = await self._lanes.run(request.receive, find)
         return found if isinstance(found, Response) else await self._lanes.run(request.receive, *found)
 
-    def _data(self, found: answers.Part, lang: str, format: str, written: Mapping[str, Any]) -> Answer:
+    def _data(
+        self, found: choosing.Part, lang: str, format: str, written: Mapping[str, Any], placement: Placement
+    ) -> Answer:
         table = answers.answered(self.catalog, found, lang)
         still_wanted()
         kind, media, ending = FORMATS[format]
         if format == "json-stat2":
-            return as_json(answers.data(table, found.entry), lang)
+            return as_json(answers.data(table, found.entry, placement), lang)
         name = quote(f"{found.entry.id}.{ending}".replace(":", "."), safe=".+-_")
         shown = f"attachment; filename*=UTF-8''{name}"
         content = variables_csv(table, **written) if format == "csv" else rendered(table, kind)
@@ -427,8 +416,12 @@ class _Service:
             return bytes(content)
         raise BusyError
 
+    @property
+    def _spoken(self) -> list[str]:
+        return answers.offered_languages(self.catalog, self.settings)
+
     def _language(self, asked: Mapping[str, str]) -> str:
-        known = answers.offered_languages(self.catalog, self.settings)
+        known = self._spoken
         lang = asked.get("lang", known[0])
         if lang not in known:
             raise InputError(f"lang is {lang[:50]!r}. It is {listing(known)}.")
@@ -471,26 +464,43 @@ class _Service:
         return self._answer(
             request,
             self.catalog.digest + today,
-            lambda: as_json(answers.tables(self.catalog, lang, text, page, size, days), lang),
+            lambda: as_json(answers.tables(self.catalog, lang, self._spoken, text, page, size, days), lang),
+        )
+
+    def navigation(self, request: Request) -> Response:
+        """The folders of the releases, or one of them with its tables."""
+        lang = self._language(query(request, ("lang",)))
+        folder = request.path_params.get("folder")
+        return self._answer(
+            request,
+            self.catalog.digest,
+            lambda: as_json(answers.navigation(self.catalog, lang, self._spoken, folder), lang),
         )
 
     def table(self, request: Request) -> Response:
         """One table of the list."""
         lang = self._language(query(request, ("lang",)))
         entry = self._table_entry(request)
-        return self._answer(request, entry.served.digest, lambda: as_json(answers.table(entry, lang), lang))
+        return self._answer(
+            request, entry.served.digest, lambda: as_json(answers.table(entry, lang, self._spoken), lang)
+        )
 
     def metadata(self, request: Request) -> Response:
         """A table without its numbers."""
-        asked = query(request, ("lang", "outputformat", "defaultselection"))
+        filters, asked = from_query(pairs(request))
+        check_known(asked, ("lang", "outputformat", "defaultselection", "savedquery"))
         lang = self._language(asked)
+        if "savedquery" in asked:
+            stored = from_body(saved.opened(asked["savedquery"]).body)
+            lists = {name: ValueFilter(codelist=one.codelist) for name, one in stored.items() if one.codelist}
+            filters = {**lists, **filters}
         if asked.get("outputformat", "json-stat2").lower() != "json-stat2":
             raise InputError("metadata are written as json-stat2 only.")
         if asked.get("defaultselection", "false").lower() not in ("true", "false"):
             raise InputError("defaultSelection is 'true' or 'false'.")
         entry = self._table_entry(request)
         return self._answer(
-            request, entry.served.digest, lambda: as_json(answers.metadata(self.catalog, entry, lang), lang)
+            request, entry.served.digest, lambda: as_json(answers.metadata(self.catalog, entry, lang, filters), lang)
         )
 
     def default_selection(self, request: Request) -> Response:
@@ -509,16 +519,19 @@ class _Service:
         # The ids hold % where a column's name has a dot or a slash, and the address is decoded once on its way.
         name = request.path_params["name"]
         return self._answer(
-            request, self.catalog.digest, lambda: as_json(answers.code_list(self.catalog, name, lang), lang)
+            request, self.catalog.digest, lambda: as_json(codelists.code_list(self.catalog, name, lang), lang)
         )
 
     def geometry(self, request: Request) -> Response:
-        """The map of a column."""
-        query(request, ())
+        """The map of a column, or of the areas inside a coarser one."""
+        asked = query(request, ("within",))
         served = self.catalog.named(request.path_params["release"])
         found = self.catalog.geometry(served, request.path_params["column"]) if served else None
         if found is None:
             raise UnknownError("there is no map of this column.")
+        if served and "within" in asked:
+            above, column = asked["within"], request.path_params["column"]
+            return self._answer(request, found[2], lambda: self._map_inside(served, column, above))
         content, packed, digest = found
         said = {**_SAID, "ETag": f'W/"{digest[:32]}"'}
         if _has(request, digest[:32]):
@@ -526,6 +539,11 @@ class _Service:
         if packed and _packs(request):
             content, said = packed, {**said, "Content-Encoding": "gzip"}
         return Response(content, media_type="application/geo+json", headers=said)
+
+    def _map_inside(self, served: ServedRelease, column: str, within: str) -> Answer:
+        coarse, _, code = within.partition(":")
+        content = self._pages.maps.inside(served, column, inside_of(self.catalog, served, column, coarse, code))
+        return Answer(content, "application/geo+json")
 
     def _found(self, request: Request) -> TableEntry | None:
         return self._by_name(request.path_params["table"])
@@ -608,117 +626,3 @@ def _has(request: Request, tag: str) -> bool:
 
 def _packs(request: Request) -> bool:
     return re.search(r"\bgzip\b(?!;q=0(?:\.0*)?(?:,|$))", request.headers.get("accept-encoding", "")) is not None
-
-
-def _problem(
-    request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None, title: str = ""
-) -> Response:
-    title = title or _TITLES.get(status, "Error")
-    first = re.match(r"[a-z]+(?= )", detail)
-    if first and first[0] not in _TYPED:
-        detail = detail[:1].upper() + detail[1:]
-    told = {
-        "type": "about:blank",
-        "title": title,
-        "status": status,
-        "detail": detail,
-        "instance": request.scope["path"],
-    }
-    open_to_all = _OPEN if request.scope["path"].startswith(f"{API}/") else {}
-    said = {**open_to_all, "Cache-Control": "no-store", **(headers or {})}
-    return Response(plain(told), status, said, media_type="application/problem+json")
-
-
-async def _http_problem(request: Request, problem: Exception) -> Response:
-    status = problem.status_code if isinstance(problem, HTTPException) else 500
-    detail = {404: "there is nothing at this address.", 405: "this address does not take this method."}
-    said = getattr(problem, "detail", "")
-    return _problem(request, status, detail.get(status, said), getattr(problem, "headers", None))
-
-
-async def _our_problem(request: Request, problem: Exception) -> Response:
-    if isinstance(problem, DamagedError):
-        return _problem(request, 503, str(problem), {"Retry-After": "60"}, "Not available")
-    if isinstance(problem, StoreError):  # its text names paths of this machine
-        return _problem(request, 503, "the release is being replaced. Try again.", {"Retry-After": "1"})
-    if isinstance(problem, RuleError):
-        return _problem(request, 403, str(problem), title="Against a rule")
-    status = 403 if isinstance(problem, TooManyError) else 404 if isinstance(problem, UnknownError) else 400
-    if not isinstance(problem, InputError):
-        return _problem(request, 500, "something went wrong here. The operator finds it in the log.")
-    return _problem(request, status, str(problem))
-
-
-async def _busy_problem(request: Request, problem: Exception) -> Response:
-    return _problem(request, 503, "there is too much to do here just now. Try again.", {"Retry-After": "5"}, "Too busy")
-
-
-async def _nobody(request: Request, problem: Exception) -> Response:
-    """Nobody is there to read it."""
-    return Response(status_code=400)
-
-
-async def _any_problem(request: Request, problem: Exception) -> Response:
-    return _problem(request, 500, "something went wrong here. The operator finds it in the log.")
-
-
-class _Guard:
-    """Limits before, and security headers after, whatever the application answers."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self._open = CORSMiddleware(
-            self._within_limits,
-            allow_origins=["*"],
-            allow_methods=["GET", "HEAD", "POST"],
-            allow_headers=["Content-Type", "If-None-Match"],
-            expose_headers=["Content-Disposition", "ETag", "Retry-After"],
-            max_age=86_400,
-        )
-        self._headers = _raw(_HEADERS)
-        self._framed = _raw({**_HEADERS, "Content-Security-Policy": _FRAMED})
-        self._of_page = _raw({**_HEADERS, **_CLOSED})
-        self._checked = _raw({"Cache-Control": "no-cache"})
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        of_api = scope["path"].startswith(f"{API}/")
-
-        async def guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                said = message["headers"]
-                message["headers"] = [*said, *(self._headers if of_api else self._more(scope["path"], said))]
-            await send(message)
-
-        await (self._open if of_api else self._within_limits)(scope, receive, guarded)
-
-    def _more(self, path: str, said: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """What is said with a page or a picture; a page that is meant for it may stand in the pages of others."""
-        is_framed = path.startswith("/embed/")
-        given = {name for name, _ in said} | ({b"x-frame-options"} if is_framed else set())
-        added = [*(self._framed if is_framed else self._of_page), *self._checked]
-        return [(name, value) for name, value in added if name not in given]
-
-    async def _within_limits(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = _refused(scope)
-        await (_problem(Request(scope), *refused) if refused else self._app)(scope, receive, send)
-
-
-def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-
-
-def _refused(scope: Scope) -> tuple[int, str] | None:
-    """Why a request is answered without a look at what it asks for."""
-    if len(scope["query_string"]) > MOST_QUERY or len(scope["path"]) > _MOST_PATH:
-        return 414, f"the address is longer than {MOST_QUERY:,} letters. Send a long selection as POST."
-    if len(scope["headers"]) > _MOST_HEADERS:
-        return 431, f"the request has more than {_MOST_HEADERS} headers."
-    hosts = [value for name, value in scope["headers"] if name == b"host"]
-    if len(hosts) > 1 or (not hosts and scope["http_version"] == "1.1"):
-        return 400, f"the request has {len(hosts) or 'no'} Host headers. Send one."
-    if hosts and not _HOST.fullmatch(hosts[0]):
-        return 400, "the Host header is not the name of a machine."
-    return None

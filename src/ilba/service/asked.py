@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -33,8 +33,18 @@ _LETTERS = str.maketrans(
 )  # letters with a stroke or joined, which Unicode does not take apart
 
 _VERB = re.compile(r"(TOP|BOTTOM|RANGE|FROM|TO)\(", re.IGNORECASE)
+# Parameters that are lists: with commas between, or given several times, as clients that were generated send them.
+LISTS = ("outputformatparams", "stub", "heading")
 _NUMBERS = re.compile(r"\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?")
 _PARAMETER = re.compile(r"(valuecodes|codelist|outputvalues)\[(.*)\]", re.IGNORECASE | re.DOTALL)
+
+
+class TooManyError(InputError):
+    """More cells are asked for than one answer may hold."""
+
+
+class UnknownError(InputError):
+    """There is no such thing here."""
 
 
 @dataclass
@@ -60,7 +70,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a POST."""
 
     selection: list[_Entry] = []
-    placement: msgspec.Raw = msgspec.Raw(b"null")  # taken, without effect, so it is not read any further
+    placement: msgspec.Raw = msgspec.Raw(b"null")  # read by `placed`
 
 
 def folded(text: str) -> str:
@@ -112,21 +122,28 @@ def from_query(pairs: Iterable[tuple[str, str]]) -> tuple[dict[str, ValueFilter]
     for name, value in pairs:
         found = _PARAMETER.fullmatch(name)
         if found is None:
-            if name.lower() in others:
-                raise InputError(f"the parameter {_short(name)} is given twice.")
-            others[name.lower()] = value
+            put(others, name, value)
             continue
         filter_ = filters.setdefault(found[2], ValueFilter())
         match found[1].lower():
             case "valuecodes":
-                if filter_.values:
-                    raise InputError(f"valuecodes[{_short(found[2])}] is given twice. Separate the codes by commas.")
-                filter_.values = value
+                filter_.values = ",".join(filter(None, (str(filter_.values or ""), value)))
             case "codelist":
                 filter_.codelist = value or None
             case _:
                 filter_.single = _is_single(value)
     return filters, others
+
+
+def put(others: dict[str, str], name: str, value: str) -> None:
+    """Keep a parameter; only lists may be given several times."""
+    known = name.lower()
+    if known not in others:
+        others[known] = value
+    elif known in LISTS:
+        others[known] += f",{value}"
+    else:
+        raise InputError(f"the parameter {_short(name)} is given twice.")
 
 
 def from_body(content: bytes) -> dict[str, ValueFilter]:
@@ -145,8 +162,6 @@ def from_body(content: bytes) -> dict[str, ValueFilter]:
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise InputError("the body is not JSON.") from None
-    if bytes(body.placement).lstrip()[:1] not in (b"{", b"n"):
-        raise InputError("placement is not an object.")
     if len(body.selection) > MOST_VARIABLES:
         raise InputError(f"the selection has {len(body.selection):,} entries; it may have {MOST_VARIABLES}.")
     filters: dict[str, ValueFilter] = {}
@@ -158,6 +173,46 @@ def from_body(content: bytes) -> dict[str, ValueFilter]:
             entry.value_codes or [], entry.codelist or entry.code_list or None, single
         )
     return filters
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which variables are to stand beside the numbers, and which above them."""
+
+    stub: list[str] = field(default_factory=list)
+    heading: list[str] = field(default_factory=list)
+
+    def of(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Stub and heading of a table with these variables; where nothing is said the last one stands above."""
+        heading = [name for name in dict.fromkeys(self.heading) if name in names]
+        stub = [name for name in dict.fromkeys(self.stub) if name in names and name not in heading]
+        rest = [name for name in names if name not in stub and name not in heading]
+        if not heading and len(rest) + len(stub) > 1 and rest:
+            heading = [rest.pop()]
+        return [*stub, *rest], heading
+
+
+class _Placed(msgspec.Struct):
+    """The placement in the body of a POST."""
+
+    stub: list[str] | None = None
+    heading: list[str] | None = None
+
+
+class _PlacedBody(msgspec.Struct):
+    """What of a body says where variables stand."""
+
+    placement: _Placed | None = None
+
+
+def placed(content: bytes, others: Mapping[str, str]) -> Placement:
+    """Where variables are to stand, as the body or the address says."""
+    try:
+        told = msgspec.json.decode(content, type=_PlacedBody).placement if content.strip() else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise InputError("placement is not an object with lists of variables: stub and heading.") from None
+    told = told or _Placed(split(others.get("stub", "")), split(others.get("heading", "")))
+    return Placement(told.stub or [], told.heading or [])
 
 
 def _is_single(value: str) -> bool:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from ilba.errors import InputError, listing, nearest
 from ilba.output.wording import COUNT, MEASURES, Measure
 from ilba.service.asked import split, variable
-from ilba.service.catalog import Catalog, TableEntry
+from ilba.service.catalog import Catalog
+from ilba.service.folder import TableEntry
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 _FACTORS = {"percent": 100.0, "rate": 1000.0}
@@ -60,6 +61,74 @@ def values(catalog: Catalog, entry: TableEntry, places: list[list[int]], measure
     return np.where(np.isfinite(found), np.round(found, measure.decimals), np.nan).ravel()
 
 
+def bound_of(entry: TableEntry) -> int | None:
+    """How far a count of a table may be from the truth; nothing where that is not stated.
+
+    It is stated of the tables that were published. What the service sums from them may be further off.
+    """
+    manifest, threshold = entry.release.manifest, int(entry.release.manifest["threshold"])
+    if not _is_stored(entry):
+        return None
+    if manifest["method"] == "ilba":
+        return threshold + threshold // 2
+    if manifest["method"] == "cell-key":
+        return int(manifest["parameters"]["D"])
+    return int(manifest["bound"]) if manifest.get("bound") else None
+
+
+def _is_stored(entry: TableEntry) -> bool:
+    if not entry.served.members:
+        return entry.source is entry.table
+    keys = [key for key in entry.table.keys if key != entry.served.time]
+    waves = [one.entry(entry.table.levels, keys) for one in entry.served.members.values()]
+    return all(wave is not None and wave.source is wave.table for wave in waves)
+
+
+def spans(
+    catalog: Catalog, entry: TableEntry, places: list[list[int]], measure: Measure
+) -> tuple[FloatArray, FloatArray]:
+    """The least and the largest that each number can be by the bound that is stated; NaN where there is none."""
+    axes, time, bound = entry.served.axes(entry.table), entry.served.time, bound_of(entry)
+    if bound is None:
+        raise InputError("no bound is stated for this table, so its numbers have no range.")
+    counts = _counts(catalog, entry, places)
+    if measure.name in ("count", "change"):
+        wide = bound
+        if measure.name == "change":
+            before = _before(catalog, entry, places, axes.index(time)) if time in axes else np.nan
+            counts, wide = counts - before, 2 * bound
+        low = counts - wide
+        return (np.maximum(low, 0) if measure == COUNT else low).ravel(), (counts + wide).ravel()
+    kept = {*measure.of, *([time] if time in axes else [])}
+    low, high = _shares(counts, _divisor(catalog, entry, places, kept), bound)
+    if measure.name == "index":
+        areas = _areas(entry)
+        whole = _divisor(catalog, entry, places, set(axes) - areas)
+        least, largest = _shares(whole, _divisor(catalog, entry, places, kept - areas), bound)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            low, high = 100 * low / largest, 100 * high / least
+    factor = _FACTORS.get(measure.name, 1.0)
+    ends = [np.broadcast_to(factor * end, counts.shape) for end in (low, high)]
+    found = [np.where(np.isfinite(end), np.round(end, measure.decimals), np.nan).ravel() for end in ends]
+    return found[0], found[1]
+
+
+def _divisor(catalog: Catalog, entry: TableEntry, places: list[list[int]], kept: Iterable[str]) -> FloatArray:
+    """The counts that are divided by, where a bound is stated for them, too."""
+    target = _projection(entry, kept)
+    if bound_of(target) is None:
+        raise InputError("no bound is stated for what is divided by, so there is no range.")
+    return _projected(catalog, entry, places, kept)
+
+
+def _shares(part: FloatArray, whole: FloatArray, bound: int) -> tuple[FloatArray, FloatArray]:
+    """The least and the largest share that two counts allow: nobody is in a part and not in the whole."""
+    low = np.maximum(part - bound, 0) / np.maximum(whole + bound, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        high = np.where(whole > bound, (part + bound) / (whole - bound), 1.0)
+    return low, np.minimum(high, 1.0)
+
+
 def _areas(entry: TableEntry) -> set[str]:
     return {column for hierarchy in entry.release.design.hierarchies for column in hierarchy.columns}
 
@@ -79,10 +148,9 @@ def _before(catalog: Catalog, entry: TableEntry, places: list[list[int]], axis: 
     return np.where(first.reshape(shape), np.nan, found)
 
 
-def _projected(catalog: Catalog, entry: TableEntry, places: list[list[int]], kept: Iterable[str]) -> FloatArray:
-    """The published counts of the table with some of the variables only, one long along the others."""
-    kept = set(kept)
-    axes = entry.served.axes(entry.table)
+def _projection(entry: TableEntry, kept: Iterable[str]) -> TableEntry:
+    """The table with some of the variables only."""
+    kept, axes = set(kept), entry.served.axes(entry.table)
     owners = {h.name: h.columns for h in entry.release.design.hierarchies}
     levels = {name: n if n and owners[name][n - 1] in kept else 0 for name, n in entry.table.levels.items()}
     target = entry.served.entry(levels, [key for key in entry.table.keys if key in kept])
@@ -92,6 +160,14 @@ def _projected(catalog: Catalog, entry: TableEntry, places: list[list[int]], kep
             f"the table {'by ' + by if by else 'of everybody'} was not published, so there is nothing to divide by. "
             f"Name other variables in of."
         )
+    return target
+
+
+def _projected(catalog: Catalog, entry: TableEntry, places: list[list[int]], kept: Iterable[str]) -> FloatArray:
+    """The published counts of the table with some of the variables only, one long along the others."""
+    kept = set(kept)
+    axes = entry.served.axes(entry.table)
+    target = _projection(entry, kept)
     loaded, whole = catalog.load(target), catalog.load(entry)
     wanted, known, shape = [], np.ones(1, dtype=bool), []
     there = iter(loaded.index)

@@ -20,7 +20,8 @@ import polars as pl
 
 from ilba.errors import InputError, listing, nearest, some
 from ilba.output.wording import Dimension, WordedTable, words
-from ilba.service.catalog import Catalog, Loaded, TableEntry
+from ilba.service.catalog import Catalog, Loaded
+from ilba.service.folder import TableEntry
 from ilba.service.outlines import Maps, Outlines
 from ilba.service.work import still_wanted
 

@@ -34,5 +34,6 @@ def _examples(catalog: Catalog) -> dict[str, list[str]]:
         "TableId": [entry.id for entry in entries[len(entries) // 4 : len(entries) // 4 + 3]],
         "CodeListId": lists[:1],
         "ReleaseId": [served.id],
+        "FolderId": [served.id],
         "Column": [entry["column"] for entry in served.release.manifest["geometry"]][:1],
     }

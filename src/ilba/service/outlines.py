@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ilba.service.catalog import Catalog, Recent, ServedRelease
+from ilba.service.catalog import Catalog, Recent
+from ilba.service.folder import ServedRelease
 
 Points: TypeAlias = npt.NDArray[np.float64]
 _MOST_BYTES = 40 * 2**20  # of a map that is read for a picture or for neighbours
@@ -124,12 +126,31 @@ def _path(ring: Points) -> str:
     return f"M{steps}Z"
 
 
+class _Feature(msgspec.Struct):
+    """What of a feature says which area it is."""
+
+    id: Any = None
+    properties: dict[str, Any] | None = None
+
+    @property
+    def code(self) -> str:
+        """The code of its area."""
+        return str(self.id if self.id is not None else (self.properties or {}).get("code"))
+
+
+class _Collection(msgspec.Struct):
+    """The features of a map, as they are written."""
+
+    features: list[msgspec.Raw]
+
+
 class Maps:
     """The outlines that were read last."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._kept: Recent[Outlines] = Recent(128 * 2**20)
+        self._written: Recent[dict[str, bytes]] = Recent(256 * 2**20)
 
     def of(self, served: ServedRelease, column: str) -> Outlines | None:
         """The outlines of a column's areas; none where there is no map, or one too large to be drawn here."""
@@ -141,3 +162,16 @@ class Maps:
             kept = Outlines(found[0])
             self._kept.put(found[2], kept, kept.size)
         return kept
+
+    def inside(self, served: ServedRelease, column: str, codes: Sequence[str]) -> bytes:
+        """The map of some areas of a column, as GeoJSON: of a nation nobody needs all of it at once."""
+        found = self._catalog.geometry(served, column)
+        if found is None:
+            return b'{"type":"FeatureCollection","features":[]}'
+        known = self._written.get(found[2])
+        if known is None:
+            features = msgspec.json.decode(found[0], type=_Collection).features
+            known = {msgspec.json.decode(one, type=_Feature).code: bytes(one) for one in features}
+            self._written.put(found[2], known, len(found[0]) + 200 * len(known))
+        some = (known.get(code) or known.get(code.rpartition("/")[2]) for code in codes)
+        return b'{"type":"FeatureCollection","features":[%s]}' % b",".join(one for one in some if one)

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from ilba.design.design import Hierarchy
 from ilba.errors import nearest
 from ilba.output.wording import LANGUAGES, Dimension
-from ilba.service.answers import UnknownError, axis_of
-from ilba.service.asked import folded
-from ilba.service.catalog import Catalog, ServedRelease
+from ilba.service.asked import UnknownError, folded
+from ilba.service.catalog import Catalog
+from ilba.service.codelists import axis_of
+from ilba.service.folder import ServedRelease
 from ilba.service.outlines import Maps
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -176,6 +177,9 @@ class _Counts:
         if int(np.prod(sizes, dtype=np.int64)) > _MOST_CELLS:
             return None
         counts = loaded.values(places).reshape(sizes)
+        if np.isnan(counts).any():  # a table with blanks is not told here
+            return None
+        counts = counts.astype(np.int64)
         if self.time and not all_times:
             axis = [one.name for one in dimensions].index(self.time)
             counts = np.asarray(counts.take(0, axis=axis))

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from ilba.errors import InputError
-from ilba.service.answers import API, UnknownError
+from ilba.service.addresses import API
+from ilba.service.asked import UnknownError
 
 _LONGEST = 1500  # letters of an id, which has to fit into an address
 _MOST_BYTES = 100_000  # of a query that was unpacked

@@ -15,8 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ilba.errors import InputError, listing, nearest
 from ilba.output.export import sdmx_axes, sdmx_data, sdmx_flow_id, sdmx_flows, sdmx_structure
-from ilba.service.answers import TooManyError, UnknownError, worded
-from ilba.service.catalog import Catalog, ServedRelease, TableEntry
+from ilba.service.answers import worded
+from ilba.service.asked import TooManyError, UnknownError
+from ilba.service.catalog import Catalog
+from ilba.service.folder import ServedRelease, TableEntry
 from ilba.service.work import still_wanted
 
 MEDIA = "application/xml"

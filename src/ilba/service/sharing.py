@@ -20,14 +20,20 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 
-from ilba.output.wording import WordedTable, told, words
+from ilba.output.wording import LANGUAGES, WordedTable, told, words
 from ilba.service import pictures, places, sdmx, standards
 from ilba.service.addresses import Answer, Make, as_json, pairs, plain
-from ilba.service.answers import Settings, UnknownError, axis_of, language_name, offered_languages, utc, worded
-from ilba.service.catalog import Catalog, ServedRelease, TableEntry
+from ilba.service.answers import Settings, config, language_name, offered_languages, releases, utc, worded
+from ilba.service.asked import UnknownError
+from ilba.service.catalog import Catalog
+from ilba.service.codelists import axis_of
+from ilba.service.folder import ServedRelease, TableEntry
 from ilba.service.outlines import Maps
+from ilba.service.script import bundle
 
 _HEAD = "<title>Statistics</title>"  # where the head of a table goes in the page
+_TOLD = '<script type="application/json" id="told">'
+_SCRIPT = "/static/page.js"
 _RTL = ("ar", "dv", "fa", "he", "ku", "ps", "sd", "ug", "ur", "yi")
 _MOST_OTHERS = 1000  # names that are offered to compare with
 _MOST_DRAWN = 20_000  # areas of a preview
@@ -132,7 +138,7 @@ class Pages:
             }
             return self._page(about, path, lang, base, entry.served, embedded)
 
-        return f"{entry.served.digest} {lang} {base}", make
+        return f"{self._catalog.digest} {lang} {base}", make
 
     def embedded_table(self, request: Request, entry: TableEntry) -> tuple[str, Make]:
         """The page about one table, to stand in the page of somebody else."""
@@ -143,6 +149,15 @@ class Pages:
     ) -> Answer:
         head = _templates().get_template("head.html").render(self._head(about, path, lang, base, served))
         text = _index().replace(_HEAD, head, 1).replace('<html lang="en">', f'<html lang="{lang}">', 1)
+        known = {
+            "lang": lang,
+            "config": config(self._catalog, self._settings),
+            "releases": releases(self._catalog, lang),
+        }
+        text = text.replace(_TOLD, _TOLD + str(_embedded(known)), 1).replace(_SCRIPT, f"{_SCRIPT}?v={bundle()[1]}")
+        if lang in LANGUAGES[1:]:
+            preload = '<link rel="modulepreload" href="/static/words/{}.js">'
+            text = text.replace(preload.format("en"), preload.format("en") + preload.format(lang), 1)
         if embedded:
             text = text.replace("<html ", '<html data-embed="" ', 1)
         return Answer(text.encode(), "text/html; charset=utf-8", {**PAGE, "Vary": "Accept-Encoding, Accept-Language"})
@@ -189,7 +204,7 @@ class Pages:
         if outlines is not None:
             by_code = {outlines.own(code): value for code, value in zip(shown.codes, values, strict=True)}
             return (pictures.coloured(outlines.paths(560, 460), by_code), 560.0, 460.0), ", ".join(said)
-        rows = list(zip(shown.labels, values, strict=True))
+        rows = [row for row in zip(shown.labels, values, strict=True) if row[1] == row[1]]  # without blanks
         rows = sorted(rows, key=lambda row: -row[1])[:_BARS] if len(rows) > _BARS else rows
         return pictures.bars(rows, Writing(lang).number), ", ".join(said)
 

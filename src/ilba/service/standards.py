@@ -16,8 +16,10 @@ import polars as pl
 from ilba.design.design import MASKED, plain_name
 from ilba.errors import InputError
 from ilba.output.wording import told
-from ilba.service.answers import API, FORMATS, utc, variable_names, worded
-from ilba.service.catalog import Catalog, ServedRelease, TableEntry
+from ilba.service.addresses import API
+from ilba.service.answers import FORMATS, utc, variable_names, worded
+from ilba.service.catalog import Catalog
+from ilba.service.folder import ServedRelease, TableEntry
 
 NO_ROWS = pl.DataFrame()
 MOST_ADDRESSES = 50_000  # of one sitemap

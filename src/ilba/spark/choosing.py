@@ -16,7 +16,7 @@ import polars as pl
 from ilba.cells.codes import CodeLists
 from ilba.design.design import COUNT, MASKED, Selection
 from ilba.design.recordkeys import RECORD_KEY
-from ilba.methods.controlled.search import Control, rules_of
+from ilba.methods.controlled.search import Control, How, rules_of
 from ilba.progress import Progress
 from ilba.spark.frames import Frame, as_polars, mapped, quiet, whole_numbers
 from ilba.spark.sessions import pyspark, watched
@@ -36,11 +36,11 @@ def choose_on_spark(
     wanted: Sequence[Selection],
     bound: int | None,
     progress: Progress | None,
-    more: tuple[int, int],
+    more: tuple[int, How],
 ) -> tuple[Frame, Control]:
     """The cells with masks chosen jointly, and what was reached. `cells` may have a column `previous`.
 
-    `more` is what the secret adds to the usual bound, and the number of sweeps.
+    `more` is what the secret adds to the usual bound, and how masks are chosen.
     """
     from ilba.methods.controlled.carry import TINY, Carry
     from ilba.methods.controlled.plan import Layout, rounds
@@ -52,13 +52,15 @@ def choose_on_spark(
     with watched(cells.sparkSession, "choosing masks", progress):
         counted = mapped(cells, whole_numbers(["part", "which", "size"]), "count_small", shipped, layout.along)
         sizes = as_polars(counted.groupBy("part", "which").agg(F.sum("size").alias("size")).toArrow())
-        by_area, by_count = (_dense(sizes, part, size) for part, size in ((0, len(layout.areas)), (1, K)))
-        in_order = np.empty_like(by_area)
-        in_order[layout.ranks[layout.along]] = by_area
-        blocks = layout.blocks(in_order)
+        by_count = _dense(sizes, 1, K)
         classes = by_count[1:]
         small = int(classes.sum())
         rules = rules_of(K, bound, small * len(wanted), *more)
+        # A table without a small cell comes back untouched. The proof rests on this line.
+        by_area = _dense(sizes, 2 if rules.free and small else 0, len(layout.areas))
+        in_order = np.empty_like(by_area)
+        in_order[layout.ranks[layout.along]] = by_area
+        blocks = layout.blocks(in_order)
         tiny = [int(x) for x in 1 + np.flatnonzero((classes > 0) & (classes <= TINY * K))]
         of_tiny = cells.where(F.col(COUNT).isin(tiny)).select(*word_names(codes.finest), COUNT)
         numbers = mapped(of_tiny, whole_numbers([COUNT, "number"]), "keyed_numbers", shipped, source)
@@ -78,6 +80,9 @@ def choose_on_spark(
                 carry.take(block, _done(left.filter(pl.col("block") == block.number), names[0], len(block.carried), K))
             done.append(chosen.where("part = 0").select(*names))
     if not done:
+        if rules.move and "previous" in cells.columns:
+            kept = F.when(F.col("previous") >= 0, F.col("previous")).otherwise(F.col(MASKED))
+            cells = cells.withColumn(MASKED, kept)
         return cells.select(*word_names(codes.finest), COUNT, MASKED), carry.control(len(wanted), small)
     frame = done[0]
     for more in done[1:]:

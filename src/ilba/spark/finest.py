@@ -20,7 +20,7 @@ from ilba.design.design import COUNT, MASKED, Level, Names, Origins, Selection
 from ilba.design.recordkeys import RECORD_KEY, RecordKeys
 from ilba.errors import InputError, SecretError, StoreError, WriteError, suggesting
 from ilba.files import PRIVATE, making, replacing, writable
-from ilba.methods.controlled.search import Chosen, extra_bound
+from ilba.methods.controlled.search import Chosen, How, extra_bound
 from ilba.progress import Progress
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames
@@ -35,7 +35,7 @@ from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Valu
 from ilba.tables.finest import FinestTable, tell_recurring
 from ilba.tables.rollup import Sums, roll_up
 from ilba.tables.table import Table, detail
-from ilba.tables.words import WORD, Words, read_words, write_words
+from ilba.tables.words import WORD, MaskCode, Words, read_words, write_words
 
 if TYPE_CHECKING:
     from ilba.methods.method import Method
@@ -190,7 +190,7 @@ class SparkFinestTable(AnyFinestTable):
         """
         cells = pl.concat(pieces(self.cells, pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
         finest = FinestTable.of_cells(self._about, cells.sort(self._about.words))
-        finest.place, finest.control, finest.keyed = self.place, self.control, self.keyed
+        finest.place, finest.control, finest.by = self.place, self.control, self.by
         finest.remember_secret(self.secret_at_hand(), unsaved=self.unsaved)
         return finest
 
@@ -253,7 +253,7 @@ class SparkFinestTable(AnyFinestTable):
         paths = mapped(self.cells, whole_numbers([*names, *beside]), "mark_paths", self._shipped)
         count = F.bit_xor(F.xxhash64(*names, COUNT))
         masks = F.bit_xor(F.when(F.col(MASKED) > 0, F.xxhash64(*names, MASKED)).otherwise(F.lit(0).cast("long")))
-        if self.keyed is not None:
+        if self.by is not None:
             masks = F.bit_xor(F.xxhash64(*names, RECORD_KEY))
         row = paths.agg(count, masks).collect()[0]
         one, other = (f"{int(mark or 0) & (2**64 - 1):016x}" for mark in row)
@@ -281,7 +281,7 @@ class SparkFinestTable(AnyFinestTable):
         key : str or sequence of str, default ()
             The keys of the table, in the order in which its columns are to stand.
         method : Method or str, optional
-            "ilba", or "cell-key" with its parameters, as `with_method` takes it. Left out, the method of this table.
+            A method with its parameters, as `with_method` takes it. Left out, the method of this table.
 
         Returns
         -------
@@ -429,7 +429,7 @@ class SparkFinestTable(AnyFinestTable):
         secret: Secret | Path_ | None,
         previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
-        sweeps: int,
+        how: How,
     ) -> SparkFinestTable:
         from ilba.spark.choosing import choose_on_spark
 
@@ -437,9 +437,9 @@ class SparkFinestTable(AnyFinestTable):
         cells = self.cells if previous is None else self._fixed(previous)
         opened = source.open().derived("controlled bound")
         extra = extra_bound(opened.number, self.design.threshold)
-        cells, control = choose_on_spark(cells, self.codes, source, wanted, bound, progress, (extra, sweeps))
+        cells, control = choose_on_spark(cells, self.codes, source, wanted, bound, progress, (extra, how))
         tables, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
-        told = Chosen(tables, asked, control.held, sweeps=int(sweeps))
+        told = how.chosen(tables, asked, control.held)
         result = self._masked_by(cells, source.fingerprint, told)
         result.control = control
         return result
@@ -450,6 +450,13 @@ class SparkFinestTable(AnyFinestTable):
         result = SparkFinestTable(about, cells, rows=self._rows)
         result._unsaved_secret, result._source, result.place = self._unsaved_secret, self._source, self.place
         return result
+
+    def _drawing(self, secret: Secret | Path_ | None) -> SparkFinestTable:
+        """Refuse: methods that look at all tables work in the memory of one process."""
+        raise InputError(
+            "on Spark tables are masked by 'controlled', 'ilba' or 'cell-key'. For another method take "
+            "collect(), which brings the cells into memory; release does so by itself."
+        )
 
     def _masks_as_they_are(self) -> SparkFinestTable:
         return self._masked_by(self.cells, self.fingerprint, self.chosen)
@@ -487,7 +494,7 @@ class SparkFinestTable(AnyFinestTable):
             return previous.masked.select(*self._about.columns, "previous")
         return self._beside(previous)
 
-    def _tagged(self, secret: Secret, purpose: str, below: int) -> Frame:
+    def _tagged(self, secret: Secret, purpose: str, below: int | None) -> Frame:
         """The cells, whether each is small, and the keyed tags of small ones, as signed numbers."""
         source = SecretSource.of(secret, secret.place or secret)
         schema = whole_numbers([*self._about.columns, "small", "tag"])
@@ -502,25 +509,23 @@ class SparkFinestTable(AnyFinestTable):
         small.unpersist()
         return tags, size
 
-    def known_masks(
-        self, secret: Secret, purpose: str, parts: Sequence[Path], threshold: int | None = None
-    ) -> KnownMasks:
+    def known_masks(self, secret: Secret, purpose: str, parts: Sequence[Path], code: MaskCode) -> KnownMasks:
         """What masks that `write_masks` wrote to files say of the cells of this table."""
         F = pyspark("sql.functions")
-        K = threshold or self.design.threshold
-        at, bit = F.shiftrightunsigned(WORD, 1).alias("at"), F.col(WORD).bitwiseAND(F.lit(1)).alias("bit")
-        there = _words(self.cells.sparkSession, parts).select(at, bit)
-        tagged = self._tagged(secret, purpose, K).withColumn("at", F.shiftrightunsigned("tag", 1))
+        at, last = F.shiftrightunsigned(WORD, code.bits).alias("at"), F.lit(2**code.bits - 1)
+        there = _words(self.cells.sparkSession, parts).select(at, F.col(WORD).bitwiseAND(last).alias("bits"))
+        tagged = self._tagged(secret, purpose, code.below).withColumn("at", F.shiftrightunsigned("tag", code.bits))
         joined = tagged.join(there, "at", "left")
-        bit = F.col("tag").bitwiseAND(F.lit(1)).bitwiseXOR(F.col("bit"))
-        masked = F.when(F.col("small") == 0, F.col(COUNT)).otherwise(F.coalesce(bit * K, F.lit(-1)))
+        number = F.col("tag").bitwiseAND(last).bitwiseXOR(F.col("bits"))
+        value = F.when(number == 0, F.lit(0)).otherwise(_lowest(code) + number - 1)
+        masked = F.when(F.col("small") == 0, F.col(COUNT)).otherwise(F.coalesce(value, F.lit(-1)))
         cells = joined.withColumn("previous", masked).select(*self._about.columns, "previous", "tag").persist()
         unknown = F.sum((F.col("previous") < 0).cast("long"))
         differing = F.sum(((F.col("previous") >= 0) & (F.col("previous") != F.col(MASKED))).cast("long"))
         row = cells.agg(unknown, differing).collect()[0]
         return KnownMasks(cells, int(row[0] or 0), int(row[1] or 0))
 
-    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks) -> int:
+    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
         """Write the masks that are not known yet as Parquet files to a folder, and say how many there are.
 
         The workers write them, where they write what the driver reads; else they come here piece after piece.
@@ -528,7 +533,8 @@ class SparkFinestTable(AnyFinestTable):
         if not known.unknown:
             return 0
         F = pyspark("sql.functions")
-        word = F.col("tag").bitwiseXOR((F.col(MASKED) > 0).cast("long")).alias(WORD)
+        number = F.when(F.col(MASKED) == 0, F.lit(0)).otherwise(F.col(MASKED) - _lowest(code) + 1)
+        word = F.col("tag").bitwiseXOR(number.cast("long")).alias(WORD)
         files = -(-known.unknown // _WORDS_IN_A_FILE)
         new = known.masked.where("previous < 0").select(word).repartition(files, WORD).sortWithinPartitions(WORD)
         new.write.mode("append").option("compression", "zstd").parquet(place(str(folder)))
@@ -686,6 +692,12 @@ def _marked(cells: Frame, about: store.About) -> tuple[int, int]:
     F = pyspark("sql.functions")
     rows, mark = cells.agg(F.count(F.lit(1)), F.bit_xor(F.xxhash64(*about.columns))).collect()[0]
     return int(rows), int(mark or 0) & (2**64 - 1)
+
+
+def _lowest(code: MaskCode) -> Any:
+    """The lowest count above 0 that the mask of a cell can be."""
+    F = pyspark("sql.functions")
+    return F.when(F.col(COUNT) < code.K, F.lit(code.K)).otherwise(F.col(COUNT) - code.move)
 
 
 def _words(spark: Any, files: Sequence[Path]) -> Frame:

@@ -251,12 +251,13 @@ def mark_paths(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
 
 
 def count_small(batches: Batches, shipped: Shipped, along: int) -> Iterator[pa.RecordBatch]:
-    """How many small cells each area along a dimension has (part 0), and how many each count (part 1)."""
+    """How many small cells each area along a dimension has (part 0), and each count (part 1); all cells (part 2)."""
     codes = shipped.codes()
     for cells in gathered(batches):
         small = (cells[COUNT] > 0) & (cells[COUNT] < codes.design.threshold)
         area = codes.finest.block([cells[name][small] for name in word_names(codes.finest)], along, along)
-        for part, values in enumerate((area, cells[COUNT][small])):
+        every = codes.finest.block([cells[name] for name in word_names(codes.finest)], along, along)
+        for part, values in enumerate((area, cells[COUNT][small], every)):
             which, size = np.unique(values, return_counts=True)
             yield _batch({"part": np.full(len(which), part), "which": which, "size": size.astype(np.int64)})
 
@@ -281,9 +282,12 @@ def keyed_numbers(batches: Batches, shipped: Shipped, source: SecretSource) -> I
 
 
 def tag_cells(
-    batches: Batches, shipped: Shipped, source: SecretSource, purpose: str, below: int
+    batches: Batches, shipped: Shipped, source: SecretSource, purpose: str, below: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Finest cells, whether each is small, and a keyed tag of those that are (0 for the others)."""
+    """Finest cells, whether each is small, and a keyed tag of those that are (0 for the others).
+
+    Where `below` is None all are taken for small.
+    """
     codes = shipped.codes()
     name = shipped.digest, f"{source.fingerprint} {purpose} {below}"
     if name not in _draws:
@@ -291,6 +295,10 @@ def tag_cells(
         _draws[name] = CellDraws(source.open().derived(purpose), codes, below)
     for cells in gathered(batches):
         words = [cells[name] for name in word_names(codes.finest)]
+        if below is None:
+            every = _draws[name].any_tags(words, cells[COUNT]).view(np.int64)
+            yield _batch({**cells, "small": np.ones(len(every), dtype=np.int64), "tag": every})
+            continue
         small = cells[COUNT] < below
         tag = np.zeros(len(small), dtype=np.int64)
         tag[small] = _draws[name].tags([word[small] for word in words], cells[COUNT][small]).view(np.int64)
@@ -314,21 +322,24 @@ def choose_block(
     import pyarrow as pa
 
     from ilba.methods.controlled.block import Cells, choose_masks
+    from ilba.methods.controlled.free import choose_values
 
     codes, columns = shipped.codes(), _columns(cells.to_batches())
     K, names = codes.design.threshold, word_names(codes.finest)
     number = int(columns["block"][0])
     block, before = turn[number]
     count, masked = columns[COUNT], columns[MASKED].copy()
-    small = np.flatnonzero((count > 0) & (count < K))
+    small = np.flatnonzero((count > 0) & ((count < K) | rules.free))
     words = [columns[name][small] for name in names]
-    known = None
-    if "previous" in columns:
-        known = np.where(columns["previous"][small] < 0, -1, columns["previous"][small] > 0).astype(np.int8)
-    draw = _chosen_draws(shipped, source)(words, count[small]).astype(np.uint64)
+    known = columns["previous"][small] if "previous" in columns else None
+    if known is not None and not rules.free:
+        known = np.where(known < 0, -1, known > 0).astype(np.int8)
+    draws = _chosen_draws(shipped, source)
+    draw = (draws.any_count if rules.free else draws)(words, count[small]).astype(np.uint64)
     given = Cells(codes.finest.digits(words), count[small], draw, masked[small] == K, known)
-    done = choose_masks(_layout(shipped, tuple(wanted)), block, given, before, rules, lambda *_: None)
-    masked[small] = K * done.up.astype(np.int64)
+    solve = choose_values if rules.free else choose_masks
+    done = solve(_layout(shipped, tuple(wanted)), block, given, before, rules, lambda *_: None)
+    masked[small] = K * done.up.astype(np.int64) if done.values is None else done.values
     told = np.array([done.over, done.reached, done.kept, *done.classes], dtype=np.int64)
     parts = [(0, [columns[name] for name in names], count, masked)]
     for place, (name, error, times) in enumerate(done.errors, 1):

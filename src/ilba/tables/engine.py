@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ from ilba.design.population import Population
 from ilba.design.recordkeys import RecordKeys
 from ilba.design.tables import Tables, selections, wanted_tables
 from ilba.errors import InputError, SecretError, listing, suggesting
-from ilba.methods.controlled.search import SWEEPS, Chosen, Control
+from ilba.methods.controlled.search import Chosen, Control, How, move_of, sweeps_of
 from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.progress import Progress
 from ilba.secret.secret import Secret, given_secret
@@ -31,7 +31,7 @@ from ilba.tables.cube import Cube
 from ilba.tables.rollup import Sums, released
 from ilba.tables.store import About
 from ilba.tables.table import AnyTable
-from ilba.tables.words import Words
+from ilba.tables.words import MaskCode, Words
 
 if TYPE_CHECKING:
     from ilba.methods.lab import CellKey
@@ -83,8 +83,8 @@ class AnyFinestTable(ABC):
     """what `controlled` reached (confidential); None when the table was not made by it or comes from a store"""
     place: Path | None = None
     """the store that this table was read from or saved to; None when it is in no file"""
-    keyed: CellKey | None = None
-    """the method, where counts are moved by their cell keys: see `with_method`"""
+    by: Method | None = None
+    """the method of the lab that makes its tables: see `with_method`; None where they come from its masks"""
     _unsaved_secret: Secret | None = None
 
     def __init__(self, about: About) -> None:
@@ -136,11 +136,21 @@ class AnyFinestTable(ABC):
         return self
 
     @property
-    def method(self) -> Literal["ilba", "controlled", "cell-key"]:
-        """How its tables are masked: by iLBA, as sums of masks that `controlled` chose jointly, or by cell keys."""
-        if self.keyed is not None:
-            return "cell-key"
+    def move(self) -> int:
+        """How far large counts may have moved when masks were chosen jointly; 0 where they are what they are."""
+        return self.chosen.move if self.chosen else 0
+
+    @property
+    def method(self) -> str:
+        """How its tables are masked: "ilba", "controlled" for sums of masks that were chosen jointly, or another."""
+        if self.by is not None:
+            return self.by.name
         return "controlled" if self.chosen else "ilba"
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what it publishes are its masks, which have to be remembered."""
+        return self.by is None
 
     @property
     def record_keys(self) -> RecordKeys | None:
@@ -150,9 +160,10 @@ class AnyFinestTable(ABC):
     @property
     def moves(self) -> KeyedMoves | None:
         """How counts are moved by their cell keys, where they are."""
-        if self.keyed is None or self.record_keys is None:
+        if self.by is None or not self.by.keyed or self.record_keys is None:
             return None
-        return KeyedMoves(self.keyed.moves, self.record_keys.parts, self.keyed.threshold)
+        method = cast("CellKey", self.by)
+        return KeyedMoves(method.moves, self.record_keys.parts, method.threshold)
 
     @suggesting
     def with_method(self, method: Method | str, secret: Secret | Path_ | None = None) -> Self:
@@ -161,10 +172,10 @@ class AnyFinestTable(ABC):
         Parameters
         ----------
         method : Method or str
-            "ilba", or "cell-key" with its parameters: "cell-key:D=5,V=3,js=2", or `ilba.methods.CellKey(ptable)`.
-            Masks that are chosen jointly come from `controlled`.
+            "ilba", or a method of `ilba.methods` with its parameters: "cell-key:D=5,V=3,js=2", "rounding:base=5", or
+            an object such as `ilba.methods.CellKey(ptable)`. Masks that are chosen jointly come from `controlled`.
         secret : Secret or path, optional
-            With "cell-key", where the store holds no record keys: the secret that draws them. Left out, the one that
+            The secret that draws for the method, and record keys where the store holds none. Left out, the one that
             drew the masks, where it is at hand.
 
         Returns
@@ -175,7 +186,7 @@ class AnyFinestTable(ABC):
         Raises
         ------
         InputError
-            The method cannot publish from a finest table, or there are no record keys and no secret that draws them.
+            The method only compares, or there are no record keys and no secret that draws them.
 
         Examples
         --------
@@ -186,26 +197,30 @@ class AnyFinestTable(ABC):
         >>> finest.with_method("cell-key:D=2,V=1").table("town").frame["N_masked"].to_list()
         [11, 0]
         """
-        from ilba.methods.lab import CellKey, method_of  # the whole field: it loads when it is asked for
+        from ilba.methods.lab import method_of  # the whole field: it loads when it is asked for
 
         asked = method_of(method)
-        if isinstance(asked, CellKey):
-            result = self._with_keys(secret)
-            result.keyed = asked
+        if asked.policy is None:
+            result = self._with_keys(secret) if asked.keyed else self._drawing(secret)
+            result.by = asked
             return result
         if asked.name != "ilba" or self.chosen:
             other = "its masks were chosen jointly" if self.chosen else f"{asked.name!r} is no method for single tables"
             raise InputError(
-                f"{other}. Here methods are 'ilba' and 'cell-key'; `controlled` chooses masks, and `ilba.compare` "
-                f"tries every method."
+                f"{other}. `controlled` chooses masks; here methods are 'ilba', 'cell-key' and the others of "
+                f"ilba.methods, and `ilba.compare` tries them all."
             )
         result = self._masks_as_they_are()
-        result.keyed = None
+        result.by = None
         return result
 
     @abstractmethod
     def _with_keys(self, secret: Secret | Path_ | None) -> Self:
         """A copy of this table with record keys: its own, or drawn by its secret."""
+
+    @abstractmethod
+    def _drawing(self, secret: Secret | Path_ | None) -> Self:
+        """A copy of this table whose draws come from a secret."""
 
     @abstractmethod
     def _masks_as_they_are(self) -> Self:
@@ -280,7 +295,7 @@ class AnyFinestTable(ABC):
         key_value : label or sequence of labels, default ()
             One label for each of `key`. None stands for a missing one.
         method : Method or str, optional
-            "ilba", or "cell-key" with its parameters, as `with_method` takes it. Left out, the method of this table.
+            A method with its parameters, as `with_method` takes it. Left out, the method of this table.
 
         Returns
         -------
@@ -324,7 +339,7 @@ class AnyFinestTable(ABC):
         max_keys : int, optional
             At most so many keys in a table. Left out, any number.
         method : Method or str, optional
-            "ilba", or "cell-key" with its parameters, as `with_method` takes it. Left out, the method of this table.
+            A method with its parameters, as `with_method` takes it. Left out, the method of this table.
 
         Returns
         -------
@@ -348,7 +363,9 @@ class AnyFinestTable(ABC):
         if method is not None:
             return self.with_method(method).cube(levels, keys, max_keys)
         wanted = selections(self.design, levels, keys, max_keys)
-        by = {} if self.keyed is None else {"method": self.keyed.parameters}
+        by = {} if self.by is None else {"method": {"name": self.by.name, **self.by.parameters}}
+        if self.by is not None and self.by.keyed:
+            by = {"method": self.by.parameters}
         return Cube(wanted, self.tables, about=lambda: {"store": self.content_mark(), **by})
 
     @abstractmethod
@@ -358,6 +375,26 @@ class AnyFinestTable(ABC):
     @abstractmethod
     def marks(self) -> tuple[str, str]:
         """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
+
+    def public_rows(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
+        """The rows of several tables that the public may see, each table piece after piece: see `Table.public_parts`.
+
+        A table is to be read before the next one is asked for.
+        """
+        for table in self.tables(wanted):
+            yield table.selection, table.public_parts()
+
+    def largest_loss(self, wanted: Sequence[Selection]) -> int:
+        """How far a count of these tables is off at most (confidential)."""
+        largest = 0
+        for table in self.tables(wanted):
+            loss = table.loss.filter(pl.col("Loss") != "Total")["Loss"].cast(pl.Int64)
+            largest = max(largest, int(loss.abs().max() or 0))  # type: ignore[arg-type]
+        return largest
+
+    def numbers_mark(self, wanted: Sequence[Selection]) -> str | None:
+        """A keyed mark of the numbers of tables that a method chooses together; None for the others (confidential)."""
+        return None
 
     @abstractmethod
     def class_means(self) -> dict[int, float]:
@@ -415,26 +452,24 @@ class AnyFinestTable(ABC):
         """The smallest keyed tags of small cells, and how many small cells there are (confidential)."""
 
     @abstractmethod
-    def known_masks(
-        self, secret: Secret, purpose: str, parts: Sequence[Path], threshold: int | None = None
-    ) -> KnownMasks:
+    def known_masks(self, secret: Secret, purpose: str, parts: Sequence[Path], code: MaskCode) -> KnownMasks:
         """What masks that `write_masks` wrote to files say of the cells of this table.
 
         Tags are made with the secret that is derived for a purpose.
         """
 
     @abstractmethod
-    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks) -> int:
+    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
         """Write the masks that are not known yet as Parquet files to a folder, and say how many there are.
 
-        A mask is one word: a keyed tag of cell and count, with the mask in its last bit.
+        A mask is one word: a keyed tag of cell and count, with the mask in its last bits.
         """
 
     @abstractmethod
     def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> Self:
         """The same counts with the masks that are known; the others stay."""
 
-    def proven_beside(self, threshold: int, known: KnownMasks) -> int | None:
+    def proven_beside(self, code: MaskCode, known: KnownMasks) -> int | None:
         """How many small cells are proven beside one with other masks or another K; None where it cannot be told."""
         return None
 
@@ -457,7 +492,8 @@ class AnyFinestTable(ABC):
         max_keys: int | None = None,
         secret: Secret | Path_ | None = None,
         previous: AnyFinestTable | KnownMasks | None = None,
-        sweeps: int = SWEEPS,
+        sweeps: int | None = None,
+        move: int = 0,
         progress: Progress | None = None,
     ) -> Self:
         """Choose masks jointly, so that plain sums of them stay near the truth in many tables.
@@ -492,9 +528,13 @@ class AnyFinestTable(ABC):
         previous : FinestTable or SparkFinestTable, optional
             The table of an earlier wave, in memory or on Spark: a cell whose count is the same keeps its mask. Where
             the bound cannot be held with it, the bound gives way.
-        sweeps : int, default 10
-            How many sweeps are made over the cells. A thousand bring sums nearer and take some ten times as long.
-            Other masks come out: fix it before you publish.
+        sweeps : int, optional
+            How much work is spent on bringing sums nearer: so many sweeps over the cells, each of which weighs all
+            sums of a cell. Left out, 10, and 200 with `move`. Other masks come out: fix it before you publish.
+        move : int, default 0
+            How far large counts may move so that sums come nearer: a count of K or more by up to `move`, and a small
+            one to 0 or to K .. K + `move`. The promise is the same. Counts of the finest table lie further from the
+            truth, so it is for plans without it. Declare it before you see the data; a population keeps it.
         progress : callable, optional
             Called with each `ProgressStep` of the work.
 
@@ -518,7 +558,8 @@ class AnyFinestTable(ABC):
         if previous is not None and not isinstance(previous, AnyFinestTable | KnownMasks):
             raise InputError(f"previous is a {type(previous).__name__}; give the finest table of the earlier wave.")
         wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
-        return self._controlled(wanted, bound, secret, previous, progress, sweeps)
+        how = How(sweeps_of(sweeps, move := move_of(move, self.design.threshold)), move)
+        return self._controlled(wanted, bound, secret, previous, progress, how)
 
     @abstractmethod
     def _controlled(
@@ -528,7 +569,7 @@ class AnyFinestTable(ABC):
         secret: Secret | Path_ | None,
         previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
-        sweeps: int,
+        how: How,
     ) -> Self:
         """See `controlled`."""
 
@@ -571,6 +612,8 @@ class AnyFinestTable(ABC):
         labels: Any = None,
         geometry: Mapping[str, Any] | None = None,
         bound: int | None = None,
+        sweeps: int | None = None,
+        move: int | None = None,
         stated_bound: int | None = None,
         secret: Secret | Path_ | None = None,
         ledger: Ledger | Path_ | bool | None = None,
@@ -581,6 +624,7 @@ class AnyFinestTable(ABC):
         rename: Mapping[str, str] | None = None,
         require_safe: bool = False,
         accept_risk: bool = False,
+        budget: float | None = None,
         audit: Path_ | None = None,
         progress: Progress | None = None,
     ) -> Release:
@@ -595,9 +639,10 @@ class AnyFinestTable(ABC):
         path : path
             The folder. A release that stands there is replaced in one step; anything else is left alone.
         method : Method or str, optional
-            "controlled", the default: masks are chosen jointly, and tables are plain sums of them. "ilba", or
-            "cell-key" with its parameters such as "cell-key:D=5,V=3,js=2": the tables are audited first and published
-            if the audit finds them safe, else only with `accept_risk`.
+            "controlled", the default: masks are chosen jointly, and tables are plain sums of them. "ilba", any method
+            of `ilba.methods` with its parameters such as "cell-key:D=5,V=3,js=2", or a method of your own: the tables
+            are audited first and published if the audit finds them safe, else only with `accept_risk`. Noise needs a
+            `budget` instead.
         tables : str or iterable of str, default "all"
             "all", cut down by `levels`, `keys` and `max_keys`; or a list of names such as "LA3.gender.age".
         plan : str or iterable of str, default "all"
@@ -624,6 +669,11 @@ class AnyFinestTable(ABC):
         bound : int, optional
             How far a count may lie from the truth when masks are chosen; left out, floor(K/2) + K, or 2K-1 for large
             designs. It is confidential and never stands in the release.
+        sweeps : int, optional
+            How much work is spent on bringing sums nearer, as `controlled` takes it.
+        move : int, optional
+            How far large counts may move so that sums come nearer, as `controlled` takes it. The release tells it, and
+            every later one of the population keeps it. Left out, as the population was published before, else 0.
         stated_bound : int, optional
             A bound to be stated in the release, fixed before the data was seen. It is checked for every published
             table; where it does not hold nothing is published, and no bound can be stated later.
@@ -646,7 +696,10 @@ class AnyFinestTable(ABC):
         require_safe : bool, default False
             Publish only what is certified or what the audit finds safe. It goes without saying unless `accept_risk`.
         accept_risk : bool, default False
-            Publish iLBA tables that the audit does not find safe, or that are too many to be audited.
+            Publish tables that the audit does not find safe, or that are too many to be audited.
+        budget : float, optional
+            With noise: the epsilon that everything published of this population may add up to, declared once. The
+            ledger keeps it and adds up what is spent.
         audit : path, optional
             Write the report of the audit here (confidential).
         progress : callable, optional

@@ -6,7 +6,8 @@ where masks were chosen jointly, take the sum as it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +25,7 @@ from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
 from ilba.errors import InputError, SecretError, StoreError, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import masking
-from ilba.methods.controlled.search import Chosen, extra_bound, mean_masks
+from ilba.methods.controlled.search import Chosen, How, behind, extra_bound, mean_masks
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import Secret, given_secret
@@ -33,14 +34,17 @@ from ilba.tables.beside import save_beside, warn_of_another_secret
 from ilba.tables.counts import read_counts
 from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values
 from ilba.tables.keys import drawn_keys
-from ilba.tables.rollup import Finest, Sums, roll_up, sums_of_tables
+from ilba.tables.losses import TableLoss, losses
+from ilba.tables.rollup import Finest, Sums, released, roll_up, sums_of_tables
 from ilba.tables.table import Table, detail
-from ilba.tables.words import Words, read_words, write_words
+from ilba.tables.words import MaskCode, Words, read_words, write_words
 
 if TYPE_CHECKING:
-    from ilba.methods.method import Method
+    from ilba.methods.method import Chance, Method
+    from ilba.tables.made import MadeTables
 
 _CHUNK = 2**20
+_PIECE = 2**18  # so many rows of a table get their labels together
 _KEPT = 2**20  # a table of up to so many cells is kept in memory to sum others from
 
 
@@ -63,14 +67,18 @@ class FinestTable(AnyFinestTable):
         masked: IntArray,
         keys: IntArray | None = None,
     ) -> None:
-        super().__init__(about if keys is not None else replace(about, record_keys=None))
-        # One copy of the cells, in the frame that is written to disk; the arrays are views of it.
         beside = {COUNT: count, MASKED: masked} | ({} if keys is None else {RECORD_KEY: keys})
-        self.cells = pl.DataFrame({**dict(zip(about.words, words, strict=True)), **beside})
-        self._words = [self.cells[name].to_numpy() for name in about.words]
-        self._count = self.cells[COUNT].to_numpy()
-        self._masked = self.cells[MASKED].to_numpy()
-        self._keys = None if keys is None else self.cells[RECORD_KEY].to_numpy()
+        cells = pl.DataFrame({**dict(zip(about.words, words, strict=True)), **beside})
+        self._hold(about if keys is not None else replace(about, record_keys=None), cells)
+
+    def _hold(self, about: store.About, cells: pl.DataFrame) -> None:
+        """Keep one copy of the cells, in the frame that is written to disk; the arrays are views of it."""
+        super().__init__(about)
+        self.cells = cells
+        self._words = [cells[name].to_numpy() for name in about.words]
+        self._count = cells[COUNT].to_numpy()
+        self._masked = cells[MASKED].to_numpy()
+        self._keys = cells[RECORD_KEY].to_numpy() if about.record_keys else None
 
     @classmethod
     @suggesting
@@ -163,9 +171,9 @@ class FinestTable(AnyFinestTable):
     @classmethod
     def of_cells(cls, about: store.About, cells: pl.DataFrame) -> FinestTable:
         """A table from its packed cells, sorted, as a store holds them."""
-        words = [cells[name].to_numpy() for name in about.words]
-        keys = cells[RECORD_KEY].to_numpy() if about.record_keys else None
-        return cls(about, words, cells[COUNT].to_numpy(), cells[MASKED].to_numpy(), keys)
+        finest = cls.__new__(cls)
+        finest._hold(about, cells.rechunk())
+        return finest
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -187,6 +195,31 @@ class FinestTable(AnyFinestTable):
         """The summed parts of several tables, each from a small finer one (confidential)."""
         return sums_of_tables(self.codes, self._source, wanted)
 
+    def losses(
+        self, wanted: Sequence[Selection], tell: Callable[[int, int], object] = lambda done, total: None
+    ) -> dict[Selection, TableLoss]:
+        """Measure what masking did to tables, without making them (confidential).
+
+        Parameters
+        ----------
+        wanted : sequence of Selection
+            The tables, their keys in the order of the design.
+        tell : callable, optional
+            Called with the number of steps that are done and of all.
+
+        Returns
+        -------
+        dict of Selection to TableLoss
+            For each table how many cells have which loss.
+        """
+        if self.by is not None and not self.by.keyed:
+            return {table.selection: TableLoss.of(table) for table in self.tables(wanted)}
+        return losses(self.codes, self._source, wanted, self.method == "controlled", self.moves, tell)
+
+    def largest_loss(self, wanted: Sequence[Selection]) -> int:
+        """How far a count of these tables is off at most (confidential)."""
+        return max((one.largest for one in self.losses(wanted).values()), default=0)
+
     @suggesting
     def table(self, level: Level = 0, key: Names | None = (), *, method: Method | str | None = None) -> Table:
         """Make the masked table at a level by some keys.
@@ -199,7 +232,7 @@ class FinestTable(AnyFinestTable):
         key : str or sequence of str, default ()
             The keys of the table, in the order in which its columns are to stand.
         method : Method or str, optional
-            "ilba", or "cell-key" with its parameters, as `with_method` takes it. Left out, the method of this table.
+            A method with its parameters, as `with_method` takes it. Left out, the method of this table.
 
         Returns
         -------
@@ -221,7 +254,13 @@ class FinestTable(AnyFinestTable):
         if method is not None:
             return self.with_method(method).table(level, key)
         selection = self.design.select(level, key)
-        return self._table(selection, roll_up(self.codes, self._nearest(selection), self.codes.cell_index(selection)))
+        if self.by is not None and not self.by.keyed:
+            self._refuse_joint()
+        sums = roll_up(self.codes, self._nearest(selection), self.codes.cell_index(selection))
+        return self._table(selection, sums)
+
+    _draws_by: Secret | Path_ | None = None  # the secret that was named to draw for a method
+    _kept: tuple[list[str], MadeTables] | None = None  # tables that were made together last
 
     def _nearest(self, selection: Selection) -> Sums | Finest:
         """What to sum a table from: the table of its level with all keys, kept where it is small, else every cell."""
@@ -239,7 +278,59 @@ class FinestTable(AnyFinestTable):
     def _bases(self) -> dict[tuple[int, ...], Sums | None]:
         return {}
 
+    def _refuse_joint(self) -> None:
+        """A single table of a method that looks at all tables would be another one than the published."""
+        if self.by is not None and self.by.joint:
+            raise InputError(
+                f"what {self.by.name} publishes of a table depends on the other tables. Publish them together with "
+                f"release, or make them together: cube, tables."
+            )
+
+    def made(
+        self, method: Method, sums: Mapping[Selection, Sums] | Sequence[Selection], chance: Chance | None = None
+    ) -> MadeTables:
+        """Let a method of the lab make tables; left out, its chance is the secret (confidential)."""
+        from ilba.tables.made import KeyedChance, made_by  # the lab: it loads when it is asked for
+
+        cells = self._words, self._count
+        if chance is not None:
+            sums = sums if isinstance(sums, Mapping) else dict(self.sums(sums))
+            return made_by(method, self.codes, cells, sums, lambda _: chance)
+        names = sorted(selection.name for selection in sums)
+        if method is self.by and method.joint and self._kept is not None and self._kept[0] == names:
+            return self._kept[1]
+        sums = sums if isinstance(sums, Mapping) else dict(self.sums(sums))
+
+        def keyed(index: Mapping[str, CellIndex]) -> Chance:
+            own = self._secret_for_draws()
+            named = f"method {method.name} {json.dumps(method.parameters, sort_keys=True)}"
+            data = json.dumps([self.marks()[0], self.population.wave, names])
+            return KeyedChance(None if own is None else own.derived(named), self.codes, data, index)
+
+        # In one order, whatever was asked for: what a joint method chooses may depend on it.
+        ordered = {selection: sums[selection] for selection in sorted(sums, key=lambda one: one.name)}
+        made = made_by(method, self.codes, cells, ordered, keyed)
+        self._kept = names, made
+        return made
+
+    def numbers_mark(self, wanted: Sequence[Selection]) -> str | None:
+        """A keyed mark of the numbers of tables that a method chooses together; None for the others (confidential)."""
+        if self.by is None or not self.by.joint:
+            return None
+        own = self._secret_for_draws()
+        return self.made(self.by, wanted).mark(own or Secret(bytes(32)))
+
+    def _secret_for_draws(self) -> Secret | None:
+        found = self.own_secret(self._draws_by)
+        if found is not None:
+            self._check_secret(found.fingerprint)
+        return found
+
     def _table(self, selection: Selection, sums: Sums) -> Table:
+        if self.by is not None and not self.by.keyed:
+            made = self.made(self.by, {selection: sums}).table(selection)
+            made.codes = self.labels
+            return made
         joint = self.method == "controlled"
         table = Table(self.design, selection, detail(self.codes, sums, joint, self.moves), joint)
         table.codes = self.labels
@@ -295,8 +386,27 @@ class FinestTable(AnyFinestTable):
         Table
             One table after the other, in the order in which they are cheapest to make.
         """
+        if self.by is not None and self.by.joint:
+            yield from self.made(self.by, wanted).tables()
+            return
         for selection, sums in self.sums(wanted):
             yield self._table(selection, sums)
+
+    def public_rows(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
+        """The rows of several tables that the public may see, with labels for one piece at a time."""
+        if self.by is not None and not self.by.keyed:
+            yield from super().public_rows(wanted)
+            return
+        for selection, sums in self.sums(wanted):
+            yield selection, self._public_pieces(sums)
+
+    def _public_pieces(self, sums: Sums) -> Iterator[pl.DataFrame]:
+        for first in range(0, max(len(sums), 1), _PIECE):
+            piece = sums.part(first, first + _PIECE)
+            masked, _ = released(self.codes, piece, self.method == "controlled", moves=self.moves)
+            shown = np.flatnonzero(masked > 0)
+            labels = self.codes.labels(piece.cell_index, [word[shown] for word in piece.packed])
+            yield pl.DataFrame([*labels, pl.Series(MASKED, masked[shown])])
 
     def _controlled(
         self,
@@ -305,7 +415,7 @@ class FinestTable(AnyFinestTable):
         secret: Secret | Path_ | None,
         previous: AnyFinestTable | KnownMasks | None,
         progress: Progress | None,
-        sweeps: int,
+        how: How,
     ) -> FinestTable:
         from ilba.methods.controlled.choosing import choose  # compiled loops: they load when they are needed
 
@@ -322,14 +432,15 @@ class FinestTable(AnyFinestTable):
             self._fixed(previous),
             progress,
             extra_bound(drew.derived("controlled bound").number, self.design.threshold),
-            sweeps,
+            how,
         )
         if bound is None and not control.held:
             notice(
-                "the usual bound could not be held everywhere in these tables. `control` says how far (confidential)."
+                "the usual bound could not be held everywhere in these tables. `ilba report`, or `control` in Python, "
+                "says how far (confidential)."
             )
         names, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
-        chosen = Chosen(names, asked, control.held, sweeps=int(sweeps))
+        chosen = how.chosen(names, asked, control.held)
         result = self._masked_by(masked, drew.fingerprint, chosen)
         result.control = control
         return result
@@ -357,6 +468,12 @@ class FinestTable(AnyFinestTable):
         about = replace(self._about, record_keys=self.record_keys or RecordKeys())
         result = FinestTable(about, self._words, self._count, self._masked, keys)
         result.place, result._secret, result._unsaved_secret = self.place, self._secret, self._unsaved_secret
+        return result
+
+    def _drawing(self, secret: Secret | Path_ | None) -> FinestTable:
+        """This table, whose draws come from a secret."""
+        result = self._masks_as_they_are()
+        result._draws_by = secret
         return result
 
     def _masks_as_they_are(self) -> FinestTable:
@@ -427,7 +544,7 @@ class FinestTable(AnyFinestTable):
         list of array
             For each dimension the numbers of its labels, in the order of its code list.
         """
-        return [np.unique(digit) for digit in self.codes.finest.digits(self._words)]
+        return _used(self.codes, (([word[here] for word in self._words]) for here in self._pieces()))
 
     def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> FinestTable:
         """Make the world in which the masked counts are the truth: a cell that is masked to 0 does not occur there.
@@ -443,9 +560,15 @@ class FinestTable(AnyFinestTable):
             A finest table whose N and N_masked are the masked counts of this one.
         """
         kept = np.flatnonzero(self._masked > 0)
-        digits = self.codes.finest.digits([word[kept] for word in self._words])
-        codes, moved = self.codes.shown([np.unique(digit) for digit in digits], kind)
-        words = codes.finest.pack([move[digit] for move, digit in zip(moved, digits, strict=True)], len(kept))
+        pieces = [kept[first : first + _CHUNK] for first in range(0, len(kept), _CHUNK)]
+        used = _used(self.codes, ([word[piece] for word in self._words] for piece in pieces))
+        codes, moved = self.codes.shown(used, kind)
+        words = [np.empty(len(kept), dtype=np.int64) for _ in codes.finest.words]
+        for number, piece in enumerate(pieces):
+            digits = self.codes.finest.digits([word[piece] for word in self._words])
+            packed = codes.finest.pack([move[digit] for move, digit in zip(moved, digits, strict=True)], len(piece))
+            for word, made in zip(words, packed, strict=True):
+                word[number * _CHUNK : number * _CHUNK + len(piece)] = made
         masked = self._masked[kept]
         if any(bool((np.diff(move[move >= 0]) < 0).any()) for move in moved):  # another type, another order
             order = np.lexsort(words[::-1])
@@ -464,58 +587,81 @@ class FinestTable(AnyFinestTable):
 
     @cached_property
     def _marks(self) -> tuple[str, str]:
-        digits = self.codes.finest.digits(self._words)
-        paths = [mark[digit] for mark, digit in zip(store.path_marks(self.codes), digits, strict=True)]
-        if self.keyed is not None and self._keys is not None:
-            masks = store.marked([*paths, self._keys])
-        else:
-            shown = self._masked > 0
-            masks = store.marked([*(path[shown] for path in paths), self._masked[shown]])
-        return f"{store.marked([*paths, self._count]):016x}", f"{masks:016x}"
+        of_paths = store.path_marks(self.codes)
+        counts = masks = 0
+        for here in self._pieces():
+            digits = self.codes.finest.digits([word[here] for word in self._words])
+            paths = [mark[digit] for mark, digit in zip(of_paths, digits, strict=True)]
+            counts ^= store.marked([*paths, self._count[here]])
+            if self.by is not None and not self.by.keyed:
+                continue  # what is published follows from secret, labels and counts
+            if self.by is not None and self._keys is not None:
+                masks ^= store.marked([*paths, self._keys[here]])
+            else:
+                shown = self._masked[here] > 0
+                masks ^= store.marked([*(path[shown] for path in paths), self._masked[here][shown]])
+        return f"{counts:016x}", f"{masks:016x}"
 
-    def _tags(self, secret: Secret, purpose: str, below: int) -> tuple[IntArray, Words]:
-        """Which cells have a count below a threshold, and their keyed tags."""
-        small = np.flatnonzero(self._count < below)
+    def _pieces(self) -> Iterator[slice]:
+        """The cells in pieces, so that what is made of them is never of the size of the table."""
+        return (slice(first, first + _CHUNK) for first in range(0, len(self), _CHUNK))
+
+    def _tags(self, secret: Secret, purpose: str, below: int | None) -> Iterator[tuple[IntArray, Words]]:
+        """Which cells have a count below a threshold (all, where it is None), and their tags, piece after piece."""
         draws = CellDraws(secret.derived(purpose), self.codes, below)
-        return small, draws.tags([word[small] for word in self._words], self._count[small])
+        for here in self._pieces():
+            count = self._count[here]
+            cells = here.start + (np.arange(len(count)) if below is None else np.flatnonzero(count < below))
+            words, counts = [word[cells] for word in self._words], self._count[cells]
+            yield cells, draws.any_tags(words, counts) if below is None else draws.tags(words, counts)
 
     def smallest_tags(self, secret: Secret, purpose: str, most: int) -> tuple[Words, int]:
         """The smallest keyed tags of small cells, and how many small cells there are (confidential)."""
-        _, tags = self._tags(secret, purpose, self.design.threshold)
-        return (tags if len(tags) <= most else np.partition(tags, most - 1)[:most]), len(tags)
+        least, number = np.empty(0, dtype=np.uint64), 0
+        for _, tags in self._tags(secret, purpose, self.design.threshold):
+            least, number = np.concatenate([least, tags]), number + len(tags)
+            if len(least) > most:
+                least = np.partition(least, most - 1)[:most]
+        return least, number
 
-    def known_masks(
-        self, secret: Secret, purpose: str, parts: Sequence[Path], threshold: int | None = None
-    ) -> KnownMasks:
+    def known_masks(self, secret: Secret, purpose: str, parts: Sequence[Path], code: MaskCode) -> KnownMasks:
         """What masks that `write_masks` wrote to files say of the cells of this table."""
-        K = threshold or self.design.threshold
-        words = read_words(parts)
-        small, tags = self._tags(secret, purpose, K)
-        order = np.argsort(tags)  # in order, the search stays in the cache
-        place = np.empty(len(tags), dtype=np.int64)
-        place[order] = np.searchsorted(words >> np.uint64(1), tags[order] >> np.uint64(1))
-        there = place < len(words)
-        there[there] = (words[place[there]] ^ tags[there]) >> np.uint64(1) == 0
+        words, bits = read_words(parts), np.uint64(code.bits)
         masked = self._count.copy()
-        masked[small] = -1
-        masked[small[there]] = ((words[place[there]] ^ tags[there]) & np.uint64(1)).astype(np.int64) * K
+        if not len(words):
+            masked[slice(None) if code.below is None else masked < code.below] = -1
+        heads = words >> bits
+        for cells, tags in self._tags(secret, purpose, code.below) if len(words) else ():
+            order = np.argsort(tags)  # in order, the search stays in the cache
+            cells, tags = cells[order], tags[order]
+            found = words[np.minimum(np.searchsorted(heads, tags >> bits), len(words) - 1)] ^ tags
+            there = found >> bits == 0
+            masked[cells] = -1
+            masked[cells[there]] = code.masked(self._count[cells[there]], found[there])
         known = masked >= 0
-        return KnownMasks(masked, int((~known).sum()), int((masked[known] != self._masked[known]).sum()))
+        return KnownMasks(masked, int((~known).sum()), int((known & (masked != self._masked)).sum()))
 
-    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks) -> int:
+    def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
         """Write the masks that are not known yet as Parquet files to a folder, and say how many there are."""
         if not known.unknown:
             return 0
-        small, tags = self._tags(secret, purpose, self.design.threshold)
-        new = known.masked[small] < 0
-        words: Words = tags[new] ^ (self._masked[small[new]] > 0).astype(np.uint64)
-        write_words(words, folder / "masks.parquet")
-        return len(words)
+        words = np.empty(known.unknown, dtype=np.uint64)
+        filled = 0
+        for cells, tags in self._tags(secret, purpose, code.below):
+            new = known.masked[cells] < 0
+            made = tags[new] ^ code.of(self._count[cells[new]], self._masked[cells[new]])
+            words[filled : filled + len(made)] = made
+            filled += len(made)
+        write_words(words[:filled], folder / "masks.parquet")
+        return filled
 
-    def proven_beside(self, threshold: int, known: KnownMasks) -> int:
+    def proven_beside(self, code: MaskCode, known: KnownMasks) -> int:
         """How many small cells are proven by this finest table beside one with other masks or another K."""
-        K = self.design.threshold
-        (low, high), (other_low, other_high) = _behind(self._masked, K), _behind(known.masked, threshold)
+        K, threshold = self.design.threshold, code.K
+        (low, high), (other_low, other_high) = (
+            behind(self._masked, K, self.move),
+            behind(known.masked, threshold, code.move),
+        )
         low, high = np.maximum(low, other_low), np.minimum(high, other_high)
         return int(((known.masked >= 0) & (low >= 1) & (high < max(K, threshold))).sum())
 
@@ -598,7 +744,14 @@ class FinestTable(AnyFinestTable):
         parts = masking.parts(self._count[rows], self._masked[rows], self.design.threshold)
         summed = masking.Parts(*(np.array([part.sum()]) for part in parts))
         keys = None if self._keys is None else np.array([self._keys[rows].sum() % KEY_RANGE])
-        return self._released_cell(Sums(target, packed, summed, np.array([len(rows)]), keys)), True
+        sums = Sums(target, packed, summed, np.array([len(rows)]), keys)
+        if self.by is None or self.by.keyed:
+            return self._released_cell(sums), True
+        self._refuse_joint()
+        shown = self.made(self.by, {selection: sums}).shown[selection]
+        if shown.blank is not None and bool(shown.blank[0]):
+            raise InputError(f"the count of this cell is left blank by {self.by.name}.")
+        return int(shown.value[0]), True
 
     def _rows(self, target: CellIndex, nodes: Sequence[int]) -> IntArray:
         """The finest cells inside one cell of a table."""
@@ -707,15 +860,18 @@ def tell_recurring(codes: CodeLists) -> None:
             )
 
 
+def _used(codes: CodeLists, pieces: Iterable[Sequence[IntArray]]) -> list[IntArray]:
+    """For each dimension the numbers of the labels that occur in packed cells."""
+    seen = [np.zeros(len(listed), dtype=bool) for listed in codes.lists]
+    for words in pieces:
+        for there, digit in zip(seen, codes.finest.digits(words), strict=True):
+            there[digit] = True
+    return [np.flatnonzero(there) for there in seen]
+
+
 def masked_counts(draw: CellDraws, words: Sequence[IntArray], count: IntArray, K: int) -> IntArray:
     """The counts of cells masked by SCA with the draws of a secret."""
     masked = count.copy()
     small = np.flatnonzero(count < K)
     masked[small] = masking.sca(count[small], draw([word[small] for word in words], count[small]), K)
     return masked
-
-
-def _behind(masked: IntArray, K: int) -> tuple[IntArray, IntArray]:
-    """The smallest and the largest count that can stand behind a masked count of a finest cell."""
-    low = np.where(masked == 0, 0, np.where(masked == K, 1, masked))
-    return low, np.where(masked == 0, K - 1, masked)

@@ -47,6 +47,12 @@ class Sums:
         """The true counts (confidential)."""
         return self.parts.sum_large + self.parts.sum_small
 
+    def part(self, first: int, last: int) -> Sums:
+        """Some of the cells."""
+        keys = None if self.keys is None else self.keys[first:last]
+        parts = Parts(*(part[first:last] for part in self.parts))
+        return Sums(self.cell_index, [word[first:last] for word in self.packed], parts, self.observed[first:last], keys)
+
     def project(self, first: int, last: int, target: CellIndex, lists: Sequence[CodeList]) -> list[IntArray]:
         """The cells of a coarser table to which some of the cells belong."""
         return self.cell_index.project([word[first:last] for word in self.packed], target, lists)
@@ -80,6 +86,12 @@ class Finest:
             digits.append(values if level == listed.depth else listed.nodes[level][values])
         return target.pack(digits, last - first)
 
+    def part(self, first: int, last: int) -> Finest:
+        """Some of the cells, as a source of their own."""
+        keys = None if self.keys is None else self.keys[first:last]
+        words = [word[first:last] for word in self.packed]
+        return Finest(self.cell_index, words, lambda begin, end: self.parts(first + begin, first + end), keys)
+
     def digit(self, dimension: int) -> npt.NDArray[Any]:
         """A digit of all cells in as few bytes as it needs: taken out once, it is cheap to use again."""
         if dimension not in self._digits:
@@ -104,13 +116,24 @@ def roll_up(codes: CodeLists, source: Sums | Finest, target: CellIndex) -> Sums:
         last = min(first + _CHUNK, len(source))
         packed = source.project(first, last, target, codes.lists)
         pieces.append(_summed(target, packed, source.chunk(first, last)))
-    if len(pieces) == 1:
-        packed, sums = pieces[0]
-    else:
-        words = [np.concatenate(parts) for parts in zip(*(piece[0] for piece in pieces), strict=True)]
-        packed, sums = _summed(target, words, [np.concatenate(x) for x in zip(*(p[1] for p in pieces), strict=True)])
+    packed, sums = pieces[0] if len(pieces) == 1 else _merged(target, pieces)
     keys = sums[4] % KEY_RANGE if source.keys is not None else None
     return Sums(target, packed, Parts(*sums[:4]), sums[-1], keys)
+
+
+def together(sums: Sequence[Sums]) -> Sums:
+    """The sums of one table over several sets of finest cells."""
+    first = sums[0]
+    packed, values = _merged(first.cell_index, [(one.packed, one.chunk(0, len(one))) for one in sums])
+    keys = values[4] % KEY_RANGE if first.keys is not None else None
+    return Sums(first.cell_index, packed, Parts(*values[:4]), values[-1], keys)
+
+
+def _merged(
+    target: CellIndex, pieces: Sequence[tuple[list[IntArray], list[IntArray]]]
+) -> tuple[list[IntArray], list[IntArray]]:
+    words = [np.concatenate(parts) for parts in zip(*(piece[0] for piece in pieces), strict=True)]
+    return _summed(target, words, [np.concatenate(x) for x in zip(*(p[1] for p in pieces), strict=True)])
 
 
 def sums_of_tables(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:

@@ -150,7 +150,7 @@ def _read_file(file: Path) -> tuple[About, pl.DataFrame]:
     plain = _file_json(content, str(file))
     try:
         about = About.from_json(plain, str(file))
-        cells = pl.read_parquet(io.BytesIO(content)).select(about.columns)
+        cells = _cells(content, about.columns)
         if not is_checked and plain.pop("crc32") != checksum(plain, cells):  # a store of an older version
             raise ValueError
         return about, cells
@@ -158,6 +158,13 @@ def _read_file(file: Path) -> tuple[About, pl.DataFrame]:
         raise
     except UNREADABLE:
         raise damaged(file) from None
+
+
+def _cells(content: bytes, columns: Sequence[str]) -> pl.DataFrame:
+    """Columns of a Parquet file, each in one piece: one after the other, so that one alone is in memory twice."""
+    return pl.DataFrame(
+        [pl.read_parquet(io.BytesIO(content), columns=[name]).to_series().rechunk() for name in columns]
+    )
 
 
 def read_about(file: Path) -> tuple[About, int]:

@@ -123,6 +123,8 @@ class Table(AnyTable):
         """labels, N, N_masked, type1, type2, loss: all there is to know (confidential)"""
         self.codes = no_code_list()
         """the agency's code list with its labels; empty when none was given"""
+        self.lists_blanks = False
+        """whether a count that is left blank is shown as such; else it is left out like a 0"""
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -138,7 +140,8 @@ class Table(AnyTable):
         """Select what the public may see: labels and N_masked, without a row that is 0.
 
         A listed 0 would say "somebody is here, fewer than K", because a combination that never occurs is not
-        listed. Absent means 0. Whether tables may be published together is decided by `FinestTable.release`.
+        listed. Absent means 0. Where a method leaves counts blank and shows it, N_masked is null
+        there. Whether tables may be published together is decided by `FinestTable.release`.
 
         Returns
         -------
@@ -158,7 +161,10 @@ class Table(AnyTable):
         polars.DataFrame
             Here one piece. Other engines give many.
         """
-        yield self.detail.filter(pl.col(MASKED) > 0).select(*self.selection.columns, MASKED)
+        shown = pl.col(MASKED) > 0
+        if self.lists_blanks:
+            shown = shown | pl.col(MASKED).is_null()
+        yield self.detail.filter(shown).select(*self.selection.columns, MASKED)
 
     def collect(self) -> Table:
         """Give this table: it is in the memory of this process already.

@@ -1,14 +1,14 @@
 """Masks as words in Parquet files: what a ledger keeps. Without the secret a word is noise.
 
-A word is a number of 64 bits: a keyed tag of a cell and its count, with the mask in its last bit. The files hold it as
-a signed number, which every reader of Parquet knows.
+A word is a number of 64 bits: a keyed tag of a cell and its count, with the mask in its last bit, or in its last bits
+where large counts may move. The files hold it as a signed number, which every reader of Parquet knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,42 @@ import polars as pl
 
 WORD = "word"
 Words: TypeAlias = npt.NDArray[np.uint64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+
+class MaskCode(NamedTuple):
+    """How the mask of a cell is a small number: 0 for 0, else 1 and more from the lowest count that it can be.
+
+    >>> code = MaskCode(K=5, move=2)
+    >>> count, masked = np.array([1, 3, 9]), np.array([0, 6, 8])
+    >>> code.bits, code.of(count, masked).tolist(), code.masked(count, code.of(count, masked)).tolist()
+    (3, [0, 2, 2], [0, 6, 8])
+    """
+
+    K: int
+    move: int = 0
+
+    @property
+    def bits(self) -> int:
+        """In how many of the last bits of a word it stands."""
+        return (2 * self.move + 1).bit_length()
+
+    @property
+    def below(self) -> int | None:
+        """Cells with a count below this have a word; None for all. The others are what they are."""
+        return None if self.move else self.K
+
+    def of(self, count: IntArray, masked: IntArray) -> Words:
+        """The number of each mask."""
+        return np.where(masked == 0, 0, masked - self._lowest(count) + 1).astype(np.uint64)
+
+    def masked(self, count: IntArray, number: npt.NDArray[np.int64] | Words) -> IntArray:
+        """The masked counts that numbers stand for."""
+        numbers = number.astype(np.int64)
+        return np.where(numbers == 0, 0, self._lowest(count) + numbers - 1)
+
+    def _lowest(self, count: IntArray) -> IntArray:
+        return np.where(count < self.K, self.K, count - self.move)
 
 
 def write_words(words: Words, file: Path) -> None:

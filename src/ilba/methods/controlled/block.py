@@ -33,6 +33,7 @@ _LONG = Decimal(2)  # where more sweeps than usual cool from
 _STIFFNESS = 5  # pull of a class towards its mean, per set of an average cell
 _WORK = 100  # looks at a flip per cell before the bound gives way
 _PASSES = 2000  # and passes over what is left
+_SHARED = 7, 9  # of the bound is what each of several blocks side by side may leave in an area around them
 _KNOWN = 200  # passes where most masks are known
 _TRIES = 3  # to give a class its number of masks
 _AFTER = 20  # looks per cell for each further step of the bound
@@ -50,8 +51,8 @@ class Cells:
     """a keyed number for each cell, of which all chances are made"""
     drawn: npt.NDArray[np.bool_]
     """whether the cell's own draw masks it to K"""
-    known: npt.NDArray[np.int8] | None = None
-    """1 and 0 where the mask is known to be K or 0, and stays; else -1"""
+    known: npt.NDArray[Any] | None = None
+    """1 and 0 where the mask is known to be K or 0, and stays; else -1. With free counts, what is known stays"""
 
 
 class Share(NamedTuple):
@@ -94,6 +95,8 @@ class Done(NamedTuple):
     reached: int
     kept: int
     interrupted: bool
+    values: IntArray | None = None
+    """the masked counts of all cells, where more than 0 and K are possible"""
 
 
 def choose_masks(layout: Layout, block: MaskBlock, cells: Cells, before: Before, rules: Rules, told: Told) -> Done:
@@ -160,7 +163,7 @@ class _Problem:
             self.z[known >= 0] = known[known >= 0]
             self.free[known >= 0] = 0
         self.kind = (x - 1).astype(np.int16)
-        self.log_odds = np.array([_log_odds(v, self.K) for v in range(1, self.K)], dtype=np.int64)
+        self.log_odds = np.array([log_odds(v, self.K) for v in range(1, self.K)], dtype=np.int64)
         own = np.bincount(self.kind, minlength=self.K - 1).astype(np.int64)
         self.there = np.flatnonzero(own).tolist()
         self.kind_size = np.maximum(own, 1)
@@ -176,8 +179,7 @@ class _Problem:
         square = [np.ones(self.sets.n_local, np.int8)]
         cap = [np.full(self.sets.n_local, self.bound, np.int64)]
         for errors, is_far, (_, _, blocks) in zip(carried, far, before.shares, strict=True):
-            far_cap = 2 * self.bound if blocks == 1 else 3 * self.bound // 2
-            cap.append(np.full(len(errors), far_cap if is_far else self.bound))
+            cap.append(np.full(len(errors), self._cap(is_far, blocks)))
             square.append(np.full(len(errors), not is_far, np.int8))
         self.cap, self.square = np.concatenate(cap), np.concatenate(square)
         if self.mostly_known:  # few masks are free: a low cap would take them from where they are needed most
@@ -186,6 +188,15 @@ class _Problem:
         self.aims = before.aims
         self.aim = np.zeros(self.K - 1, np.int64) if before.aims is None else before.aims
         self.sizes = before.sizes
+
+    def _cap(self, far: bool, blocks: int) -> int:
+        """How far from the truth the counts of an area around the block may lie.
+
+        What blocks side by side leave adds up, so each of them has to stay nearer.
+        """
+        if blocks == 1:
+            return 2 * self.bound if far else self.bound
+        return 3 * self.bound // 2 if far else max(_SHARED[0] * self.bound // _SHARED[1], self.K - 1)
 
     def solve(self, told: Told) -> None:
         """Walk, sweep, repair. After an interruption the best masks so far stand."""
@@ -353,5 +364,6 @@ def thresholds() -> IntArray:
 
 
 @cache
-def _log_odds(x: int, K: int) -> int:
+def log_odds(x: int, K: int) -> int:
+    """ln(x : K-x) in fixed point."""
     return int(((Decimal(x) / (K - x)).ln() * 2**BITS).to_integral_value())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from threading import Event
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,22 @@ from ilba.design.design import Selection
 from ilba.errors import notice
 from ilba.methods.controlled.block import Before, Cells, Done, Told, choose_masks
 from ilba.methods.controlled.carry import TINY, Carry
+from ilba.methods.controlled.free import choose_values
 from ilba.methods.controlled.plan import Layout, MaskBlock, rounds
-from ilba.methods.controlled.search import SWEEPS, Control, rules_of
+from ilba.methods.controlled.search import Control, How, rules_of
 from ilba.progress import Progress, ProgressStep, silent
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+
+
+class CellNumbers(Protocol):
+    """Gives cells keyed numbers: `CellDraws` does."""
+
+    def __call__(self, packed: Sequence[IntArray], count: IntArray) -> IntArray:
+        """The numbers of cells with counts below K."""
+
+    def any_count(self, packed: Sequence[IntArray], count: IntArray) -> IntArray:
+        """The numbers of cells with counts of any size."""
 
 
 def choose(
@@ -32,13 +43,13 @@ def choose(
     words: Sequence[IntArray],
     count: IntArray,
     masked: IntArray,
-    numbers: Callable[[Sequence[IntArray], IntArray], IntArray],
+    numbers: CellNumbers,
     wanted: Sequence[Selection],
     bound: int | None = None,
     previous: IntArray | None = None,
     progress: Progress | None = None,
     extra: int = 0,
-    sweeps: int = SWEEPS,
+    how: How = How(),  # noqa: B008
 ) -> tuple[IntArray, Control]:
     """The masked counts of all cells, with those of the counts 1..K-1 chosen jointly.
 
@@ -46,8 +57,11 @@ def choose(
     the wave before, -1 where it had none. Where no bound is asked for, the secret adds `extra` to the usual one.
     """
     K = codes.design.threshold
-    small = np.flatnonzero((count > 0) & (count < K))
-    rules = rules_of(K, bound, len(small) * len(wanted), extra, sweeps)
+    is_small = (count > 0) & (count < K)
+    n_small = int(is_small.sum())
+    rules = rules_of(K, bound, n_small * len(wanted), extra, how)
+    # A table without a small cell comes back untouched. The proof rests on this line.
+    small = np.flatnonzero(is_small) if not rules.free or not n_small else np.flatnonzero(count > 0)
     layout = Layout(codes, wanted)
     area = layout.ranks[layout.along][codes.finest.block(words, layout.along, layout.along)[small]]
     blocks = layout.blocks(np.bincount(area, minlength=len(layout.areas)))
@@ -57,25 +71,30 @@ def choose(
     del area, place
     first = np.cumsum([0, *(block.size for block in blocks)])
     result = masked.copy()
+    if rules.move and previous is not None:
+        result = np.where(previous >= 0, previous, masked)
 
     def cells_of(block: MaskBlock) -> tuple[IntArray, Cells]:
         here = small[first[block.number] : first[block.number + 1]]
         packed = [word[here] for word in words]
-        known = None if previous is None else np.where(previous[here] < 0, -1, previous[here] > 0).astype(np.int8)
-        number = numbers(packed, count[here]).astype(np.uint64)
+        number = (numbers.any_count if rules.free else numbers)(packed, count[here]).astype(np.uint64)
+        known = None if previous is None else previous[here]
+        if known is not None and not rules.free:
+            known = np.where(known < 0, -1, known > 0).astype(np.int8)
         return here, Cells(codes.finest.digits(packed), count[here], number, masked[here] == K, known)
 
     def solved(block: MaskBlock, before: Before, told: Told) -> tuple[IntArray, Done]:
         here, cells = cells_of(block)
-        return here, choose_masks(layout, block, cells, before, rules, told)
+        solve = choose_values if rules.free else choose_masks
+        return here, solve(layout, block, cells, before, rules, told)
 
-    sizes = np.bincount(count[small], minlength=K)[1:].astype(np.int64)
+    sizes = np.bincount(count[is_small], minlength=K)[1:].astype(np.int64)
     tiny = small[np.isin(count[small], 1 + np.flatnonzero((sizes > 0) & (sizes <= TINY * K)))]
     ledger = Carry(blocks, rules, sizes, count[tiny], numbers([word[tiny] for word in words], count[tiny]))
     with _Crew(solved, progress, len(blocks)) as crew:
         for turn in rounds(blocks):
             for block, (here, done) in zip(turn, crew.work(turn, ledger.before(turn)), strict=True):
-                result[here] = K * done.up.astype(np.int64)
+                result[here] = K * done.up.astype(np.int64) if done.values is None else done.values
                 ledger.take(block, done)
             if ledger.interrupted:
                 break
@@ -84,7 +103,7 @@ def choose(
             "interrupted: these are the best masks so far. The whole work would choose others, and publishing "
             "both gives counts away. Let it finish before you publish."
         )
-    return result, ledger.control(len(wanted), len(small))
+    return result, ledger.control(len(wanted), n_small)
 
 
 class _Crew:

@@ -37,6 +37,8 @@ _NEVER = np.int32(2**31 - 1)
 _DEAR = 2**30 - 2
 _FAR = 2**38
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
+_TIMES, _PLUS = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's, for numbers modulo 2^64
+_SMALLEST = 6  # of so many sets of a cell the smallest is where a second cell is looked for
 
 
 def compiled(function: F) -> F:
@@ -72,6 +74,32 @@ def mixed(h: Any) -> Any:
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return h ^ (h >> np.uint64(31))
+
+
+@compiled
+def _next(h: Any) -> Any:
+    """The next of a row of numbers whose upper half looks drawn."""
+    return h * _TIMES + _PLUS
+
+
+@compiled
+def _place(h: Any, size: Any) -> Any:
+    """A place below `size`, which has at most 32 digits: no division."""
+    return np.int64((h >> np.uint64(32)) * np.uint64(size) >> np.uint64(32))
+
+
+@compiled
+def _kindred(j: int, h: Any, ptr: Any, sets: Any, first: Any) -> Any:
+    """The smallest of a few of the sets of a cell: the cells in it have much in common, so they make up for more."""
+    degree = ptr[j + 1] - ptr[j]
+    c = sets[ptr[j] + _place(h, degree)]
+    size = first[c + 1] - first[c]
+    for _ in range(_SMALLEST - 1):
+        h = _next(h)
+        other = sets[ptr[j] + _place(h, degree)]
+        if first[other + 1] - first[other] < size:
+            c, size = other, first[other + 1] - first[other]
+    return c, h
 
 
 @compiled
@@ -266,7 +294,7 @@ def repair(
             want = 1 if state[a, 0] > 0 else 0
             sign = -1 if want == 1 else 1
             d = sign * K
-            size = np.uint64(first[a + 1] - first[a])
+            size = first[a + 1] - first[a]
             effort = (state[a, 1] & ((1 << _WEIGHTS) - 1)) // WEIGHT
             tries, partners = min(12, 2 + effort), min(64, 6 + 4 * effort)
             done = False
@@ -274,8 +302,8 @@ def repair(
                 # The cheapest of twelve of the set's cells that go the right way.
                 j, least = -1, _NEVER
                 for _r in range(12):
-                    h = mixed(h + _GOLD)
-                    k = cells[first[a] + np.int64((h >> np.uint64(20)) % size)]
+                    h = _next(h)
+                    k = cells[first[a] + _place(h, size)]
                     if (look[k] & 1) == want and look[k] < least:
                         least = look[k]
                         j = k
@@ -286,7 +314,7 @@ def repair(
                 look[j] = _seen(cost + unit // 2, want, 1)
                 v = kind[j]
                 gain = sign * _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
-                h = mixed(h + _GOLD)
+                h = _next(h)
                 chance = threshold[np.int64(h >> np.uint64(52))]
                 n_broken = 0
                 for i in range(ptr[j], ptr[j + 1]):
@@ -301,19 +329,18 @@ def repair(
                     done = True
                     look[j] = _seen(-cost, 1 - want, 1)
                     break
-                degree = np.uint64(ptr[j + 1] - ptr[j])
                 for q in range(partners):
-                    # A second flip the other way: in a set that the first one broke, or in any of its sets.
-                    h = mixed(h + _GOLD)
+                    # A second flip the other way: in a set that the first one broke, or in a small one of its sets.
+                    h = _next(h)
                     if n_broken > 0 and (q & 1) == 0:
-                        c = broken[np.int64((h >> np.uint64(20)) % np.uint64(n_broken))]
+                        c = broken[_place(h, n_broken)]
                     else:
-                        c = sets[ptr[j] + np.int64((h >> np.uint64(20)) % degree)]
-                    inside = np.uint64(first[c + 1] - first[c])
+                        c, h = _kindred(j, h, ptr, sets, first)
+                    inside = first[c + 1] - first[c]
                     k, least = -1, _NEVER
                     for _r in range(16):
-                        h = mixed(h + _GOLD)
-                        other = cells[first[c] + np.int64((h >> np.uint64(20)) % inside)]
+                        h = _next(h)
+                        other = cells[first[c] + _place(h, inside)]
                         if (look[other] & 1) != want and look[other] < least and other != j:
                             if level and _strays(v, kind[other], d, kind_error, aim):
                                 continue

@@ -9,7 +9,7 @@ and that is what makes it safe; `docs/understand/controlled.md` has the proof.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +19,15 @@ from ilba.methods.loss import usual_bound
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-WAY = 2
-"""The version of the way of choosing. 1 was one search over all cells; 2 goes block by block."""
+WAY = 3
+"""The version of the way of choosing. 1 was one search over all cells; 2 goes block by block, and 3 looks for second
+flips among cells that have much in common, with nearer caps for blocks side by side."""
+FREE_WAY = 4
+"""The same of the longer search, which weighs errors and may move large counts."""
 SWEEPS = 10
 """How many sweeps are made over the cells of a block, unless more are asked for."""
+FREE_SWEEPS = 200
+"""The same where large counts may move."""
 _LARGE = 50_000_000  # small cells times tables: from here on 2K-1 is what can be held
 _FEW = 20  # one secret of so many works with a larger bound
 _LARGEST = 1_000  # a larger K would leave the range of the fixed-point numbers
@@ -42,6 +47,8 @@ class Chosen:
     """the version of the way of choosing: the same counts and secret give the same masks in the same way"""
     sweeps: int = SWEEPS
     """how many sweeps were asked for"""
+    move: int = 0
+    """how far a large count may have moved; with 0 small counts are masked to 0 or K and all others stay"""
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values, for a file.
@@ -55,6 +62,8 @@ class Chosen:
         plain: dict[str, Any] = {"bound": self.bound, "held": self.held, "tables": list(self.tables)}
         if self.way > 1:  # a store of the first way does not say so
             plain |= {"way": self.way, "sweeps": self.sweeps}
+        if self.move:
+            plain["move"] = self.move
         return plain
 
     @classmethod
@@ -72,7 +81,7 @@ class Chosen:
             The same as before.
         """
         bound = None if plain["bound"] is None else int(plain["bound"])
-        more = int(plain.get("way", 1)), int(plain.get("sweeps", SWEEPS))
+        more = int(plain.get("way", 1)), int(plain.get("sweeps", SWEEPS)), int(plain.get("move", 0))
         return cls(tuple(str(name) for name in plain["tables"]), bound, bool(plain["held"]), *more)
 
 
@@ -124,6 +133,24 @@ def bound_of(bound: object, K: int) -> int:
     return int(bound)
 
 
+class How(NamedTuple):
+    """How masks are chosen, besides the bound: what a user may decide."""
+
+    sweeps: int = SWEEPS
+    """how many sweeps are made over the cells of a block"""
+    move: int = 0
+    """how far a large count may move"""
+
+    @property
+    def free(self) -> bool:
+        """Whether errors are weighed in a longer search: see `free`."""
+        return self.move > 0 or self.sweeps > SWEEPS
+
+    def chosen(self, tables: tuple[str, ...], bound: int | None, held: bool) -> Chosen:
+        """What a store keeps of a choice that was made so."""
+        return Chosen(tables, bound, held, FREE_WAY if self.free else WAY, self.sweeps, self.move)
+
+
 @dataclass(frozen=True)
 class Rules:
     """What is asked for."""
@@ -132,20 +159,39 @@ class Rules:
     bound: int
     """how far a count may lie from the truth"""
     sweeps: int = SWEEPS
-    """how many sweeps are made over the cells of a block"""
+    move: int = 0
+
+    @property
+    def free(self) -> bool:
+        """Whether errors are weighed in a longer search: see `free`."""
+        return How(self.sweeps, self.move).free
 
 
-def rules_of(K: int, bound: int | None, work: int, extra: int = 0, sweeps: int = SWEEPS) -> Rules:
+def move_of(move: object, K: int) -> int:
+    """How far a large count may move, given by the user."""
+    if isinstance(move, bool) or not isinstance(move, int | np.integer) or not 0 <= move <= K:
+        raise InputError(f"move={move!r} is not a whole number from 0 to K={K}. 0 leaves large counts as they are.")
+    return int(move)
+
+
+def sweeps_of(sweeps: int | None, move: int) -> int:
+    """How many sweeps are made: as asked for, or as many as the way of choosing needs."""
+    if sweeps is None:
+        return SWEEPS if not move else FREE_SWEEPS
+    if isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or not SWEEPS <= sweeps <= 100_000:
+        raise InputError(f"sweeps={sweeps!r} is not a whole number from {SWEEPS} to 100,000.")
+    return int(sweeps)
+
+
+def rules_of(K: int, bound: int | None, work: int, extra: int = 0, how: How = How()) -> Rules:  # noqa: B008
     """What masks are chosen for: the bound asked for, or else the usual one of the design and the secret.
 
     `work` is the number of small cells times that of tables, and `extra` what the secret adds.
     """
     if K > _LARGEST:
         raise InputError(f"masks are chosen jointly for a threshold of up to {_LARGEST:,}; this one is {K:,}.")
-    if isinstance(sweeps, bool) or not isinstance(sweeps, int | np.integer) or not SWEEPS <= sweeps <= 100_000:
-        raise InputError(f"sweeps={sweeps!r} is not a whole number from {SWEEPS} to 100,000.")
     usual = (usual_bound(K) if work <= _LARGE else 2 * K - 1) + extra
-    return Rules(K, usual if bound is None else bound_of(bound, K), int(sweeps))
+    return Rules(K, usual if bound is None else bound_of(bound, K), *how)
 
 
 def declared_bound(K: int) -> int:
@@ -167,6 +213,18 @@ def extra_bound(number: int, K: int) -> int:
     [0, 0, 2, 3, 1]
     """
     return 1 + number // _FEW % (K - 1) if number % _FEW == 0 else 0
+
+
+def behind(masked: IntArray, K: int, move: int = 0) -> tuple[IntArray, IntArray]:
+    """The smallest and the largest count that can stand behind a masked count of a finest cell.
+
+    >>> [end.tolist() for end in behind(np.array([0, 5, 6, 9]), K=5)]
+    [[0, 1, 6, 9], [4, 5, 6, 9]]
+    >>> [end.tolist() for end in behind(np.array([0, 5, 6, 9]), K=5, move=1)]
+    [[0, 1, 1, 8], [4, 6, 7, 10]]
+    """
+    low = np.where(masked == 0, 0, np.where(masked <= K + move, 1, masked - move))
+    return low, np.where(masked == 0, max(K - 1, move), masked + move)
 
 
 def mean_masks(count: IntArray, masked: IntArray, K: int) -> dict[int, float]:

@@ -120,7 +120,7 @@ def sets_of(
         n_sets += len(seen)
     ptr = np.concatenate(([0], np.cumsum(degree, dtype=np.int64)))
     sets = _packed(wide, degree, ptr)
-    first, cells = _turned(ptr, sets, n_sets)
+    first, cells = turned(ptr, sets, n_sets)
     return Sets(ptr, sets, first, cells, times, alone, n_local, tuple(beyond))
 
 
@@ -211,7 +211,7 @@ def _packed(wide: Any, degree: Any, ptr: Any) -> Any:
 
 
 @compiled
-def _turned(ptr: Any, sets: Any, n_sets: int) -> Any:
+def turned(ptr: Any, sets: Any, n_sets: int) -> Any:
     """The cells of each set, from the sets of each cell."""
     first = np.zeros(n_sets + 1, np.int64)
     for i in range(len(sets)):

@@ -4,6 +4,13 @@ const ROOT = "/api/v2";
 const LONGEST = 4000; // characters of an address; a longer request goes into the body
 const kept = new Map();
 
+// What every view needs came with the page.
+const told = JSON.parse(document.getElementById("told").textContent || "null");
+if (told) {
+  kept.set(`${ROOT}/config`, Promise.resolve(told.config));
+  kept.set(`${ROOT}/releases?lang=${told.lang}`, Promise.resolve(told.releases));
+}
+
 /** An answer that is not what was asked for; status 0 when the server could not be reached. */
 export class Problem extends Error {
   constructor(status, title, detail = "") {
@@ -47,27 +54,42 @@ function once(address, body) {
 
 export const releases = (lang) => once(`${ROOT}/releases?lang=${lang}`);
 export const config = () => once(`${ROOT}/config`);
-export const metadata = (table, lang) => once(`${ROOT}/tables/${encodeURIComponent(table)}/metadata?lang=${lang}`);
-export const geometry = (release, column) =>
-  once(`${ROOT}/geometry/${encodeURIComponent(release)}/${encodeURIComponent(column)}`);
+export const metadata = (table, lang, parts = []) =>
+  once(`${ROOT}/tables/${encodeURIComponent(table)}/metadata?lang=${lang}${parts.map((one) => inner(one.code, one)).join("")}`);
+export const geometry = (release, column, within) =>
+  once(`${ROOT}/geometry/${encodeURIComponent(release)}/${encodeURIComponent(column)}${within ? `?within=${encodeURIComponent(within)}` : ""}`);
+
+/** What asks for the areas inside one of a coarser level. */
+const inner = (code, { list, area }) => {
+  const name = encodeURIComponent(code);
+  return `&codelist[${name}]=${encodeURIComponent(list)}&valuecodes[${name}]=${encodeURIComponent(area)}&outputValues[${name}]=single`;
+};
 
 /**
- * How to ask for the values of a table. `selection` is a list of { code, values }, values null for all of them.
+ * How to ask for the values of a table. `selection` is a list of { code, values, inside }, values null for all of them,
+ * or for all inside an area of a coarser level.
  * The address alone is enough for most; long lists and codes that look like expressions are sent as a body.
  */
 export function request(table, selection, lang, format, measure) {
   const name = measure && measure.name !== "count" ? `&measure=${measure.name}` : "";
   const of = name && measure.of ? `&of=${encodeURIComponent(measure.of.map(quoted).join(","))}` : "";
-  const address = `${ROOT}/tables/${encodeURIComponent(table)}/data?lang=${lang}&outputFormat=${format}${name}${of}`;
-  if (selection.every(({ values }) => values === null)) return { address, body: null };
+  const range = measure?.ranged && ["json-stat2", "csv"].includes(format) ? "&range=true" : "";
+  const address = `${ROOT}/tables/${encodeURIComponent(table)}/data?lang=${lang}&outputFormat=${format}${name}${of}${range}`;
+  if (selection.every(({ values, inside }) => values === null && !inside)) return { address, body: null };
   const plain = selection.every(({ values }) => values === null || values.every((code) => !/[,[\]*?()]/.test(code)));
   const asked = selection.map(
-    ({ code, values }) =>
-      `&valuecodes[${encodeURIComponent(code)}]=${values === null ? "*" : values.map(encodeURIComponent).join(",")}`,
+    ({ code, values, inside }) =>
+      values === null && inside
+        ? inner(code, inside)
+        : `&valuecodes[${encodeURIComponent(code)}]=${values === null ? "*" : values.map(encodeURIComponent).join(",")}`,
   );
   const whole = address + asked.join("");
   if (plain && whole.length <= LONGEST) return { address: whole, body: null };
-  const listed = selection.map(({ code, values }) => ({ variableCode: code, valueCodes: values ?? ["*"] }));
+  const listed = selection.map(({ code, values, inside }) =>
+    values === null && inside
+      ? { variableCode: code, valueCodes: [inside.area], codelist: inside.list, outputValues: "single" }
+      : { variableCode: code, valueCodes: values ?? ["*"] },
+  );
   return { address, body: { selection: listed } };
 }
 

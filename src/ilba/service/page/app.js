@@ -29,7 +29,7 @@ let words = wordsOf("en");
 function go(changes, { quietly = false } = {}) {
   if (changes.fresh) state = { ...read({ hash: "" }), lang: state.lang, release: changes.release };
   else Object.assign(state, changes);
-  if (changes.levels || changes.keys) Object.assign(state, { page: 1, sort: "", bars: "", colours: "", of: "-" });
+  if (changes.levels || changes.keys) Object.assign(state, { page: 1, sort: "", bars: "", colours: "", multiples: "", of: "-" });
   if (!quietly) return show({ push: true });
   history.replaceState(null, "", write(state, go.release));
   followLink();
@@ -99,12 +99,24 @@ async function view(context, panel) {
     fill(panel, el("div", { class: "empty" }, el("p", {}, say("notThere")), el("button", button, say("notThereButton"))));
     return;
   }
+  const parts = variables.map((one) => one.hierarchy && release.part(table, one, state.within[one.hierarchy])).filter(Boolean);
+  const entire = variables.filter(({ code }) => !parts.some((one) => one.code === code));
+  const most = Math.max(0, ...entire.map(({ size }) => size));
+  if (most > context.most) {
+    await showPicker(at("picker"), { ...context, meta: null });
+    throw new Advice(say("tooMany", { n: words.number(most), most: words.number(context.most) }));
+  }
   // The map's outlines do not depend on the answer, so they are asked for at once.
   for (const { hierarchy, geometry, code } of variables)
-    if (state.view === "map" && hierarchy && geometry) api.geometry(release.id, code).catch(() => {});
+    if (state.view === "map" && hierarchy && geometry && !parts.some((one) => one.code === code)) api.geometry(release.id, code).catch(() => {});
+  // So are the numbers of a whole table with one variable.
+  const [only, ...others] = variables;
+  if (only && !others.length && !state.within[only.hierarchy] && !state.only[only.code] && only.size <= context.most)
+    if (state.measure === "count") api.data(table.id, [{ code: only.code, values: null }], words.lang).catch(() => {});
   let meta;
   try {
-    meta = Dataset.of(await api.metadata(table.id, words.lang));
+    meta = Dataset.of(await api.metadata(table.id, words.lang, parts));
+    meta.parts = parts;
   } catch (problem) {
     await showPicker(at("picker"), { ...context, meta: null }); // another table may be well
     throw problem;
@@ -127,7 +139,8 @@ async function view(context, panel) {
 async function choose({ release }, meta) {
   const offered = new Map();
   for (const dimension of meta.dimensions) {
-    const within = dimension.hierarchy && state.within[dimension.hierarchy];
+    const isPart = meta.parts.some(({ code }) => code === dimension.code);
+    const within = dimension.hierarchy && !isPart && state.within[dimension.hierarchy];
     offered.set(dimension.code, within ? await inside(release, dimension, within, words.lang) : dimension.codes);
   }
   const codes = (code) => {
@@ -136,9 +149,11 @@ async function choose({ release }, meta) {
     return some.length ? some : offered.get(code);
   };
   const asked = (code) => (codes(code).length === meta.dimension(code).codes.length ? null : codes(code));
-  const list = () => meta.dimensions.map(({ code }) => ({ code, values: asked(code) }));
+  const list = () => meta.dimensions.map(({ code }) => ({ code, values: asked(code), inside: partOf(meta, code) }));
   return { offered, codes, asked, list };
 }
+
+const partOf = (meta, name) => meta.parts.find(({ code }) => code === name);
 
 /** How a view gets its numbers. A variable that a view leaves out is set to one value or to the published total. */
 function questions({ release, table, meta, selection, most, current }) {
@@ -159,7 +174,7 @@ function questions({ release, table, meta, selection, most, current }) {
     const kept = meta.dimensions.filter(({ code }) => !dropped.includes(code));
     return values(
       from,
-      kept.map(({ code }) => ({ code, values: free.includes(code) ? selection.asked(code) : [picked[code]] })),
+      kept.map(({ code }) => ({ code, values: free.includes(code) ? selection.asked(code) : [picked[code]], inside: partOf(meta, code) })),
       measure,
     );
   }

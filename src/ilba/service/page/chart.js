@@ -2,9 +2,11 @@
 
 import { choice, el, fill } from "./dom.js";
 import { measuring } from "./measures.js";
-import { barPicture, linePicture, pictureButtons, pyramidPicture } from "./picture.js";
+import { PALETTES } from "./classes.js";
+import { barDrawing, lineDrawing, picture as pictureOf, pictureButtons, pyramidDrawing } from "./picture.js";
 
 const COLOURS = 8; // series that can be told apart by colour; more become panels
+const PANELS = 30; // small charts beside each other
 const FIRST = 40;
 const MORE = 200;
 
@@ -33,7 +35,9 @@ export async function showChart(place, context) {
       : state.colours === "none"
         ? undefined
         : (rest.find(({ code }) => code === state.colours) ?? usualColours());
-  const free = [bars, colours].filter(Boolean);
+  const others = dimensions.filter((one) => one !== bars && one !== colours && size(one) > 1 && size(one) <= PANELS);
+  const multiples = others.find(({ code }) => code === state.multiples);
+  const free = [bars, colours, multiples].filter(Boolean);
   const fixed = picks(free.map(({ code }) => code), true);
   const measure = measuring(context, fixed.dropped);
   const title = measure.title(free, fixed.said);
@@ -47,12 +51,14 @@ export async function showChart(place, context) {
   const layouts = canStack ? ["grouped", "stacked", "shares"] : ["grouped"];
   const layout = layouts.includes(state.layout) ? state.layout : "grouped";
   const stacked = layout !== "grouped";
-  // Areas are sorted by size; what has an order of its own keeps it.
-  const order = state.order || (bars?.hierarchy ? "largest" : "listed");
+  // Bars are sorted by size; what has an order of its own, ages and bands, keeps it.
+  const order = state.order || (inOrder(bars) ? "listed" : "largest");
   const names = (list) => list.map(({ code, label }) => [code, label]);
   const picture = () => {
-    const told = { title, release, words, measure, set, bars, colours, codes: ordered.slice(0, shown), layout };
-    return wanted === "pyramid" ? pyramidPicture(told) : wanted === "lines" ? linePicture(told) : barPicture(told);
+    const told = { title, release, words, measure, set, bars, colours, codes: ordered.slice(0, shown), layout, host: body };
+    if (multiples) Object.assign(told, { most, least: Math.min(0, ...set.value.filter((value) => value !== null)) });
+    const drawing = { pyramid: pyramidDrawing, lines: lineDrawing, bars: barDrawing }[wanted];
+    return pictureOf(told, drawing, multiples && panelsOf.map((one) => [multiples.name(one), { [multiples.code]: one }]));
   };
   const tools = el("div", { class: "bar-tools" }, [
     kinds.length > 1 ? choice("kind", say("kind"), kinds.map((one) => [one, say(`kind_${one}`)]), wanted, (kind) => go({ kind })) : null,
@@ -70,23 +76,36 @@ export async function showChart(place, context) {
     wanted === "bars" && bars
       ? choice("order", say("order"), [["listed", say("listed")], ["largest", say("largest")]], order, (one) => go({ order: one }))
       : null,
+    others.length
+      ? choice("multiples", say("multiples"), [["", say("none")], ...names(others)], multiples?.code ?? "", (code) => go({ multiples: code }))
+      : null,
+    colours || wanted !== "bars"
+      ? choice("palette", say("inks"), PALETTES.map((one) => [one, say(`palette_${one}`)]), state.palette, (palette) => go({ palette }))
+      : null,
     bars ? pictureButtons(words, picture) : null,
   ]);
-  const body = el("div", { class: "chart" });
+  const body = el("div", { class: "chart", "data-palette": state.palette });
   fill(place, tools, body, measure.note ? el("p", { class: "hint" }, measure.note) : null);
 
   if (!bars) {
     const total = set.at({});
     tell(say("summaryTotal", { value: measure.write(total) }));
-    fill(body, el("p", { class: "single" }, measure.told(total)));
+    fill(body, el("p", { class: "single" }, measure.told(total, set.span({}))));
     return;
   }
   const shownBars = set.dimension(bars.code);
   const series = colours ? set.dimension(colours.code) : null;
-  const count = (bar, one) => set.at({ [bars.code]: bar, ...(series ? { [series.code]: one } : {}) });
+  const panelsOf = multiples ? set.dimension(multiples.code).codes : [undefined];
+  const count = (bar, one, panel = panelsOf[0]) =>
+    set.at({ [bars.code]: bar, ...(series ? { [series.code]: one } : {}), ...(multiples ? { [multiples.code]: panel } : {}) });
+  const span = (bar, one, panel = panelsOf[0]) =>
+    set.span({ [bars.code]: bar, ...(series ? { [series.code]: one } : {}), ...(multiples ? { [multiples.code]: panel } : {}) });
   const ones = series ? series.codes : [undefined];
-  const longest = (bar) =>
-    stacked ? ones.reduce((sum, one) => sum + count(bar, one), 0) : Math.max(...ones.map((one) => Math.abs(count(bar, one) ?? 0)));
+  const long = (bar, panel) =>
+    stacked
+      ? ones.reduce((sum, one) => sum + count(bar, one, panel), 0)
+      : Math.max(...ones.map((one) => Math.abs(count(bar, one, panel) ?? 0)));
+  const longest = (bar) => Math.max(...panelsOf.map((panel) => long(bar, panel)));
   const height = new Map(shownBars.codes.map((bar) => [bar, longest(bar)]));
   const most = Math.max(...height.values());
   let shown = FIRST;
@@ -98,13 +117,18 @@ export async function showChart(place, context) {
     return;
   }
   const high = ordered.reduce((best, bar) => (height.get(bar) > height.get(best) ? bar : best));
-  const inside = series && !stacked ? ones.find((one) => Math.abs(count(high, one)) === most) : undefined;
-  const longestName = [shownBars.name(high), inside === undefined ? null : series.name(inside)].filter(Boolean).join(", ");
+  const where = panelsOf.find((panel) => long(high, panel) === most);
+  const inside = series && !stacked ? ones.find((one) => Math.abs(count(high, one, where)) === most) : undefined;
+  const longestName = [
+    shownBars.name(high),
+    inside === undefined ? null : series.name(inside),
+    multiples ? multiples.name(where) : null,
+  ].filter(Boolean).join(", ");
   tell(
     say(wanted === "bars" ? "summaryBars" : "summaryPoints", {
-      n: words.number(ordered.length * (stacked ? 1 : ones.length)),
+      n: words.number(ordered.length * panelsOf.length * (stacked ? 1 : ones.length)),
       high: longestName,
-      highValue: measure.write(stacked || inside === undefined ? (stacked ? most : count(high, undefined)) : count(high, inside)),
+      highValue: measure.write(stacked || inside === undefined ? (stacked ? most : count(high, undefined, where)) : count(high, inside, where)),
     }),
   );
   if (wanted !== "bars") {
@@ -112,7 +136,7 @@ export async function showChart(place, context) {
     fill(body, el("div", { class: "drawn", id: "drawn" }, picture().node()));
     return;
   }
-  const panels = series && series.codes.length > COLOURS;
+  const panels = !multiples && series && series.codes.length > COLOURS;
   draw();
 
   function draw() {
@@ -121,6 +145,9 @@ export async function showChart(place, context) {
     const parts = panels
       ? series.codes.map((one) =>
           el("section", { class: "panel-part" }, el("h2", {}, series.name(one)), list(now, [one], false)))
+      : multiples
+      ? panelsOf.map((one) =>
+          el("section", { class: "panel-part" }, el("h2", {}, multiples.name(one)), list(now, ones, Boolean(series), one)))
       : [series ? key() : null, list(now, ones, Boolean(series))];
     const foot = left
       ? el(
@@ -134,7 +161,7 @@ export async function showChart(place, context) {
           ),
         )
       : null;
-    fill(body, panels ? el("div", { class: "panels" }, parts) : parts, foot);
+    fill(body, multiples && series ? key() : null, panels || multiples ? el("div", { class: "panels" }, parts) : parts, foot);
   }
 
   function key() {
@@ -143,22 +170,31 @@ export async function showChart(place, context) {
     return el("ul", { class: "key", "aria-label": series.label }, items);
   }
 
-  function list(codes, wanted, coloured) {
-    return el("ul", { class: stacked ? "bars stacked" : "bars", "aria-label": shownBars.label }, codes.map((bar) => row(bar, wanted, coloured)));
+  function list(codes, wanted, coloured, panel) {
+    return el("ul", { class: stacked ? "bars stacked" : "bars", "aria-label": shownBars.label }, codes.map((bar) => row(bar, wanted, coloured, panel)));
   }
 
-  function row(bar, wanted, coloured) {
+  function row(bar, wanted, coloured, panel) {
+    const whole = long(bar, panel);
     const lines = wanted.map((one, i) => {
-      const n = count(bar, one);
+      const n = count(bar, one, panel);
       const drawn = el("span", { class: `bar ${coloured ? `series-${i + 1}` : n < 0 ? "fall-3" : "series-1"}` });
-      drawn.style.width = `${(100 * Math.abs(n ?? 0)) / (layout === "shares" ? height.get(bar) || 1 : most)}%`;
+      drawn.style.width = `${(100 * Math.abs(n ?? 0)) / (layout === "shares" ? whole || 1 : most)}%`;
       const name = coloured ? el("span", { class: "unseen" }, `${series.name(one)}: `) : null;
-      const number = el("span", { class: stacked ? "unseen" : "bar-number" }, measure.told(n));
-      drawn.title = coloured ? `${series.name(one)}: ${measure.told(n)}` : measure.told(n);
+      const text = measure.told(n, span(bar, one, panel));
+      const number = el("span", { class: stacked ? "unseen" : "bar-number" }, text);
+      drawn.title = coloured ? `${series.name(one)}: ${text}` : text;
       return el("span", { class: "line" }, drawn, name, number);
     });
-    const total = stacked ? el("span", { class: "bar-number" }, measure.told(height.get(bar))) : null;
+    const total = stacked ? el("span", { class: "bar-number" }, measure.told(whole)) : null;
     return el("li", {}, el("span", { class: "bar-label" }, shownBars.name(bar)), el("span", { class: "lines" }, lines, total));
+  }
+
+  /** Whether the values of a variable have an order of their own: times, ages, bands of numbers. */
+  function inOrder(one) {
+    if (!one || one.hierarchy) return false;
+    const bands = one.labels.filter((label) => /\d/.test(label)).length;
+    return one === time || named(AGE)(one) || 2 * bands > one.labels.length;
   }
 
   function areaBars() {

@@ -1,6 +1,8 @@
 // Classes for a coloured map, with limits that are round numbers. Values are rounded as they are written, so that two
 // classes never show the same number.
 
+export const PALETTES = ["sea", "viridis", "grey"];
+
 /** Limits between classes, rising: a value belongs to the first class whose limit is above it. */
 export function limits(values, { step = 1, most = 6, equal = false } = {}) {
   const sorted = values.filter((value) => value > 0).sort((a, b) => a - b);
@@ -48,20 +50,21 @@ export function shades(classes, colours = 6) {
 export function classed(shown, { step, most, equal, signed }) {
   const classes = new Map();
   const items = [];
-  const put = (name, code) => classes.set(name, [...(classes.get(name) ?? []), code]);
+  const put = (name, code) => (classes.get(name) ?? classes.set(name, []).get(name)).push(code);
   const ramp = (name, sign, colours) => {
     const part = [...shown].filter(([, value]) => value * sign > 0).map(([code, value]) => [code, Math.abs(value)]);
     if (!part.length) return;
     const sizes = part.map(([, value]) => value);
     const cuts = limits(sizes, { step, most: Math.min(most, colours), equal });
+    const [least, largest] = sizes.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, 0]);
     const steps = shades(cuts.length + 1, colours);
     const groups = steps.map(() => []);
     for (const [code, value] of part) groups[classOf(value, cuts) - 1].push(code);
     groups.forEach((codes, i) => {
       if (!codes.length) return;
       classes.set(`${name}-${steps[i]}`, codes);
-      const low = i ? cuts[i - 1] : Math.min(...sizes);
-      const high = i < cuts.length ? Number((cuts[i] - step).toPrecision(12)) : Math.max(...sizes);
+      const low = i ? cuts[i - 1] : least;
+      const high = i < cuts.length ? Number((cuts[i] - step).toPrecision(12)) : largest;
       const ends = [sign * low, sign * Math.max(low, high)];
       items.push([`${name}-${steps[i]}`, ...(sign < 0 ? ends.reverse() : ends)]);
     });
@@ -69,7 +72,7 @@ export function classed(shown, { step, most, equal, signed }) {
   if (signed) ramp("fall", -1, 3);
   items.reverse();
   for (const [code, value] of shown)
-    if (value === 0) put("zero", code);
+    if (value === 0) put(signed ? "still" : "zero", code);
     else if (value === undefined) put("absent", code);
   ramp(signed ? "rise" : "ramp", 1, signed ? 3 : 6);
   return { classes, items };

@@ -19,6 +19,7 @@ export class Dataset {
     }
     this.cells = stride;
     this.value = json.value ?? [];
+    this.range = json.extension?.ilba?.range;
     this.label = json.label ?? "";
     this.dimensions = json.id.map((code, i) => new Dimension(code, json.dimension[code], strides[i]));
     // A table without variables has one dimension all the same, which says that it counts.
@@ -30,8 +31,23 @@ export class Dataset {
     return this.dimensions.find((one) => one.code === code);
   }
 
+  /** The least and the largest that a number can be, where that was asked for. */
+  span(codes) {
+    return this.spanAt(this.#placeOf(codes));
+  }
+
+  spanAt(place) {
+    const low = this.range?.low[place];
+    return low === undefined || low === null ? undefined : [low, this.range.high[place]];
+  }
+
   /** The number where each dimension has the given code; one that is not named has its first. */
   at(codes) {
+    const place = this.#placeOf(codes);
+    return place === undefined || this.value[place] === null ? undefined : (this.value[place] ?? 0);
+  }
+
+  #placeOf(codes) {
     let place = 0;
     for (const dimension of this.dimensions) {
       const code = codes[dimension.code];
@@ -40,7 +56,7 @@ export class Dataset {
       if (index === undefined) return undefined;
       place += index * dimension.stride;
     }
-    return this.value[place] === null ? undefined : (this.value[place] ?? 0);
+    return place;
   }
 }
 

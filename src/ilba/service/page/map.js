@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { AreaCanvas } from "./canvas.js";
-import { classed } from "./classes.js";
+import { PALETTES, classed } from "./classes.js";
 import { choice, el, fill } from "./dom.js";
 import { measuring } from "./measures.js";
 import { ownAreas } from "./own.js";
@@ -11,7 +11,6 @@ import { shapes } from "./shapes.js";
 
 let open = null;
 const AROUND = 20_000; // areas up to which those that are not chosen are drawn, too
-const PALETTES = ["sea", "viridis", "grey"];
 const drawn = new Map(); // shapes that were made, by release, level and drawing
 
 /** Forget the canvas of the map that was shown. */
@@ -49,7 +48,7 @@ export async function showMap(place, context) {
   measure.fit(raw.map(([, value]) => value).filter((value) => value !== undefined));
   const shown = new Map(raw.map(([code, value]) => [code, measure.round(value)]));
   const write = (value) => (value === undefined ? say("noTotal") : measure.write(value));
-  const told = (code) => (shown.get(code) === undefined ? say("noTotal") : measure.told(shown.get(code)));
+  const told = (code) => (shown.get(code) === undefined ? say("noTotal") : measure.told(shown.get(code), set.span({ [mapped.code]: code, ...fixed.values })));
   const [most, equal] = [Number.parseInt(state.cuts, 10) || 6, state.cuts.endsWith("e")];
   const signed = measure.name === "change";
   const { classes, items } = classed(shown, { step: measure.step, most, equal, signed });
@@ -127,13 +126,14 @@ export async function showMap(place, context) {
 
   async function outline() {
     // Of a nation only the chosen areas are drawn; of fewer the others lie around them in grey.
+    const above = meta.parts.some(({ code }) => code === mapped.code) ? state.within[hierarchy] : null;
     const wanted = kind === "tiles" || mapped.codes.length > AROUND ? codes : mapped.codes;
     const name = JSON.stringify([release.id, mapped.code, kind, wanted === codes ? codes : mapped.codes.length]);
     if (!drawn.has(name)) {
       // The coarsest map lies below a finer one: areas that do not touch can be placed by it.
       const first = release.level(hierarchy, 1);
       const [own, coarsest] = await Promise.all([
-        kind === "geometry" ? api.geometry(release.id, mapped.code) : null,
+        kind === "geometry" ? api.geometry(release.id, mapped.code, above && `${release.level(hierarchy, above.level).code}:${above.code}`) : null,
         kind === "geometry" && level > 1 && first.geometry ? api.geometry(release.id, first.code) : null,
       ]);
       drawn.set(name, shapes(kind, wanted, own, coarsest));
@@ -167,7 +167,8 @@ export async function showMap(place, context) {
     const text = (low, high) => (low === high ? measure.write(low) : `${measure.write(low)} – ${measure.write(high)}`);
     const found = items.map(([name, low, high]) => [name, text(low, high)]);
     const nought = signed ? measure.write(0) : say("zero", { zero: measure.write(0) });
-    if (classes.has("zero")) found.splice(signed ? items.filter(([, low]) => low < 0).length : 0, 0, ["zero", nought]);
+    const none = signed ? "still" : "zero";
+    if (classes.has(none)) found.splice(signed ? items.filter(([, low]) => low < 0).length : 0, 0, [none, nought]);
     if (classes.has("absent")) found.push(["absent", say("absent")]);
     return found;
   }

@@ -45,6 +45,10 @@ export function measuring({ state, release, words, go }, dropped = []) {
   const spelled = (kept) => kept.map(({ code }) => code).join(",");
   const base = divided ? (bases.find((kept) => spelled(kept) === state.of) ?? bases[0]) : null;
   const unit = release.unit;
+  // A range needs a bound for the table itself, and for what is divided by.
+  const keysBase = base && [...base, ...timeOf];
+  const divisors = !divided ? [] : name === "index" ? [keysBase, keysOf(variables), keysOf(keysBase)] : [keysBase];
+  const canRange = [variables, ...divisors].every((kept) => find(kept)?.bound);
   const whom = (kept) => {
     if (!kept.length) return unit ? say("allUnits", { unit }) : say("everybody");
     return say("allSame", { unit, list: words.listing(kept.map(({ label }) => label)) });
@@ -56,7 +60,7 @@ export function measuring({ state, release, words, go }, dropped = []) {
     divided && bases.length > 1
       ? choice("of", say("ofWhom"), bases.map((kept) => [spelled(kept), whom(kept)]), spelled(base), (of) => go({ of }))
       : null,
-    name === "count" && release.most
+    canRange
       ? el(
           "label",
           { class: "option", for: "box-range" },
@@ -69,12 +73,13 @@ export function measuring({ state, release, words, go }, dropped = []) {
     percent: say("ratioNote"),
     rate: say("ratioNote"),
     index: `${say("indexNote")} ${say("ratioNote")}`,
-    change: `${say("changeNote")} ${release.most ? say("changeMost", { most: words.number(2 * release.most) }) : ""}`,
+    change: `${say("changeNote")} ${canRange ? say("changeMost", { most: words.number(2 * find(variables).bound) }) : ""}`,
   };
   let digits = 0;
 
   return {
     name,
+    ranged: canRange && state.range,
     of: base?.map(({ code }) => code) ?? null,
     controls,
     what,
@@ -97,11 +102,10 @@ export function measuring({ state, release, words, go }, dropped = []) {
       return divided ? words.decimal(value, digits) : words.number(value);
     },
     /** A number with its range, where a bound is known and ranges are wanted. */
-    told(value) {
+    told(value, span) {
       const plainly = this.write(value);
-      if (name !== "count" || !state.range || !release.most || value === undefined) return plainly;
-      const low = words.number(Math.max(0, value - release.most));
-      return `${plainly} (${low} – ${words.number(value + release.most)})`;
+      if (!span || value === undefined) return plainly;
+      return `${plainly} (${this.write(span[0])} – ${span[1] === null ? "…" : this.write(span[1])})`;
     },
     /** The title of a view: what is shown, of whom, by which variables. */
     title(free, picked) {

@@ -24,7 +24,7 @@ function inks(host = document.body) {
     probe.style.color = `var(--${name})`;
     return getComputedStyle(probe).color;
   };
-  const names = ["paper", "ink", "soft", "rule", "edge", "zero", "absent", "fall-1", "fall-2", "fall-3", "rise-1", "rise-2", "rise-3"];
+  const names = ["paper", "ink", "soft", "rule", "edge", "zero", "still", "absent", "fall-1", "fall-2", "fall-3", "rise-1", "rise-2", "rise-3"];
   for (let i = 1; i <= 8; i += 1) names.push(`series-${i}`);
   for (let i = 1; i <= 6; i += 1) names.push(`ramp-${i}`);
   const all = Object.fromEntries(names.map((name) => [name, found(name)]));
@@ -61,12 +61,13 @@ function framed({ title, release, words, heading }, height, draw, host) {
   const head = lines(title, 22, WIDE - 2 * EDGE);
   const foot = lines(about.filter(Boolean).join(" · "), 12, WIDE - 2 * EDGE);
   const top = EDGE + head.length * 28 + 26;
-  const whole = top + height + 24 + foot.length * 17 + 14;
+  const tall = (wide) => (typeof height === "function" ? height(wide) : height);
+  const whole = top + tall(WIDE) + 24 + foot.length * 17 + 14;
   const make = (framedIn, wide = WIDE) => {
     const ink = inks(host);
     const svg = node("svg", {
       xmlns: SPACE,
-      viewBox: framedIn ? `0 0 ${WIDE} ${whole}` : `0 0 ${wide} ${height}`,
+      viewBox: framedIn ? `0 0 ${WIDE} ${whole}` : `0 0 ${wide} ${tall(wide)}`,
       role: "img",
       "aria-label": title,
       "font-family": FONT,
@@ -80,7 +81,7 @@ function framed({ title, release, words, heading }, height, draw, host) {
       svg.append(node("rect", { width: WIDE, height: whole, fill: ink.paper }));
       head.forEach((text, i) => svg.append(write(EDGE, EDGE + 6 + i * 28, text, { "font-size": 22 })));
       svg.append(write(EDGE, EDGE + head.length * 28 + 2, `${heading} · ${release.title}`, { "font-size": 13, fill: ink.soft }));
-      foot.forEach((text, i) => svg.append(write(EDGE, top + height + 26 + i * 17, text, { "font-size": 12, fill: ink.soft })));
+      foot.forEach((text, i) => svg.append(write(EDGE, top + tall(WIDE) + 26 + i * 17, text, { "font-size": 12, fill: ink.soft })));
     }
     draw(part, ink, wide);
     svg.append(part);
@@ -96,11 +97,11 @@ function framed({ title, release, words, heading }, height, draw, host) {
 }
 
 /** A key of the series in rows; its height. */
-function key(part, ink, names, y) {
+function key(part, ink, names, y, room = WIDE) {
   let [x, row] = [EDGE, y];
   names.forEach((name, i) => {
     const wide = 34 + 8 * name.length;
-    if (x + wide > WIDE - EDGE && x > EDGE) [x, row] = [EDGE, row + 24];
+    if (x + wide > room - EDGE && x > EDGE) [x, row] = [EDGE, row + 24];
     part.append(node("rect", { x, y: row - 7, width: 14, height: 14, rx: 2, fill: ink[`series-${i + 1}`] }));
     part.append(write(x + 20, row, name));
     x += wide;
@@ -109,56 +110,86 @@ function key(part, ink, names, y) {
 }
 
 const seriesOf = ({ set, colours }) => (colours ? set.dimension(colours.code) : null);
-const counter = ({ set, bars, colours }) => (bar, one) =>
-  set.at({ [bars.code]: bar, ...(colours ? { [colours.code]: one } : {}) });
+const counter = ({ set, bars, colours, fixed }) => (bar, one) =>
+  set.at({ [bars.code]: bar, ...(colours ? { [colours.code]: one } : {}), ...fixed });
 
-export function barPicture(told) {
+const spanner = ({ set, bars, colours, fixed }) => (bar, one) =>
+  set.span({ [bars.code]: bar, ...(colours ? { [colours.code]: one } : {}), ...fixed });
+
+/** The picture of one drawing, or of several small ones on the same scale: `panels` are [name, what is fixed]. */
+export function picture(told, draw, panels) {
+  const { measure, host } = told;
+  if (!panels) {
+    const { height, draw: drawn } = draw(told);
+    return framed({ ...told, heading: measure.heading }, height, drawn, host);
+  }
+  const small = panels.map(([name, fixed]) => [name, draw({ ...told, fixed })]);
+  const high = Math.max(...small.map(([, { height }]) => height)) + 40;
+  const columns = (wide) => (wide === WIDE ? 2 : 1);
+  const height = (wide) => high * Math.ceil(small.length / columns(wide));
+  return framed({ ...told, heading: measure.heading }, height, (part, ink, wide) => {
+    small.forEach(([name, { draw: drawn }], i) => {
+      const across = columns(wide);
+      const group = node("g", { transform: `translate(${(i % across) * (NARROW + 20)} ${Math.floor(i / across) * high})` });
+      group.append(write(NARROW / 2, 12, name, { "text-anchor": "middle", "font-weight": 600 }));
+      const inner = node("g", { transform: "translate(0 30)" });
+      drawn(inner, ink, NARROW);
+      group.append(inner);
+      part.append(group);
+    });
+  }, host);
+}
+
+export function barDrawing(told) {
   const { set, bars, codes, measure, layout } = told;
   const series = seriesOf(told);
   const count = counter(told);
+  const span = spanner(told);
   const ones = series ? series.codes.slice(0, 8) : [undefined];
   const dimension = set.dimension(bars.code);
   const stacked = layout !== "grouped";
   const sum = (bar) => ones.reduce((all, one) => all + Math.abs(count(bar, one) ?? 0), 0);
   const size = (bar) => (stacked ? sum(bar) : Math.max(...ones.map((one) => Math.abs(count(bar, one) ?? 0))));
-  const most = Math.max(...codes.map(size), 1e-9);
+  const most = told.most ?? Math.max(...codes.map(size), 1e-9);
   const each = stacked ? 22 : Math.max(22, 16 * ones.length + 6);
-  const left = 250;
-  const room = WIDE - left - 110;
   const names = series ? ones.map((one) => series.name(one)) : [];
-  return framed({ ...told, heading: measure.heading }, codes.length * each + (series ? 34 + 24 * Math.floor(names.join("").length / 90) : 0), (part, ink) => {
-    let y = series ? 4 + key(part, ink, names, 8) : 0;
+  const height = codes.length * each + (series ? 34 + 24 * Math.floor(names.join("").length / (told.fixed ? 40 : 90)) : 0);
+  return { height, draw: (part, ink, wide) => {
+    const left = wide === WIDE ? 250 : 130;
+    const room = wide - left - 110;
+    let y = series ? 4 + key(part, ink, names, 8, wide) : 0;
     for (const bar of codes) {
-      part.append(write(left - 10, y + each / 2, cut(dimension.name(bar), 32), { "text-anchor": "end" }));
+      part.append(write(left - 10, y + each / 2, cut(dimension.name(bar), wide === WIDE ? 32 : 16), { "text-anchor": "end" }));
       let x = left;
       ones.forEach((one, i) => {
         const n = count(bar, one);
-        const wide = (room * Math.abs(n ?? 0)) / (layout === "shares" ? sum(bar) || 1 : most);
+        const long = (room * Math.abs(n ?? 0)) / (layout === "shares" ? sum(bar) || 1 : most);
         const fill = series ? ink[`series-${i + 1}`] : n < 0 ? ink["fall-3"] : ink["series-1"];
         const high = stacked ? 16 : Math.min(16, (each - 6) / ones.length - 2);
         const at = stacked ? y + 3 : y + 3 + i * (high + 2);
-        part.append(node("rect", { x, y: at, width: wide, height: high, fill }));
-        if (stacked) x += wide;
-        else part.append(write(left + wide + 6, at + high / 2, measure.told(n), { "font-size": 12 }));
+        part.append(node("rect", { x, y: at, width: long, height: high, fill }));
+        if (stacked) x += long;
+        else part.append(write(left + long + 6, at + high / 2, measure.told(n, span(bar, one)), { "font-size": 12 }));
       });
       if (stacked && layout !== "shares") part.append(write(x + 6, y + 11, measure.told(sum(bar)), { "font-size": 12 }));
       y += each;
     }
     part.append(node("line", { x1: left, x2: left, y1: series ? 30 : 0, y2: y, stroke: ink.edge }));
-  });
+  } };
 }
 
 /** Ages as bars that grow to both sides, the oldest on top. */
-export function pyramidPicture(told) {
+export function pyramidDrawing(told) {
   const { set, bars, measure } = told;
   const series = seriesOf(told);
   const count = counter(told);
+  const span = spanner(told);
   const ages = set.dimension(bars.code);
   const [one, other] = series.codes;
-  const most = Math.max(...ages.codes.flatMap((age) => [count(age, one) ?? 0, count(age, other) ?? 0]), 1e-9);
+  const most = told.most ?? Math.max(...ages.codes.flatMap((age) => [count(age, one) ?? 0, count(age, other) ?? 0]), 1e-9);
   const each = 24;
   const height = ages.codes.length * each + 34;
-  return framed({ ...told, heading: measure.heading }, height, (part, ink, wide) => {
+  return { height, draw: (part, ink, wide) => {
     const middle = wide === WIDE ? 130 : 90;
     const room = (wide - middle) / 2 - (wide === WIDE ? 96 : 52);
     const [left, right] = [wide / 2 - middle / 2, wide / 2 + middle / 2];
@@ -170,26 +201,27 @@ export function pyramidPicture(told) {
       part.append(node("rect", { x: left - (room * a) / most, y, width: (room * a) / most, height: each - 4, fill: ink["series-1"] }));
       part.append(node("rect", { x: right, y, width: (room * b) / most, height: each - 4, fill: ink["series-2"] }));
       part.append(write(wide / 2, y + each / 2 - 2, cut(ages.name(age), wide === WIDE ? 18 : 11), { "text-anchor": "middle", "font-size": 13 }));
-      part.append(write(left - (room * a) / most - 6, y + each / 2 - 2, measure.told(a), { "text-anchor": "end", "font-size": 12 }));
-      part.append(write(right + (room * b) / most + 6, y + each / 2 - 2, measure.told(b), { "font-size": 12 }));
+      part.append(write(left - (room * a) / most - 6, y + each / 2 - 2, measure.told(a, span(age, one)), { "text-anchor": "end", "font-size": 12 }));
+      part.append(write(right + (room * b) / most + 6, y + each / 2 - 2, measure.told(b, span(age, other)), { "font-size": 12 }));
     });
-  });
+  } };
 }
 
 /** Lines over time, each with its name at the end. */
-export function linePicture(told) {
+export function lineDrawing(told) {
   const { set, bars, measure } = told;
   const series = seriesOf(told);
   const count = counter(told);
+  const span = spanner(told);
   const times = set.dimension(bars.code);
   const ones = series ? series.codes.slice(0, 8) : [undefined];
   const all = times.codes.flatMap((time) => ones.map((one) => count(time, one))).filter((value) => value !== undefined);
-  const high = Math.max(...all, 0);
-  const low = Math.min(...all, 0);
-  const height = 420;
+  const high = told.most ?? Math.max(...all, 0);
+  const low = told.least ?? Math.min(...all, 0);
+  const height = told.fixed ? 260 : 420;
   const bottom = height - 40;
   const y = (value) => bottom - ((value - low) * (bottom - 20)) / (high - low || 1);
-  return framed({ ...told, heading: measure.heading }, height, (part, ink, wide) => {
+  return { height, draw: (part, ink, wide) => {
     const [left, right] = wide === WIDE ? [90, wide - 220] : [64, wide - 130];
     const x = (i) => left + (i * (right - left)) / Math.max(1, times.codes.length - 1);
     for (let i = 0; i <= 4; i += 1) {
@@ -200,13 +232,13 @@ export function linePicture(told) {
     times.codes.forEach((time, i) => part.append(write(x(i), bottom + 20, times.name(time), { "text-anchor": "middle", "font-size": 13 })));
     const ends = [];
     ones.forEach((one, i) => {
-      const points = times.codes.map((time, at) => [x(at), count(time, one)]).filter(([, value]) => value !== undefined);
+      const points = times.codes.map((time, at) => [x(at), count(time, one), time]).filter(([, value]) => value !== undefined);
       if (!points.length) return;
       const colour = ink[`series-${i + 1}`];
       const path = points.map(([at, value], n) => `${n ? "L" : "M"}${at},${y(value)}`).join("");
       part.append(node("path", { d: path, fill: "none", stroke: colour, "stroke-width": 2.5 }));
-      for (const [at, value] of points)
-        part.append(node("circle", { cx: at, cy: y(value), r: 4, fill: colour }, node("title", {}, measure.told(value))));
+      for (const [at, value, time] of points)
+        part.append(node("circle", { cx: at, cy: y(value), r: 4, fill: colour }, node("title", {}, measure.told(value, span(time, one)))));
       const value = points.at(-1)[1];
       ends.push({ y: y(value), text: `${series ? `${cut(series.name(one), wide === WIDE ? 18 : 8)} ` : ""}${measure.told(value)}`, colour });
     });
@@ -216,7 +248,7 @@ export function linePicture(told) {
       part.append(node("rect", { x: right + 12, y: end.y - 5, width: 10, height: 10, fill: end.colour }));
       part.append(write(right + 28, end.y, end.text, { "font-size": 13 }));
     });
-  });
+  } };
 }
 
 /** The map as it is on the screen, with its legend. */

@@ -2,6 +2,7 @@
 
 import { squares } from "./shapes.js";
 
+const MANY = 20_000; // areas of a level from which on only those inside a coarser area are asked for
 const COMFORTABLE = 300; // areas that a first look takes in
 
 export class Release {
@@ -80,6 +81,14 @@ export class Release {
     const several = this.tables.filter(({ cells }) => cells > 1);
     const table = several.reduce((best, one) => (one.cells < best.cells ? one : best), several[0] ?? this.tables[0]);
     return { levels: { ...table.levels }, keys: [...table.keys] };
+  }
+
+  /** Of a level with very many areas, those inside one of a coarser level: { code, list, area } as the server asks for it. */
+  part(table, { code, hierarchy, size }, within) {
+    if (!within || size <= MANY) return null;
+    const plain = (name) => encodeURIComponent(name).replace(/[!'()*.]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
+    const prefix = table.id.includes(":") ? table.id.slice(0, table.id.indexOf(":") + 1) : "";
+    return { code, list: `${prefix}${plain(code)}.${plain(this.level(hierarchy, within.level).code)}`, area: within.code };
   }
 
   /** How areas of a level can be drawn: from the release's map, as squares named by grid codes, or as tiles. */

@@ -5,7 +5,7 @@ const list = (text) => (text ? text.split(",").map(decodeURIComponent) : []);
 const joined = (codes) => codes.map(encodeURIComponent).join(",");
 
 export const VIEWS = ["map", "chart", "table"];
-const PLAIN = { view: "", measure: "count", of: "-", kind: "", palette: "sea", cuts: "6", bars: "", colours: "", layout: "grouped", order: "", sort: "", q: "", mapped: "", place: "" };
+const PLAIN = { view: "", measure: "count", of: "-", kind: "", palette: "sea", cuts: "6", bars: "", colours: "", layout: "grouped", multiples: "", order: "", sort: "", q: "", mapped: "", place: "" };
 
 /** The table that an address names, and whether it stands in the page of somebody else. */
 const NAMED = /^(\/embed)?\/table\/(.+)$/;

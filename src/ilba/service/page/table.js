@@ -168,7 +168,7 @@ export async function showTable(place, { state, meta, selection, words, ask, go,
       });
       const counts = Array.from({ length: width }, (_, column) => {
         const n = count(row, column);
-        return el("td", { class: n ? "number" : "number nought" }, measure.told(n ?? undefined));
+        return el("td", { class: n ? "number" : "number nought" }, measure.told(n ?? undefined, set.spanAt(row * width + column)));
       });
       return el("tr", {}, names, counts);
     });

@@ -170,4 +170,6 @@ export default {
   ownRemove: "Remove",
   ownGet: "Download as CSV",
   ownNamed: "Area {n}",
+  multiples: "Small multiples by",
+  inks: "Palette",
 };

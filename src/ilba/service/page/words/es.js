@@ -170,4 +170,6 @@ export default {
   ownRemove: "Quitar",
   ownGet: "Descargar como CSV",
   ownNamed: "Zona {n}",
+  multiples: "Gráficos pequeños por",
+  inks: "Paleta",
 };

@@ -170,4 +170,6 @@ export default {
   ownRemove: "Retirer",
   ownGet: "Télécharger en CSV",
   ownNamed: "Zone {n}",
+  multiples: "Petits graphiques par",
+  inks: "Palette",
 };

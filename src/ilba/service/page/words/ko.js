@@ -170,4 +170,6 @@ export default {
   ownRemove: "빼기",
   ownGet: "CSV로 받기",
   ownNamed: "지역 {n}",
+  multiples: "작은 그래프로 나누기",
+  inks: "색상표",
 };

@@ -1,0 +1,516 @@
+"""A free inner table for one block: any table without a small cell whose sums lie near the truth.
+
+The proof of `docs/understand/controlled.md` asks for two things: the result has no small cell, and a table without
+small cells comes back untouched. So a small cell may become 0, K or a little more, and a large one may move by up to
+`move`. With `move` 0 these are today's masks, searched longer. Cells cool down from a state in which they change
+often; each may change alone, or together with another cell of one of its sums that changes the other way. Then sums
+over the bound are mended. Whole numbers and keyed chances decide, as in `kernels`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ilba.errors import InputError, some
+from ilba.methods.controlled.block import Before, Cells, Done, Told, log_odds, thresholds
+from ilba.methods.controlled.kernels import BITS, compiled, mixed
+from ilba.methods.controlled.plan import Layout, MaskBlock
+from ilba.methods.controlled.search import Rules
+from ilba.methods.controlled.sets import Sets, sets_of, turned
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+# Found by trial on a census of 200,000 people; results depend on every one of them.
+_HOT, _COLD = Decimal(4), Decimal("0.5")  # heat at the beginning and at the end, per sum that a cell counts in
+_FINE = 5  # the weight of a count of the finest areas; one of coarser areas weighs 1
+_UNIT = 256  # costs and fields are counted in so many parts
+_PULL = 100  # what a field gains with each sweep by a mean error of one, in parts of a unit
+_LEAD = 10  # the same for the cells of one count: so small a part of the heat
+_PRICE = 8  # of an error beyond the bound, squared, per weight
+_STRONGEST = 64 * _UNIT  # of a field
+_MENDING = 40  # passes over what is over the bound
+_DEARER = 40  # what this price is at least while mending, and how much it grows where a sum stays over
+_HEAVY = 64  # how often it grows
+_ERROR, _LINE, _WEIGHT, _CAP, _DEAR, _SEEN = range(6)  # the state of a sum
+_FAR = 2**45
+_GOLD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def choose_values(layout: Layout, block: MaskBlock, cells: Cells, before: Before, rules: Rules, told: Told) -> Done:
+    """Choose the masked counts of all cells of a block, small and large; `cells.known` are values that stay."""
+    order = layout.order(cells.digits)
+    digits = [digit[order] for digit in cells.digits]
+    names = layout.named(digits)
+    area = digits[layout.along]
+    local = []
+    for level in block.levels:
+        starts = np.flatnonzero(np.diff(layout.areas.nodes[level][area], prepend=-1))
+        if layout.times[level].any():
+            local.append((np.append(starts, len(area)), layout.times[level]))
+    sets = sets_of(names, local, [one.times for one in block.carried])
+    carried = [share.of(names.names[seen]) for share, seen in zip(before.shares, sets.carried, strict=True)]
+    known = None if cells.known is None else cells.known[order]
+    far = np.concatenate(
+        [np.zeros(0, bool), *(np.full(len(e), c.far) for e, c in zip(carried, block.carried, strict=True))]
+    )
+    search = _Search(sets, rules, area, cells.count[order], cells.drawn[order], cells.number[order], known)
+    search.start(np.concatenate([np.zeros(0, np.int64), *carried]), far, before)
+    search.solve(told)
+    values = np.empty(len(order), dtype=np.int64)
+    values[order] = search.t
+    final = search.errors()
+    added, at = [], sets.n_local
+    for seen in sets.carried:
+        end = at + len(seen)
+        added.append((names.names[seen], final[at:end], sets.times[at:end]))
+        at = end
+    inside, own = np.abs(final[: sets.n_local]), np.abs(search.t - search.x)[sets.alone > 0]
+    over = int(sets.times[: sets.n_local][inside > rules.bound].sum())
+    return Done(
+        up=(values > 0).astype(np.int8),
+        errors=tuple(added),
+        classes=search.classes(),
+        over=over + int(sets.alone[np.abs(search.t - search.x) > rules.bound].sum()),
+        reached=max(int(inside.max(initial=0)), int(own.max(initial=0))),
+        kept=0 if known is None else int(((known >= 0) & (search.x < rules.K)).sum()),
+        interrupted=search.interrupted,
+        values=values,
+    )
+
+
+class _Search:
+    """The masked counts of the cells of a block, and what is done to them."""
+
+    def __init__(
+        self,
+        sets: Sets,
+        rules: Rules,
+        area: IntArray,
+        x: IntArray,
+        drawn: npt.NDArray[np.bool_],
+        number: npt.NDArray[np.uint64],
+        known: IntArray | None,
+    ) -> None:
+        K, move = rules.K, rules.move
+        if int(x.sum()) + len(x) * (K + move) >= 2**30:
+            raise InputError(f"{some(len(x), 'cell')} of one area are too many to choose masks for jointly.")
+        self.sets, self.rules, self.area, self.x, self.number = sets, rules, area, x, number
+        small = x < K
+        self.t = np.where(small, K * drawn, x)
+        self.low = np.where(small, K, np.maximum(K, x - move)).astype(np.int32)
+        self.top = np.where(small, K, x).astype(np.int32) + np.int32(move)
+        self.zero = small | (x <= move)
+        """which cells may be 0; what is not 0 lies in low..top"""
+        self.free = small | (move > 0)
+        if known is not None:
+            self.t = np.where(known >= 0, known, self.t)
+            self.free &= known < 0
+        self.kind = np.minimum(x, K).astype(np.int16) - 1
+        self.kind_size = np.bincount(self.kind, minlength=K).astype(np.int64)
+        # A count of one cell alone is a sum, too: it comes after the others.
+        self.ptr, self.of = _with_own(sets.ptr, sets.sets, sets.alone, sets.n_sets)
+        self.first, self.cells = turned(self.ptr, self.of, sets.n_sets + int((sets.alone > 0).sum()))
+        self.fine = _fine_sets(self.ptr, self.of, self.first, self.cells, area)
+        self.interrupted = False
+
+    def start(self, carried: IntArray, far: npt.NDArray[np.bool_], before: Before) -> None:
+        """The errors carried in, and what each sum is to be."""
+        K, sets, bound = self.rules.K, self.sets, self.rules.bound
+        own = sets.alone > 0
+        own_times = sets.alone[own]
+        inside = sets.n_local
+        self.times = np.concatenate((sets.times, own_times)).astype(np.int64)
+        true = _summed(self.ptr, self.of, self.x, len(self.times))
+        beyond = slice(inside, sets.n_sets)
+        true[beyond] = K  # of a sum that reaches beyond the block it is not known
+        self.kinds = np.minimum(true, K).astype(np.int16)
+        self.counted = self.times.copy()
+        self.counted[beyond] = 0
+        self.base = np.zeros(len(self.times), dtype=np.int64)
+        self.base[beyond] = carried
+        self.line = np.where(true < K, _UNIT * (2 * true - K), 0)
+        one_area = _one_area(self.first, self.cells, self.area)
+        weight = self.times * np.where(one_area, _FINE, 1)
+        cap = np.full(len(self.times), bound)
+        cap[beyond][far] = 2 * bound
+        self.state = np.zeros((len(self.times), 8), dtype=np.int32)
+        self.state[:, _ERROR] = self.base + self._off()
+        self.state[:, _WEIGHT] = weight
+        self.state[:, _CAP] = cap
+        self.state[:, _DEAR] = _PRICE * weight
+        self.state[:, _SEEN] = -1
+        self.share = max(1, int(weight[self.of].sum()) // max(len(self.x), 1))
+        self.field = np.zeros(K + 1, dtype=np.int64)
+        self.pull = np.zeros(K, dtype=np.int64)
+        self.kind_field = self.pull
+        self.odds = np.array([*(log_odds(v, K) for v in range(1, K)), 0], dtype=np.int64)
+        self.before = np.append(before.classes, 0)
+
+    def solve(self, told: Told) -> None:
+        """Cool down, then mend what is over the bound. After an interruption the counts so far stand."""
+        sweeps = self.rules.sweeps
+        try:
+            for step in range(1, sweeps + 1):
+                heat = _HOT * ((_COLD / _HOT).ln() * (step - 1) / max(sweeps - 1, 1)).exp()
+                self._lead(self._heat(heat))
+                _sweep(*self._arrays, step=step, heat=self._heat(heat))
+                told("sweep", self._over(), step, sweeps)
+            for over in self._mend():
+                told("mend", over, 0, None)
+            self._settle()
+        except KeyboardInterrupt:
+            self.interrupted = True
+
+    @property
+    def _arrays(self) -> Any:
+        return (
+            self.ptr, self.of, self.first, self.cells, self.fine, self.state, self.t, self.low, self.top,
+            self.zero, self.free, self.kind, self.kind_field, self.number, self.rules.K, thresholds(),
+        )  # fmt: skip
+
+    def _lead(self, heat: int) -> None:
+        """Draw the mean error of the counts of each size to 0, and that of the cells of each size.
+
+        A small cell is K with odds x : K-x, unless its sums want it otherwise.
+        """
+        sums, sizes = _by_kind(self.state, self.kinds, self.counted, self.rules.K)
+        self.field += sums * _PULL // np.maximum(sizes, 1)
+        self.field = np.clip(self.field, -_STRONGEST, _STRONGEST)
+        self.field[0] = 0
+        self.state[:, _LINE] = self.line + self.field[self.kinds]
+        off = np.bincount(self.kind, weights=self.t - self.x, minlength=self.rules.K).astype(np.int64) + self.before
+        self.pull += heat * off // (_LEAD * np.maximum(self.kind_size, 1))
+        self.pull = np.clip(self.pull, -self.share * _STRONGEST, self.share * _STRONGEST)
+        self.kind_field = self.pull - (heat * self.odds // self.rules.K >> BITS)
+
+    def _mend(self) -> Iterator[int]:
+        """Work on what is over its cap; the price of what stays over grows."""
+        h = mixed(self.number.sum(dtype=np.uint64))
+        self.state[:, _DEAR] = np.maximum(self.state[:, _DEAR], _DEARER)
+        for _ in range(_MENDING):
+            if not self._over_caps():
+                return
+            h = _mend(*self._arrays, heat=self._heat(_COLD / 2), h=np.uint64(h))
+            yield self._over()
+
+    def _settle(self) -> None:
+        """Flip cells between 0 and K, within the caps, until the mean of each small count is near the count."""
+        K = self.rules.K
+        for v in range(K - 1):
+            off = int((self.t - self.x)[self.kind == v].sum() + self.before[v])
+            short = (K - 2 * off) // (2 * K)  # flips upwards that are missing; below 0, downwards
+            if short:
+                _level(
+                    self.ptr, self.of, self.state, self.t, self.free, self.kind, self.number, v,
+                    short, K, self._heat(_COLD), thresholds(),
+                )  # fmt: skip
+
+    def _over_caps(self) -> int:
+        return int((np.abs(self.state[:, _ERROR]) > self.state[:, _CAP]).sum())
+
+    def _over(self) -> int:
+        return int((np.abs(self.state[:, _ERROR]) > self.rules.bound).sum())
+
+    def _off(self) -> IntArray:
+        found: IntArray = _summed(self.ptr, self.of, self.t - self.x, len(self.times))
+        return found
+
+    def errors(self) -> IntArray:
+        """What the block adds to the error of each sum, counted anew."""
+        return self._off()[: self.sets.n_sets]
+
+    def classes(self) -> IntArray:
+        """By how much the cells of each small count are off together."""
+        off = np.bincount(self.kind, weights=self.t - self.x, minlength=self.rules.K)
+        return off[:-1].astype(np.int64)
+
+    def _heat(self, heat: Decimal) -> int:
+        return int((heat * _UNIT * self.share).to_integral_value())
+
+
+@compiled
+def _with_own(ptr: Any, sets: Any, alone: Any, n_sets: int) -> Any:
+    """The sums of each cell, with the counts of the cell alone as one more."""
+    n = len(alone)
+    more = 0
+    for j in range(n):
+        more += alone[j] > 0
+    begins = np.empty(n + 1, np.int64)
+    out = np.empty(len(sets) + more, np.int32)
+    at, own = 0, n_sets
+    for j in range(n):
+        begins[j] = at
+        for i in range(ptr[j], ptr[j + 1]):
+            out[at] = sets[i]
+            at += 1
+        if alone[j] > 0:
+            out[at] = own
+            own += 1
+            at += 1
+    begins[n] = at
+    return begins, out
+
+
+@compiled
+def _fine_sets(ptr: Any, of: Any, first: Any, cells: Any, area: Any) -> Any:
+    """How many sums of a cell, of those that come first, lie inside one finest area and hold several cells."""
+    fine = np.zeros(len(ptr) - 1, np.int32)
+    for j in range(len(fine)):
+        for i in range(ptr[j], ptr[j + 1]):
+            a = of[i]
+            if first[a + 1] - first[a] < 2 or area[cells[first[a]]] != area[cells[first[a + 1] - 1]]:
+                break
+            fine[j] += 1
+    return fine
+
+
+@compiled
+def _one_area(first: Any, cells: Any, area: Any) -> Any:
+    """Whether all cells of a sum lie in one finest area; cells stand in the order of areas."""
+    found = np.zeros(len(first) - 1, np.bool_)
+    for a in range(len(found)):
+        found[a] = area[cells[first[a]]] == area[cells[first[a + 1] - 1]]
+    return found
+
+
+@compiled
+def _summed(ptr: Any, of: Any, values: Any, n: int) -> Any:
+    """The sum of some values over the cells of each sum."""
+    total = np.zeros(n, np.int64)
+    for j in range(len(ptr) - 1):
+        for i in range(ptr[j], ptr[j + 1]):
+            total[of[i]] += values[j]
+    return total
+
+
+@compiled
+def _by_kind(state: Any, kinds: Any, counted: Any, K: int) -> Any:
+    """The errors of the counts of each true size 0..K, added up, and how many there are."""
+    sums, sizes = np.zeros(K + 1, np.int64), np.zeros(K + 1, np.int64)
+    for a in range(len(state)):
+        sums[kinds[a]] += counted[a] * np.int64(state[a, _ERROR])
+        sizes[kinds[a]] += counted[a]
+    return sums, sizes
+
+
+@compiled
+def _price(e: Any, d: Any, cap: Any) -> Any:
+    before, after = max(abs(e) - cap, 0), max(abs(e + d) - cap, 0)
+    return after * after - before * before
+
+
+@compiled
+def _cost(j: int, d: Any, ptr: Any, of: Any, state: Any) -> Any:
+    """What it costs to change a cell by d.
+
+    A true count of K or more costs its error squared. One of 1..K-1 that is shown as t costs t(t-K): it does not care
+    whether it is 0 or K. Both are a square and a line in the error.
+    """
+    total = np.int64(0)
+    for i in range(ptr[j], ptr[j + 1]):
+        a = of[i]
+        e, cap = np.int64(state[a, _ERROR]), np.int64(state[a, _CAP])
+        one = d * (_UNIT * (2 * e + d) + np.int64(state[a, _LINE]))
+        if abs(e) > cap or abs(e + d) > cap:
+            total += _UNIT * np.int64(state[a, _DEAR]) * _price(e, d, cap)
+        total += one * np.int64(state[a, _WEIGHT])
+        state[a, _SEEN] = j
+    return min(max(total, -_FAR), _FAR)
+
+
+@compiled
+def _beside(k: int, d: Any, j: int, ptr: Any, of: Any, state: Any) -> Any:
+    """What it costs to change a second cell by d, after the first one, `j`, was looked at that changes by -d.
+
+    A sum with both cells stays as it is, so what it was to cost is taken back.
+    """
+    total = np.int64(0)
+    for i in range(ptr[k], ptr[k + 1]):
+        a = of[i]
+        way = -d if state[a, _SEEN] == j else d
+        e, cap = np.int64(state[a, _ERROR]), np.int64(state[a, _CAP])
+        one = way * (_UNIT * (2 * e + way) + np.int64(state[a, _LINE])) * np.int64(state[a, _WEIGHT])
+        if abs(e) > cap or abs(e + way) > cap:
+            one += _UNIT * np.int64(state[a, _DEAR]) * _price(e, way, cap)
+        total += one if way == d else -one
+    return min(max(total, -_FAR), _FAR)
+
+
+@compiled
+def _change(j: int, d: Any, ptr: Any, of: Any, state: Any, t: Any) -> None:
+    t[j] += d
+    for i in range(ptr[j], ptr[j + 1]):
+        state[of[i], _ERROR] += np.int32(d)
+
+
+@compiled
+def _fits(value: Any, j: int, low: Any, top: Any, zero: Any) -> Any:
+    return (value == 0 and zero[j]) or (low[j] <= value <= top[j])
+
+
+@compiled
+def _proposed(j: int, h: Any, t: Any, low: Any, top: Any, zero: Any, K: Any) -> Any:
+    """A change of a cell to another count that it may have; 0 where there is none at hand."""
+    a, lo = np.int64(t[j]), np.int64(low[j])
+    u = np.int64(h & np.uint64(1023))
+    if a == 0:
+        d = lo
+        if u >= 820 and top[j] > lo:
+            d += 1 + np.int64((h >> np.uint64(10)) % np.uint64(min(3, top[j] - lo)))
+        return d
+    if a == lo and zero[j] and (u < 512 or top[j] == lo):
+        return -a
+    if a == lo or u < 410:
+        d = np.int64(1)
+    elif u < 820:
+        d = np.int64(-1)
+    elif zero[j] and a < 2 * K:
+        d = -a
+    else:
+        d = np.int64(2) if u & 1 else np.int64(-2)
+    return d if _fits(a + d, j, low, top, zero) else np.int64(0)
+
+
+@compiled
+def _sweep(
+    ptr: Any, of: Any, first: Any, cells: Any, fine: Any, state: Any, t: Any, low: Any, top: Any, zero: Any,
+    free: Any, kind: Any, kind_field: Any, number: Any, K_: int, threshold: Any, step: int, heat: int,
+) -> None:  # fmt: skip
+    """Offer every free cell a change, and a change together with another cell of one of its sums."""
+    K = np.int64(K_)
+    for j in range(len(t)):
+        if not free[j]:
+            continue
+        h = mixed(number[j] + np.uint64(2 * step) * _GOLD)
+        d = _proposed(j, h, t, low, top, zero, K)
+        if d != 0:
+            cost = _cost(j, d, ptr, of, state) + d * kind_field[kind[j]]
+            if cost << BITS <= threshold[np.int64(h >> np.uint64(52))] * heat:
+                _change(j, d, ptr, of, state, t)
+    for j in range(len(t)):
+        if not free[j] or fine[j] == 0:
+            continue
+        h = mixed(number[j] + np.uint64(2 * step + 1) * _GOLD)
+        d = _proposed(j, h, t, low, top, zero, K)
+        if d == 0:
+            continue
+        k = -1
+        for _ in range(6):
+            h = mixed(h + _GOLD)
+            a = of[ptr[j] + np.int64((h >> np.uint64(8)) % np.uint64(fine[j]))]
+            c = cells[first[a] + np.int64((h >> np.uint64(20)) % np.uint64(first[a + 1] - first[a]))]
+            if c != j and free[c] and _fits(np.int64(t[c]) - d, c, low, top, zero):
+                k = c
+                break
+        if k < 0:
+            continue
+        cost = _cost(j, d, ptr, of, state) + d * (kind_field[kind[j]] - kind_field[kind[k]])
+        cost += _beside(k, -d, j, ptr, of, state)
+        if cost << BITS <= threshold[np.int64(h >> np.uint64(52))] * heat:
+            _change(j, d, ptr, of, state, t)
+            _change(k, -d, ptr, of, state, t)
+
+
+@compiled
+def _keeps(j: int, d: Any, ptr: Any, of: Any, state: Any) -> Any:
+    """Whether a change takes no error that it moves outwards over its cap."""
+    for i in range(ptr[j], ptr[j + 1]):
+        e = np.int64(state[of[i], _ERROR])
+        if abs(e + d) > state[of[i], _CAP] and abs(e + d) > abs(e):
+            return False
+    return True
+
+
+@compiled
+def _level(
+    ptr: Any, of: Any, state: Any, t: Any, free: Any, kind: Any, number: Any, v: int, short: int,
+    K_: int, heat: int, threshold: Any,
+) -> None:  # fmt: skip
+    """Flip small cells of one count, the cheapest first, until no more are `short` (or, below 0, too many)."""
+    K = np.int64(K_)
+    d = K if short > 0 else -K
+    place, cost = np.empty(len(t), np.int32), np.empty(len(t), np.int64)
+    n = 0
+    for j in range(len(t)):
+        if kind[j] == v and free[j] and t[j] == (0 if d > 0 else K) and _keeps(j, d, ptr, of, state):
+            chance = threshold[np.int64(mixed(number[j] ^ _GOLD) >> np.uint64(52))]
+            cost[n] = _cost(j, d, ptr, of, state) - (chance * heat >> BITS)
+            place[n] = j
+            n += 1
+    left = abs(short)
+    for i in np.argsort(cost[:n], kind="mergesort"):
+        if left == 0:
+            break
+        if _keeps(place[i], d, ptr, of, state):
+            _change(place[i], d, ptr, of, state, t)
+            left -= 1
+
+
+@compiled
+def _nearer(j: int, sign: Any, h: Any, t: Any, low: Any, top: Any, zero: Any, K: Any) -> Any:
+    """A change of a cell in one direction: by a little, or between 0 and what is next to it; 0 where there is none."""
+    a, lo = np.int64(t[j]), np.int64(low[j])
+    if a == 0:
+        return lo if sign > 0 else np.int64(0)
+    if _fits(a + sign, j, low, top, zero) and (a > lo or sign > 0 or not zero[j]):
+        return np.int64(sign)
+    if sign < 0 and zero[j] and a <= top[j]:
+        return -a
+    return np.int64(0)
+
+
+@compiled
+def _mend(
+    ptr: Any, of: Any, first: Any, cells: Any, fine: Any, state: Any, t: Any, low: Any, top: Any, zero: Any,
+    free: Any, kind: Any, kind_field: Any, number: Any, K_: int, threshold: Any, heat: int, h: Any,
+) -> Any:  # fmt: skip
+    """Change cells of the sums that are over their caps towards them, and others the other way to make up for it."""
+    K = np.int64(K_)
+    for a in range(len(state)):
+        size = np.uint64(first[a + 1] - first[a])
+        for _ in range(min(12 * state[a, _DEAR] // _DEARER, 60)):
+            e = np.int64(state[a, _ERROR])
+            if abs(e) <= state[a, _CAP]:
+                break
+            sign = np.int64(-1) if e > 0 else np.int64(1)
+            j, d, least = -1, np.int64(0), np.int64(_FAR)
+            for _r in range(4):  # the cheapest of four
+                h = mixed(h + _GOLD)
+                c = cells[first[a] + np.int64((h >> np.uint64(20)) % size)]
+                if not free[c]:
+                    continue
+                one = _nearer(c, sign, h, t, low, top, zero, K)
+                if one == 0:
+                    continue
+                cost = (_cost(c, one, ptr, of, state) + one * kind_field[kind[c]]) // abs(one)
+                if cost < least:
+                    j, d, least = c, one, cost
+            if j < 0:
+                continue
+            cost = least * abs(d)
+            h = mixed(h + _GOLD)
+            chance = threshold[np.int64(h >> np.uint64(52))]
+            if cost << BITS <= chance * heat:
+                _change(j, d, ptr, of, state, t)
+                continue
+            cost = _cost(j, d, ptr, of, state) + d * kind_field[kind[j]]  # the last one looked at
+            for _q in range(24):
+                h = mixed(h + _GOLD)
+                b = of[ptr[j] + np.int64((h >> np.uint64(8)) % np.uint64(ptr[j + 1] - ptr[j]))]
+                h = mixed(h + _GOLD)
+                k = cells[first[b] + np.int64((h >> np.uint64(20)) % np.uint64(first[b + 1] - first[b]))]
+                if b == a or k == j or not free[k] or not _fits(np.int64(t[k]) - d, k, low, top, zero):
+                    continue
+                back = _beside(k, -d, j, ptr, of, state) - d * kind_field[kind[k]]
+                if (cost + back) << BITS <= chance * heat:
+                    _change(j, d, ptr, of, state, t)
+                    _change(k, -d, ptr, of, state, t)
+                    break
+        if abs(np.int64(state[a, _ERROR])) > state[a, _CAP] and state[a, _DEAR] < _HEAVY * _DEARER:
+            state[a, _DEAR] += _DEARER
+    return h

@@ -1,0 +1,154 @@
+"""Large counts may move and the search goes on for longer: the promise is the same, and sums come nearer."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ilba
+from ilba import FinestTable, InputError, Secret
+from ilba.methods.controlled.search import Chosen
+from ilba.methods.loss import loss_summary
+from support.people import HKEY, KEY, population
+
+ZERO = Secret(bytes(32))
+SUMS = ["region.sex", "town.job", "region.age", "town", "region"]
+
+
+def legal(chosen, move, K=5):
+    """Whether every masked count is one that its true count may become."""
+    count, masked = chosen.frame["N"].to_numpy(), chosen.frame["N_masked"].to_numpy()
+    small = (masked == 0) | ((masked >= K) & (masked <= K + move))
+    large = (masked >= K) & (np.abs(masked - count) <= move)
+    return bool(np.where(count < K, small, large | ((masked == 0) & (count <= move))).all())
+
+
+@pytest.fixture(scope="module")
+def moved(finest, secret):
+    return finest.controlled(SUMS, secret=secret, move=2)
+
+
+@pytest.mark.parametrize(("cells", "hkey"), [
+    (pl.DataFrame({"part": ["A", "B", "B"], "place": ["a", "b", "c"]}), ["part", "place"]),
+    (pl.DataFrame({"row": ["1", "1", "2", "2"], "column": ["1", "2", "1", "2"]}), ["row"]),
+], ids=["chain", "square"])  # fmt: skip
+@pytest.mark.parametrize(("move", "block"), [(0, 200_000), (1, 200_000), (2, 200_000), (2, 1)])
+def test_no_view_of_a_toy_lets_anybody_conclude_that_a_count_is_small(cells, hkey, move, block, monkeypatch):
+    """Every truth, the method and the secret fully known: what each view leaves possible for every union of cells."""
+    monkeypatch.setattr("ilba.methods.controlled.plan.BLOCK", block)
+    K, key = 3, [column for column in cells.columns if column not in hkey]
+
+    def view(truth):
+        if not any(truth):
+            return tuple(truth)
+        finest = FinestTable.from_counts(cells.with_columns(N=pl.Series(truth)), hkey, key, K, secret=ZERO)
+        chosen = finest.controlled(levels=[0, 1], max_keys=0, secret=ZERO, move=move, sweeps=12)
+        shown = {row[:-1]: row[-1] for row in chosen.frame.drop("N").iter_rows()}
+        return tuple(shown.get(labels, 0) for labels in cells.iter_rows())
+
+    truths = defaultdict(list)
+    top = K + 1 + move if cells.height == 3 else K + 1
+    for truth in itertools.product(range(top + 1), repeat=cells.height):
+        truths[view(truth)].append(truth)
+    sums = [s for size in range(1, cells.height + 1) for s in itertools.combinations(range(cells.height), size)]
+    for seen, possible in truths.items():
+        assert all(value == 0 or value >= K for value in seen)
+        assert seen == view(seen)  # the world in which the masked table is the truth looks the same
+        for places in sums:
+            assert not all(0 < sum(truth[i] for i in places) < K for truth in [*possible, seen])
+    assert len(truths) < sum(map(len, truths.values()))
+
+
+@pytest.mark.parametrize("sweeps", [None, 40])
+def test_a_table_without_a_small_cell_comes_back_untouched(secret, sweeps):
+    counts = population(400).group_by(HKEY + KEY).len("N").with_columns(pl.col("N") + 4)
+    finest = FinestTable.from_counts(counts, HKEY, KEY, secret=secret)
+    chosen = finest.controlled(SUMS, secret=secret, move=2, sweeps=sweeps)
+    assert chosen.frame["N_masked"].equals(chosen.frame["N"].rename("N_masked"))
+    assert (chosen.control.cells, chosen.control.reached) == (0, 0)
+
+
+def test_counts_move_as_far_as_was_declared_sums_come_nearer_and_the_report_is_true(finest, secret, moved):
+    wanted = [table for table in moved.cube() if table.selection.name in moved.chosen.tables]
+    usual = finest.controlled(SUMS, secret=secret)
+    loss = [
+        loss_summary((t.detail["loss"] for t in f.cube() if t.selection.name in moved.chosen.tables), K=5)
+        for f in (usual, moved)
+    ]
+    assert legal(moved, 2)
+    assert not legal(moved, 1)
+    assert loss[1].mean < loss[0].mean
+    errors = pl.concat([table.detail["loss"].abs() for table in wanted])
+    assert (moved.control.reached, moved.control.over) == (errors.max(), (errors > moved.control.bound).sum())
+    assert moved.control.held
+    for table in wanted:
+        columns = list(table.selection.columns)
+        sums = moved.frame.group_by(columns).agg(pl.col("N", "N_masked").sum()).sort(columns)
+        assert table.detail.select(*columns, "N", "N_masked").sort(columns).equals(sums)
+        assert ((table.detail["N_masked"] == 0) | (table.detail["N_masked"] >= 5)).all()
+    row = moved.table("town", "job").detail.row(3, named=True)
+    assert moved.cell("town", "job", [row["region"], row["town"]], row["job"]) == row["N_masked"]
+
+
+def test_a_longer_search_with_today_s_masks_leaves_large_counts_alone(finest, secret):
+    assert legal(finest.controlled(secret=secret, sweeps=30), 0)
+
+
+def test_block_by_block_and_on_any_number_of_cores_the_counts_are_legal_and_the_same(people, secret, monkeypatch):
+    monkeypatch.setattr("ilba.methods.controlled.plan.BLOCK", 60)
+    made = []
+    for cores, rows in ((1, people), (3, people.sample(fraction=1, shuffle=True, seed=1))):
+        monkeypatch.setattr("os.cpu_count", lambda cores=cores: cores)
+        made.append(ilba.build(rows, HKEY, KEY, secret=secret).controlled(secret=secret, move=1, sweeps=20))
+    assert made[0].frame.equals(made[1].frame)
+    assert legal(made[0], 1)
+    errors = pl.concat([table.detail["loss"].abs() for table in made[0].cube()])
+    assert made[0].control.reached == errors.max()
+    assert made[0].control.over == (errors > made[0].control.bound).sum()
+
+
+def test_counts_that_did_not_change_keep_their_masked_count_in_the_next_wave(people, secret, moved):
+    later = ilba.build(pl.concat([people.tail(-60), population(90, seed=9)]), HKEY, KEY, secret=secret)
+    wave = later.controlled(SUMS, secret=secret, previous=moved, move=2, sweeps=20)
+    both = wave.frame.join(moved.frame, on=[*HKEY, *KEY, "N"], suffix="_before")
+    assert both["N_masked"].equals(both["N_masked_before"].rename("N_masked"))
+    assert legal(wave, 2)
+
+
+def test_after_an_interruption_the_counts_so_far_are_legal(finest, secret):
+    def stop(step):
+        if "sweep" in str(step.detail):
+            raise KeyboardInterrupt
+
+    with pytest.warns(ilba.Notice, match="interrupted"):
+        chosen = finest.controlled(SUMS, secret=secret, move=1, progress=stop)
+    assert chosen.control.interrupted
+    assert legal(chosen, 1)
+
+
+def test_the_store_keeps_how_far_counts_may_have_moved(moved, tmp_path):
+    opened = ilba.open_store(moved.save(tmp_path / "c.parquet"))
+    assert (opened.chosen.move, opened.chosen.sweeps) == (2, moved.chosen.sweeps)
+    assert opened.frame.equals(moved.frame)
+    assert "move" not in Chosen(("all",), None, held=True).to_json()  # as an earlier version wrote it
+
+
+@pytest.mark.parametrize("move", [-1, 6, True, 1.5, "1"])
+def test_a_move_that_makes_no_sense_is_refused(finest, secret, move):
+    with pytest.raises(InputError, match="is not a whole number from 0 to K=5"):
+        finest.controlled(secret=secret, move=move)
+
+
+def test_the_audit_knows_how_far_counts_may_have_moved_and_proves_nothing(moved, finest, secret):
+    report = moved.audit(tables=SUMS)
+    assert report.certificate
+    assert (report.cells_disclosed, report.aggregates) == (0, 0)
+    everything = finest.controlled(secret=secret, move=1, sweeps=20).audit()  # the finest table is shown, too
+    assert (everything.cells_disclosed, everything.aggregates) == (0, 0)
+    assert everything.cells_small == int(finest.frame["N"].is_between(1, 4).sum())
+    kept = {row["attacker"]: row for row in moved.risk(["proof", "outsider"], SUMS).rows.iter_rows(named=True)}
+    assert kept["proof"]["proven"] == 0

@@ -1,0 +1,146 @@
+"""What an office does next year: a new file, a correction, a second publication file in the same folder."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+import ilba
+from ilba.publication.publishing import released_by
+from support.people import population
+
+FILE = """
+keys = ["sex"]
+method = "controlled"
+[source]
+file = "people_2025.csv"
+[population]
+name = "people"
+wave = "2025"
+[about]
+title = {en = "People", de = "Leute"}
+[hierarchies]
+area = ["region", "town"]
+[labels]
+sex = {en = "Sex", de = "Geschlecht"}
+[outputs]
+release = "release-{wave}"
+exports = "exports-{wave}"
+formats = ["json-stat"]
+languages = ["de", "en"]
+"""
+
+
+@pytest.fixture
+def office(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = population().select("region", "town", "sex")
+    people.head(2000).write_csv("people_2025.csv")
+    people.tail(2000).write_csv("people_2026.csv")
+    (tmp_path / "publication.toml").write_text(FILE)
+    ilba.publish()
+    return tmp_path
+
+
+def edit(office, *changes, file="publication.toml"):
+    text = (office / "publication.toml").read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (office / file).write_text(text)
+
+
+def test_other_records_under_a_published_wave_are_refused_unless_they_correct_it(office):
+    before = (office / "release-2025" / "release.json").read_bytes()
+    edit(office, ("people_2025.csv", "people_2026.csv"))
+    planned = ilba.plan()
+    assert any("not the records that were published as wave '2025'" in note for note in planned.notes)
+    assert "ilba publish --correction" in str(planned)
+    with pytest.raises(ilba.UnsafeRelease, match="needs a new wave"):
+        ilba.publish()
+    assert (office / "release-2025" / "release.json").read_bytes() == before
+    ilba.publish(correction=True)
+    assert (office / "release-2025" / "release.json").read_bytes() != before
+    assert ilba.publish().is_unchanged
+
+
+def test_a_new_wave_gets_folders_of_its_own_and_both_are_served(office):
+    edit(office, ("people_2025.csv", "people_2026.csv"), ('wave = "2025"', 'wave = "2026"'))
+    assert not ilba.plan().refused
+    ilba.publish()
+    assert [place.name for place in released_by()] == ["release-2025", "release-2026"]
+    assert {place.name for place in office.glob("exports-*")} == {"exports-2025", "exports-2026"}
+    waves = [ilba.Release(place).manifest["population"]["wave"] for place in released_by()]
+    assert waves == ["2025", "2026"]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (('wave = "2025"', 'wave = "2026"'), "wave '2025'"),
+        (('name = "people"', 'name = "dogs"'), "release of 'people'"),
+    ],
+)
+def test_a_folder_that_holds_another_wave_or_population_is_not_replaced(office, change, says):
+    edit(office, change, ("release-{wave}", "release-2025"))
+    before = (office / "release-2025" / "release.json").read_bytes()
+    assert any(says in reason for reason in ilba.plan().refused)
+    with pytest.raises(ilba.UnsafeRelease, match=says):
+        ilba.publish()
+    assert (office / "release-2025" / "release.json").read_bytes() == before
+
+
+def test_a_folder_named_by_the_wave_needs_one(office):
+    edit(office, ('wave = "2025"', 'wave = ""'))
+    with pytest.raises(ilba.InputError, match="needs the wave"):
+        ilba.plan()
+
+
+def test_labels_and_exports_are_in_any_language_and_pages_in_one_that_there_is(office):
+    assert "Geschlecht" in (office / "exports-2025" / "town.sex.de.json").read_text("utf-8")
+    assert (office / "confidential" / "decision.en.html").exists()
+    assert not (office / "confidential" / "decision.de.html").exists()
+
+
+def test_a_second_publication_file_has_pages_and_recodes_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = pl.DataFrame({"town": ["a", "b"] * 60, "sex": ["F", " f", "female", "M", "m", "male"] * 20})
+    people.write_csv("survey_2025.csv")
+    ilba.init("survey_2025.csv", out="y1.toml")
+    recode = tmp_path / "confidential" / "recode-sex.csv"
+    mine = recode.read_text() + "w,f\n"
+    recode.write_text(mine)
+    ilba.init("survey_2025.csv", out="y2.toml")
+    assert recode.read_text() == mine
+    assert "recode-sex-2.csv" in (tmp_path / "y2.toml").read_text()
+    texts = [(tmp_path / name).read_text() for name in ("y1.toml", "y2.toml")]
+    assert 'name = "survey"' in texts[0]
+    assert 'wave = "2025"' in texts[0]
+    assert 'release = "y1-release-{wave}"' in texts[0]
+    assert 'release = "y2-release-{wave}"' in texts[1]
+    assert "Next: ilba publish y1.toml" in str(ilba.plan("y1.toml"))
+    ilba.publish("y1.toml")
+    assert (tmp_path / "confidential" / "y1-decision.en.html").exists()
+
+
+def test_a_word_that_is_not_known_gets_the_nearest_one_and_the_choices(office):
+    edit(office, ('method = "controlled"', 'method = "controled"'))
+    with pytest.raises(ilba.InputError, match=r"method: 'controled' is not known. Did you mean 'controlled'.*ilba"):
+        ilba.plan()
+
+
+def test_a_plan_says_what_its_attackers_know_and_where_nearly_everybody_is_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = pl.DataFrame(
+        {"town": ["a", "b"] * 200, "year": [str(1900 + i % 100) for i in range(400)], "n": range(400)}
+    )
+    people.with_columns(pl.col("n") % 7).write_csv("people.csv")
+    ilba.init("people.csv")
+    text = (tmp_path / "publication.toml").read_text()
+    start = text.index("[hierarchies]")
+    text = text[:start] + '[hierarchies]\narea = ["town"]\n' + text[text.index("# How columns") :]
+    text = text.replace(text[text.index("keys = ") :].splitlines()[0], 'keys = ["year", "n"]')
+    (tmp_path / "publication.toml").write_text(text)
+    told = str(ilba.plan())
+    assert "neighbour (who knows one person in the cell): proves" in told
+    assert "year has 100 values: group them" in told
