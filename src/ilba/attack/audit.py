@@ -346,7 +346,7 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | No
         theirs = release.table(selection.name)
         if isinstance(published, MethodTables):
             shown = published.shown[node]
-            if published.method.fills:  # numbers of cells that hold nobody are no rows here
+            if published.method.fills and labels:  # numbers of cells that hold nobody are no rows here
                 theirs = theirs.join(ours.select(labels), on=list(selection.columns), how="semi", nulls_equal=True)
             if shown.blank is not None:
                 ours, theirs = ours.filter(~pl.Series(shown.blank)), theirs.drop_nulls(MASKED)

@@ -79,7 +79,7 @@ def small_count_rounding(
         The column of counts. Left out, the one called N, freq, n, count or ant.
     at_once : int, optional
         Choose for so many inner cells at a time, in a random order. Left out, for all together, which brings sums
-        nearer to the truth. With 1000 the results are those of the R package SmallCountRounding in the mean.
+        nearer to the truth. With 1000 they lie about as far from it as those of the R package SmallCountRounding.
     seed : int, default 0
         Orders cells that are equally good.
 
