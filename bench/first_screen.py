@@ -54,7 +54,7 @@ def main() -> None:
         "|---|--:|--:|--:|---|",
     ]
     for name, finest, method, additive in rows:
-        report = audit(finest, method, explanations=0)
+        report = audit(finest, method, explanations=0, brief=True)
         loss = losses(report.published)
         lines.append(f"| {name} | {100 * report.share:.0f} % | {loss.mean():.2f} | {loss.max():.0f} | {additive} |")
         points.append({"method": name, "mean_loss": float(loss.mean()), "provable": report.share})

@@ -120,7 +120,7 @@ def test_where_nothing_can_be_written_is_told_before_the_work(tmp_path):
     for place, says in [
         (tmp_path / "nowhere" / "file", "there is no folder"),
         (tmp_path / "folder", "it is a folder"),
-        (Path("/dev/null"), "it is not a file but a device"),
+        (Path("/dev/null"), "it is a device, not a file"),
     ]:
         with pytest.raises(InputError, match=says):
             writable(place)

@@ -1,4 +1,4 @@
-"""Publish frequency tables from microdata without giving people away.
+"""Publish frequency tables from microdata and protect small counts.
 
 >>> import ilba
 >>> ilba.apply_iLBA((5, 4, 6), mask_thr=5)

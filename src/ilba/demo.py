@@ -26,7 +26,7 @@ from ilba.tables.table import Table
 HKEY = ["LA1", "LA2", "LA3", "OA"]
 KEY = ["gender", "age", "edu", "mar", "htype"]
 ASKED = ["gender", "age", "htype"]
-LARGE = 300_000  # cells: from here on a tour does not wait for the usual bound
+LARGE = 300_000  # cells: from here on the tour uses a wider bound, which is faster
 CELL = (["01", "0104", "010407"], [2, 4, 21])
 
 Say = Callable[[str], object]
@@ -36,7 +36,7 @@ Show = Callable[[pl.DataFrame], object]
 def run(
     folder: str | os.PathLike[str], say: Say, show: Show, progress: Progress, n: int = 1_000_000, command: str = "ilba"
 ) -> tuple[FinestTable, Table]:
-    """Walk through the product on `n` synthetic people; everything is written to `folder` and can be run again."""
+    """Give a tour on `n` synthetic people; write everything to `folder`. It can be run again."""
     home = Path(folder)
     if home.exists() and not home.is_dir():
         raise InputError(f"{str(home)!r} is a file. Give the name of a folder.")
@@ -55,7 +55,7 @@ def run(
         finest = build(people, HKEY, KEY, mask_thr=5, output_path=store, progress=progress)
     say(f"The finest table: {len(finest):,} cells counted, masked with SCA (K=5) and saved in {_since(clock)}")
     say(f"  {store}  the store, confidential")
-    say(f"  {secret_path(store)}  its secret, for you alone\n")
+    say(f"  {secret_path(store)}  its secret; only you can read it\n")
 
     progress(ProgressStep("masking"))
     clock = time.perf_counter()
@@ -113,7 +113,7 @@ def run(
 
 
 def _risk(name: str, finest: FinestTable, method: str) -> dict[str, Any]:
-    report = audit(finest, method, explanations=0)
+    report = audit(finest, method, explanations=0, brief=True)
     loss = loss_summary([losses(report.published)], finest.design.threshold)
     return {"method": name, "mean_loss": loss.mean, "provable": report.share}
 

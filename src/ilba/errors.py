@@ -1,4 +1,4 @@
-"""What can go wrong, and what is only worth saying.
+"""Errors and notices.
 
 ::
 
@@ -54,11 +54,11 @@ class SecretError(IlbaError):
 
 
 class UnsafeRelease(IlbaError):  # noqa: N818 - it names what was refused
-    """Publishing would give counts away; nothing was published."""
+    """Publishing would disclose counts; nothing was published."""
 
 
 class Conflict(UnsafeRelease):
-    """Publishing would undo an earlier publication of the same people; `id` overrides the refusal once.
+    """Publishing conflicts with an earlier publication of the same people; `id` overrides the refusal once.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class Conflict(UnsafeRelease):
 
 
 class WriteError(IlbaError, OSError):
-    """A file could not be written; what was there before is still there."""
+    """A file could not be written; the old file is still there."""
 
 
 class MissingExtra(IlbaError, ImportError):  # noqa: N818 - it names what is missing
@@ -82,7 +82,7 @@ class MissingExtra(IlbaError, ImportError):  # noqa: N818 - it names what is mis
 
 
 class Notice(UserWarning):
-    """Something the user should know while the work goes on, such as rows left out."""
+    """Something that the user should know, such as rows left out; the work continues."""
 
 
 ELSEWHERE = {
@@ -93,11 +93,11 @@ ELSEWHERE = {
     "encoding": "read", "sep": "read", "separator": "read", "sheet_name": "read", "dtype": "schema", "codes": "labels",
     "codelist": "labels", "out": "output_path", "output": "output_path", "map": "geometry", "geojson": "geometry",
 }  # fmt: skip
-"""what others call our arguments"""
+"""names of our arguments in other software"""
 
 
 def suggesting(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a public function answer a misspelled argument with the nearest one it has."""
+    """Let a public function refuse a misspelled argument and suggest the nearest one."""
     known = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
 
     @functools.wraps(function)
@@ -115,7 +115,7 @@ def suggesting(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def notice(text: str) -> None:
-    """Say `text` aloud, pointing at the caller's line outside this package."""
+    """Warn with `text`, at the caller's line outside this package."""
     depth, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("ilba", "contextlib"):
         depth, frame = depth + 1, frame.f_back
@@ -138,7 +138,7 @@ def some(number: int, noun: str) -> str:
 
 
 def listing(words: Iterable[object], most: int = 12) -> str:
-    """The words with commas, cut after `most` of them."""
+    """List the words with commas, at most `most` of them."""
     texts = [str(word) for word in words]
     rest = len(texts) - most
     return ", ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever meets half of one, and confidential ones are for the owner alone."""
+"""Write files completely or not at all, confidential ones readable only for their owner."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ilba.errors import InputError, WriteError
 
 try:
     import fcntl
-except ModuleNotFoundError:  # a system without these locks: there nothing that a killed process left is removed
+except ModuleNotFoundError:  # a system without these locks: temporary files of killed processes stay there
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ PRIVATE = 0o600
 def writable(path: str | os.PathLike[str]) -> Path:
     """The path with links resolved, after checking that a file can be written there.
 
-    Long work calls this first: an hour of counting should not end in "no such folder".
+    Long work calls this first, so that it does not fail at the end.
     """
     target = Path(os.path.realpath(path))
     folder = target.parent
@@ -36,7 +36,7 @@ def writable(path: str | os.PathLike[str]) -> Path:
     if target.is_dir():
         raise InputError(f"cannot write {os.fspath(path)!r}: it is a folder. Give the name of a file.")
     if target.exists() and not target.is_file():
-        raise InputError(f"cannot write {os.fspath(path)!r}: it is not a file but a device. Give the name of a file.")
+        raise InputError(f"cannot write {os.fspath(path)!r}: it is a device, not a file. Give the name of a file.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"cannot write {os.fspath(path)!r}: the folder {str(folder)!r} is not writable for you.")
     return target
@@ -63,7 +63,7 @@ def replacing(path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: byt
 
 @contextlib.contextmanager
 def creating(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[Path]:
-    """As `replacing`, but what stands at `path` is never replaced: then this is a FileExistsError."""
+    """As `replacing`, but raise FileExistsError if `path` exists."""
     target = writable(path)
     with _on_disk(path), _held(target, mode) as temporary:
         yield temporary
@@ -104,7 +104,7 @@ def _held(target: Path, mode: int | None) -> Iterator[Path]:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode))
         with _locked(temporary, wait=True) as is_ours:
             if not is_ours:
-                continue  # swept in the moment before it was locked
+                continue  # removed before it was locked
             try:
                 yield temporary
             finally:
@@ -113,7 +113,7 @@ def _held(target: Path, mode: int | None) -> Iterator[Path]:
 
 
 def sweep(folder: Path, name: str = "") -> list[Path]:
-    """Remove what killed processes left in a folder, of one target or of any; what is at work there is returned."""
+    """Remove temporary files of killed processes from a folder; return those that are still in use."""
     wanted = re.compile(rf"\.{re.escape(name) if name else '.+'}\.[0-9a-f-]+\.tmp")
     held = [path for path in folder.iterdir() if wanted.fullmatch(path.name)]
     for path in [*held] if fcntl is not None else ():
@@ -135,7 +135,7 @@ def _locked(path: Path, wait: bool) -> Iterator[bool]:
         return
     try:
         handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    except OSError:  # gone meanwhile, or not ours to open
+    except OSError:  # already removed, or not readable
         yield False
         return
     try:
@@ -158,7 +158,7 @@ def _remove(path: Path) -> None:
 
 @contextlib.contextmanager
 def _on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Say in our words what the disk did not take. Polars tells of it in errors of its own."""
+    """Turn errors of the disk, also those of polars, into a WriteError."""
     try:
         yield
     except (WriteError, FileExistsError):
@@ -175,13 +175,13 @@ def _on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def exchange(made: Path, target: Path) -> None:
-    """Let a finished folder take the place of another in one step; the old one is removed afterwards."""
+    """Replace a folder by a finished one in one step; then remove the old one."""
     if not target.exists():
         made.replace(target)
         _sync_folder(target.parent)
         return
     if not _swap(made, target):
-        # No exchange on this system: for a moment the old folder has another name, but is whole.
+        # No exchange on this system: for a moment the old folder has another name, but is complete.
         aside = made.with_suffix(".old")
         target.rename(aside)
         made.rename(target)
@@ -191,7 +191,7 @@ def exchange(made: Path, target: Path) -> None:
 
 
 def _link(made: Path, target: Path) -> None:
-    """Give a finished file its name, unless something has that name."""
+    """Give a finished file its name, unless the name is taken."""
     try:
         os.link(made, target)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""How things show themselves in a notebook: small tables of HTML, every text escaped."""
+"""Notebook output: small HTML tables, every text escaped."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _CELL = "padding:2px 10px;text-align:{}"
 
 
 def page(title: str, about: str, *parts: str, confidential: bool = True) -> str:
-    """What a cell shows: a title, a line about it, and parts that are HTML already."""
+    """Compose the output of a cell: a title, a line about it, and HTML parts."""
     mark = ' · <b style="color:#B00020">confidential</b>' if confidential else ' · <b style="color:#2a7d46">public</b>'
     line = f'<p style="margin:4px 0"><b>{escape(title)}</b> · {escape(about)}{mark}</p>'
     return f"<div>{line}{''.join(parts)}</div>"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """A table; numbers stand right, a missing value is said so.
+    """Make a table with numbers at the right; missing values are marked.
 
     >>> "1,234" in table(["n"], [[1234]])
     True

@@ -1,4 +1,4 @@
-"""How long work tells how far it is: one shape for every piece of it, on every engine."""
+"""Progress of long work, in one form for every engine."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from typing import NamedTuple, TypeAlias
 
 
 class ProgressStep(NamedTuple):
-    """How far a piece of work is. Confidential where it depends on the truth, as the choice of masks does."""
+    """A step of long work. Confidential if it depends on the truth, as the choice of masks does."""
 
     stage: str
     """what is being done, such as "counting", "choosing masks" or "writing tables" """
     done: int = 0
     """parts of the stage that are done"""
     total: int | None = None
-    """parts of the stage in all; None where nobody knows"""
+    """parts of the stage in total; None if unknown"""
     detail: str = ""
-    """what else there is to say of it, for the methodologist"""
+    """further information for the methodologist"""
 
 
 Progress: TypeAlias = Callable[[ProgressStep], object]
-"""What everything long takes as `progress=`: it is called with each step."""
+"""The argument `progress=` of long work: a function that is called with each step."""
 
 
 def silent(step: ProgressStep) -> None:
-    """Tell nobody."""
+    """Ignore a step."""
 
 
 def within(progress: Progress | None, part: str) -> Progress | None:
-    """The progress of work that is one part of a larger piece: each stage is told with the name of the part before it.
+    """Report the progress of a part of larger work, with the name of the part before each stage.
 
     >>> within(print, "K = 3")(ProgressStep("attacking", 1, 2))
     ProgressStep(stage='K = 3: attacking', done=1, total=2, detail='')

@@ -166,7 +166,7 @@ def get_agg_freq(
 
 def _opened(path: Path_) -> FinestTable:
     file = Path(path)
-    if not file.is_file():  # a folder may change inside; what is missing is told
+    if not file.is_file():  # a folder may change inside; a missing file is an error
         return _read(file)
     seen = file.stat()
     return _kept(file.absolute(), seen.st_ino, seen.st_size, seen.st_mtime_ns)
@@ -174,7 +174,7 @@ def _opened(path: Path_) -> FinestTable:
 
 @lru_cache(maxsize=1)
 def _kept(file: Path, *_seen: int) -> FinestTable:
-    """R's functions name the file in every call. The last one is kept until it changes: a loop reads it once."""
+    """Keep the last file until it changes: R's functions name it in every call, and a loop reads it once."""
     return _read(file)
 
 
@@ -183,7 +183,7 @@ def _read(file: Path) -> FinestTable:
 
 
 def _level(hkey_level: object) -> Any:
-    """R's levels are numbers from 1; the Python names know more."""
+    """Check a level: a number from 1, as in R."""
     if isinstance(hkey_level, bool | str) or hkey_level == 0:
         raise InputError(
             f"hkey_level={hkey_level!r} is not a number from 1. FinestTable.table also takes names, and 0 for no level."
@@ -192,7 +192,7 @@ def _level(hkey_level: object) -> Any:
 
 
 def _console(frame: pl.DataFrame, *, types: bool = False) -> str:
-    """Columns set flush right under their names, as R prints a table."""
+    """Format columns right-aligned under their names, as R prints a table."""
     columns = []
     for series in frame.get_columns():
         head = [series.name] + (["<char>" if series.dtype == pl.String else "<int>"] if types else [])

@@ -227,3 +227,18 @@ def test_progress_is_told_to_its_end(finest):
     ilba.audit(finest, explanations=0, max_keys=1, progress=lambda step: told.append((step.done, step.total)))
     assert told
     assert told[-1][0] == told[-1][1]
+
+
+def test_a_brief_audit_says_the_same_of_what_is_proven_and_looks_no_further(finest, audited):
+    brief = ilba.audit(finest, brief=True)
+    assert audited.cells_disclosed > 0
+    for name in ("cells_small", "cells_disclosed", "cells_exact", "share", "safe"):
+        assert getattr(brief, name) == getattr(audited, name), name
+    assert brief.tables.equals(audited.tables)
+    assert (brief.cells_certified, brief.cells_undecided) == (None, None)
+    assert "None" not in str(brief)
+    assert brief.to_dict()["cells_undecided"] is None
+    # Where nothing is proven, the verdict needs the rest, too.
+    one = ilba.audit(finest, "ilba", ["region"], brief=True)
+    assert one.cells_disclosed == 0
+    assert one.cells_certified is not None

@@ -242,7 +242,7 @@ def test_convert_turns_a_store_into_csv_and_rds_into_a_store(folder, finest):
     rds = GOLDEN / "us_acs" / "full_tb.rds"
     run("convert", str(rds), "r.parquet", cwd=folder)
     assert ilba.open_store(folder / "r.parquet").frame.equals(ilba.read_rds(rds).frame)
-    assert "cannot turn" in run("convert", "full_tb.parquet", "x.docx", cwd=folder, code=2).stderr
+    assert "cannot convert" in run("convert", "full_tb.parquet", "x.docx", cwd=folder, code=2).stderr
 
 
 def test_secret_new_makes_a_private_file_and_never_overwrites(folder):
@@ -250,7 +250,7 @@ def test_secret_new_makes_a_private_file_and_never_overwrites(folder):
     assert stat.S_IMODE((folder / "fresh").stat().st_mode) == 0o600
     text = (folder / "fresh").read_text()
     assert text.removeprefix("ilba-secret-1:")[:64] not in done.stdout
-    assert "is left as it is" in run("secret", "new", "fresh", cwd=folder, code=2).stderr
+    assert "exists and was not changed" in run("secret", "new", "fresh", cwd=folder, code=2).stderr
     assert (folder / "fresh").read_text() == text
 
 
@@ -719,14 +719,16 @@ def test_the_ending_of_the_file_tells_the_format_of_an_export(folder, finest):
     assert (folder / "t.csv").read_text("utf-8").startswith('"region","town","sex","N_masked"')
     for words in ((), ("-o", "t.doc")):
         said = run("export", "ending", "--table", "town.sex", *words, cwd=folder, code=2).stderr
-        assert said.startswith("error: which format? Give --format, or --out with its ending: csv, parquet, xlsx, json")
+        assert said.startswith(
+            "error: the format is unknown. Give --format, or --out with one of: csv, parquet, xlsx, json"
+        )
 
 
 @pytest.mark.slow
 def test_a_store_is_not_built_from_a_store_and_a_csv_is_no_store(folder, finest):
     finest.save(folder / "again.parquet")
     said = run("build", "again.parquet", "--hkey", "region", "-o", "twice.parquet", cwd=folder, code=2).stderr
-    assert "'again.parquet' is a store already" in said
+    assert "'again.parquet' is already a store" in said
     (folder / "records.csv").write_text("region\na\n", "utf-8")
     assert "`ilba build` makes a store" in run("table", "records.csv", cwd=folder, code=1).stderr
 

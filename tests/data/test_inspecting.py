@@ -143,7 +143,7 @@ def test_a_missing_file_is_answered_with_the_nearest(tmp_path):
 
 
 def test_the_command_prints_text_or_json(folder):
-    assert "AGS and Ort tell the same" in run("inspect", str(folder), cwd=folder).stdout
+    assert "AGS and Ort are equivalent" in run("inspect", str(folder), cwd=folder).stdout
     plain = json.loads(run("inspect", "people.csv", "towns.gpkg", "--json", cwd=folder).stdout)
     assert plain["confidential"] is True
     assert plain["proposed"] == {"hierarchies": [["AGS"]], "keys": ["Geschlecht", "Alter", "Beruf"]}

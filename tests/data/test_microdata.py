@@ -162,7 +162,7 @@ def test_csv_codes_keep_their_leading_zeros_and_a_schema_makes_numbers(people, s
     [
         ({"aeg": "int"}, "Did you mean 'age'"),
         ({"age": "integer"}, "Types are 'int' and 'text'"),
-        ({"sex": "int"}, "do not fit the schema"),
+        ({"sex": "int"}, "do not match its schema"),
     ],
 )
 def test_a_wrong_schema_is_refused(people, tmp_path, schema, says):
@@ -172,7 +172,7 @@ def test_a_wrong_schema_is_refused(people, tmp_path, schema, says):
 
 def test_a_schema_for_a_file_with_types_is_refused(people, tmp_path):
     for data in (people, write_parquet(people, tmp_path)):
-        with pytest.raises(ilba.InputError, match="schema goes with csv"):
+        with pytest.raises(ilba.InputError, match="schema is only for csv"):
             ilba.build(data, HKEY, KEY, schema={"age": "int"})
 
 
@@ -383,7 +383,7 @@ def test_objects_that_are_equal_but_written_differently_are_labels_of_their_own(
 def test_a_column_without_labels_is_refused_as_a_key_and_ignored_elsewhere(secret, strange):
     frame = pd.DataFrame({"t": ["a"] * 12, "s": ["f", "m"] * 6}).assign(strange=strange)
     assert len(ilba.build(frame, ["t"], ["s"], secret=secret)) == 2
-    with pytest.raises(ilba.InputError, match=r"the column 'strange' is of the type .*, which has no labels"):
+    with pytest.raises(ilba.InputError, match=r"the column 'strange' has the type .*, which cannot be a label"):
         ilba.build(frame, ["t"], ["strange"], secret=secret)
 
 
@@ -407,7 +407,7 @@ def test_a_name_in_the_index_and_two_columns_of_one_name_are_told():
 def test_a_column_without_a_name_is_no_key_and_a_wrong_number_names_its_column(tmp_path, secret):
     (tmp_path / "p.csv").write_text(",t,age\n0,a,1\n1,a,x\n")
     assert ilba.build(tmp_path / "p.csv", ["t"], secret=secret).design.keys == ("age",)
-    with pytest.raises(ilba.InputError, match="holds values in the column 'age' that do not fit") as told:
+    with pytest.raises(ilba.InputError, match="has values in the column 'age' that do not match") as told:
         ilba.build(tmp_path / "p.csv", ["t"], ["age"], schema={"age": "int"})
     assert "x" not in str(told.value).replace(str(tmp_path), "")
 

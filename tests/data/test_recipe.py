@@ -133,7 +133,7 @@ def test_bands_sort_as_their_numbers_and_are_declared_with_plain_labels():
         ({"age": {"band": "0-4"}}, "recipe.age has the entry 'band', which is not known. Did you mean 'bands'?"),
         ({"age": {"pad": "5"}}, "recipe.age.pad: expected int"),
         ({"age": {"bands": "0-4,6-9"}}, "have a gap, overlap, or are not in order"),
-        ({"age": {"bands": "...,5+"}}, "three points stand between two bands"),
+        ({"age": {"bands": "...,5+"}}, "three points go between two bands"),
         ({"age": {"bands": "young"}}, "'young' is not a band. Write 0-4, 7 or 85"),
         ({"age": {"width": 5}}, "width without top"),
         ({"age": {"take": "year"}}, "take without date"),
@@ -152,11 +152,11 @@ def test_a_recipe_that_cannot_be_is_refused_with_what_to_type(columns, says):
     [
         ({"recode": "sex.csv"}, r"2 values \('F', 'x'\) are not in 'sex.csv'. In lower case they match: write case"),
         ({"recode": "codes.csv"}, "Add them there, or write unmatched = 'keep' or 'missing'"),
-        ({"recode": "twice.csv"}, "two meanings for f"),
+        ({"recode": "twice.csv"}, "two new values for f"),
         ({"recode": {"file": "sex.csv", "from": "valeu"}}, "no column 'valeu'. Did you mean 'value'"),
         ({"recode": "se.csv"}, "there is no file .* Did you mean 'sex.csv'"),
         ({"bands": "0-4,5+"}, r"3 values \('F', 'f', 'x'\) are in no band. Add a band"),
-        ({"date": "%Y"}, "are no dates written as '%Y'"),
+        ({"date": "%Y"}, "are not dates of the form '%Y'"),
         ({"split": "-", "part": 2}, "without part 2 between '-'"),
     ],
 )

@@ -104,9 +104,9 @@ def test_a_finest_table_of_r_keeps_dates_factors_and_logical_values_as_documente
     ("name", "says"),
     [
         ("text.rds", "was saved as text"),
-        ("numbers.rds", "holds no data frame but an object of the kind integer"),
+        ("numbers.rds", "has no data frame, but an object of the kind integer"),
         ("two.RData", r"several data frames \(people, others\)"),
-        ("none.RData", "holds no data frame, only numbers"),
+        ("none.RData", "has no data frame, only numbers"),
         ("full_tb.rds", r"Open it with ilba\.read_rds"),
     ],
 )

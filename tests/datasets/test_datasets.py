@@ -279,7 +279,7 @@ def test_parts_are_replaced_but_not_mixed_with_other_files(tmp_path):
     census_parts(tmp_path, scale=3, n=50, seed=1)
     census_parts(tmp_path, scale=3, n=50, seed=2)
     assert pl.read_parquet(tmp_path / "*.parquet").equals(census(50, 2, scale=3))
-    with pytest.raises(ValueError, match=r"already holds city-03\.parquet"):
+    with pytest.raises(ValueError, match=r"already has city-03\.parquet"):
         census_parts(tmp_path, scale=2, n=50)
     assert pl.read_parquet(tmp_path / "*.parquet").height == 150
 

@@ -99,8 +99,8 @@ def test_a_column_of_the_result_is_no_column_of_the_data(name):
         ({"hkey": {}}, "hkey is empty: name at least one hierarchy"),
         ({"hkey": {"area": []}}, r"hkey\['area'\] is empty"),
         ({"hkey": 7}, "hkey=7 is not a list of column names"),
-        ({"hkey": ["town", 7]}, "hkey holds 7, which is not the name of a column"),
-        ({"hkey": ["town", ""]}, "hkey holds '', which is not the name of a column"),
+        ({"hkey": ["town", 7]}, "hkey contains 7, which is not the name of a column"),
+        ({"hkey": ["town", ""]}, "hkey contains '', which is not the name of a column"),
         ({"hkey": ["town", "town"]}, "hkey names town twice"),
         ({"hkey": {"one": ["a", "b"], "two": ["b"]}}, "b is in two hierarchies"),
         ({"key": ["sex", "town"]}, "town is in hkey and in key"),
@@ -110,7 +110,7 @@ def test_a_column_of_the_result_is_no_column_of_the_data(name):
         ({"hkey": ["a", "b"], "hkey_rank": [1, 1]}, "the same rank twice"),
         ({"hkey": ["a", "b"], "hkey_rank": [1, math.nan]}, "not a number"),
         ({"hkey": ["a", "b"], "hkey_rank": ["1", "2"]}, "not a number"),
-        ({"hkey": {"area": ["a", "b"]}, "hkey_rank": [1, 2]}, "hkey_rank goes with one hierarchy"),
+        ({"hkey": {"area": ["a", "b"]}, "hkey_rank": [1, 2]}, "hkey_rank is only for one hierarchy"),
     ],
 )
 def test_a_wrong_design_is_refused_with_what_is_wrong(given, says):

@@ -63,7 +63,7 @@ def test_a_level_may_be_given_alone_by_name_and_several_times():
         ({"tables": ["twon.sex"]}, "there is no table 'twon.sex'. Did you mean 'town'"),
         ({"tables": ["town.sxe"]}, "Did you mean 'sex'"),
         ({"tables": ["region+town"]}, "there is no table 'region.town'"),
-        ({"tables": [7]}, "tables holds 7, which is neither a table nor the name of one"),
+        ({"tables": [7]}, "tables contains 7, which is neither a table nor the name of one"),
         ({"tables": ["town"], "max_keys": 1}, "leave out levels, keys and max_keys"),
         ({"tables": ["town"], "levels": [1]}, "leave out levels, keys and max_keys"),
         ({"tables": [Design.of({"a": ["x"], "b": ["y"]}, []).finest]}, "belongs to another design"),

@@ -289,7 +289,7 @@ def test_a_csv_for_spreadsheets_has_a_mark_and_runs_no_formula(secret, tmp_path)
     assert head == ["town", "'=job", "N_masked"]
     guarded = {"'=1+1", "'+82", "'-5", "'@SUM(A1)", "'\tx", "a=b", "공무원", ""}
     assert {(row[1], row[2]) for row in rows} == {(job, "9") for job in guarded}
-    with pytest.raises(ilba.InputError, match="goes with csv"):
+    with pytest.raises(ilba.InputError, match="is only for csv"):
         export(release, name, "px", tmp_path / "t.px", spreadsheet=True)
 
 

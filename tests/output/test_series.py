@@ -51,12 +51,12 @@ def test_a_series_has_the_rows_of_its_waves_in_the_order_of_time(waves):
 def test_releases_that_are_no_waves_are_refused(waves, secret, tmp_path):
     with pytest.raises(InputError, match="two or more releases"):
         Series(waves[:1])
-    with pytest.raises(InputError, match="are no series"):
+    with pytest.raises(InputError, match="are not a series"):
         Series([waves[0], waves[0]])
     other = ilba.build(
         population(500), ["region", "town"], ["sex", "age"], secret=secret, population="towns", wave="2031"
     )
-    with pytest.raises(InputError, match="are no series"):
+    with pytest.raises(InputError, match="are not a series"):
         opened([*waves, other.release(tmp_path / "r", tables=["town.sex"], ledger=False)])
 
 

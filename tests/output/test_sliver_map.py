@@ -54,7 +54,7 @@ def test_the_map_of_a_method_shows_what_everybody_proves_under_it(found):
     proven = found.filter(pl.col("suppression proven"))["set"].to_list()
     (towns,) = shapes(ilba.sliver_map(found, squares("abc"), method="suppression"))
     assert [one["code"] for one in towns if one["slivers"]] == sorted(set(proven))
-    with pytest.raises(InputError, match="were not looked for under the method 'noise'"):
+    with pytest.raises(InputError, match="do not have the method 'noise'"):
         ilba.sliver_map(found, squares("abc"), method="noise")
 
 

@@ -57,7 +57,7 @@ def test_what_used_to_be_silent_stops_and_says_what_to_type(folder, more, says):
 
 def test_a_name_that_is_one_to_one_with_its_code_is_no_key(folder):
     (doubt,) = asked(folder, keys='"sex", "name"')
-    assert doubt.startswith("name and AGS tell the same")
+    assert doubt.startswith("name and AGS are equivalent")
     assert "Take name out of the keys" in doubt
     assert asked(folder) == []
 
@@ -89,7 +89,7 @@ def test_files_in_other_encodings_and_with_other_separators_are_read_or_say_what
 @pytest.mark.slow
 def test_the_build_command_tells_them_too(folder):
     said = run("build", "p.csv", "--hkey", "AGS", "--key", "sex,name", "--out", "x.parquet", cwd=folder).stderr
-    assert "name and AGS tell the same" in said
+    assert "name and AGS are equivalent" in said
 
 
 @pytest.mark.slow

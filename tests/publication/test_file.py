@@ -53,7 +53,7 @@ def test_the_least_that_a_file_needs_is_a_source_and_a_hierarchy(tmp_path):
         ('method = "magic"\n' + LEAST, "method: invalid enum value 'magic'"),
         ("format = 2\n" + LEAST, "format"),
         ("[source\n", "is not TOML"),
-        (LEAST.replace('["town"]', '{column = "town", levels = ["region"]}'), "area needs file or prefixes"),
+        (LEAST.replace('["town"]', '{column = "town", levels = ["region"]}'), "area needs either file or prefixes"),
         (
             LEAST.replace('["town"]', '{column = "t", levels = ["a"], prefixes = [1, 2]}'),
             "not as many prefixes as levels",

@@ -210,9 +210,9 @@ def test_the_decision_page_says_yes_with_labels_and_without_a_small_count(made):
     text = (made / "confidential" / "decision.en.html").read_text("utf-8")
     assert "<b>YES</b>" in text
     assert "24 tables by Kreis &gt; AGS; Geschlecht, Alter, Beruf" in text
-    assert "First confirm what was proposed" in text
+    assert "First confirm the proposed entries" in text
     assert "4,000" in text
-    assert "Who has exact counts of AGS × Geschlecht × Alter from a register" in text
+    assert "An attacker with exact counts of AGS × Geschlecht × Alter from a register" in text
     assert "Cell keys: small random changes" in text
 
 
@@ -236,7 +236,7 @@ def test_init_asks_nothing_and_replaces_nothing(made):
 def test_files_without_records_are_refused(tmp_path):
     messy.write(tmp_path / "data", records=50)
     said = run("init", "data/towns.gpkg", cwd=tmp_path, code=2).stderr
-    assert "none of these files holds records" in said
+    assert "none of these files has records" in said
 
 
 def test_to_serve_before_publishing_says_what_to_type(tmp_path):
@@ -250,7 +250,7 @@ def test_a_folder_of_other_things_is_not_replaced_by_exports(agency):
     (agency / "exports" / "thesis.docx").write_text("mine")
     toml = agency / "publication.toml"
     toml.write_text(toml.read_text("utf-8").replace('formats = ["csv"]', 'formats = ["xlsx"]'), "utf-8")
-    with pytest.raises(ilba.InputError, match=r"thesis\.docx, which is no export and would be destroyed"):
+    with pytest.raises(ilba.InputError, match=r"thesis\.docx, which is not an export and would be lost"):
         quietly(ilba.publish, agency)
 
 

@@ -39,7 +39,7 @@ def test_no_file_of_a_real_release_leaks(request, tmp_path, name, K):
     }
     hkey, key, max_keys = designs[name]
     data = (
-        ilba.datasets.census(200_000)
+        ilba.datasets.census(50_000)
         if name == "census"
         else (request.getfixturevalue("shared") / "data" / f"{name}.parquet")
     )

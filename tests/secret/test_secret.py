@@ -216,7 +216,7 @@ def test_a_secret_whose_check_digits_do_not_fit_is_refused_without_being_shown(t
     (tmp_path / "k").write_text(wrong)
     (tmp_path / "k").chmod(0o600)
     for read in (lambda: Secret.from_text(wrong), lambda: Secret.from_file(tmp_path / "k")):
-        with pytest.raises(ilba.SecretError, match="damaged: its check digits do not fit") as caught:
+        with pytest.raises(ilba.SecretError, match="damaged: its check digits are wrong") as caught:
             read()
         assert "abab" not in said(caught.value)
 

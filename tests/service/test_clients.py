@@ -168,7 +168,8 @@ def test_jsonstat_toolkit_and_px_read_the_same_numbers(node, server, releases):
         const Px = createRequire(import.meta.url)("px");
         // What stands after the last number is empty, and px keeps it.
         const px = new Px(await (await fetch(`${address}?outputFormat=px`)).text());
-        console.log(JSON.stringify({ cells, data: px.data.filter(Boolean).map(Number), values: px.valCounts(), geo: stat.role.geo }));
+        const data = px.data.filter(Boolean).map(Number);
+        console.log(JSON.stringify({ cells, data, values: px.valCounts(), geo: stat.role.geo }));
     """
     (node / "read.mjs").write_text(script)
     told = json.loads(run(node, "node", "read.mjs", ADDRESS=address))

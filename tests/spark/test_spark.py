@@ -280,7 +280,7 @@ def test_what_has_no_labels_or_no_name_of_its_own_is_refused(spark):
     frame = spark.createDataFrame([("a", "f", "m", [1])], "town string, Age string, age string, many array<int>")
     with pytest.raises(ilba.InputError, match="does not tell the columns 'Age' and 'age' apart"):
         ilba.build(frame, ["town"], ["Age", "age"], secret=SECRET)
-    with pytest.raises(ilba.InputError, match="the column 'many' is of the type array, which has no labels"):
+    with pytest.raises(ilba.InputError, match="the column 'many' has the type array, which cannot be a label"):
         ilba.build(frame, ["town"], ["many"], secret=SECRET)
     with pytest.raises(ilba.InputError, match="key names 'agee', which the data does not have"):
         ilba.build(frame, ["town"], ["agee"], secret=SECRET)

@@ -167,7 +167,7 @@ for write in (save, table):
 
 def test_a_device_is_not_replaced_by_a_file(finest, tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ilba.InputError, match="it is not a file but a device"):
+    with pytest.raises(ilba.InputError, match="it is a device, not a file"):
         finest.table(1).write_csv(tmp_path / "pipe")
     assert [path.is_fifo() for path in tmp_path.iterdir()] == [True]
 

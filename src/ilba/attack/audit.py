@@ -69,6 +69,7 @@ def audit(
     store: AnyFinestTable | None = None,
     *,
     solver_seconds: float = 0.0,
+    brief: bool = False,
 ) -> AuditReport: ...
 
 
@@ -103,6 +104,7 @@ def audit(
     regroup: Mapping[str, Any] | None = None,
     solver_seconds: float = 0.0,
     changed: int | None = None,
+    brief: bool = False,
 ) -> AuditReport | JointReport:
     """Find out what everybody could prove from these tables, if they were released together.
 
@@ -149,6 +151,9 @@ def audit(
     changed : int, optional
         With a list: releases of different waves are audited together, on the assumption that no count of any table
         changed by more than this between them, as where at most so many people came, left or moved.
+    brief : bool, default False
+        With one release: where small cells are proven, do not look for counterexamples for the others. The verdict is
+        clear then, and `cells_certified` and `cells_undecided` are None.
 
     Returns
     -------
@@ -211,11 +216,13 @@ def audit(
     why: dict[str, int] = {}
     if found.small is not None:
         certified = found.small
-        if not certificate:
+        if brief and found.disclosed:
+            certified = None
+        elif not certificate:
             decided = decide(attack, solver_seconds, found.disclosed_cells)
             found.add(decided)
             certified, why = decided.certified, decided.why
-        undecided = found.small - found.disclosed - certified
+        undecided = None if certified is None else found.small - found.disclosed - certified
     return AuditReport(
         published=published,
         tables=found.tables,

@@ -1,1 +1,1 @@
-"""Cells: that a cell is one whole number, that an area is a run of them, and that tables form a tree."""
+"""Cells as whole numbers, areas as ranges of them, and the tree of tables."""

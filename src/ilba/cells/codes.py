@@ -50,7 +50,7 @@ def canonical(value: object) -> Label:
 def label_type(codes: pl.Series) -> Any:
     """The type of a public column, by its codes alone: whole numbers where each is spelled as one, else text.
 
-    The type of the column in the data would tell of codes that are not published.
+    The type of the column in the data could disclose codes that are not published.
 
     >>> label_type(pl.Series(["1", "10", None])), label_type(pl.Series(["01", "2"]))
     (Int64, String)
@@ -166,7 +166,7 @@ class CodeList:
         return found.cast(pl.Int64).fill_null(-1).to_numpy()
 
     def recurring(self) -> dict[str, int]:
-        """Columns in which a code stands under different parents, with the number of such codes."""
+        """Columns in which codes have different parents, with the number of such codes."""
         found = {}
         for level in range(2, self.depth + 1):
             codes = self.labels[self.columns[level - 1]].gather(self.starts[level])
@@ -176,7 +176,7 @@ class CodeList:
 
 
 class Place(NamedTuple):
-    """A dimension of a table and the level at which it stands there."""
+    """A dimension of a table and its level there."""
 
     dimension: int
     level: int
@@ -244,7 +244,7 @@ class CellIndex:
         return words
 
     def runs(self, target: CellIndex) -> int:
-        """In how many moves the digits of a coarser table are taken from these cells."""
+        """The number of moves that take the digits of a coarser table from these cells."""
         here = {place.dimension: number for number, place in enumerate(self.places)}
         return sum(len(self._runs(word, target, here)) for word in target.words)
 
@@ -403,7 +403,7 @@ class CodeLists:
 
 
 def sorted_order(cells: IntArray, grid: int) -> IntArray:
-    """The order that sorts the cells, equal ones as they stand."""
+    """The order that sorts the cells, stable for equal ones."""
     rows = len(cells)
     if grid * rows < 2**63:
         # Sorting plain integers is several times faster than sorting an index: carry the row number along.

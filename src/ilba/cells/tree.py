@@ -28,7 +28,7 @@ def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[TreeNode, dict[
         while node not in known:
             known.add(node)
             parent = _parent(codes, node)
-            # A table nobody asked for is only made where many others hang on it: with all keys.
+            # A table that is not wanted is only made if many others depend on it: with all keys.
             while parent not in asked and parent[1] != design.keys:
                 parent = _parent(codes, parent)
             children.setdefault(parent, []).append(node)

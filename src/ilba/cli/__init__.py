@@ -18,7 +18,7 @@ __all__ = ["commands", "main"]
 
 
 def main() -> NoReturn:
-    """Run the command line; errors of this package become one line on stderr and an exit code."""
+    """Run the command line; print errors of this package as one line on stderr and set the exit code."""
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", Notice)
     warnings.showwarning = _show
@@ -43,13 +43,13 @@ def main() -> NoReturn:
         sys.stderr.close()
         sys.exit(1)
     except OSError as problem:
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - it may be what cannot be written
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - stdout itself may be the problem
         where = f" {str(problem.filename)!r}" if problem.filename else ""
         _fail(f"cannot read or write{where}: {problem.strerror or problem}.", 1)
 
 
 def _told(problem: click.ClickException) -> str:
-    """What was typed wrong, in a sentence of our kind."""
+    """Describe a usage error in one sentence."""
     context = problem.ctx if isinstance(problem, click.UsageError) else None
     options = [param for param in context.command.params if isinstance(param, click.Option)] if context else []
     if isinstance(problem, click.NoSuchOption):

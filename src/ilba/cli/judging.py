@@ -1,4 +1,4 @@
-"""Commands for the methodologist: the loss, what can be proven, and how methods compare."""
+"""Commands for the methodologist: loss, disclosure and the comparison of methods."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ilba.tables.store import ABOUT
 
 
 @example("ilba report full_tb.parquet --out report.html --max-keys 2")
-@commands.command("report", short_help="What masking costs: the loss of every table")
+@commands.command("report", short_help="Report the loss of every table")
 @click.argument("store")
 @click.option("-o", "--out", default="report.html", show_default=True, help="The HTML file to write.")
 @page_lang
@@ -43,7 +43,7 @@ from ilba.tables.store import ABOUT
 def report_command(
     store: str, out: str, levels: tuple[str, ...], keys: list[str] | None, max_keys: int | None, as_json: bool
 ) -> None:
-    """The methodologist's report on the loss in every table, with charts (confidential)."""
+    """Write a report on the loss of every table, with charts (confidential)."""
     from ilba.output.report import report
 
     with ProgressBar(as_json) as bar:
@@ -62,43 +62,43 @@ def report_command(
     if as_json:
         print_json({"report": out})
     else:
-        click.echo(f"{out}: confidential, for you alone")
+        click.echo(f"{out}: confidential")
 
 
 @example("ilba audit release-2025 release-2026 --store full_tb.parquet --out audit.html")
-@commands.command("audit", short_help="What can be proven from all tables together")
+@commands.command("audit", short_help="Show what can be proven from all tables together")
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
 @click.option(
     "--store",
     "stores",
     multiple=True,
     type=click.Path(),
-    help="With releases: their store, to know how many cells are truly small. Again for another one.",
+    help="With releases: their store, to count the cells that are truly small. Repeatable.",
 )
 @click.option("--unchanged", is_flag=True, help="Several releases: assume that no count changed between their waves.")
 @click.option("--changed", type=int, metavar="N", help="Several releases: assume that no count changed by more than N.")
-@click.option("--rename", multiple=True, metavar="COL=OTHER", help="Several releases: what a column is in the others.")
+@click.option("--rename", multiple=True, metavar="COL=OTHER", help="Several releases: name of a column in the others.")
 @click.option("--regroup", multiple=True, metavar="COL=FILE", help="Several releases: csv of finer and coarser label.")
 @click.option(
-    "--method", multiple=True, help="ilba, controlled, sca-sums, sca-aggregates, r-file, r-rows; again for another one."
+    "--method", multiple=True, help="ilba, controlled, sca-sums, sca-aggregates, r-file or r-rows. Repeatable."
 )
-@click.option("--mask-thr", type=int, multiple=True, help="What if K were this? Again for another one.")
+@click.option("--mask-thr", type=int, multiple=True, help="Try this threshold K. Repeatable.")
 @named_tables
 @some_tables
 @click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")
 @page_lang
-@click.option("--chart", type=click.Path(), help="With several methods or K: risk against loss as html, svg or png.")
 @click.option(
-    "--secret", type=click.Path(), help="The secret for --mask-thr; without one a throw-away secret draws the masks."
+    "--chart", type=click.Path(), help="With several methods or K: chart of risk and loss as html, svg or png."
 )
-@click.option("--within", metavar="AREA", help="Only this area of the top level: for a store too large for memory.")
+@click.option("--secret", type=click.Path(), help="The secret for --mask-thr [else a temporary secret].")
+@click.option("--within", metavar="AREA", help="Only this area of the top level, for a store larger than memory.")
 @click.option(
     "--solver-seconds",
     type=float,
     default=0.0,
-    help="Ask an exact solver for so long about what is left open; without the finest table it proves much more.",
+    help="Seconds for an exact solver on undecided cells; useful if the finest table is not published.",
 )
-@click.option("--require-safe", is_flag=True, help="Exit with 1 unless the audit finds everything safe.")
+@click.option("--require-safe", is_flag=True, help="Exit with 1 unless the audit finds all tables safe.")
 @json_option
 def audit_command(
     sources: tuple[str, ...],
@@ -121,10 +121,10 @@ def audit_command(
     require_safe: bool,
     as_json: bool,
 ) -> None:
-    """Attack all tables of a store or a release together: what can everybody prove? (confidential)
+    """Attack all tables of a store or a release together and show what everybody can prove (confidential).
 
-    Several releases of the same people are attacked together: whatever their methods, thresholds and columns, everybody
-    can compare them. Releases of different waves are compared with --unchanged or --changed only.
+    Several releases of the same people are attacked together, also with different methods, thresholds and columns.
+    Releases of different waves are compared only with --unchanged or --changed.
     """
     from ilba.attack.audit import audit
     from ilba.release import Release
@@ -133,7 +133,7 @@ def audit_command(
     if len(sources) > 1:
         if chosen or chart or secret:
             raise InputError(
-                "several releases are audited as they are: leave out --method, --mask-thr, --within, --chart, --secret "
+                "several releases are audited unchanged: leave out --method, --mask-thr, --within, --chart, --secret "
                 "and the choice of tables."
             )
         _several(sources, stores, unchanged, changed, rename, regroup, out, as_json, require_safe)
@@ -150,7 +150,7 @@ def audit_command(
     if Path(source).is_dir() and not (Path(source) / ABOUT).exists():
         if chosen:
             raise InputError(
-                "a release is audited as it is: leave out --method, --mask-thr, --within and the choice of tables."
+                "a release is audited unchanged: leave out --method, --mask-thr, --within and the choice of tables."
             )
         with ProgressBar(as_json) as bar:
             bar.stage("attacking")
@@ -191,13 +191,15 @@ def _several(
     as_json: bool,
     require_safe: bool,
 ) -> None:
-    """The joint audit of release folders."""
+    """Audit several release folders together."""
     from ilba.attack.audit import audit
     from ilba.release import Release
 
     for source in sources:
         if not Path(source).is_dir() or (Path(source) / ABOUT).exists():
-            raise InputError(f"{source!r} is no release. Releases are audited together; give stores as --store.")
+            raise InputError(
+                f"{source!r} is not a release. Only releases are audited together; give stores as --store."
+            )
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
         report = audit(
@@ -231,7 +233,7 @@ def _what_if(
     chart: str | None,
     as_json: bool,
 ) -> None:
-    """What everybody can prove against loss for several methods and thresholds, nothing written but the chart."""
+    """Compare proof and loss for several methods and thresholds. Only the chart is written."""
     from ilba.attack.choosing import what_if
     from ilba.output.choosing import in_words
 
@@ -249,10 +251,10 @@ def _what_if(
 
 
 @example("ilba choose-k full_tb.parquet --mask-thr 3 --mask-thr 5 --method ilba --method controlled --out choice.html")
-@commands.command("choose-k", short_help="K, bound and method: what each attacker learns, beside the loss")
+@commands.command("choose-k", short_help="Compare K, bounds and methods by risk and loss")
 @click.argument("store")
-@click.option("--mask-thr", type=int, multiple=True, help="A K to try; again for another one [3, 5 and 10].")
-@click.option("--method", "methods", multiple=True, help="As audit names it; again for another one [ilba, controlled].")
+@click.option("--mask-thr", type=int, multiple=True, help="A threshold K to try. Repeatable [3, 5 and 10].")
+@click.option("--method", "methods", multiple=True, help="A method of `ilba audit`. Repeatable [ilba, controlled].")
 @click.option(
     "--bound", "bounds", type=int, multiple=True, help="Choose controlled masks for this bound, and state it."
 )
@@ -265,9 +267,9 @@ def _what_if(
 @click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
 @named_tables
 @some_tables
-@click.option("--secret", type=click.Path(), help="What draws the masks; without one a throw-away secret does.")
-@click.option("-o", "--out", type=click.Path(), help="Write the rows with their picture as HTML (confidential).")
-@click.option("--chart", type=click.Path(), help="Write the picture alone, as html, svg or png (confidential).")
+@click.option("--secret", type=click.Path(), help="The secret that draws the masks [else a temporary one].")
+@click.option("-o", "--out", type=click.Path(), help="Write the rows with a chart as HTML (confidential).")
+@click.option("--chart", type=click.Path(), help="Write only the chart, as html, svg or png (confidential).")
 @json_option
 def choose_k_command(
     store: str,
@@ -285,9 +287,9 @@ def choose_k_command(
     chart: str | None,
     as_json: bool,
 ) -> None:
-    """Mask a store anew for each K, method and bound, and put what each attacker learns beside the loss (confidential).
+    """Compare what each attacker learns, and the loss, for several K, methods and bounds (confidential).
 
-    Nothing is released.
+    Nothing is published.
     """
     from ilba.attack.attackers import Register, read_register
     from ilba.attack.choosing import what_if
@@ -327,11 +329,11 @@ def choose_k_command(
     click.echo("What each attacker learns, and what it costs (confidential)")
     click.echo(_side_by_side(measures, shutil.get_terminal_size((80, 24)).columns))
     if out:
-        click.echo(f"{out}: with a picture, confidential")
+        click.echo(f"{out}: with a chart, confidential")
 
 
 def _called(rows: pl.DataFrame) -> list[pl.Expr]:
-    """What a row is called on a terminal: its method, K and, where one was asked for, the bound."""
+    """Name a row on a terminal: its method, K and the bound, if any."""
     names = [pl.col("method"), pl.format("K={}", "K").alias("K")]
     if "bound" in rows.columns:
         names.append(pl.when(pl.col("bound").is_null()).then(pl.lit("")).otherwise(pl.format("bound={}", "bound")))
@@ -339,7 +341,7 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
 
 
 @example("ilba risk full_tb.parquet --attacker outsider --attacker insider --out risk.html")
-@commands.command("risk", short_help="What named attackers learn from all tables together")
+@commands.command("risk", short_help="Measure what named attackers learn from all tables")
 @click.argument("source")
 @click.option(
     "--attacker",
@@ -348,13 +350,17 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
     help="proof, outsider, neighbour, insider or attribute; again for another one [all of them].",
 )
 @click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
-@click.option("--unknown", type=int, multiple=True, help="An insider who lacks so many small cells of one area.")
-@click.option("--bound", type=int, help="How far controlled sums are known to lie from the truth at most.")
-@click.option("--solver-seconds", type=float, default=0.0, help="Ask an exact solver for so long about open cells.")
-@click.option("--store", type=click.Path(), help="With a release: its store, to count against the truth.")
-@click.option("--method", help="How the tables are made, as audit names it [as the store makes them].")
-@click.option("--cells", type=int, help="Compute probabilities of at most so many finest cells: a sample of areas.")
-@click.option("--within", metavar="AREA", help="Only this area of the top level: for a store too large for memory.")
+@click.option(
+    "--unknown", type=int, multiple=True, help="An insider who does not know this many small cells of one area."
+)
+@click.option("--bound", type=int, help="The known bound of the loss of controlled sums.")
+@click.option("--solver-seconds", type=float, default=0.0, help="Seconds for an exact solver on undecided cells.")
+@click.option("--store", type=click.Path(), help="With a release: its store, to compare with the truth.")
+@click.option("--method", help="A method of `ilba audit` [the method of the store].")
+@click.option(
+    "--cells", type=int, help="Compute probabilities for at most this many finest cells, in a sample of areas."
+)
+@click.option("--within", metavar="AREA", help="Only this area of the top level, for a store larger than memory.")
 @named_tables
 @some_tables
 @click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")
@@ -388,7 +394,7 @@ def risk_command(
         chosen.append(Register(dict(read_register(spec) for spec in register)))
     is_release = Path(source).is_dir() and not (Path(source) / ABOUT).exists()
     if is_release and (tables or levels or keys or max_keys is not None or method or within is not None):
-        raise InputError("a release is measured as it is: leave out --method, --within and the choice of tables.")
+        raise InputError("a release is measured unchanged: leave out --method, --within and the choice of tables.")
     if store and not is_release:
         raise InputError("--store goes with a release. Here the store itself is measured.")
     with ProgressBar(as_json) as bar:
@@ -415,20 +421,20 @@ def risk_command(
 
 
 @example("ilba compare full_tb.parquet --method controlled --method rounding:base=5 --method cell-key:D=5,V=3,js=2")
-@commands.command("compare", short_help="Every method on the same tables")
+@commands.command("compare", short_help="Compare methods on the same tables")
 @click.argument("store")
 @click.option(
     "--method",
     "methods",
     multiple=True,
     metavar="NAME[:P=V,..]",
-    help="A method with its parameters, such as rounding:base=3; again for another one [ours, in all variants].",
+    help="A method with its parameters, such as rounding:base=3. Repeatable [all variants of ours].",
 )
 @click.option(
     "--attacker",
     "attackers",
     multiple=True,
-    help="outsider, neighbour, insider or attribute, besides proof; again for another one.",
+    help="outsider, neighbour, insider or attribute, besides proof. Repeatable.",
 )
 @named_tables
 @some_tables
@@ -452,7 +458,7 @@ def compare_command(
     csv_path: str | None,
     as_json: bool,
 ) -> None:
-    """Every method on the same tables: loss, bias, and what everybody can prove (confidential).
+    """Compare methods on the same tables: loss, bias, and what everybody can prove (confidential).
 
     Methods: sca, ilba, controlled, cell-key, rounding, small-count-rounding, suppression, noise.
     """
@@ -481,19 +487,19 @@ def compare_command(
         click.echo(f"{comparison.title} (confidential)")
         click.echo(_side_by_side(comparison.in_words(), shutil.get_terminal_size((80, 24)).columns))
         click.echo(
-            "Loss: masked minus true, without the sign; blanks have none. Totals: tables of\n"
-            "one variable. Differences, ranks: of neighbouring areas. Bound: K and a half.\n"
-            "Invented: empty cells published as something; lost: others published as 0.\n"
-            "Provable: the finest cells with 1..K-1 that everybody with these tables can\n"
-            "prove to be so; aggregates: how many counts of coarser tables. Guessed: small\n"
-            "cells whose count is the commonest one behind their number. Likely: those whose\n"
-            "number hides a small count in 95 of 100 cells. Safe: nothing is proven, and for\n"
-            "each cell another truth is known."
+            "Loss: absolute difference of masked and true count; suppressed cells have none.\n"
+            "Totals: tables of one variable. Differences, ranks: of neighbouring areas.\n"
+            "Bound: K plus K/2. Invented: empty cells published above 0; lost: others\n"
+            "published as 0. Provable: the share of finest cells with 1..K-1 that everybody\n"
+            "can prove from these tables; aggregates: the number of such counts in coarser\n"
+            "tables. Guessed: small cells whose true count is the most frequent one for\n"
+            "their published number. Likely: cells whose published number means a small\n"
+            "count in 95 of 100 cells. Safe: nothing is proven, and every cell is certified."
         )
 
 
 def _side_by_side(rows: pl.DataFrame, width: int) -> str:
-    """A method a column and a measure a row, so that it fits a narrow terminal; further methods stand below."""
+    """Show one column per method and one row per measure; on a narrow terminal, further methods follow below."""
     measures = ["", *(name.replace("_", " ") for name in rows.columns[1:])]
     labels = max(map(len, measures))
     blocks: list[list[str]] = []

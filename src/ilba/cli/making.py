@@ -1,4 +1,4 @@
-"""Commands on stores: make one, ask it, convert it; and the secret."""
+"""Commands on stores: build, tabulate and convert them; and the secret."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ilba.secret.secret import Secret
 from ilba.tables.building import build
 from ilba.tables.table import Table, csv_text, write_csv
 
-_METHOD = "How counts are masked: ilba, or cell-key:D=5,V=3,js=2 [as the store makes them]."
+_METHOD = "How counts are masked: ilba, or cell-key:D=5,V=3,js=2 [the method of the store]."
 
 
 @example("ilba demo")
@@ -51,7 +51,7 @@ _METHOD = "How counts are masked: ilba, or cell-key:D=5,V=3,js=2 [as the store m
     "--records", type=click.IntRange(min=1000), default=1_000_000, show_default=True, help="Size of the census."
 )
 def demo_command(out: str, records: int) -> None:
-    """A guided tour on a synthetic census of a million people; takes some seconds."""
+    """Take a guided tour on a synthetic census of a million people, in some seconds."""
     from ilba import demo
 
     with ProgressBar() as bar:
@@ -79,7 +79,7 @@ def demo_command(out: str, records: int) -> None:
     "--key",
     type=typed_list,
     metavar="A,B,..",
-    help="Key variables; left out, all other columns with at most --key-thr values.",
+    help="Key variables [all other columns with at most --key-thr values].",
 )
 @click.option("--mask-thr", type=int, default=5, show_default=True, help="The threshold K, at least 3.")
 @click.option("-o", "--out", default="full_tb.parquet", show_default=True, help="The store to write.")
@@ -93,7 +93,7 @@ def demo_command(out: str, records: int) -> None:
     type=click.Choice(["observed", "grid"]),
     default="observed",
     show_default=True,
-    help="Which small cells count in S.",
+    help="Small cells in S: those that occur, or all of the grid.",
 )
 @click.option(
     "--hkey-rank",
@@ -114,7 +114,7 @@ def demo_command(out: str, records: int) -> None:
     type=typed_list,
     metavar="A,B,..",
     default=[],
-    help="Labels that stand for a missing value, such as NA.",
+    help="Spellings of a missing value, such as NA.",
 )
 @click.option(
     "--schema",
@@ -124,13 +124,17 @@ def demo_command(out: str, records: int) -> None:
     help="CSV columns to read as whole numbers; all others are text.",
 )
 @click.option("--encoding", default="", help="Encoding of a csv file that is not UTF-8, such as cp949 or cp1252.")
-@click.option("--separator", default="", help="What stands between the columns of a csv file: ';', '|', tab.")
+@click.option("--separator", default="", help="Separator of a csv file: ';', '|' or tab.")
 @click.option("--sheet", default="", help="The sheet of a workbook [the first].")
 @click.option("--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en .., parent.")
-@click.option("--population", default="", help="Of whom the data tells, such as census-2026; the same for all of it.")
-@click.option("--wave", default="", help="Which of several counts of the population, such as 2026.")
-@click.option("--period", default="", help="The time that the data speaks of, such as 2026-07-01.")
-@click.option("--unit", default="", help="What one record stands for, such as persons.")
+@click.option(
+    "--population",
+    default="",
+    help="A name for the people in the data, such as census-2026; one for all data about them.",
+)
+@click.option("--wave", default="", help="The name of this count of the population, such as 2026.")
+@click.option("--period", default="", help="The reference time of the data, such as 2026-07-01.")
+@click.option("--unit", default="", help="The unit of a record, such as persons.")
 @click.option(
     "--record-key", help="The column with the key of each record, for --method cell-key [drawn by the secret]."
 )
@@ -196,7 +200,7 @@ def _ranks(texts: list[str]) -> list[float]:
     try:
         return [float(text) for text in texts]
     except ValueError:
-        raise InputError(f"--hkey-rank {','.join(texts)} holds something that is not a number.") from None
+        raise InputError(f"--hkey-rank {','.join(texts)} contains a value that is not a number.") from None
 
 
 def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
@@ -221,8 +225,8 @@ def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
 @level_option
 @key_option
 @method_option(_METHOD)
-@click.option("--public", is_flag=True, help="Only what a release of this one table would hold, by the same rules.")
-@click.option("--accept-risk", is_flag=True, help="With --public: also where the audit does not find the table safe.")
+@click.option("--public", is_flag=True, help="Only the public part of the table, by the rules of `ilba release`.")
+@click.option("--accept-risk", is_flag=True, help="With --public: also if the audit does not find the table safe.")
 @ledger_options
 @click.option("-o", "--out", type=click.Path(), help="Write the whole table: .csv, .xlsx or .parquet.")
 @click.option("--loss", type=click.Path(), help="Write the distribution of the information loss as CSV.")
@@ -250,14 +254,14 @@ def table_command(
     engine: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """One table masked by iLBA or --method: shown on a terminal, as CSV in a pipe, or written to a file."""
+    """Make one table masked by iLBA or --method: formatted on a terminal, CSV in a pipe, or a file."""
     if public and loss:
         raise InputError("--loss is confidential and does not go with --public.")
     ending = Path(out).suffix.lower() if out else ".csv"
     if ending not in _TABLE_ENDINGS:
-        raise InputError(f"cannot tell what to write as {out!r}. Endings that are known: {listing(_TABLE_ENDINGS)}.")
+        raise InputError(f"{out!r} has an unknown ending. Known endings: {listing(_TABLE_ENDINGS)}.")
     if loss and Path(loss).suffix.lower() != ".csv":
-        raise InputError(f"--loss is written as csv, and {loss!r} does not end so. Write --loss loss.csv.")
+        raise InputError(f"--loss writes csv, but {loss!r} does not end with .csv. Write --loss loss.csv.")
     with ProgressBar(as_json) as bar:
         bar.stage("opening")
         finest = opened_on(engine, store, method)
@@ -275,9 +279,9 @@ def table_command(
         table = finest.table(typed_level(level), key)
         if engine["engine"] == "spark":
             if out and ending == ".csv" and not as_json and not sys.stdout.isatty():
-                with warnings.catch_warnings(action="ignore", category=Notice):  # it was judged above
-                    table.write_csv(out, loss, public=public)  # as it comes: it may be larger than memory
-                click.echo(f"wrote {out}{'' if public else ' (confidential: holds flags)'}", err=True)
+                with warnings.catch_warnings(action="ignore", category=Notice):  # it was audited above
+                    table.write_csv(out, loss, public=public)  # streamed: it may be larger than memory
+                click.echo(f"wrote {out}{'' if public else ' (confidential: contains flags)'}", err=True)
                 return
             table = table.collect()
         frame = table.public() if public else table.frame
@@ -297,11 +301,11 @@ def table_command(
     elif not out:
         click.echo(csv_text(frame), nl=False)
     if out:
-        click.echo(f"wrote {out}: {frame.height:,} rows{'' if public else ' (confidential: holds flags)'}", err=True)
+        click.echo(f"wrote {out}: {frame.height:,} rows{'' if public else ' (confidential: contains flags)'}", err=True)
 
 
 def _show_table(frame: pl.DataFrame, table: Table, rows: int, public: bool) -> None:
-    """The first rows of a table on a terminal, and its loss where that may be seen."""
+    """Show the first rows of a table on a terminal, and its loss unless it is public."""
     click.echo(f"{table.title} (K={table.design.threshold}{'' if public else ', confidential'})")
     print_frame(frame, rows)
     if not public:
@@ -313,7 +317,7 @@ _TABLE_ENDINGS = (".csv", ".xlsx", ".parquet")
 
 
 def _write_table(frame: pl.DataFrame, table: Table, out: str, public: bool) -> None:
-    """Write a table as Excel or Parquet, for its owner alone."""
+    """Write a table as Excel or Parquet, readable only for its owner."""
     from ilba.output.export import spare_store, workbook
 
     if out.lower().endswith(".parquet"):
@@ -322,7 +326,7 @@ def _write_table(frame: pl.DataFrame, table: Table, out: str, public: bool) -> N
             frame.write_parquet(temporary)
         return
     notes = [f"Masked with K={table.design.threshold}."]
-    notes.append("Combinations that are not listed are 0." if public else "CONFIDENTIAL: holds flags.")
+    notes.append("Combinations that are not listed are 0." if public else "CONFIDENTIAL: contains flags.")
     content = workbook(frame, table.selection.name, table.title, notes, frame.width - len(table.selection.columns))
     with replacing(out, instead_of=b"PK") as temporary:
         temporary.write_bytes(content)
@@ -359,7 +363,7 @@ def cell_command(
     engine: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """The masked count of one cell, for the inside: a note tells where a combination does not occur (confidential)."""
+    """Print the masked count of one cell (confidential: a note says if a combination does not occur)."""
     finest = opened_on(engine, store, method)
     names = [hierarchy.name for hierarchy in finest.design.hierarchies]
     path = named_lists(hkey_value, "--hkey-value", names)
@@ -390,7 +394,7 @@ def cube_command(
     engine: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Every table of a store, masked by iLBA or --method (confidential). Goes on where an interrupted run stopped."""
+    """Make every table of a store, masked by iLBA or --method (confidential). Continues an interrupted run."""
     with ProgressBar(as_json) as bar:
         bar.stage("opening")
         cube = opened_on(engine, store, method).cube([typed_level(level) for level in levels] or None, keys, max_keys)
@@ -398,7 +402,7 @@ def cube_command(
     if as_json:
         print_json({"cube": out, "tables": [selection.name for selection in cube.selections]})
     else:
-        click.echo(f"{out}: {some(len(cube), 'table')} (confidential: holds flags)")
+        click.echo(f"{out}: {some(len(cube), 'table')} (confidential: contains flags)")
 
 
 @example("ilba convert full_tb.rds full_tb.parquet")
@@ -407,7 +411,7 @@ def cube_command(
 @click.argument("out")
 @json_option
 def convert_command(source: str, out: str, as_json: bool) -> None:
-    """Turn R's full_tb.rds or a folder from Spark into a store, or a store into csv (confidential)."""
+    """Convert R's full_tb.rds or a folder from Spark to a store, or a store to csv (confidential)."""
     ending = Path(out).suffix.lower()
     if ending == ".parquet" and (source.lower().endswith(".rds") or Path(source).is_dir()):
         finest = opened(source)
@@ -422,14 +426,13 @@ def convert_command(source: str, out: str, as_json: bool) -> None:
             click.echo(f"{out}: {frame.height:,} cells with their true counts (confidential)")
     else:
         raise InputError(
-            f"cannot turn {source!r} into {out!r}. It goes from .rds or a folder from Spark to .parquet, and from a "
-            f"store to .csv."
+            f"cannot convert {source!r} to {out!r}. Possible: .rds or a folder from Spark to .parquet, a store to .csv."
         )
 
 
-@commands.group("secret", cls=Verbs, short_help="The secret with which masks are drawn")
+@commands.group("secret", cls=Verbs, short_help="The secret that draws the masks")
 def secret_commands() -> None:
-    """The secret with which masks are drawn."""
+    """Make the secret that draws the masks."""
 
 
 @example("ilba secret new agency.secret")

@@ -1,4 +1,4 @@
-"""Commands from files to a publication: look at them, write the publication file, plan, publish."""
+"""Commands from files to a publication: inspect, init, plan, publish."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ilba.errors import UnsafeRelease
 
 
 @example("ilba inspect people.csv towns.xlsx towns.gpkg")
-@commands.command("inspect", short_help="What files are, and how they belong together")
+@commands.command("inspect", short_help="Inspect files: columns, problems, matching codes")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...")
-@click.option("--mask-thr", type=int, default=5, show_default=True, help="Numbers of records below it are not shown.")
+@click.option("--mask-thr", type=int, default=5, show_default=True, help="Hide numbers of records below K.")
 @json_option
 def inspect_command(paths: tuple[str, ...], mask_thr: int, as_json: bool) -> None:
-    """Look at records, code lists and maps: columns, hierarchies, matches (confidential). Nothing is written."""
+    """Inspect records, code lists and maps: columns, hierarchies, matches (confidential). Writes nothing."""
     from ilba.data.inspecting import inspect
 
     found = inspect(*paths, mask_thr=mask_thr)
@@ -28,15 +28,15 @@ def inspect_command(paths: tuple[str, ...], mask_thr: int, as_json: bool) -> Non
 
 
 @example("ilba init people.csv towns.xlsx towns.gpkg --population census-2026")
-@commands.command("init", short_help="Write publication.toml from what the files are")
+@commands.command("init", short_help="Propose publication.toml from your files")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER...")
 @click.option("-o", "--out", default="publication.toml", show_default=True, help="The publication file to write.")
 @click.option("--mask-thr", type=int, default=5, show_default=True, help="The threshold K, at least 3.")
-@click.option("--population", default="", help="Of whom the records tell [the name of the file].")
-@click.option("--wave", default="", help="Which of several counts of them, such as 2026.")
+@click.option("--population", default="", help="A name for the people in the records [the name of the file].")
+@click.option("--wave", default="", help="The name of this count of the population, such as 2026.")
 @json_option
 def init_command(paths: tuple[str, ...], out: str, mask_thr: int, population: str, wave: str, as_json: bool) -> None:
-    """Look at files and propose a publication: one commented file to edit and to keep. Nothing is asked."""
+    """Inspect files and propose a publication: one commented file to edit and keep."""
     from ilba.publication.file import load
     from ilba.publication.proposing import init
 
@@ -45,7 +45,7 @@ def init_command(paths: tuple[str, ...], out: str, mask_thr: int, population: st
     if as_json:
         print_json({"file": str(file), "source": said.source.file, "proposed": list(said.proposed)})
         return
-    click.echo(f"{file}: look at what was proposed, correct it, and take it off the list `proposed`")
+    click.echo(f"{file}: check and correct each proposed entry, then remove it from the list `proposed`")
     click.echo(f"Next: {called()} plan{'' if out == 'publication.toml' else ' ' + shlex.quote(str(file))}")
 
 
@@ -53,12 +53,12 @@ _publication = click.argument("publication", required=False, metavar="[PUBLICATI
 
 
 @example("ilba plan")
-@commands.command("plan", short_help="What publishing would do, cost and risk; nothing is written")
+@commands.command("plan", short_help="Dry run: tables, loss, risk; writes nothing")
 @_publication
-@click.option("--full", is_flag=True, help="Compare methods also where there are many cells, which takes long.")
+@click.option("--full", is_flag=True, help="Compare methods even with many cells, which is slow.")
 @json_option
 def plan_command(publication: str | None, full: bool, as_json: bool) -> None:
-    """A dry run of a publication file: records, cells, tables, ledger, loss and risk (confidential)."""
+    """Dry run of a publication file: records, cells, tables, ledger, loss and risk (confidential)."""
     from ilba.publication.planning import plan
 
     with ProgressBar(as_json) as bar:
@@ -68,21 +68,19 @@ def plan_command(publication: str | None, full: bool, as_json: bool) -> None:
     else:
         click.echo(str(found))
     if not found.is_possible:
-        raise UnsafeRelease("this cannot be published as it is: see what is REFUSED above.")
+        raise UnsafeRelease("this publication would be refused: see REFUSED above.")
 
 
 @example("ilba publish")
-@commands.command("publish", short_help="Count, mask, audit, release, export, report: each step once")
+@commands.command("publish", short_help="Count, mask, audit, release, export, report")
 @_publication
-@click.option(
-    "--accept-conflict", metavar="ID", help="Publish in spite of this conflict of the ledger; it is recorded."
-)
+@click.option("--accept-conflict", metavar="ID", help="Publish despite this conflict with the ledger, and record it.")
 @engines
 @json_option
 def publish_command(
     publication: str | None, accept_conflict: str | None, engine: dict[str, Any], as_json: bool
 ) -> None:
-    """Publish what a publication file describes. A run that was killed goes on; an unchanged one does nothing."""
+    """Publish by a publication file. Continues a killed run; does nothing if nothing changed."""
     from ilba.publication.publishing import publish
 
     with ProgressBar(as_json) as bar:

@@ -46,20 +46,20 @@ from ilba.errors import InputError, MissingExtra, listing, some
     type=click.Choice(["nonzero", "grid"]),
     default="nonzero",
     show_default=True,
-    help="Rows that are 0: none, or all.",
+    help="Leave out rows of 0, or list every combination.",
 )
 @click.option("--title", default="Frequency tables", show_default=True, help="The title of the release.")
-@click.option("--description", default="", help="What it holds, in a sentence.")
+@click.option("--description", default="", help="The content, in one sentence.")
 @click.option("--source", default="", help="Where the data comes from.")
 @click.option("--licence", default="", help="The licence of the tables, its name or address.")
 @click.option("--texts", type=click.Path(), help="Title, source, unit .. in further languages: json or toml.")
 @click.option("--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en .., parent.")
-@click.option("--geometry", multiple=True, metavar="COL=FILE", help="GeoJSON of an area column; give it once for each.")
+@click.option("--geometry", multiple=True, metavar="COL=FILE", help="GeoJSON of an area column. Repeatable.")
 @method_option("How tables are masked: controlled (jointly) [default]; ilba or cell-key:D=5,V=3 after an audit.")
 @click.option(
     "--bound",
     type=click.IntRange(min=1),
-    help="How far a count may lie from the truth when masks are chosen; never published.",
+    help="The largest loss allowed when masks are chosen; never published.",
 )
 @click.option(
     "--state-bound",
@@ -69,22 +69,24 @@ from ilba.errors import InputError, MissingExtra, listing, some
     help="State this bound in the release, if it holds in every table.",
 )
 @click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else beside it].")
-@click.option("--plan", type=typed_list, metavar="A,B,..", help="Tables that masks are chosen for, once [all].")
+@click.option("--plan", type=typed_list, metavar="A,B,..", help="Tables for which masks are chosen [all].")
 @ledger_options
-@click.option("--from-ledger", help="A finer store that was published: publish sums of its masks.")
+@click.option("--from-ledger", help="A finer published store: publish sums of its masks.")
 @click.option(
     "--regroup", multiple=True, metavar="COL=FILE", help="With --from-ledger: csv of finer and coarser label."
 )
-@click.option("--where", multiple=True, metavar="COL=A,B", help="With --from-ledger: the labels that are counted here.")
-@click.option("--rename", multiple=True, metavar="COL=OLD", help="With --from-ledger: what a column is called there.")
+@click.option(
+    "--where", multiple=True, metavar="COL=A,B", help="With --from-ledger: the labels that this store counts."
+)
+@click.option("--rename", multiple=True, metavar="COL=OLD", help="With --from-ledger: the name of a column there.")
 @click.option("--audit", "audit_path", type=click.Path(), help="Write the report of the audit here (confidential).")
 @click.option(
-    "--require-safe", is_flag=True, help="Refuse --accept-risk: publish only what is certified or found safe."
+    "--require-safe", is_flag=True, help="Refuse --accept-risk: publish only tables that are certified or found safe."
 )
 @click.option(
     "--accept-risk",
     is_flag=True,
-    help="With ilba or cell-key: publish what the audit does not find safe, or cannot audit.",
+    help="With ilba or cell-key: publish tables that the audit does not find safe, or cannot audit.",
 )
 @engines
 @json_option
@@ -105,9 +107,9 @@ def release_command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Publish tables: a folder of labels and masked counts, code lists and a manifest. Nothing else gets in.
+    """Publish tables: a folder of labels and masked counts, code lists and a manifest.
 
-    What this command prints is confidential. The folder is public.
+    The printed output is confidential. The folder is public.
     """
     with ProgressBar(as_json) as bar:
         bar.stage("opening")
@@ -134,13 +136,13 @@ def release_command(
     else:
         click.echo(f"{out}: {some(len(release.tables), 'table')} by {release.manifest['method']}, public")
         click.echo(
-            "  proven: the folder depends on masked counts and declared items alone (this output is confidential)"
+            "  proven: the folder depends only on masked counts and declared items (this output is confidential)"
         )
         click.echo(f"Next: {called()} serve {shlex.quote(out)}")
 
 
 @example("ilba export release --table LA3.gender.age --out table.xlsx --lang ko")
-@commands.command("export", short_help="A published table as csv, xlsx, JSON-stat, SDMX, PX")
+@commands.command("export", short_help="Write a published table as csv, xlsx, JSON-stat, SDMX, PX")
 @click.argument("release", nargs=-1, required=True, metavar="RELEASE...")
 @click.option("--table", required=True, help="The name of the table, such as LA3.gender.age.")
 @click.option(
@@ -151,9 +153,7 @@ def release_command(
 )
 @click.option("--lang", default="en", show_default=True, help="Language of the labels, such as ko.")
 @click.option("--agency", default="ILBA", show_default=True, help="Maintenance agency in SDMX identifiers.")
-@click.option(
-    "--spreadsheet", is_flag=True, help="Csv for Excel: with a byte order mark, and no text runs as a formula."
-)
+@click.option("--spreadsheet", is_flag=True, help="Csv for Excel: with a byte order mark, and without formulas.")
 @json_option
 def export_command(
     release: tuple[str, ...],
@@ -165,15 +165,17 @@ def export_command(
     spreadsheet: bool,
     as_json: bool,
 ) -> None:
-    """One table of a release in a format that others read; with several waves of one population, over time."""
+    """Write one table of a release in another format; with several waves of one population, as a time series."""
     from ilba.output.export import FORMATS, export
 
     endings = {kind: kind for kind in FORMATS} | {"json-stat": "json", "sdmx-csv": "sdmx.csv", "sdmx-ml": "xml"}
     if kind is None:
         fitting = [kind for kind, ending in endings.items() if out and out.lower().endswith(f".{ending}")]
         if not fitting:
-            raise InputError(f"which format? Give --format, or --out with its ending: {listing(endings.values())}.")
-        kind = fitting[-1]  # of csv and sdmx.csv the longer
+            raise InputError(
+                f"the format is unknown. Give --format, or --out with one of: {listing(endings.values())}."
+            )
+        kind = fitting[-1]  # sdmx.csv before csv
     target = Path(out or f"{table}.{endings.get(kind, kind)}")
     files = export(release, table, kind, target, lang, agency=agency, spreadsheet=spreadsheet)
     written = [str(target.with_name(file.name)) for file in files]
@@ -185,11 +187,11 @@ def export_command(
 
 
 @example("ilba serve release --port 8000 --workers 2")
-@commands.command("serve", short_help="Published tables as a page and an open API")
+@commands.command("serve", short_help="Serve published tables as a page and an open API")
 @click.argument("releases", nargs=-1, metavar="[RELEASE...]")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at; 0.0.0.0 is everywhere.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at; 0.0.0.0 for all.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 takes a free one."
+    "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 for a free one."
 )
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes that share the address."
@@ -206,20 +208,20 @@ def export_command(
     type=click.IntRange(min=1, max=100_000),
     default=1000,
     show_default=True,
-    help="The most connections of one worker at a time; more are answered with 503.",
+    help="The most connections of one worker; further ones get 503.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=1, max=3600),
     default=20,
     show_default=True,
-    help="Seconds for the head of a request, for its body, for the work on it, and for taking 64 KB of the answer.",
+    help="Seconds for each: head of a request, its body, the work on it, 64 KB of the answer.",
 )
 @click.option("--license", default="", help="The licence of the data, as an address; clients read it.")
-@click.option("--languages", type=typed_list, metavar="A,B,..", help="Languages to offer, the usual one first [all].")
-@click.option("--rules", default="", metavar="FILE", help="What is declared about tables on demand, as TOML.")
+@click.option("--languages", type=typed_list, metavar="A,B,..", help="Languages to offer, the default first [all].")
+@click.option("--rules", default="", metavar="FILE", help="Rules for tables on demand, as TOML.")
 @click.option(
-    "--address", default="", help="Where readers find it, such as https://stats.example.org [as it is called]."
+    "--address", default="", help="The public address, such as https://stats.example.org [that of the request]."
 )
 @click.option("--access-log/--no-access-log", default=True, show_default=True, help="Write a line for each request.")
 def serve_command(
@@ -236,12 +238,14 @@ def serve_command(
     address: str,
     access_log: bool,
 ) -> None:
-    """Serve release folders: a page for everybody and an open API (PxWebApi 2). Never a store.
+    """Serve release folders: a public page and an open API (PxWebApi 2). Never a store.
 
-    Without a folder the release of publication.toml is served.
+    Without a folder it serves the release of publication.toml.
     """
     if address and not re.fullmatch(r"https?://[^\s/\"'<>?#]+(/[^\s\"'<>?#]*)?", address):
-        raise InputError(f"--address {address[:80]!r} is no address. Type it whole, such as https://stats.example.org")
+        raise InputError(
+            f"--address {address[:80]!r} is not an address. Type the whole address, such as https://stats.example.org"
+        )
     if not releases:
         from ilba.publication.publishing import released_by
 

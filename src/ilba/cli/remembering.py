@@ -1,4 +1,4 @@
-"""Commands about what was published: the ledger, and the doctor who looks at files of every version."""
+"""Commands on earlier publications: the ledger, and the check of files of every version."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ilba.release.ledger import Ledger, Publication
 from ilba.release.reading import Release
 
 
-@commands.group("ledger", cls=Verbs, short_help="What was published, and its masks (confidential)")
+@commands.group("ledger", cls=Verbs, short_help="The record of publications and masks (confidential)")
 def ledger_commands() -> None:
-    """The ledger: all that was ever published of the same people, and every mask. Confidential."""
+    """Manage the ledger: the record of all publications and masks (confidential)."""
 
 
 @example("ilba ledger show agency.ledger")
@@ -64,7 +64,7 @@ def _note(one: Publication) -> str:
 @click.argument("ledger")
 @json_option
 def verify_command(ledger: str, as_json: bool) -> None:
-    """Check that a ledger is what was written: each entry fits the one before, and each file its checksum."""
+    """Check a ledger: each entry against the one before, and each file against its checksum."""
     entries = Ledger(ledger).verify()
     if as_json:
         print_json({"ledger": ledger, "entries": entries, "valid": True})
@@ -73,15 +73,15 @@ def verify_command(ledger: str, as_json: bool) -> None:
 
 
 @example("ilba ledger adopt release --store full_tb.parquet --ledger agency.ledger")
-@ledger_commands.command("adopt", short_help="Enter what was published without a ledger")
+@ledger_commands.command("adopt", short_help="Enter publications made without a ledger")
 @click.argument("releases", nargs=-1, metavar="RELEASE...")
-@click.option("--store", required=True, help="The store that they were made from, or R's full_tb.rds.")
-@click.option("--masks", help="The masks that were published: NAME.masks.parquet, or R's full_tb.rds.")
+@click.option("--store", required=True, help="The store of the releases, or R's full_tb.rds.")
+@click.option("--masks", help="The published masks: NAME.masks.parquet, or R's full_tb.rds.")
 @click.option("--tables", type=typed_list, default=[], metavar="A,B,..", help="Tables published in other ways.")
-@click.option("--population", default="", help="The name of the population, where the store has none.")
+@click.option("--population", default="", help="The name of the population, if the store has none.")
 @click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else beside it].")
 @click.option("--ledger", help="The ledger [ILBA_LEDGER, else beside the secret].")
-@click.option("--accept-conflict", metavar="ID", help="Enter what conflicts all the same; the refusal prints the ID.")
+@click.option("--accept-conflict", metavar="ID", help="Enter despite this conflict; the error prints the ID.")
 @json_option
 def adopt_command(
     releases: tuple[str, ...],
@@ -94,7 +94,7 @@ def adopt_command(
     accept_conflict: str | None,
     as_json: bool,
 ) -> None:
-    """Enter publications of earlier versions or of the R package, so that later ones show the same masks."""
+    """Enter publications of earlier versions or of the R package, so that later ones use the same masks."""
     from ilba.design.population import Population
     from ilba.release.adopting import adopt, told
     from ilba.release.chapter import ledger_of
@@ -105,7 +105,7 @@ def adopt_command(
     own = finest.own_secret(secret)
     book = ledger_of(ledger, own, finest.unsaved, anew=True)
     if book is None:
-        raise InputError("name a ledger.")
+        raise InputError("no ledger was given. Name one with --ledger.")
     folders = [Release(release) for release in releases]
     entered = adopt(
         book, folders, finest, masks=opened(masks) if masks else None, tables=tables, secret=own,
@@ -118,21 +118,24 @@ def adopt_command(
 
 
 @example("ilba ledger withdraw agency.ledger 12 --reason 'wrong month'")
-@ledger_commands.command("withdraw", short_help="Note that a publication was taken down")
+@ledger_commands.command("withdraw", short_help="Record that a publication was taken down")
 @click.argument("ledger")
 @click.argument("number", type=int)
-@click.option("--unseen", is_flag=True, help="Nobody outside saw it: it no longer binds what is published next.")
+@click.option("--unseen", is_flag=True, help="Nobody outside saw it: later publications need not agree with it.")
 @click.option("--reason", default="", help="Why, in a sentence.")
 @json_option
 def withdraw_command(ledger: str, number: int, unseen: bool, reason: str, as_json: bool) -> None:
-    """Note that a publication was taken down. Its masks stay, because somebody may have a copy."""
+    """Record that a publication was taken down. Its masks stay, because somebody may have a copy."""
     book = Ledger(ledger)
     with book.writing():
         book.withdraw(number, unseen, reason)
     if as_json:
         print_json({"ledger": ledger, "withdrawn": number, "unseen": unseen})
     else:
-        click.echo(f"{ledger}: publication {number} is withdrawn" + ("; it binds nothing any more" if unseen else ""))
+        click.echo(
+            f"{ledger}: publication {number} is withdrawn"
+            + ("; later publications need not agree with it" if unseen else "")
+        )
 
 
 @example("ilba ledger export agency.ledger --out publications.json")
@@ -140,13 +143,13 @@ def withdraw_command(ledger: str, number: int, unseen: bool, reason: str, as_jso
 @click.argument("ledger")
 @click.option("-o", "--out", type=click.Path(), required=True, help="The file: .json or .csv (confidential).")
 def export_ledger_command(ledger: str, out: str) -> None:
-    """Write the list of publications to a file for yourself alone. Masks are not in it."""
+    """Write the list of publications, without masks, to a file that only you can read."""
     import json
 
     rows = [_plain(one) for one in Ledger(ledger).publications]
     kind = Path(out).suffix.lower()
     if kind not in (".json", ".csv"):
-        raise InputError(f"cannot tell what to write as {out!r}. Endings that are known: .json, .csv.")
+        raise InputError(f"{out!r} has an unknown ending. Known endings: .json, .csv.")
     with replacing(out) as temporary:
         if kind == ".json":
             plain = {"confidential": True, "publications": rows}
@@ -158,11 +161,11 @@ def export_ledger_command(ledger: str, out: str) -> None:
 
 
 @example("ilba doctor full_tb.parquet release agency.ledger")
-@commands.command("doctor", short_help="What is old or in conflict, and what to type")
+@commands.command("doctor", short_help="Find old or conflicting files, and say what to type")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @json_option
 def doctor_command(paths: tuple[str, ...], as_json: bool) -> None:
-    """Look at stores, releases, secrets and ledgers of every version. Nothing is changed."""
+    """Check stores, releases, secrets and ledgers of every version. Changes nothing."""
     findings = examine([Path(path) for path in paths])
     if as_json:
         print_json({"confidential": True, "findings": [one._asdict() for one in findings]})

@@ -1,4 +1,4 @@
-"""What the commands share: how options are read, how results and progress are shown."""
+"""Shared by the commands: reading options, showing results and progress."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ GROUPS = {
     "From your files to a publication": ("inspect", "init", "plan", "publish", "serve"),
     "Step by step": ("build", "table", "cell", "cube", "release", "export"),
     "Loss and risk": ("report", "audit", "risk", "compare", "choose-k"),
-    "What is kept": ("secret", "ledger", "doctor", "convert"),
+    "Secret, ledger and files": ("secret", "ledger", "doctor", "convert"),
     "A first look": ("demo",),
 }
-"""the commands by what people want to do; one that is in no group stands last"""
+"""the commands by task; a command without a group comes last"""
 _ORDER = [name for names in GROUPS.values() for name in names]
 
 
 class Verbs(click.Group):
-    """Commands in the order in which a newcomer meets them; a misspelled one is answered with the nearest."""
+    """Commands in the order of their use; the error for a misspelled command suggests the nearest."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands as they are used one after the other."""
+        """List the commands in the order of their use."""
         return sorted(self.commands, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands to the help, by what people want to do."""
-        if not set(self.commands) & set(GROUPS["Step by step"]):  # a command with commands of its own
+        """Write the commands to the help, grouped by task."""
+        if not set(self.commands) & set(GROUPS["Step by step"]):  # a command with subcommands
             super().format_commands(ctx, formatter)
             return
         rest = [name for name in self.list_commands(ctx) if name not in _ORDER]
@@ -57,7 +57,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is meant."""
+        """Find the command, or suggest the nearest."""
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
             known = self.list_commands(ctx)
             raise click.UsageError(
@@ -77,7 +77,7 @@ def example(text: str) -> Callable[[click.Command], click.Command]:
 
 
 def typed_list(value: str | list[str]) -> list[str]:
-    """Names or values with commas between them; one that holds a comma goes into double quotes."""
+    """Split names or values at commas; one that contains a comma is in double quotes."""
     if isinstance(value, list):
         return value
     rows = list(csv.reader([value], skipinitialspace=True))
@@ -85,24 +85,24 @@ def typed_list(value: str | list[str]) -> list[str]:
 
 
 def typed_pairs(option: str, pairs: tuple[str, ...], value: str = "VALUE") -> dict[str, str]:
-    """`LA3=towns.geojson`, once for each column."""
+    """Read pairs such as `LA3=towns.geojson`, one for each column."""
     for pair in pairs:
         if "=" not in pair:
             file = bool(Path(pair).suffix)
             wanted = f"COLUMN={pair}" if file else f"{pair}={value}"
-            raise InputError(f"{option} {pair} does not say which column it is for. Write {wanted}.")
+            raise InputError(f"{option} {pair} names no column. Write {wanted}.")
     return dict(pair.partition("=")[::2] for pair in pairs)
 
 
 def typed_labels(texts: list[str]) -> list[str | None]:
-    """Labels as typed: a missing one is written as it is shown."""
+    """Read typed labels; `(missing)` is a missing one."""
     return [None if text == MISSING else text for text in texts]
 
 
 def named_lists(values: tuple[str, ...], option: str, names: list[str] | None = None) -> Any:
-    """`a,b` as a list; `x=a,b` given once or more as a mapping; nothing as an empty list.
+    """Read `a,b` as a list, and `x=a,b` as a mapping; nothing gives an empty list.
 
-    With `names`, only these stand before an equals sign: a label may hold one too.
+    With `names`, only these are names before an equals sign, because a label may contain one.
     """
     if not values:
         return []
@@ -122,7 +122,7 @@ def typed_level(text: str) -> Any:
 
 
 class ProgressBar:
-    """A moving bar with the present stage and the time on a terminal; nothing in a pipe."""
+    """A progress bar with the stage and the time on a terminal; nothing in a pipe."""
 
     def __init__(self, quiet: bool = False) -> None:
         self._bar: Any = None
@@ -154,19 +154,19 @@ class ProgressBar:
         self(ProgressStep(name))
 
     def aside(self, show: Callable[[], object]) -> None:
-        """Print something while the bar is out of the way."""
+        """Print something while the bar is hidden."""
         self.__exit__()
         show()
         self.__enter__()
 
 
 def print_json(value: Any) -> None:
-    """Machine output: one document."""
+    """Print one JSON document."""
     click.echo(json.dumps(value, ensure_ascii=False))
 
 
 def print_frame(frame: pl.DataFrame, rows: int) -> None:
-    """A frame in a terminal: numbers right, labels left, the rest counted."""
+    """Print the first rows of a frame on a terminal and the number of the others."""
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -187,7 +187,7 @@ def print_frame(frame: pl.DataFrame, rows: int) -> None:
 
 
 def shown(value: object) -> str:
-    """A value in words: missing, yes or no, two digits after the point."""
+    """Format a value: (missing), yes or no, two decimals."""
     if value is None:
         return MISSING
     if isinstance(value, bool):
@@ -196,7 +196,7 @@ def shown(value: object) -> str:
 
 
 def called() -> str:
-    """What to type for this command here: its name where that finds it, else its path."""
+    """Return what to type for this command: its name if it is on the path, else its file."""
     typed = Path(sys.argv[0])
     found = shutil.which("ilba")
     if typed.stem != "ilba" or (found and Path(found).resolve() == typed.resolve()):
@@ -205,18 +205,18 @@ def called() -> str:
 
 
 def opened(path: str) -> FinestTable:
-    """A store, or R's own file."""
+    """Open a store, or R's own file."""
     return read_rds(path) if path.lower().endswith(".rds") else open_store(path)
 
 
 def opened_on(engine: dict[str, Any], path: str, method: str | None = None) -> Any:
-    """The store in memory, or on Spark; with the method that is asked for."""
+    """Open a store in memory or on Spark, with the given method."""
     finest = open_store(path, spark=session_of(engine)) if engine["engine"] == "spark" else opened(path)
     return finest if method is None else finest.with_method(method)
 
 
 def session_of(engine: dict[str, Any]) -> Any:
-    """The Spark session that the options ask for."""
+    """Return the Spark session of the options."""
     from ilba.spark import session
 
     pairs = [pair.partition("=") for pair in engine["conf"]]
@@ -227,7 +227,7 @@ def session_of(engine: dict[str, Any]) -> Any:
 
 
 def engines(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say where the work is done."""
+    """Add the options for the engine."""
 
     @functools.wraps(command)
     def call(engine: str, master: str | None, conf: tuple[str, ...], **rest: Any) -> Any:
@@ -236,7 +236,7 @@ def engines(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(engine={"engine": engine, "master": master, "conf": conf}, **rest)
 
     for option in (
-        click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; once for each."),
+        click.option("--conf", multiple=True, metavar="NAME=VALUE", help="A setting of Spark. Repeatable."),
         click.option(
             "--master", metavar="URL", help="Where Spark runs: local[4], yarn, spark://.., or sc://.. (Connect)."
         ),
@@ -253,7 +253,7 @@ def engines(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ledger_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say in which ledger a publication is kept; the command gets them as `ledger`."""
+    """Add the options for the ledger; the command gets them as `ledger`."""
 
     @functools.wraps(command)
     def call(ledger: str | None, no_ledger: bool, **rest: Any) -> Any:
@@ -262,9 +262,9 @@ def ledger_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(ledger=False if no_ledger else ledger, **rest)
 
     for option in (
-        click.option("--accept-conflict", metavar="ID", help="Publish in spite of this conflict; it is recorded."),
-        click.option("--no-ledger", is_flag=True, help="A trial: nobody remembers these masks."),
-        click.option("--ledger", help="Where masks and publications are kept [ILBA_LEDGER, else beside the secret]."),
+        click.option("--accept-conflict", metavar="ID", help="Publish despite this conflict, and record it."),
+        click.option("--no-ledger", is_flag=True, help="A trial: the masks are not kept."),
+        click.option("--ledger", help="The ledger of masks and publications [ILBA_LEDGER, else beside the secret]."),
     ):
         call = option(call)
     return call
@@ -282,7 +282,7 @@ page_lang = click.option(
 
 
 def lang_of_page() -> str:
-    """The language that was asked for with `--lang`."""
+    """Return the language of `--lang`."""
     return str(click.get_current_context().meta.get("lang", "en"))
 
 
@@ -295,43 +295,41 @@ level_option = click.option(
     help="Level as a number, a column name, or area=3,industry=1.",
 )
 named_tables = click.option(
-    "--tables", type=typed_list, metavar="A,B,..", help="Names such as LA3.gender.age; leave it out for every table."
+    "--tables", type=typed_list, metavar="A,B,..", help="Names such as LA3.gender.age [every table]."
 )
 
 
 def some_tables(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that cut all tables of a store down."""
+    """Add the options that select tables of a store."""
     for option in (
-        click.option("--max-keys", type=click.IntRange(min=0), help="At most so many keys in a table."),
+        click.option("--max-keys", type=click.IntRange(min=0), help="At most this many keys in a table."),
         click.option("--keys", type=typed_list, metavar="A,B,..", help="Only subsets of these keys [all]."),
-        click.option(
-            "--levels", multiple=True, metavar="N|NAME", help="Only this level; once for each [all, 0 included]."
-        ),
+        click.option("--levels", multiple=True, metavar="N|NAME", help="Only this level. Repeatable [all, also 0]."),
     ):
         command = option(command)
     return command
 
 
 def method_option(text: str) -> Callable[..., Any]:
-    """The option that says how tables are masked."""
+    """Add the option for the method."""
     return click.option("--method", metavar="NAME[:A=1,..]", help=text)
 
 
 key_option = click.option(
-    "--key", type=typed_list, metavar="A,B,..", default=[], help="Keys of the table, with commas between them."
+    "--key", type=typed_list, metavar="A,B,..", default=[], help="Keys of the table, separated by commas."
 )
 
 
 def secret_of(store: str, secret: str | None) -> Any:
-    """The secret that was given, or the one beside the store where none is."""
+    """Return the given secret, else the one beside the store."""
     beside = secret_path(Path(store))
     return secret or (beside if not os.environ.get("ILBA_SECRET") and beside.exists() else None)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.option("--strict", is_flag=True, help="For jobs that nobody watches: stop where there would be a note.")
+@click.option("--strict", is_flag=True, help="Turn notes into errors, for unattended jobs.")
 @click.version_option(__version__, prog_name="ilba")
 def commands(strict: bool) -> None:
-    """Publish frequency tables from microdata without giving people away."""
+    """Publish frequency tables from microdata and protect small counts."""
     if strict:
         warnings.simplefilter("error", Notice)

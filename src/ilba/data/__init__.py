@@ -1,1 +1,1 @@
-"""Reading: every kind of file and frame of microdata, code lists, and R's own files."""
+"""Read microdata from files and frames, code lists, and R's own files."""

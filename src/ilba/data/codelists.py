@@ -1,4 +1,4 @@
-"""The agency's code list: which codes exist and what they are called.
+"""The agency's code list: all codes and their labels.
 
 A csv or json file, or a frame, of `variable, code, label_en, label_ko, parent`, and `label_fr` and so on for further
 languages; a row without a code names the variable, or a hierarchy.
@@ -34,7 +34,7 @@ def code_columns(given: Iterable[str]) -> list[str]:
 
 
 def label_languages(codes: pl.DataFrame) -> list[str]:
-    """The languages in which a code list holds any label."""
+    """The languages in which a code list has labels."""
     found = [column for column in codes.columns if _LABEL.fullmatch(column)]
     return [column.removeprefix("label_") for column in found if codes[column].null_count() < codes.height]
 
@@ -54,7 +54,7 @@ def read_labels(labels: Any, design: Design) -> pl.DataFrame:
     columns = code_columns(frame.columns)
     for column in columns:
         if frame.schema[column].is_nested():
-            raise InputError(f"the code list holds lists or objects in the column {column!r}, where a text belongs.")
+            raise InputError(f"the code list has lists or objects in the column {column!r}. It must be text.")
     frame = frame.select(pl.col(columns).cast(pl.String))
     names = [hierarchy.name for hierarchy in design.hierarchies if hierarchy.name not in design.columns]
     wanted = pl.col("variable").is_in(design.columns) | (pl.col("variable").is_in(names) & pl.col("code").is_null())
@@ -87,7 +87,7 @@ def _read(file: Path) -> pl.DataFrame:
 
 
 def _given(columns: Any) -> pl.DataFrame:
-    """A frame, or what makes one; values of several kinds in a column of codes become text."""
+    """A code list as a frame; mixed values in a column of codes become text."""
     if isinstance(columns, dict):
         ours = code_columns(columns)
         columns = {name: _texts(values) if name in ours else values for name, values in columns.items()}
@@ -108,7 +108,7 @@ _PARENT = "\0parent"  # a column of the data may be called parent
 
 
 def listed_paths(codes: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """The paths of a dimension that a code list holds, as text; an area is found by its chain of parents."""
+    """The paths of a dimension in a code list, as text; an area is found by its chain of parents."""
     paths = pl.DataFrame({"": [None]}, schema={"": pl.String})
     for column, above in zip(columns, ["", *columns], strict=False):
         known = (
@@ -124,7 +124,7 @@ def listed_paths(codes: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def worded(frame: pl.DataFrame, codes: pl.DataFrame, columns: Sequence[str], lang: str = "en") -> pl.DataFrame:
-    """A table with labels instead of codes, and with the names of its variables; what has none stays as it is."""
+    """A table with labels instead of codes and with names of variables; codes without labels stay."""
     if lang not in ("en", "ko"):
         raise InputError(f"lang={lang!r} is not known. It is 'en' or 'ko'.")
     other = "ko" if lang == "en" else "en"
@@ -137,7 +137,7 @@ def worded(frame: pl.DataFrame, codes: pl.DataFrame, columns: Sequence[str], lan
         known = listed.select(pl.col("code").alias(column), pl.col("parent").alias(_PARENT), label.alias("label"))
         texts = frame.select(pl.col(column).cast(pl.String))
         is_reused = known[column].n_unique() < known.height
-        if is_reused and column in above:  # a code that stands under several parents
+        if is_reused and column in above:  # a code with several parents
             on = [column, _PARENT]
             texts = texts.with_columns(frame[above[column]].cast(pl.String).alias(_PARENT))
         else:

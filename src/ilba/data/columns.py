@@ -64,25 +64,25 @@ class ColumnFacts:
     alike: tuple[tuple[str, ...], ...] = ()
     """values that are nearly the same: blanks, case, leading zeros, abbreviations"""
     pad: int = 0
-    """up to so many letters leading zeros make values equal"""
+    """the length at which leading zeros make values equal"""
     case: bool = False
-    """whether values differ by case alone"""
+    """whether values differ only by case"""
     date: str = ""
     """how dates are written"""
     comma: bool = False
     """whether numbers have a decimal comma"""
     label: str = ""
-    """what the file says of the column: SPSS, Stata and SAS do"""
+    """the label of the column in a file of SPSS, Stata or SAS"""
     recode: Mapping[str, str] = field(default_factory=dict)
-    """abbreviations and the words that they stand for, in one spelling"""
+    """abbreviations and their words, in one spelling"""
 
     @property
     def is_key(self) -> bool:
-        """Whether it looks like a variable by which tables are made."""
+        """Whether it looks like a key."""
         return self.kind in ("category", "age") and self.values > 1
 
     def to_json(self, K: int) -> dict[str, Any]:
-        """As plain values; small numbers of records are not told."""
+        """As plain values; small numbers of records are hidden."""
         plain: dict[str, Any] = {"name": self.name, "kind": self.kind, "values": self.values}
         plain |= {"missing": few(self.missing, K), "missing_spellings": list(self.spellings)}
         return plain | {
@@ -91,7 +91,7 @@ class ColumnFacts:
         }  # fmt: skip
 
     def remarks(self, K: int) -> list[str]:
-        """What is to be said of it, in words."""
+        """Remarks on the column, in words."""
         said = []
         if self.missing:
             spelled = f" (spelled {listing(map(repr, self.spellings), 5)})" if self.spellings else ""
@@ -113,7 +113,7 @@ class ColumnFacts:
 
 
 def few(number: int, K: int) -> str | int:
-    """A number of records; below K it is not told."""
+    """A number of records; hidden below K."""
     return number if number == 0 or number >= K else f"<{K}"
 
 

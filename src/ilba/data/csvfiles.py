@@ -1,4 +1,4 @@
-"""Text files of columns: in which encoding they are, and what stands between their columns.
+"""Text files of columns: their encoding and separator.
 
 Files are UTF-8 with commas. What can be told for certain is read as well: UTF-16, and semicolons, tabs or bars. Other
 encodings cannot be told for certain (most bytes are letters in each of them), so they are declared: `guessed` says
@@ -38,7 +38,7 @@ def scan_csv(paths: Sequence[Path_], encoding: str = "", separator: str = "") ->
     """The lines of csv files of the same columns as text, and the names of these columns."""
     files = [Path(path) for path in paths]
     sources = [_readable(file, encoding) for file in files]
-    if any(not isinstance(source, Path) for source in sources):  # in memory then, all of them
+    if any(not isinstance(source, Path) for source in sources):  # then all are read into memory
         sources = [io.BytesIO(_content(one)) if isinstance(one, Path) else one for one in sources]
     if separator:
         frame = _scanned(sources, "\t" if separator == "tab" else separator)
@@ -51,7 +51,7 @@ def scan_csv(paths: Sequence[Path_], encoding: str = "", separator: str = "") ->
     found = [separator for separator in _SEPARATORS if separator in names[0]]
     if len(found) > 1:
         raise InputError(
-            f"{str(files[0])!r} has no commas between its columns, and its first line holds "
+            f"{str(files[0])!r} has no commas between its columns, and its first line has "
             f"{' and '.join(_SEPARATORS[one] for one in found)}. Say which it is: --separator "
             f"{shlex.quote(found[0])} (read={{'separator': {found[0]!r}}}), or write it with commas."
         )
@@ -78,7 +78,7 @@ def known_encoding(name: str) -> str:
 
 
 def not_utf8(path: Path_) -> str:
-    """What to do with a file in another encoding; the one that is named is a guess."""
+    """The error for a file in another encoding, with a guess."""
     file = Path(path)
     name = guessed(file) if file.is_file() else "cp1252"
     unpacked = f"gunzip -c {shlex.quote(str(file))} | " if file.suffix.lower() == ".gz" else ""
@@ -91,7 +91,7 @@ def not_utf8(path: Path_) -> str:
 
 
 def guessed(file: Path) -> str:
-    """The encoding that a file looks like. Only UTF-8 and UTF-16 are certain."""
+    """Guess the encoding of a file. Only UTF-8 and UTF-16 are certain."""
     with _opened(file) as begins:
         head = begins.read(_HEAD)
     encoding = _told_by(head)
@@ -114,7 +114,7 @@ def _of_letters(content: bytes) -> str:
 
 
 def _readable(file: Path, encoding: str) -> Source:
-    """The file itself where it is UTF-8, or its content turned into it."""
+    """The file itself if it is UTF-8, else its content in UTF-8."""
     with _opened(file) as begins:
         head = begins.read(_HEAD)
     name = known_encoding(encoding) if encoding else _told_by(head)
@@ -141,7 +141,7 @@ def _told_by(head: bytes) -> str:
 
 
 def _unmarked(head: bytes) -> str:
-    """The encoding of a file without a mark; empty where it is another one than UTF-8 or UTF-16."""
+    """The encoding of a file without a mark; empty if it is neither UTF-8 nor UTF-16."""
     if b"\0" in head:  # no text has such a letter, but every second byte of Latin letters in UTF-16 is one
         return "utf-16-le" if head[1::2].count(0) > head[::2].count(0) else "utf-16-be"
     return "utf-8" if _is_utf8(head) else ""
@@ -157,7 +157,7 @@ def _is_utf8(content: bytes) -> bool:
 
 
 def _looks_korean(content: bytes) -> bool:
-    """Whether this may be Korean of Windows: read so, it has Korean syllables and no letters of other scripts."""
+    """Whether this may be CP949: then it has Korean syllables and no letters of other scripts."""
     try:
         odd = {letter for letter in codecs.getincrementaldecoder("cp949")().decode(content) if ord(letter) > 127}
     except UnicodeDecodeError:
@@ -183,7 +183,7 @@ def read_head(file: Path, encoding: str) -> str:
 
 
 def read_text(path: Path_, encoding: str = "") -> str:
-    """A whole text file, in the encoding that was declared or can be told for certain."""
+    """A whole text file, in the declared encoding, else in UTF-8 or UTF-16."""
     file = Path(path)
     if not file.is_file():
         folder = file.parent if file.parent.is_dir() else Path()

@@ -91,8 +91,8 @@ def read_hierarchy(path: Path_, *, encoding: str = "") -> HierarchyTree:
     while lines and not lines[-1].strip():
         lines.pop()
     if not lines:
-        raise InputError(f"{os.fspath(path)!r} is empty: it holds no code.")
-    more = 1 if lines[0].strip() == "@" else 0  # a dim list: the root stands in the first line
+        raise InputError(f"{os.fspath(path)!r} is empty: it has no code.")
+    more = 1 if lines[0].strip() == "@" else 0  # a dim list: the first line is the root
     above: list[str] = []
     rows: list[tuple[int, str, str]] = []
     seen: dict[str, int] = {}
@@ -127,13 +127,13 @@ def _spelled(path: Path_, number: int, line: str, more: int) -> tuple[int, str]:
     if not text:
         raise _fault(path, number, "is blank. Remove it.")
     if not code:
-        raise _fault(path, number, "has a marker and no code. Write the code behind it.")
+        raise _fault(path, number, "has a marker and no code. Write the code after it.")
     if code == ROOT:
         raise _fault(path, number, f"is the root {ROOT!r}, which is implied. Remove it, and one '@' from each line.")
     if depth < 1:
         raise _fault(path, number, "has no '@', though the first line is the root. Write '@' before the code.")
     if code[0] in "#$%&*>-+~" and depth == 1:
-        raise _fault(path, number, f"begins with {code[0]!r}, another marker than '@'. Write '@' for each level.")
+        raise _fault(path, number, f"begins with {code[0]!r} instead of '@'. Write '@' for each level.")
     return depth, code
 
 

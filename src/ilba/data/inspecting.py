@@ -1,4 +1,4 @@
-"""What files are, before anything is done with them: columns, hierarchies, matching code lists and maps. Confidential.
+"""Inspection of files: columns, hierarchies, matching code lists and maps. Confidential.
 
 Of a large file the first part is read, and that is said. What follows from it is a proposal, for a person to confirm.
 """
@@ -28,12 +28,12 @@ Path_: TypeAlias = str | os.PathLike[str]
 SAMPLE = 200_000
 _SEPARATORS = (",", ";", "\t", "|", "^")
 _NEEDED = 0.5
-"""share of the codes of a column that a code list or map must have, to be taken for one of it"""
+"""share of the codes of a column that a code list or map must have to match it"""
 
 
 @dataclass(frozen=True)
 class FileFacts:
-    """What one file is. Confidential."""
+    """The facts of one file. Confidential."""
 
     path: str
     what: str
@@ -47,9 +47,9 @@ class FileFacts:
     sheets: tuple[str, ...] = ()
     columns: tuple[ColumnFacts, ...] = ()
     nests: tuple[tuple[str, str], ...] = ()
-    """pairs of a coarser column and a finer one that lies in it"""
+    """pairs of a coarser column and a finer one that is nested in it"""
     same: tuple[tuple[str, str], ...] = ()
-    """pairs of columns that tell the same: a code and its name"""
+    """pairs of equivalent columns: a code and its name"""
     frame: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
 
     def column(self, name: str) -> ColumnFacts:
@@ -59,7 +59,7 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Match:
-    """How the codes of a column of the data are found in a code list or a map."""
+    """How the codes of a column match a code list or a map."""
 
     column: str
     file: str
@@ -70,7 +70,7 @@ class Match:
     padded: float = 0.0
     """the share with leading zeros"""
     pad: int = 0
-    """how many letters codes have then"""
+    """the length of the codes then"""
     extra: int = 0
     """codes of the list or map that the data does not have"""
 
@@ -86,10 +86,10 @@ class Match:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What some files are and how they belong together. Confidential."""
+    """The facts of some files and how they match. Confidential."""
 
     files: tuple[FileFacts, ...]
-    """what each file is"""
+    """the facts of each file"""
     matches: tuple[Match, ...]
     """how code lists and maps match the records"""
     mask_thr: int = 5
@@ -97,7 +97,7 @@ class Inspection:
 
     @property
     def records(self) -> FileFacts | None:
-        """The file of records; None where there is none."""
+        """The file of records; None if there is none."""
         return next((one for one in self.files if one.what == "records"), None)
 
     @property
@@ -165,7 +165,7 @@ class Inspection:
             for coarse, fine in one.nests:
                 lines.append(f"  each {fine} lies in one {coarse}")
             for code, name in one.same:
-                lines.append(f"  {code} and {name} tell the same: a code and its name")
+                lines.append(f"  {code} and {name} are equivalent: a code and its name")
         lines += [f"  {match}" for match in self.matches]
         if self.records is not None:
             chains = "; ".join(" > ".join(chain) for chain in self.hierarchies) or "none"
@@ -185,7 +185,7 @@ class Inspection:
 
 
 def inspect(*paths: Path_, mask_thr: int = 5) -> Inspection:
-    """Look at files: what they are, what their columns hold, how they belong together. Nothing is written.
+    """Inspect files: their formats, their columns and how they match. Nothing is written.
 
     Of a large file the first 200,000 records are read. No value of a column that looks like an identifier is shown, and
     a number of records below K is shown as `<K`.
@@ -233,7 +233,7 @@ def inspect(*paths: Path_, mask_thr: int = 5) -> Inspection:
 
 
 def _listed(paths: Sequence[Path_]) -> list[Path]:
-    """The files that are meant; of a folder those that can be read."""
+    """The given files; of a folder those that can be read."""
     if not paths:
         raise InputError("name at least one file, such as people.csv.")
     found: list[Path] = []
@@ -247,7 +247,7 @@ def _listed(paths: Sequence[Path_]) -> list[Path]:
             raise InputError(f"there is no file {str(path)!r}.{nearest(path.name, (p.name for p in folder.iterdir()))}")
     if not found:
         raise InputError(
-            f"{listing(map(str, paths))} holds no file that is read: csv, xlsx, parquet, geojson and others."
+            f"{listing(map(str, paths))} has no file that can be read: csv, xlsx, parquet, geojson and others."
         )
     return found
 
@@ -260,7 +260,7 @@ def _is_known(file: Path) -> bool:
 
 
 def _matching(source: FileFacts | None, sheets: list[FileFacts]) -> tuple[FileFacts, Match | None]:
-    """Of the sheets of a workbook the one that matches the records best, else the longest; with its match."""
+    """The sheet of a workbook that matches the records best, else the longest; with its match."""
     longest = max(sheets, key=lambda one: (one.records, len(one.columns)))
     if source is None or longest.what not in ("table", "map"):
         return longest, None
@@ -282,7 +282,7 @@ def _looked_at(file: Path) -> list[FileFacts]:
 
 
 def _one_file(file: Path) -> FileFacts:
-    """What a file is that is no workbook."""
+    """The facts of a file that is not a workbook."""
     if file.suffix.lower() == ".hrc":
         tree = read_hierarchy(file)
         about = f"a hierarchy of {some(tree.tree.height, 'code')} on {some(tree.depth, 'level')}"
@@ -332,12 +332,12 @@ def _texts(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _labels(file: Path, kind: str) -> dict[str, str]:
-    """What SPSS, Stata, SAS and R files say of their columns."""
+    """The labels of columns in files of SPSS, Stata, SAS and R."""
     return column_labels(file, kind) if kind in LABELLED else {}
 
 
 def _separator(head: str) -> str:
-    """What stands between columns: what gives the same number of columns, more than one, in most lines."""
+    """The separator: it gives the same number of columns, more than one, in most lines."""
     lines = [line for line in head.splitlines()[:60] if line.strip()]
     best, most = ",", 1
     for separator in _SEPARATORS:
@@ -353,7 +353,7 @@ def _separator(head: str) -> str:
 
 
 def _related(one: FileFacts) -> FileFacts:
-    """Find which columns lie in each other, and which tell the same."""
+    """Find columns that are nested, and columns that are equivalent."""
     candidates = [c for c in one.columns if c.kind in ("category", "code", "text") and c.values > 1][:40]
     width = {c.name: c.pad for c in candidates}
     numbers = {
@@ -381,7 +381,7 @@ def _related(one: FileFacts) -> FileFacts:
 
 
 def _name_of(one: FileFacts, pair: tuple[str, str], matches: Sequence[Match]) -> str:
-    """Which of two columns that tell the same is the name: the one that no list matches, or the longer one."""
+    """Which of two equivalent columns is the name: the one that no list matches, or the longer one."""
     listed = {match.column for match in matches}
     first, second = pair
     if (first in listed) != (second in listed):
@@ -391,7 +391,7 @@ def _name_of(one: FileFacts, pair: tuple[str, str], matches: Sequence[Match]) ->
 
 
 def _chains(one: FileFacts, matches: Sequence[Match]) -> tuple[tuple[str, ...], ...]:
-    """Hierarchies from columns that lie in each other; else the column that a map or list matches; else the largest."""
+    """Hierarchies of nested columns; else the column that a map or list matches; else the largest."""
     names = {_name_of(one, pair, matches) for pair in one.same}
     above: dict[str, set[str]] = {}
     for coarse, fine in one.nests:
@@ -427,7 +427,7 @@ def _chains(one: FileFacts, matches: Sequence[Match]) -> tuple[tuple[str, ...], 
 
 
 def _matches(source: FileFacts, others: Sequence[FileFacts]) -> list[Match]:
-    """For each code list and map the column of the data that it names, and by which of its columns."""
+    """For each code list and map the matching column of the data, and its own column of codes."""
     found = []
     for other in others:
         best: Match | None = None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-_LEFT_OUT, _DIGIT = "\0left out", "\0digit"  # names that no column out of a file has
+_LEFT_OUT, _DIGIT = "\0left out", "\0digit"  # names that no column of a file has
 _AT_ONCE = 200  # columns: the time of a query grows with their square
 _SORTED_AT_ONCE = 2**27  # up to this many records, 8 bytes each, sorting beats hashing by far
 
@@ -52,7 +52,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class LabelMap:
-    """The labels of each dimension as the data spells them, and the code lists that follow from them.
+    """The labels of each dimension as spelled in the data, and their code lists.
 
     Whatever counts the records, this decides what their labels are and which of them are left out.
     """
@@ -73,7 +73,7 @@ class LabelMap:
         known: Sequence[pl.DataFrame] | None,
         said: str,
     ) -> LabelMap:
-        """Turn what the data holds into labels."""
+        """Turn values of the data into labels."""
         if raw[0].is_empty():
             raise InputError(f"{said} has no rows. There is nothing to count.")
         absent = {label_text(canonical(value)) for value in missing_values}
@@ -111,7 +111,7 @@ class LabelMap:
         return joined[_DIGIT].cast(pl.Int64).set(labels[_LEFT_OUT], None)
 
     def only(self, digits: Sequence[IntArray]) -> tuple[CodeLists, list[IntArray]]:
-        """The lists without labels that only stood in rows which were left out, and where each other one moved."""
+        """The lists without labels that occur only in left-out rows, and the new place of each other label."""
         used = []
         for listed, digit, known in zip(self.codes.lists, digits, self.given, strict=True):
             numbered = listed.labels.with_row_index(_DIGIT)
@@ -138,7 +138,7 @@ class LabelMap:
 
 
 class Source:
-    """Records of any engine: what their columns are called, and what they may not be called."""
+    """Records of any engine: the names of their columns, and reserved names."""
 
     def __init__(self, columns: Iterable[str], said: str) -> None:
         self.columns = list(columns)
@@ -147,7 +147,7 @@ class Source:
         self.recipe: Recipe | None = None
 
     def follow(self, recipe: Recipe | None) -> None:
-        """Make columns by a recipe; from here on they are columns of the data."""
+        """Make columns by a recipe; then they are columns of the data."""
         if recipe is not None:
             recipe.check_sources(self.columns, self._said)
             self.recipe, self.columns = recipe, recipe.names(self.columns)
@@ -172,10 +172,10 @@ class Source:
                 )
 
     def refuse_counted(self) -> None:
-        """Refuse a store, and records that carry a column N or N_masked: they look counted already."""
+        """Refuse a store, and records with a column N or N_masked, which may be counts."""
         if {COUNT, MASKED, "cell0"} <= {*self.columns}:
             raise InputError(
-                f"{self._said} is a store already: ilba.open_store, `ilba table` and `ilba release` take it. A store "
+                f"{self._said} is already a store: use ilba.open_store, `ilba table` or `ilba release`. A store "
                 f"is built from the records."
             )
         for column in (COUNT, MASKED):
@@ -195,7 +195,7 @@ class Microdata(Source):
         self._lines = False  # whether these are lines of text, of which some may be blank
 
     def _only(self, columns: Sequence[str]) -> pl.LazyFrame | nw.LazyFrame[Any]:
-        """The source with at least these columns. Of a frame in memory only they are taken over."""
+        """The source with at least these columns. Of a frame in memory only these are converted."""
         if isinstance(self._all, pl.LazyFrame):
             return self._all
         import narwhals as nw
@@ -212,9 +212,9 @@ class Microdata(Source):
             microdata._lines = kind_of(Path(data)) == "csv" and len(microdata.columns) > 1
             return microdata
         if schema is not None:
-            raise InputError("schema goes with csv files; a frame has types already.")
+            raise InputError("schema is only for csv files; a frame already has types.")
         if reading not in (None, Reading()):
-            raise InputError("read says how a file is written; a frame is read already.")
+            raise InputError("read is only for files, not for a frame.")
         if isinstance(data, pl.DataFrame | pl.LazyFrame):
             return cls(data.lazy(), "the data")
         import narwhals as nw  # only here: polars frames and files do without it
@@ -258,7 +258,7 @@ class Microdata(Source):
         return {column: int(frame[column][0]) for column in columns}
 
     def number(self) -> int:
-        """How many records there are, after what the recipe leaves out."""
+        """The number of records that the recipe keeps."""
         source = self._kept(self._only([*(self.recipe.where if self.recipe else ()), self.columns[0]]))
         if isinstance(source, pl.LazyFrame):
             return int(told(lambda: source.select(pl.len()).collect(engine="streaming"), self._said).item())
@@ -350,7 +350,7 @@ class Microdata(Source):
         return Counted(fewer, fewer.finest.pack(places, len(count)), count, carried, keys)
 
     def _keyed(self, source: pl.LazyFrame, column: str, alias: str) -> tuple[RecordKeys, pl.LazyFrame]:
-        """What the record keys of a column are, and the source with them as whole numbers in one more column."""
+        """The kind of record keys in a column, and the source with them as whole numbers in a new column."""
         number = record_key_numbers(column, source.collect_schema()[column])
         split = (number != number.round(0)).any()
         query = source.select(
@@ -416,11 +416,11 @@ class Microdata(Source):
 
 
 def record_key_numbers(column: str, dtype: pl.DataType) -> pl.Expr:
-    """A column of record keys as numbers; what is none is null."""
+    """A column of record keys as numbers; other values are null."""
     if dtype == pl.String:
         return pl.col(column).str.strip_chars().cast(pl.Float64, strict=False)
     if not dtype.is_numeric():
-        raise InputError(f"record_key names {column!r}, which holds {dtype} and no numbers.")
+        raise InputError(f"record_key names {column!r}, which has the type {dtype}. Record keys are numbers.")
     return pl.col(column).cast(pl.Float64)
 
 
@@ -432,7 +432,7 @@ def is_spark(data: object) -> bool:
 
 
 def check_missing(missing: object) -> None:
-    """Refuse a way of treating missing values that there is not."""
+    """Check the treatment of missing values."""
     if missing not in get_args(Missing):
         raise InputError(f"missing={missing!r} is not known. It is 'drop' or 'category'.")
 
@@ -473,7 +473,7 @@ def _reached(column: pl.Expr, steps: Sequence[int]) -> pl.Expr:
 
 
 def _refuse_undeclared(observed: Sequence[pl.DataFrame], given: Sequence[pl.DataFrame]) -> None:
-    """In the grid reading a declared code list is the grid: a code beside it would change every count."""
+    """Refuse codes outside a declared code list: in the grid reading they would change every count."""
     for labels, declared in zip(observed, given, strict=True):
         strange = labels.drop_nulls().join(declared, on=labels.columns, how="anti").unique().sort(labels.columns)
         if declared.height and strange.height:
@@ -491,8 +491,8 @@ def _as_observed(known: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
     except pl.exceptions.PolarsError:
         columns = [name for name, dtype in observed.schema.items() if dtype == pl.Int64]
         raise InputError(
-            f"the code list holds codes that are not whole numbers for {listing(columns)}, which are whole numbers in "
-            f"the data. Turn the column into text, or mend the list."
+            f"the code list has codes that are not whole numbers for {listing(columns)}, which are whole numbers in "
+            f"the data. Turn the column into text, or correct the list."
         ) from None
 
 
@@ -538,9 +538,9 @@ def _labels(column: pl.Series) -> pl.Series:
 
 
 def no_labels(column: str, kind: object) -> InputError:
-    """What is said of a column whose values cannot be labels."""
+    """The error for a column whose values cannot be labels."""
     return InputError(
-        f"the column {column!r} is of the type {kind}, which has no labels. "
+        f"the column {column!r} has the type {kind}, which cannot be a label. "
         f"Turn it into text or whole numbers, or leave it out."
     )
 

@@ -1,4 +1,4 @@
-"""Plain values of a file, such as TOML, as types; a name that is not known is refused with the nearest one."""
+"""Turn plain values of a file, such as TOML, into types; refuse an unknown name and suggest the nearest."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def checked(plain: Any, kind: type[S], where: str) -> S:
 
 
 def _told(text: str, where: str) -> str:
-    """What msgspec says, in a sentence that names the entry as it is written."""
+    """The error of msgspec as a sentence that names the entry."""
     said, _, place = text.partition(" - at ")
     entry = re.sub(r"\[\.\.\.\]", "", place.strip("`").removeprefix("$")).replace("key in ", "").lstrip(".")
     missing = re.search(r"missing required field `([^`]*)`", said)

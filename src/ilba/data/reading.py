@@ -1,4 +1,4 @@
-"""Files of records: which kinds there are, and how each is read. Nothing is read before it is needed.
+"""Read files of records, of every kind. Nothing is read before it is needed.
 
 A csv file has no types, so every column is text: the code 01 must not become the number 1. The same holds for sheets
 of a workbook. What a reader cannot tell for certain, such as the encoding, is declared with a `Reading`.
@@ -32,24 +32,24 @@ WORKBOOKS = ("xlsx", "xls", "xlsb", "xlsm", "ods")
 STATISTICAL = ("sav", "zsav", "por", "dta", "sas7bdat", "xpt")
 R_FILES = ("rds", "rdata", "rda")
 LABELLED = (*STATISTICAL, *R_FILES)
-"""files that may say what their columns and codes are called"""
+"""files that may have labels of columns and codes"""
 _TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
 _HINTS = {
     "more fields": " A line has more fields than the first one has names.",
-    "quote": " A quotation mark is opened and not closed.",
+    "quote": " A quotation mark is not closed.",
 }
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What a person declares of a file that does not say it itself."""
+    """What a person declares about a file."""
 
     encoding: str = ""
-    """of a csv file; left out, UTF-8, or UTF-16 where it can be told"""
+    """of a csv file; by default UTF-8 or UTF-16"""
     separator: str = ""
-    """between the columns of a csv file; left out, comma, semicolon, tab or bar, as the first line has it"""
+    """between the columns of a csv file; by default comma, semicolon, tab or bar, by the first line"""
     sheet: str = ""
-    """of a workbook; left out, the first"""
+    """of a workbook; by default the first"""
 
     def __post_init__(self) -> None:
         known_encoding(self.encoding)
@@ -71,14 +71,14 @@ class Reading:
 
 
 def scan(path: Path_, schema: Schema | None = None, reading: Reading | None = None) -> pl.LazyFrame:
-    """The records of a file, a folder of parts, or the files that fit a pattern."""
+    """The records of a file, a folder of parts, or the files that match a pattern."""
     text = os.fspath(path)
     reading = reading or Reading()
     file = Path(text)
     if file.is_dir():
         parts = sorted(part for part in file.rglob("*.parquet") if not part.name.startswith((".", "_")))
         if not parts:
-            raise InputError(f"the folder {text!r} holds no .parquet files.")
+            raise InputError(f"the folder {text!r} has no .parquet files.")
         # Folders named region=01 are a column, and its codes are text like any other.
         named = {part.partition("=")[0] for path in parts for part in path.relative_to(file).parts[:-1] if "=" in part}
         hive = dict.fromkeys(sorted(named), pl.String())
@@ -89,13 +89,13 @@ def scan(path: Path_, schema: Schema | None = None, reading: Reading | None = No
         if any(char in text for char in "*?["):
             parts = sorted(Path(part) for part in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns
             if not parts:
-                raise InputError(f"no file fits {text!r}.")
+                raise InputError(f"no file matches {text!r}.")
             kinds = {kind_of(part) for part in parts}
             if kinds == {"parquet"}:
                 return _no_schema(schema, lambda: pl.scan_parquet(parts))
             if kinds == {"csv"}:
                 return _scan_csv(parts, schema, text, reading)
-            raise InputError(f"{text!r} fits files of different kinds ({listing(sorted(kinds))}). Give one kind.")
+            raise InputError(f"{text!r} matches files of different kinds ({listing(sorted(kinds))}). Give one kind.")
         folder = file.parent if file.parent.is_dir() else Path()
         raise InputError(f"there is no file {text!r}.{nearest(file.name, (p.name for p in folder.iterdir()))}")
     kind = kind_of(file)
@@ -111,7 +111,7 @@ def scan(path: Path_, schema: Schema | None = None, reading: Reading | None = No
         return _no_schema(schema, lambda: read_r_frame(file).lazy())
     if kind in WORKBOOKS:
         return _no_schema(schema, lambda: read_sheet(file, reading.sheet).lazy())
-    raise InputError(f"{text!r} is of a kind that is not read. These are: {READ}.")
+    raise InputError(f"{text!r} cannot be read: its ending is unknown. Known are: {READ}.")
 
 
 def kind_of(file: Path) -> str:
@@ -124,7 +124,7 @@ def kind_of(file: Path) -> str:
 
 def _no_schema(schema: Schema | None, scan: Callable[[], pl.LazyFrame]) -> pl.LazyFrame:
     if schema is not None:
-        raise InputError("schema goes with csv files; this file has types already.")
+        raise InputError("schema is only for csv files; this file already has types.")
     return scan()
 
 
@@ -155,7 +155,7 @@ def sheets_of(file: Path) -> list[str]:
 
 
 def read_sheet(file: Path, sheet: str = "") -> pl.DataFrame:
-    """A sheet of a workbook, every cell as the text that it shows; an empty line is no record."""
+    """A sheet of a workbook, every cell as its displayed text, without empty lines."""
     book = _workbook(file)
     names = list(book.sheet_names)
     if sheet and sheet not in names:
@@ -188,7 +188,7 @@ def _read_statistical(file: Path, kind: str) -> pl.LazyFrame:
 
 
 def column_labels(file: Path, kind: str) -> dict[str, str]:
-    """What a file of SPSS, Stata, SAS or R calls its columns."""
+    """The labels of columns in a file of SPSS, Stata, SAS or R."""
     if kind in R_FILES:
         return {name: label for name, (label, _) in read_r_labels(file).items() if label}
     _, about = _statistical(file, kind, metadataonly=True)
@@ -196,7 +196,7 @@ def column_labels(file: Path, kind: str) -> dict[str, str]:
 
 
 def value_labels(file: Path, kind: str) -> dict[str, dict[str, str]]:
-    """For each column that has them, what a file of SPSS, Stata, SAS or R calls its codes."""
+    """The labels of codes, by column, in a file of SPSS, Stata, SAS or R."""
     if kind in R_FILES:
         return {name: codes for name, (_, codes) in read_r_labels(file).items() if codes}
     _, about = _statistical(file, kind, metadataonly=True)
@@ -221,7 +221,7 @@ def _statistical(file: Path, kind: str, **options: Any) -> tuple[Any, Any]:
 
 
 def missing_extra(problem: ModuleNotFoundError, what: str) -> MissingExtra:
-    """What is said where an optional package is not there."""
+    """The error for a missing optional package."""
     return MissingExtra(f"reading {what} needs {problem.name}. Type: pip install 'ilba[formats]'")
 
 
@@ -236,12 +236,12 @@ def told(read: Callable[[], T], said: str) -> T:
     except pl.exceptions.InvalidOperationError as problem:
         column = re.search(r"in column '([^']*)'", str(problem))
         where = f" in the column {column[1]!r}" if column else ""
-        raise InputError(f"{said} holds values{where} that do not fit the schema given for it.") from None
+        raise InputError(f"{said} has values{where} that do not match its schema.") from None
     except pl.exceptions.NoDataError as problem:
         raise InputError(f"{said} is empty.") from problem
     except (pl.exceptions.SchemaError, pl.exceptions.ColumnNotFoundError) as problem:
         raise InputError(
-            f"{said} does not fit together: its parts have other columns, or columns of other types. Write them alike."
+            f"{said} has parts with different columns or types. Write all parts with the same columns and types."
         ) from problem
     except (pl.exceptions.PolarsError, OSError, UnicodeError) as problem:
         if "utf" in str(problem).lower():

@@ -1,8 +1,8 @@
-"""The recipe: what is done to the columns of the data before they are labels.
+"""The recipe: how columns are cleaned before they become labels.
 
-A step is a function of the values of a column. So it is done once for each different value, and never once for each
-record: whoever counts the records, polars or Spark, hands over the values with their numbers of records, and joins what
-comes back. That costs next to nothing, and it tells how many records each step changed.
+A step is a function of the values of a column. So it runs once for each different value, not for each record: polars or
+Spark gives the values with their numbers of records, and joins the results. This is fast, and shows how many records
+each step changed.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ _TEXT = "\0text"
 
 
 class Lookup(Struct, frozen=True):
-    """A file with a column of codes and a column of what each becomes."""
+    """A file with a column of old codes and a column of new codes."""
 
     file: Annotated[str, Meta(min_length=1)]
-    source: Annotated[str, Meta(description="the column of codes; left out, the first")] = field(
+    source: Annotated[str, Meta(description="the column of old codes; by default the first")] = field(
         default="", name="from"
     )
-    to: Annotated[str, Meta(description="the column of what each code becomes; left out, the second")] = ""
+    to: Annotated[str, Meta(description="the column of new codes; by default the second")] = ""
     sheet: str = ""
     encoding: str = ""
     separator: str = ""
 
 
 class ColumnRecipe(Struct, frozen=True):
-    """What is done to a column, in this order: whatever is left out is not done."""
+    """The steps for a column, in this order."""
 
-    source: Annotated[str, Meta(description="the column it is made from; left out, the one of its own name")] = field(
+    source: Annotated[str, Meta(description="the source column; by default the one of the same name")] = field(
         default="", name="from"
     )
     trim: Annotated[bool | None, Meta(description="drop blanks around values")] = None
-    missing: Annotated[list[str], Meta(description="spellings that stand for a missing value, in this column")] = []
+    missing: Annotated[list[str], Meta(description="spellings of a missing value in this column")] = []
     case: Annotated[Literal["", "lower", "upper"], Meta(description="one case for all letters")] = ""
-    replace: Annotated[dict[str, str], Meta(description="texts inside values and what they become")] = {}
+    replace: Annotated[dict[str, str], Meta(description="texts inside values and their replacements")] = {}
     split: Annotated[str, Meta(description="the text between the parts of a value")] = ""
     part: Annotated[int | None, Meta(description="with split: which part, 1 is the first")] = None
     date: Annotated[str, Meta(description="how dates are written, such as %d.%m.%Y; they become 2026-07-01")] = ""
@@ -60,14 +60,14 @@ class ColumnRecipe(Struct, frozen=True):
         Literal["", "year", "quarter", "month"], Meta(description="with date: only this part of the date")
     ] = ""
     age_on: Annotated[str, Meta(description="with date: the age in years on this day, such as 2026-07-01")] = ""
-    pad: Annotated[Whole | None, Meta(description="leading zeros up to so many letters")] = None
-    prefix: Annotated[Whole | None, Meta(description="only the first so many letters")] = None
+    pad: Annotated[Whole | None, Meta(description="add leading zeros up to this length")] = None
+    prefix: Annotated[Whole | None, Meta(description="keep this many first letters")] = None
     bands: Annotated[str, Meta(description="bands of numbers: 0-4,5-9,...,85+")] = ""
     width: Annotated[Whole | None, Meta(description="bands of numbers by their width, from 0")] = None
-    top: Annotated[Whole | None, Meta(description="with width: where the last band begins, which has no end")] = None
-    recode: Annotated[str | Lookup | None, Meta(description="a file of two columns: value, what it becomes")] = None
+    top: Annotated[Whole | None, Meta(description="with width: the start of the last band, which is open")] = None
+    recode: Annotated[str | Lookup | None, Meta(description="a file of two columns: old value, new value")] = None
     unmatched: Annotated[
-        Literal["stop", "keep", "missing"], Meta(description="values that bands or recode do not have")
+        Literal["stop", "keep", "missing"], Meta(description="what happens to values without a band or recode")
     ] = "stop"
 
 
@@ -80,23 +80,23 @@ class Change(NamedTuple):
 
 
 class Recipe:
-    """What is done to the columns of the data before they are labels.
+    """The steps that clean columns before they become labels.
 
     Parameters
     ----------
     columns : dict
-        For each column that is made, what is done: `trim`, `case`, `pad`, `bands`, `recode` and so on. The page on
-        reading data lists them.
+        For each new column its steps: `trim`, `case`, `pad`, `bands`, `recode` and so on. The page on reading data
+        lists them.
     trim : bool, default True
         Drop blanks around all values.
     missing : sequence of str, default ()
-        Spellings that stand for a missing value in every column, such as "NA".
+        Spellings of a missing value in every column, such as "NA".
     where : dict, optional
         Only records with these values: a mapping from a column of the data to its values.
     decimal : {".", ","}, default "."
         How numbers are written.
     folder : path, default "."
-        Where the files are that the recipe names.
+        The folder of the files that the recipe names.
 
     Raises
     ------
@@ -138,11 +138,11 @@ class Recipe:
 
     @classmethod
     def of(cls, given: Recipe | Mapping[str, Any] | None) -> Recipe | None:
-        """A recipe from what a user gave: itself, or for each column what is done."""
+        """A recipe from the argument of a user: itself, or the steps of each column."""
         return given if given is None or isinstance(given, Recipe) else cls(given)
 
     def know(self, column: str, known: pl.DataFrame) -> None:
-        """Take the codes of a recode, and what they become, from here and not from its file."""
+        """Take old and new codes of a recode from here, not from its file."""
         self._lookups[column] = pl.DataFrame({_TEXT: known.to_series(0), "to": known.to_series(1)})
 
     def of_every_record(self) -> Recipe:
@@ -152,7 +152,7 @@ class Recipe:
         return same
 
     def _ordered(self) -> list[str]:
-        """The columns, each after the one that it is made from."""
+        """The columns, each after its source column."""
         before = {name: {e.source} & (set(self.columns) - {name}) for name, e in self.columns.items()}
         try:
             return list(graphlib.TopologicalSorter(before).static_order())
@@ -189,7 +189,7 @@ class Recipe:
                 )
 
     def declared_bands(self) -> dict[str, list[tuple[str, str]]]:
-        """Give the codes and labels of bands: they are declared, whoever occurs.
+        """Give the codes and labels of bands. They are declared, also those that do not occur.
 
         Returns
         -------
@@ -292,7 +292,7 @@ class Recipe:
             self.folder / recode.file, None, Reading(recode.encoding, recode.separator, recode.sheet)
         ).collect()
         if frame.width < 2:
-            raise InputError(f"recipe.{name}: {recode.file!r} has one column. Write two: value, what it becomes.")
+            raise InputError(f"recipe.{name}: {recode.file!r} has one column. Write two: old value, new value.")
         chosen = []
         for wanted, place in ((recode.source, 0), (recode.to, 1)):
             if wanted and wanted not in frame.columns:
@@ -306,7 +306,7 @@ class Recipe:
         twice = known.filter(pl.col(_TEXT).is_duplicated())[_TEXT].unique(maintain_order=True)
         if len(twice):
             raise InputError(
-                f"recipe.{name}: {recode.file!r} has two meanings for {listing(twice, 6)}. Leave one of them."
+                f"recipe.{name}: {recode.file!r} has two new values for {listing(twice, 6)}. Keep one of them."
             )
         self._lookups[name] = known
         return known
@@ -316,7 +316,7 @@ class Recipe:
 
 
 class Band(NamedTuple):
-    """A band of whole numbers; its code sorts as its numbers do."""
+    """A band of whole numbers; its codes sort like numbers."""
 
     low: int
     high: int | None
@@ -334,7 +334,7 @@ def _check(name: str, entry: ColumnRecipe) -> None:
     if entry.bands and entry.width:
         raise InputError(f"recipe.{name} has bands and width. Leave one of them out.")
     if entry.width and not entry.top:
-        raise InputError(f"recipe.{name} has width without top, where the last band begins: width = 5, top = 85.")
+        raise InputError(f"recipe.{name} has width without top, the start of the last band: width = 5, top = 85.")
     _bands(entry, name)
 
 
@@ -353,7 +353,7 @@ def _spelled_bands(name: str, text: str) -> list[tuple[int, int | None]]:
         if part in ("...", "…"):
             follows = _band(name, parts[place + 1]) if place + 1 < len(parts) else None
             if follows is None or not found or found[-1][1] is None:
-                raise InputError(f"recipe.{name}: three points stand between two bands, as in 0-4,5-9,...,85+.")
+                raise InputError(f"recipe.{name}: three points go between two bands, as in 0-4,5-9,...,85+.")
             low, high = found[-1]
             width = high - low + 1  # type: ignore[operator]  # it was checked above
             while (low := low + width) < follows[0]:
@@ -369,7 +369,7 @@ def _spelled_bands(name: str, text: str) -> list[tuple[int, int | None]]:
 def _band(name: str, part: str) -> tuple[int, int | None]:
     spelled = re.fullmatch(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9})|(\+))?", part)
     if not spelled:
-        raise InputError(f"recipe.{name}: {part!r} is not a band. Write 0-4, 7 or 85+, with commas between them.")
+        raise InputError(f"recipe.{name}: {part!r} is not a band. Write 0-4, 7 or 85+, separated by commas.")
     low = int(spelled[1])
     return low, None if spelled[3] else int(spelled[2] or low)
 
@@ -400,7 +400,7 @@ def as_text(column: pl.Series) -> pl.Series | None:
 
 
 def _trimmed(texts: pl.Series) -> pl.Series:
-    """Without blanks around; what is blank altogether is missing."""
+    """Values without blanks around; a blank value is missing."""
     trimmed = texts.str.strip_chars()
     return trimmed.set((trimmed == "").fill_null(False), None)
 
@@ -422,14 +422,14 @@ def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
     lost = dates.is_null() & texts.is_not_null()
     if lost.any():
         raise InputError(
-            f"recipe.{name}: {some(int(lost.sum()), 'different value')} are no dates written as {entry.date!r}. "
-            f"Write date = '%d.%m.%Y' as your dates are; %y is a year of two digits."
+            f"recipe.{name}: {some(int(lost.sum()), 'different value')} are not dates of the form {entry.date!r}. "
+            f"Write the form of your dates, such as date = '%d.%m.%Y'; %y is a year of two digits."
         )
     if entry.age_on:
         try:
             day = pl.Series([entry.age_on]).str.to_date("%Y-%m-%d").item()
         except pl.exceptions.PolarsError:
-            raise InputError(f"recipe.{name}: age_on = {entry.age_on!r} is no day. Write 2026-07-01.") from None
+            raise InputError(f"recipe.{name}: age_on = {entry.age_on!r} is not a day. Write 2026-07-01.") from None
         frame = pl.DataFrame({"d": dates})
         month_day = pl.col("d").dt.month().cast(pl.Int64) * 100 + pl.col("d").dt.day()
         age = day.year - pl.col("d").dt.year() - (month_day > day.month * 100 + day.day).cast(pl.Int64)

@@ -46,7 +46,7 @@ _HEADS = np.array([_NATIVE, 0x2009, _LATIN1, _UTF8, _ASCII])
 
 
 class _DamagedError(Exception):
-    """What was read is not what R writes."""
+    """The bytes are not a file of R."""
 
 
 @dataclass
@@ -84,21 +84,21 @@ class Value:
 
 
 def read_r(path: Path_) -> Value | dict[str, Value]:
-    """What a file of R holds: the object of an .rds file, or the named objects of an .RData file."""
+    """The content of a file of R: the object of an .rds file, or the named objects of an .RData file."""
     file = Path(path)
     with _told(file), _decompressed(file) as content:
         return _read(content)
 
 
 def read_r_frame(path: Path_) -> pl.DataFrame:
-    """The data.frame that a file of R holds. An .RData file may hold other objects beside it."""
+    """The data.frame in a file of R. An .RData file may have other objects beside it."""
     found = _held(path)
     with _told(Path(path)):
         return frame_of(found)
 
 
 def read_r_labels(path: Path_) -> dict[str, tuple[str, dict[str, str]]]:
-    """For each column what it is called and what its codes are called, as the packages haven and labelled keep it."""
+    """The label of each column and of its codes, as the packages haven and labelled keep them."""
     found = _held(path)
     labels = {}
     with _told(Path(path)):
@@ -125,30 +125,28 @@ def _held(path: Path_) -> Value:
         if isinstance(held, dict):
             frames = {name: value for name, value in held.items() if value.is_frame}
             if len(frames) > 1:
-                raise InputError(
-                    f"holds several data frames ({listing(frames)}). Save the one you mean: saveRDS(x, 'x.rds')."
-                )
+                raise InputError(f"has several data frames ({listing(frames)}). Save one of them: saveRDS(x, 'x.rds').")
             if not frames:
-                raise InputError(f"holds no data frame, only {listing(held) or 'nothing'}.")
+                raise InputError(f"has no data frame, only {listing(held) or 'nothing'}.")
             [held] = frames.values()
         if "full_tb" in held.names and not held.is_frame:
             raise InputError(
                 "is a finest table that the R package saved. Open it with ilba.read_rds; build counts records."
             )
         if not held.is_frame:
-            raise InputError(f"holds no data frame but an object of the kind {listing(held.classes) or held.kind}.")
+            raise InputError(f"has no data frame, but an object of the kind {listing(held.classes) or held.kind}.")
         return held
 
 
 @contextlib.contextmanager
 def _told(file: Path) -> Iterator[None]:
-    """Say which file it is. Whatever fails on the way through foreign bytes means that they are not R's."""
+    """Name the file in errors. Any failure while reading means that it is not a file of R."""
     try:
         yield
     except InputError as problem:
         raise InputError(f"{str(file)!r} {problem}") from None
     except RecursionError:
-        raise InputError(f"{str(file)!r} cannot be read: its objects lie too deep in each other.") from None
+        raise InputError(f"{str(file)!r} cannot be read: its objects are nested too deeply.") from None
     except Exception as problem:
         if isinstance(problem, OSError) and problem.errno is not None:
             raise  # the disk, not the file
@@ -244,7 +242,7 @@ def _read(content: Content) -> Value | dict[str, Value]:
     stream.take(8)  # the versions of R that wrote it and that can read it
     if version not in (2, 3):
         raise InputError(
-            f"is of version {version} of R's files. Versions 2 and 3 are read: saveRDS(x, file, version=3)."
+            f"has version {version} of R's files. Only versions 2 and 3 can be read: saveRDS(x, file, version=3)."
         )
     encoding = stream.take(stream.number()).decode("ascii") if version == 3 else "UTF-8"
     item = _Reader(stream, encoding).item()
@@ -379,10 +377,10 @@ class _Reader:
         if name.startswith("wrap_"):
             inner = state.values[0]
             return Value(inner.kind, inner.values, inner.about | about)
-        raise InputError(f"holds values in the form {name!r}, which only R reads. Save a copy: saveRDS(x[], file).")
+        raise InputError(f"has values in the form {name!r}, which only R can read. Save a copy: saveRDS(x[], file).")
 
     def _other(self, kind: int, attributed: bool) -> Value:
-        """What is no data: read over."""
+        """Skip what is not data."""
         stream, value = self._stream, Value("other")
         if kind == _ENVIRONMENT:
             stream.number()
@@ -449,7 +447,7 @@ class _Reader:
             return text.decode(encoding)
         except (LookupError, UnicodeDecodeError):
             raise InputError(
-                f"holds texts that are not {encoding}. Turn them into UTF-8 in R: x <- enc2utf8(x), and save again."
+                f"has texts that are not {encoding}. Turn them into UTF-8 in R: x <- enc2utf8(x), and save again."
             ) from None
 
     def _texts(self, number: int) -> pl.Series:

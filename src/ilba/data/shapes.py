@@ -19,19 +19,19 @@ from ilba.errors import InputError, MissingExtra, listing, nearest
 Path_: TypeAlias = str | os.PathLike[str]
 MAPS = ("geojson", "gpkg", "shp", "fgb", "gml", "kml", "topojson", "json")
 _CARRIED = 120_000
-"""points that a page can carry"""
+"""the most points of a map on a page"""
 _WORLD = ("EPSG:4326", "OGC:CRS84", "urn:ogc:def:crs:OGC:1.3:CRS84", "urn:ogc:def:crs:EPSG::4326")
 
 
 @dataclass(frozen=True)
 class Shapes:
-    """The areas of a map: what is said of each, and where they are."""
+    """The areas of a map: their properties and shapes."""
 
     file: str
     properties: pl.DataFrame
     """a row for each area, every property as text"""
     projection: str
-    """in which coordinates are given, such as EPSG:25832"""
+    """the projection of the coordinates, such as EPSG:25832"""
     features: Any
     """GeoJSON features, or geometries of shapely"""
 
@@ -73,7 +73,7 @@ class Shapes:
 
 
 def is_map(file: Path) -> bool:
-    """Whether a file is a map by its name; a .json file is one if it holds features."""
+    """Whether a file is a map, by its name; a .json file is one if it has features."""
     ending = file.suffix.lower().removeprefix(".")
     if ending == "json":
         with file.open("rb") as begins:
@@ -100,9 +100,7 @@ def read_shapes(path: Path_, layer: str = "") -> Shapes:
     except Exception as problem:  # GDAL has many errors of its own
         raise InputError(f"the map {str(file)!r} cannot be read: {problem}") from None
     if not about["crs"]:
-        raise InputError(
-            f"the map {str(file)!r} does not say in which projection it is. A shapefile needs its .prj file."
-        )
+        raise InputError(f"the map {str(file)!r} does not name its projection. A shapefile needs its .prj file.")
     named = zip(about["fields"], columns, strict=True)
     properties = pl.DataFrame([_texts(str(name), values.tolist()) for name, values in named])
     return Shapes(str(file), properties, str(about["crs"]), _extra("shapely", str(file)).from_wkb(geometry))
@@ -116,7 +114,7 @@ def _geojson(file: Path) -> Shapes:
         ids = [feature.get("id") for feature in features]
         named = ((plain.get("crs") or {}).get("properties") or {}).get("name") or _WORLD[0]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"the map {str(file)!r} cannot be read as GeoJSON: it holds no list of features.") from None
+        raise InputError(f"the map {str(file)!r} cannot be read as GeoJSON: it has no list of features.") from None
     names = dict.fromkeys(name for row in rows for name in row)
     columns = [_texts(name, [row.get(name) for row in rows]) for name in names]
     if any(one is not None for one in ids) and "id" not in names:
@@ -146,12 +144,12 @@ def _turned(drawn: Any, projection: str, file: str) -> Any:
     try:
         turn = pyproj.Transformer.from_crs(projection, "EPSG:4326", always_xy=True)
     except pyproj.exceptions.CRSError:
-        raise InputError(f"the map {file!r} is in a projection that is not known ({projection[:60]}).") from None
+        raise InputError(f"the map {file!r} has an unknown projection ({projection[:60]}).") from None
     return shapely.transform(drawn, turn.transform, interleaved=False)
 
 
 def _simpler(shapely: Any, drawn: Any) -> Any:
-    """Shapes of which a page can carry all points; what is small enough stays as it is."""
+    """Simplify shapes for a page, if they have too many points."""
     left, bottom, right, top = shapely.total_bounds(drawn)
     tolerance = max(right - left, top - bottom) / 20_000
     simple = drawn

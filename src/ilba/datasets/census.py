@@ -102,15 +102,15 @@ def census_parts(
         raise InputError(f"folder={str(home)!r} is a file; give the name of a folder.")
     home.mkdir(parents=True, exist_ok=True)
     parts = {number: f"city-{_city_code(number, cities)}.parquet" for number in range(1, cities + 1)}
-    # Whoever reads the folder reads every Parquet file in it, so a stray one would become part of the census.
+    # A reader of the folder reads every Parquet file in it, so another file would become part of the census.
     strays = sorted({path.name for path in home.glob("*.parquet")} - set(parts.values()))
     if strays:
         raise InputError(
-            f"folder={str(home)!r} already holds {strays[0]}, which is not one of these {cities} cities; "
+            f"folder={str(home)!r} already has {strays[0]}, which is not one of these {cities} cities; "
             "give an empty or new folder."
         )
     for number, name in parts.items():
-        # Nobody in it is real, so anybody may read it. No name is kept: the next city needs the memory of this one.
+        # Nobody is real, so everybody may read it. No reference is kept: the next city needs the memory of this one.
         with replacing(home / name, mode=0o644, instead_of=b"PAR1") as unfinished:
             _city(size, start, number, _city_code(number, cities)).write_parquet(unfinished)
     return home

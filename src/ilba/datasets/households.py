@@ -48,7 +48,7 @@ LEARNED_LA3, LEARNED_OA, LEARNED_HOME = 0.065, 0.10, 0.25
 
 YOUNGEST_PARENT = 17
 MARRIED_APART = 0.40  # of adults without a partner at home, neither single nor widowed: married to one elsewhere
-EDITED_BELOW = 2.6  # editing looks at combinations held by so few persons in a million
+EDITED_BELOW = 2.6  # editing concerns combinations of fewer persons in a million
 EDITED_SHARE = 0.76
 
 
@@ -255,7 +255,7 @@ class _Homes:
         for share, gap in zip(more, (1.0, 1.2, 1.0), strict=True):
             again = self.chance(len(home), share)
             home, years = home[again], years[again] - 1.2 - self.rng.gamma(2.2, gap, int(again.sum()))
-            # A younger child of 28 or more has as often as not left home.
+            # Half of the younger children of 28 or more have left home.
             here = (years >= 0) & ((years < 28) | self.chance(len(years), 0.5))
             home, years = home[here], years[here]
             self.child(home, years, female=0.47)
@@ -468,7 +468,7 @@ def _age_code(years: Floats) -> Ints:
 
 
 def _edit(rng: np.random.Generator, gender: Ints, age: Ints, edu: Ints, mar: Ints, kind: Ints) -> None:
-    """Take combinations that hardly anybody has for response errors; impute education, then marital status.
+    """Edit very rare combinations as response errors: impute education, then marital status.
 
     Changes `edu` and `mar` in place. Without it the rarest combinations fill the coarse tables a quarter
     beyond the paper's.

@@ -1,4 +1,4 @@
-"""Made-up records and maps with the columns and codes of data that tutorials use and that is not ours to give."""
+"""Made-up records and maps with the columns and codes of the tutorials' data, which is not part of the package."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Level: TypeAlias = int | str | Mapping[str, int | str]
 
 COUNT, MASKED = "N", "N_masked"
 LARGEST = 100_000
-"""the largest K: for each count below it a word is computed, and nobody needs more"""
+"""the largest K: a word is computed for each count below it"""
 RESERVED = (COUNT, MASKED, "type1", "type2", "loss")
 
 
@@ -33,7 +33,7 @@ class Origins:
 
     keys: Literal["declared", "proposed"] = "declared"
     dropped: tuple[str, ...] = ()
-    """columns that were left out because of how many values they have in this data"""
+    """columns that were left out because of their number of values in this data"""
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for a file."""
@@ -47,12 +47,12 @@ class Origins:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Columns from coarse to fine that divide each other, such as LA1 > LA2 > LA3 > OA.
+    """Columns from coarse to fine, such as LA1 > LA2 > LA3 > OA.
 
     Parameters
     ----------
     name : str
-        What the hierarchy is called, such as "area".
+        The name of the hierarchy, such as "area".
     columns : tuple of str
         Its columns from coarse to fine.
     """
@@ -66,7 +66,7 @@ class Hierarchy:
         Parameters
         ----------
         wanted : int or str
-            A number from 1, the name of a column, or 0 for no level at all.
+            A number from 1, the name of a column, or 0 for no level.
 
         Returns
         -------
@@ -148,7 +148,7 @@ class Selection:
 
 
 def file_name(table: str) -> str:
-    """What a table's files are called, without the ending: its name, cut where file systems would not take it.
+    """Return the name of a table's files without the ending: its name, shortened for file systems if needed.
 
     >>> file_name("LA2.age"), len(file_name("long." * 100))
     ('LA2.age', 167)
@@ -159,13 +159,13 @@ def file_name(table: str) -> str:
 
 
 def plain_name(name: str) -> str:
-    """A column's name, good for a part of a table's name."""
+    """Quote a column's name as a part of a table's name."""
     return "%61ll" if name == "all" else quote(name, safe="").replace(".", "%2E")
 
 
 @dataclass(frozen=True)
 class Design:
-    """What is counted, and with which threshold it is masked.
+    """The variables of a table and the threshold of its masks.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class Design:
         cells: Cells = "observed",
         hkey_rank: Sequence[float] | None = None,
     ) -> Design:
-        """Check what the user gave and put it into one shape.
+        """Make a design from the arguments of a user, and check them.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class Design:
         cells : {"observed", "grid"}, default "observed"
             The reading of S: see `ilba.build`.
         hkey_rank : sequence of float, optional
-            The rank of each column of `hkey`, where they are not given from coarse to fine.
+            The rank of each column of `hkey`, if they are not in the order from coarse to fine.
 
         Returns
         -------
@@ -258,7 +258,7 @@ class Design:
             A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
             of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
         key : str or sequence of str, default ()
-            The keys of the table, in the order in which its columns are to stand.
+            The keys of the table, in the order of its columns.
 
         Returns
         -------
@@ -373,7 +373,7 @@ def hierarchies_of(hkey: HKey, hkey_rank: Sequence[float] | None = None) -> tupl
             raise InputError("hkey is empty: name at least one column, such as hkey=['region'].")
         return (Hierarchy("area", _ranked(columns, hkey_rank)),)
     if hkey_rank is not None:
-        raise InputError("hkey_rank goes with one hierarchy given as a list; order several from coarse to fine.")
+        raise InputError("hkey_rank is only for one hierarchy given as a list; order several from coarse to fine.")
     if not hkey:
         raise InputError("hkey is empty: name at least one hierarchy, such as hkey={'area': ['region', 'town']}.")
     hierarchies = tuple(Hierarchy(str(name), names_of(f"hkey[{name!r}]", cols)) for name, cols in hkey.items())
@@ -397,7 +397,7 @@ def _ranked(columns: tuple[str, ...], ranks: Sequence[float] | None) -> tuple[st
             f"hkey_rank has {len(ranks)} ranks for {len(columns)} columns. Give one for each of {listing(columns)}."
         )
     if any(isinstance(rank, str) or rank != rank for rank in ranks):
-        raise InputError("hkey_rank holds something that is not a number. Give ranks such as [2, 1, 4, 3].")
+        raise InputError("hkey_rank contains a value that is not a number. Give ranks such as [2, 1, 4, 3].")
     if len(set(ranks)) != len(ranks):
         raise InputError("hkey_rank has the same rank twice. Give each column its own, 1 for the coarsest.")
     return tuple(column for _, column in sorted(zip(ranks, columns, strict=True)))
@@ -413,7 +413,7 @@ def names_of(argument: str, given: Names) -> tuple[str, ...]:
     names = (given,) if isinstance(given, str) else tuple(given)
     for name in names:
         if not isinstance(name, str) or not name:
-            raise InputError(f"{argument} holds {name!r}, which is not the name of a column.")
+            raise InputError(f"{argument} contains {name!r}, which is not the name of a column.")
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise InputError(f"{argument} names {listing(sorted(twice))} twice.")

@@ -1,4 +1,4 @@
-"""Of whom the data tells: a population, and one of its waves. Declared by a person, and public."""
+"""The population of the data, and one of its waves. Declared by a person, and public."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class Population:
-    """The people, dwellings or firms that records stand for, at one time.
+    """The people, dwellings or firms in the records, at one time.
 
     Parameters
     ----------
     name : str, default ""
-        The same for all data about the same people: "census-2026". Empty where nobody declared one.
+        The same for all data about the same people: "census-2026". Empty if not declared.
     wave : str, default ""
-        Which of several counts of them, such as "2026" or "2026-W14".
+        The name of this count of them, such as "2026" or "2026-W14".
     period : str, default ""
-        The time that it speaks of, such as "2026-07-01" or "2026-Q3".
+        The reference time, such as "2026-07-01" or "2026-Q3".
     unit : str, default ""
-        What one record stands for, such as "persons".
+        The unit of a record, such as "persons".
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What the keys of records are: numbers that were drawn once for each person, whatever table the person stands in."""
+"""Record keys: numbers that were drawn once for each person, the same in all tables."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from ilba.errors import InputError
 
 RECORD_KEY = "record_key"
-"""the column of a store that holds the sums of record keys"""
+"""the column of a store with the sums of record keys"""
 KEY_RANGE = 10**8
-"""record keys are kept as whole numbers modulo this, which 256 divides: so their sums serve both families"""
+"""record keys are whole numbers modulo this, which 256 divides, so their sums serve both families"""
 _ONS = 256
 
 
@@ -20,9 +20,9 @@ class RecordKeys:
     """Where the record keys of a store come from."""
 
     parts: int = KEY_RANGE
-    """how many different keys there are: 256 as the ONS has them, else 10^8"""
+    """the number of different keys: 256 for the ONS, else 10^8"""
     column: str = ""
-    """the column of the data that held them; empty where they were drawn"""
+    """their column in the data; empty if they were drawn"""
 
     def to_json(self) -> dict[str, Any]:
         """As plain values, for a file."""
@@ -35,10 +35,10 @@ class RecordKeys:
 
     @classmethod
     def of_column(cls, name: str, least: float | None, most: float | None, missing: int, split: bool) -> RecordKeys:
-        """From the smallest and the largest key, how many are missing, and whether any has digits behind the point."""
+        """Recognise the keys by the smallest, the largest, the number missing, and whether any has decimals."""
         if missing or least is None or most is None:
             raise InputError(
-                f"the column {name!r} has records without a key, or with something else than a number. Every record "
+                f"the column {name!r} has missing keys, or keys that are not numbers. Every record "
                 f"needs a key: a whole number from 0 to 255, or a number in [0, 1)."
             )
         if split and least >= 0 and most < 1:

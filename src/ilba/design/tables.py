@@ -1,4 +1,4 @@
-"""Which tables are meant: their names, all of a cube, or those that somebody listed."""
+"""Selections of tables: their names, all of a cube, or a list."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _refuse_endless(design: Design, keys: Names | None, max_keys: int | None) ->
 def coarser(design: Design, tables: Iterable[Selection]) -> list[Selection]:
     """The tables that can be summed from one of these, in the order of `selections`.
 
-    A table with more than `MOST_TABLES` below it stands for itself alone.
+    A table with more than `MOST_TABLES` below it gives only itself.
 
     >>> design = Design.of(["LA1", "LA2"], ["sex", "age"])
     >>> [table.name for table in coarser(design, [design.select("LA1", ["age"])])]
@@ -91,7 +91,7 @@ def wanted_tables(
     if isinstance(tables, str) and tables == "all":
         return selections(design, levels, keys, max_keys)
     if levels is not None or keys is not None or max_keys is not None:
-        raise InputError("tables lists the tables already: leave out levels, keys and max_keys.")
+        raise InputError("tables already lists the tables: leave out levels, keys and max_keys.")
     given = [tables] if isinstance(tables, str | Selection) else list(tables)
     if not given:
         raise InputError("tables is empty. Name at least one table, or give tables='all'.")
@@ -108,7 +108,7 @@ def _ordered(design: Design, table: Selection) -> Selection:
 def _named(design: Design, name: object) -> Selection:
     """The table with this name, as `Selection.name` spells it; the keys may stand in any order."""
     if not isinstance(name, str):
-        raise InputError(f"tables holds {name!r}, which is neither a table nor the name of one, such as 'town.sex'.")
+        raise InputError(f"tables contains {name!r}, which is neither a table nor the name of one, such as 'town.sex'.")
     areas, *keys = name.split(".")
     levels: dict[str, int | str] = {}
     known = [column for hierarchy in design.hierarchies for column in hierarchy.columns]
@@ -118,7 +118,7 @@ def _named(design: Design, name: object) -> Selection:
         if owner is None or owner in levels:
             raise InputError(
                 f"there is no table {name!r}.{nearest(column, known)} A name begins with 'all' or one of "
-                f"{listing(known)}, and goes on with keys: 'all.sex'."
+                f"{listing(known)}, followed by keys: 'all.sex'."
             )
         levels[owner] = column
     return design.select(levels, [unquote(key) for key in keys])

@@ -1,4 +1,4 @@
-"""Charts and maps of tables, and of what masking costs, from one library: Altair.
+"""Charts and maps of tables and of their loss, with Altair.
 
 `bars` and `areas` draw public frames (labels and N_masked) and may be published. `loss` and `risk` are for the
 methodologist; they say so, and are saved for their owner alone. Files need no network: HTML carries its scripts with
@@ -51,7 +51,7 @@ def bars(
     lang: str = "en",
     title: str = "",
 ) -> Chart:
-    """Draw a public table of up to three variables as bars, or as a heat map where bars would be too many.
+    """Draw a public table of up to three variables as bars, or as a heat map if there are too many bars.
 
     Parameters
     ----------
@@ -84,18 +84,18 @@ def bars(
     if len(axes) > 3:
         raise InputError(
             f"a chart shows up to three variables, and this table has {len(axes)}: "
-            f"{listing(axis.label for axis in table.axes)}. Take a table with fewer, or filter one of them."
+            f"{listing(axis.label for axis in table.axes)}. Use a table with fewer variables, or filter one of them."
         )
     for axis in axes:
         if len(axis) > _MOST_ON_AN_AXIS:
             raise InputError(
-                f"{axis.label!r} has {len(axis):,} codes, too many for bars. Take a coarser level, or a map."
+                f"{axis.label!r} has {len(axis):,} codes, too many for bars. Use a coarser level, or a map."
             )
     panel = axes.pop(0) if len(axes) == 3 else None
     if panel is not None and len(panel) > _MOST_PANELS:
         raise InputError(
             f"{panel.label!r} has {len(panel)} codes, too many for panels: at most {_MOST_PANELS}. "
-            f"Take a table with fewer variables, or filter one of them."
+            f"Use a table with fewer variables, or filter one of them."
         )
     chart = alt.Chart(_rows(alt, table))
     count = alt.X(MASKED, type="quantitative", title=table.said["count"], axis=alt.Axis(format=",d", tickMinStep=1))
@@ -157,7 +157,7 @@ def _grouped(alt: Any, chart: Chart, long: _Axis, colours: _Axis, count: Any, to
 
 
 def _heat(alt: Any, chart: Chart, long: _Axis, short: _Axis, count: str, tooltip: Any) -> Chart:
-    # Counts are many small and few large: on a square root scale both can be told apart.
+    # Many counts are small and few are large: on a square root scale both can be read.
     scale = alt.Scale(scheme="viridis", reverse=True, type="sqrt", domainMin=0)
     return (
         chart.mark_rect()
@@ -288,7 +288,7 @@ def areas(
 
 @suggesting
 def loss(table: Table, title: str = "") -> Chart:
-    """Draw how the information loss of a table is distributed: masked minus true. Confidential.
+    """Draw the distribution of the information loss of a table: masked minus true. Confidential.
 
     Parameters
     ----------
@@ -310,7 +310,7 @@ def loss(table: Table, title: str = "") -> Chart:
 
 
 def loss_shares(cells: Mapping[int, int], threshold: int, title: str) -> Chart:
-    """Draw how many cells have which loss. Confidential.
+    """Draw the number of cells with each loss. Confidential.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ def loss_shares(cells: Mapping[int, int], threshold: int, title: str) -> Chart:
     alt = load_altair()
     near, total = threshold // 2, sum(cells.values())
     reach = max([near + 1, *(abs(loss) for loss in cells)])
-    inside, outside = f"at most {near} away", "further"
+    inside, outside = f"at most {near}", "more"
     values = [
         {"loss": value, "n": n, "share": n / total if total else 0, "part": inside if abs(value) <= near else outside}
         for value in range(-reach, reach + 1)
@@ -358,13 +358,13 @@ def loss_shares(cells: Mapping[int, int], threshold: int, title: str) -> Chart:
         opacity=alt.condition("datum.n > 0", alt.value(1), alt.value(0)),
     )
     chart = (drawn + written).properties(width=max(420, 38 * len(values)), height=260)
-    said = f"CONFIDENTIAL. {total:,} cells, K={threshold}; {within:.1%} are at most {near} away from the true count."
+    said = f"CONFIDENTIAL. {total:,} cells, K={threshold}; {within:.1%} have a loss of at most {near}."
     return finished(alt, chart, title, [said], confidential=True)
 
 
 @suggesting
 def risk(frame: Any, title: str = "Risk and loss") -> Chart:
-    """Draw methods as points: how much they change counts, and how many small cells can be proven. Confidential.
+    """Draw methods as points: mean loss, and the share of small cells that can be proven. Confidential.
 
     Parameters
     ----------
@@ -392,14 +392,14 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
         if column not in rows.columns:
             raise InputError(f"the frame has no column {column!r}. It needs method, mean_loss and provable.")
     if not rows["provable"].is_between(0, 1).all():
-        raise InputError("provable holds numbers outside 0..1. It is a share: give 0.25 for 25%.")
+        raise InputError("provable has numbers outside 0..1. It is a share: give 0.25 for 25%.")
     if "K" in rows.columns:
         rows = rows.with_columns(method=pl.format("{} K={}", "method", "K"))
     names = rows["method"].cast(pl.String).to_list()
     far = max([0.0, *rows["mean_loss"].to_list()]) * 1.25 or 1
     high = min(1.0, max([0.05, *rows["provable"].to_list()]) * 1.15)
     wide, tall = 460, 320
-    # A method far to the right would press all others together: then distances are drawn by their square roots.
+    # One method with a large loss would squeeze all others together: then the scale is a square root.
     bent = len(names) > 2 and far > 6 * max(float(rows["mean_loss"].median() or 0), 0.1)  # type: ignore[arg-type]
     across = (pl.col("mean_loss") / far).sqrt() if bent else pl.col("mean_loss") / far
     spots = rows.select(across * wide, pl.col("provable") / high * tall).rows()
@@ -436,14 +436,14 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
 
 
 @suggesting
-def attackers(frame: Any, title: str = "Who learns how much, at which loss") -> Chart:
-    """Draw what each attacker learns against the loss, a picture for each attacker. Confidential.
+def attackers(frame: Any, title: str = "What attackers learn, and the loss") -> Chart:
+    """Draw what each attacker learns against the loss, one chart for each attacker. Confidential.
 
     Parameters
     ----------
     frame : frame
         The rows of `ilba.what_if`: a point for each, called by its method, K and bound.
-    title : str, default "Who learns how much, at which loss"
+    title : str, default "What attackers learn, and the loss"
         The title.
 
     Returns
@@ -503,15 +503,15 @@ def attackers(frame: Any, title: str = "Who learns how much, at which loss") -> 
 _NO_ATTACKER = ("method", "K", "bound", "mean_loss", "p99_loss", "max_loss", "exact", "safe")
 _ATTACKER_AXES = {
     "provable": "everybody: small cells that are proven",
-    "outsider": "outsider: small cells believed so, P > .95",
+    "outsider": "outsider: small cells rightly believed small, P > .95",
     "neighbour": "neighbour: small cells that are proven",
-    "insider": "insider who lacks one: cells that are proven",
+    "insider": "insider who knows all but one: proven cells",
     "groups": "attribute: groups shown with one value",
 }
 
 
 def _apart(spots: Sequence[tuple[float, float]], words: Sequence[str]) -> list[float]:
-    """How high each word stands, in pixels: a little above its point, and further up while another is in its way."""
+    """The height of each word in pixels: a little above its point, and higher if another word is in its way."""
     high, across = 16, 7.5
     placed: list[tuple[float, float, float]] = []
     found = [0.0] * len(words)
@@ -548,7 +548,7 @@ def points(rows: pl.DataFrame, measure: str, said: str, title: str, form: str = 
     """
     alt = load_altair()
     levels = rows["level"].unique(maintain_order=True).to_list()
-    # More levels than colours only happen with several hierarchies; then colours start over.
+    # Only several hierarchies can have more levels than colours; then colours repeat.
     colours = [PALETTE[place % len(PALETTE)] for place in range(len(levels))]
     chart = (
         alt.Chart(alt.InlineData(values=rows.select("table", "level", "cells", measure).to_dicts()))
@@ -582,7 +582,7 @@ def points(rows: pl.DataFrame, measure: str, said: str, title: str, form: str = 
 
 
 def require() -> None:
-    """Say at once, before long work, when charts cannot be drawn here."""
+    """Raise an error before long work if charts cannot be drawn."""
     load_altair()
     try:
         import vl_convert  # noqa: F401
@@ -591,7 +591,7 @@ def require() -> None:
 
 
 def save(chart: Chart, path: Path_) -> Path:
-    """Write a chart as .html, .svg or .png, without a network; a confidential one for its owner alone.
+    """Write a chart as .html, .svg or .png, without a network; a confidential one only for its owner.
 
     Parameters
     ----------
@@ -616,7 +616,7 @@ def save(chart: Chart, path: Path_) -> Path:
     if file.suffix.lower() not in SUFFIXES:
         raise InputError(
             f"{os.fspath(path)!r} does not end in {listing(SUFFIXES)}.{nearest(file.suffix, SUFFIXES)} "
-            f"The ending says what to write."
+            f"The ending determines the format."
         )
     mode = PRIVATE if is_confidential(chart) else PUBLIC
     kind = file.suffix.lower().removeprefix(".")
@@ -649,7 +649,7 @@ def svg(chart: Chart) -> str:
 
 
 def html(chart: Chart) -> str:
-    """Draw a chart as a page that carries its scripts with it.
+    """Draw a chart as a page that contains its scripts.
 
     Parameters
     ----------
@@ -667,7 +667,7 @@ def html(chart: Chart) -> str:
 
 
 def is_confidential(chart: Chart) -> bool:
-    """Whether a chart shows what the public may not see; one that was not made here counts as such."""
+    """Whether a chart is confidential; a chart that was not made here is."""
     about = getattr(chart, "usermeta", None)
     return not (isinstance(about, Mapping) and about.get("confidential") is False)
 
@@ -689,7 +689,7 @@ def load_altair() -> Any:
 
 
 def finished(alt: Any, chart: Chart, title: str, subtitle: Sequence[str], *, confidential: bool = False) -> Chart:
-    """The look that all charts share."""
+    """The style of all charts."""
     chart = chart.properties(
         title=alt.TitleParams(title, subtitle=list(subtitle), anchor="start", frame="group", offset=12)
     )
@@ -755,7 +755,7 @@ def _drawn(frame: Any, design: Design | None, labels: Any, lang: str) -> _Drawn:
         raise InputError(f"the frame has no column {MASKED!r}. Give a public table: its labels and {MASKED}.")
     secret = [name for name in ("N", "type1", "type2", "loss") if name in table.columns]
     if secret:
-        raise InputError(f"the frame holds {listing(secret)}, which is confidential. Give a public table.")
+        raise InputError(f"the frame contains {listing(secret)}, which is confidential. Give a public table.")
     words = Labels(None if labels is None else pl.DataFrame(labels), lang)
     there = [column for column in table.columns if column != MASKED]
     dimensions = [[column] for column in there]

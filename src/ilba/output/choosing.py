@@ -1,4 +1,4 @@
-"""K, bound and method from one picture: the rows of `what_if` on a page. Confidential."""
+"""The rows of `what_if` on a page, to choose K, bound and method. Confidential."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KNOWS = {
 
 
 def in_words(rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `what_if` for paper and screen: shares in percent, a bound only where one was asked for.
+    """The rows of `what_if` for paper and screen: shares in percent, a bound only if one was given.
 
     >>> in_words(pl.DataFrame({"method": ["ilba"], "bound": [None], "insider": [0.25]})).rows(named=True)
     [{'method': 'ilba', 'insider %': 25.0}]

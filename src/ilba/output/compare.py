@@ -345,7 +345,7 @@ def _risk(one: _Candidate, K: int, progress: Progress | None) -> dict[str, Any]:
     known = {"guessed": _alone(published, K, utility.guessed), "likely": _alone(published, K, utility.likely)}
     found = {"provable": 0.0, "exact": 0.0, **known, "aggregates": 0, "safe": False}
     if one.attacked:
-        report = audit(published, explanations=0, progress=within(progress, one.name))
+        report = audit(published, explanations=0, brief=True, progress=within(progress, one.name))
         found |= {"provable": report.share, "exact": report.share_exact}
         found |= {"aggregates": report.aggregates, "safe": report.safe}
     return found

@@ -1,4 +1,4 @@
-"""The page for the person who signs: may it be published, what is protected against whom, what it costs. Confidential.
+"""The page for the person who signs: the decision, the protection against each attacker, the loss. Confidential.
 
 One printed page, in plain words and with labels. It holds no true count below K.
 """
@@ -21,7 +21,7 @@ from ilba.release import Release
 Path_: TypeAlias = str | os.PathLike[str]
 
 _ALTERNATIVES = ("controlled", "ilba", "cell-key", "suppression", "small-count-rounding", "sca")
-"""the methods, those first that a person who signs may ask for"""
+"""the methods, the most interesting for the person who signs first"""
 WORDS: dict[str, dict[str, Any]] = {
     "en": {
         "confidential": "CONFIDENTIAL",
@@ -31,13 +31,13 @@ WORDS: dict[str, dict[str, Any]] = {
         "yes": "YES",
         "no": "NO",
         "certified": "The masks were chosen jointly: the masked counts are themselves a possible truth, so nobody can "
-        "prove a count of 1 to {below} from all published tables together. That was proven for this folder, byte by "
+        "prove a count of 1 to {below} from all published tables together. This was checked for this folder, byte by "
         "byte.",
         "safe": "The audit attacked all tables together and could prove no count of 1 to {below}; for each there is "
         "another truth that leads to the same tables.",
         "not safe": "The audit proves small counts from these tables. They were published because the risk was "
         "accepted.",
-        "not audited": "These tables are too many to be audited. They were published because the risk was accepted.",
+        "not audited": "There are too many tables to audit. They were published because the risk was accepted.",
         "what": "What is published",
         "title": "Title",
         "tables": "Tables",
@@ -48,51 +48,51 @@ WORDS: dict[str, dict[str, Any]] = {
         "method": "Method",
         "made": "Made",
         "made_by": "{date} by {user}, ilba {version}",
-        "against": "What is protected against whom",
-        "who": "who",
+        "against": "Protection against attackers",
+        "who": "attacker",
         "result": "result",
         "everybody": "Everybody who has all tables and knows the method, K and the code lists",
         "everybody_none": "can prove no count of 1 to {below}",
         "everybody_some": "can prove {share} of the counts of 1 to {below}",
-        "again": "Who compares it with earlier publications of the same people",
+        "again": "A reader who compares it with earlier publications of the same people",
         "again_none": "finds the same masks: the ledger keeps them",
-        "outside": "Who knows exact totals, or nearly everybody in a group, from elsewhere",
+        "outside": "An attacker who knows exact totals, or nearly everybody in a group",
         "outside_none": "was not measured here; measure it before you decide: ilba risk",
-        "accepted": "was found by the ledger to prove small counts; the conflict was accepted",
+        "accepted": "can prove small counts; this conflict with the ledger was accepted",
         "attackers": {
-            "register": "Who has exact counts of {tables} from a register",
-            "insider": "Who knows every true count but one",
-            "outsider": "Who bets on what is likely",
-            "neighbour": "Who knows that a certain person is among those counted, and bets",
-            "attribute": "Who looks for groups shown with one value only",
+            "register": "An attacker with exact counts of {tables} from a register",
+            "insider": "An insider who knows every true count but one",
+            "outsider": "An outsider who guesses by probability",
+            "neighbour": "A neighbour who knows that a certain person was counted, and guesses",
+            "attribute": "An attacker who looks for groups shown with one value only",
         },
         "proves": "can prove {share} of the counts of 1 to {below}",
         "proves_none": "can prove no count of 1 to {below}",
-        "bets": "is sure of {share} of the counts of 1 to {below} and right in {right} of the bets",
+        "bets": "is sure of {share} of the counts of 1 to {below}; {right} of these guesses are right",
         "bets_none": "can be sure of no count of 1 to {below}",
         "groups": "finds {groups} groups ({people} people, counted in each group)",
         "groups_none": "finds none",
         "unmeasured": "not measured: the finest table is not published",
-        "cost": "What it costs",
-        "mean": "On average a count is off by",
-        "p99": "99 of 100 counts are off by at most",
-        "max": "The largest error is",
-        "within": "Counts off by at most {half}",
-        "shown": "Every shown count is 0 or at least",
+        "cost": "Loss",
+        "mean": "Mean error of a count",
+        "p99": "Largest error of 99 of 100 counts",
+        "max": "Largest error",
+        "within": "Counts with an error of at most {half}",
+        "shown": "Every published count is 0 or at least",
         "adds": "Tables add up",
         "choices": "Alternatives",
         "head": ["method", "mean loss", "99 % within", "largest", "provable", "blank", "adds up"],
         "methods": {
             "controlled": "Masks chosen jointly",
-            "ilba": "iLBA: each table masked by itself",
-            "sca": "Sums of counts masked one by one",
+            "ilba": "iLBA: each table masked separately",
+            "sca": "Sums of counts masked independently",
             "cell-key": "Cell keys: small random changes",
             "small-count-rounding": "Rounding of small counts",
             "suppression": "Suppression: small counts left blank",
         },
         "chosen": "this publication",
-        "no_choices": "The tables are too many to compare methods here: ilba compare.",
-        "first": "First confirm what was proposed: see below.",
+        "no_choices": "There are too many tables to compare methods here: ilba compare.",
+        "first": "First confirm the proposed entries: see below.",
         "unconfirmed": "Proposed from the data and not confirmed by a person",
         "sign": ["Publish", "Do not publish", "Name", "Date", "Signature"],
         "true": "yes",
@@ -208,7 +208,7 @@ def write(
     data : str
         What the data is called.
     audit : str
-        What is known of the safety of its tables: "certified", "safe", "not safe" or "not audited".
+        The result of the audit: "certified", "safe", "not safe" or "not audited".
     choices : sequence of dict
         The methods there are, each with its losses and what it gives away.
     measured : sequence of dict
@@ -280,7 +280,7 @@ def _against(
     measured: Sequence[Mapping[str, Any]],
     accepted: bool,
 ) -> list[tuple[str, str, bool]]:
-    """Who learns what; the last says whether that is held back."""
+    """What each attacker learns; the last value says whether the tables protect against it."""
     safe, K = audit in ("certified", "safe"), release.design.threshold
     share = "?" if own is None else pages.percent(own["provable"])
     proof = says["everybody_none"].format(below=K - 1)
@@ -307,7 +307,7 @@ def _named(labels: Labels, release: Release, table: str) -> str:
 
 
 def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int) -> tuple[str, bool]:
-    """What an attacker learns in words, and whether that is nothing."""
+    """What an attacker learns, in words, and whether it is nothing."""
     if one["attacker"] == "attribute":
         if one["groups"] is None:
             return says["unmeasured"], False
@@ -330,7 +330,7 @@ def _told(number: int | str) -> str:
 
 
 def _alternatives(choices: Sequence[Mapping[str, Any]], own: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
-    """What was published, and three other ways to do it."""
+    """The published method and three alternatives."""
     others = [one for one in choices if one is not own]
     others.sort(key=lambda one: _ALTERNATIVES.index(one["method"]))
     return [*([own] if own is not None else []), *others[:3]]

@@ -1,4 +1,4 @@
-"""Tables of a release in the formats that statistical offices and their users read.
+"""Write tables of a release in the formats of statistical offices and their users.
 
 What `export` writes comes from a `Release`: labels and masked counts, and nothing else. Formats that list observations
 (csv, parquet, xlsx) hold the rows of the release. Formats whose readers take an absent value for unknown (JSON-stat,
@@ -42,7 +42,7 @@ FORMATS: tuple[str, ...] = get_args(Format)
 PUBLIC = 0o644
 _SHEET_ROWS = 2**20  # of any Excel
 _SDMX = ("sdmx-csv", "sdmx-ml")
-_STATUS = {"OBS_STATUS": "A", "CONF_STATUS": "F"}  # the same for every cell: a status of its own would tell
+_STATUS = {"OBS_STATUS": "A", "CONF_STATUS": "F"}  # the same for every cell, so it discloses nothing
 _AT_ONCE = 2**16
 
 
@@ -100,7 +100,7 @@ def export(
         raise InputError(f"agency={agency!r} is not an SDMX agency: letters, digits, _ and -, starting with a letter.")
     if spreadsheet and format != "csv":
         raise InputError(
-            f"spreadsheet=True goes with csv files, and format is {format!r}. An xlsx file needs no guard."
+            f"spreadsheet=True is only for csv files, and format is {format!r}. An xlsx file does not need it."
         )
     frame = opened.table(table_name)
     target = writable(path)
@@ -161,7 +161,7 @@ def variables_csv(table: WordedTable, codes: bool, texts: bool, title: bool = Fa
 
 
 def spreadsheet_csv(frame: pl.DataFrame) -> bytes:
-    """A frame as csv that a spreadsheet opens with its letters, and without running a text as a formula."""
+    """A frame as csv for spreadsheets: UTF-8 with a mark, and without formulas."""
     formula = r"^[=+\-@＝＋－＠\t\r\n]"
     guarded = frame.with_columns(pl.col(pl.String).str.replace(formula, "'$0"))
     guarded = guarded.rename(lambda name: f"'{name}" if re.match(formula, name) else name)
@@ -169,7 +169,7 @@ def spreadsheet_csv(frame: pl.DataFrame) -> bytes:
 
 
 def spare_store(path: Path) -> None:
-    """Refuse to write a Parquet file over a store, which is one too."""
+    """Refuse to write a Parquet file over a store, which is a Parquet file too."""
     if path.is_file() and path.stat().st_size:
         try:
             known = pl.read_parquet_metadata(path)
@@ -187,7 +187,7 @@ def _parquet(table: WordedTable) -> bytes:
 
 
 def _about(table: WordedTable) -> dict[str, Any]:
-    """What a program has to know of a release, under the names of its manifest."""
+    """Information about a release for programs, under the names of its manifest."""
     told = table.release.manifest
     names = ("method", "threshold", "cells", "additive", "absent", "source", "software", "created")
     return {"table": table.table.name, **{name: told[name] for name in names}}
@@ -247,8 +247,8 @@ def _table_sheet(
     top = len(notes) + 2
     if rows.height + top + 1 > _SHEET_ROWS:
         raise InputError(
-            f"{name!r} has {some(rows.height, 'row')}, more than an Excel sheet holds. "
-            f"Take csv or parquet, or a table with fewer variables."
+            f"{name!r} has {some(rows.height, 'row')}, more than an Excel sheet can have. "
+            f"Use csv or parquet, or a table with fewer variables."
         )
     bold, count, note = (
         book.add_format(given)
@@ -353,7 +353,7 @@ def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict
                 "index": {code: place for place, code in enumerate(dimension.codes)},
                 "label": dict(zip(dimension.codes, dimension.labels, strict=True)),
             },
-            # The parents are no categories of this table, so `child` has nothing to point at.
+            # The parents are not categories of this table, so `child` is not used.
             **({"extension": _parents(dimension)} if whole and len(dimension.columns) > 1 else {}),
         }
         for dimension in table.dimensions
@@ -397,7 +397,7 @@ def time_column(table: WordedTable) -> str | None:
 
 
 def _measured(table: WordedTable) -> dict[str, Any]:
-    """What the numbers are, where they are no counts."""
+    """The measure of the numbers, if they are not counts."""
     one = table.measure
     if one.name == "count":
         return {}
@@ -428,7 +428,7 @@ def px(table: WordedTable) -> str:
     matrix = re.sub(r"[^A-Za-z0-9_.+\-]", "_", table.table.name)
     created = table.created.strftime("%Y%m%d %H:%M")
     lines: list[tuple[str, str | bool | int | Sequence[str]]] = [
-        ("CHARSET", "ANSI"),  # what the format calls a file that is not for DOS; the encoding is the code page
+        ("CHARSET", "ANSI"),  # the format's word for a file that is not for DOS; the encoding is the code page
         ("AXIS-VERSION", "2013"),
         ("CODEPAGE", "utf-8"),
         ("LANGUAGE", table.lang),
@@ -475,12 +475,12 @@ def _px_time(axes: Sequence[tuple[str, str, list[str], list[str]]], time: str | 
 
 
 def _px_number(value: float) -> str:
-    """A number that is no count; what cannot be computed is two dots."""
+    """A number that is not a count; two dots if it cannot be computed."""
     return f"{value:.10g}" if value == value else '".."'
 
 
 def _bare(text: str) -> str:
-    """A text that can stand in quotes: the format knows no quote inside of quotes and no line break."""
+    """A text for quotes: the format allows neither quotes nor line breaks inside."""
     return " ".join(text.replace('"', "'").split()) or " "
 
 
@@ -509,7 +509,7 @@ def _px_value(value: str | bool | int | Sequence[str]) -> str:
 def _sdmx(table: WordedTable, path: Path, agency: str, format: str) -> None:
     """The data, piece by piece, and the structure beside it: SDMX-ML 2.1, which most readers know."""
     try:
-        import pysdmx.io.xml  # noqa: F401 - it says here already when its own extra is missing
+        import pysdmx.io.xml  # noqa: F401 - raises here if its own extra is missing
         from pysdmx.io import write_sdmx
         from pysdmx.io.format import Format as SdmxFormat
         from pysdmx.io.pd import PandasDataset
@@ -576,7 +576,7 @@ def _sdmx_written(structures: Sequence[Any], header: Any, lang: str) -> str:
 
 
 def sdmx_flow_id(name: str) -> str:
-    """What the dataflow of a table is called."""
+    """The identifier of the dataflow of a table."""
     return f"DF_{re.sub(r'[^A-Za-z0-9_]', '_', name).upper()}"
 
 

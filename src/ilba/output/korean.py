@@ -11,9 +11,9 @@ from functools import cache
 WORDS = {
     "CONFIDENTIAL": "대외비",
     "this page says which counts are small": "이 페이지는 어느 빈도가 작은지 알려 줍니다",
-    "this page is counted against true counts": "이 페이지는 참값과 비교하여 계산되었습니다",
+    "this page was computed with true counts": "이 페이지는 참값과 비교하여 계산되었습니다",
     "true counts can be derived from this page": "이 페이지에서 참값을 유도할 수 있습니다",
-    "true counts stand behind these numbers": "이 수치의 배후에는 참값이 있습니다",
+    "these numbers were computed with true counts": "이 수치의 배후에는 참값이 있습니다",
     # the audit
     "What the released tables prove together": "공표된 통계표들이 함께 증명하는 것",
     "What several releases prove together": "여러 공표물이 함께 증명하는 것",
@@ -26,7 +26,8 @@ WORDS = {
         "안전하지 않음: 빈도는 아무도 드러내지 않지만, 표를 담은 폴더들이 표보다 많은 것을 알려 줍니다.",
     "Safe: the masked finest table is itself a possible truth, so nobody can prove a small count.":
         "안전함: 조정된 최세분 표 자체가 가능한 참값이므로, 작은 빈도를 아무도 증명할 수 없습니다.",
-    "Safe: the masked finest table is itself a possible truth, so nobody can prove a small count. Codes, types and maps of "
+    "Safe: the masked finest table is itself a possible truth, so nobody can prove a small count. Codes, types and "
+    "maps of "
     "the folder tell nothing more.":
         "안전함: 조정된 최세분 표 자체가 가능한 참값이므로, 작은 빈도를 아무도 증명할 수 없습니다. "
         "폴더의 코드, 자료형, 지도도 더 알려 주지 않습니다.",
@@ -36,7 +37,8 @@ WORDS = {
     "chosen jointly (method='controlled').":
         "안전하지 않음: 이 표들을 가진 사람은 누구나 작은 빈도를 증명할 수 있습니다. 표를 줄이거나, "
         "함께 선택한 조정값의 합을 공표하십시오(method='controlled').",
-    "Not safe: everybody who has these releases can prove small counts. Withdraw one of them, and publish its tables again "
+    "Not safe: everybody who has these releases can prove small counts. Withdraw one of them, and publish its tables "
+    "again "
     "as sums of the masks of the other.":
         "안전하지 않음: 이 공표물들을 가진 사람은 누구나 작은 빈도를 증명할 수 있습니다. 하나를 철회하고, "
         "그 표를 다른 공표물의 조정값의 합으로 다시 공표하십시오.",
@@ -49,8 +51,9 @@ WORDS = {
     "finest cells truly in 1..{}": "참값이 1~{}인 최세분 칸",
     "disclosed": "증명됨", "exactly": "정확히", "certified safe": "안전이 보증됨", "undecided": "미정",
     "aggregates disclosed": "증명된 집계 칸", "unknown": "알 수 없음",
-    "Proven means: somebody who knows the method, K, the code lists and all these tables can prove that the count lies in "
-    "1..{}. The audit adds and subtracts; a cleverer attacker may prove more, never less. Certified means that another "
+    "Proven means: somebody who knows the method, K, the code lists and all these tables can prove that the count "
+    "lies in "
+    "1..{}. The audit adds and subtracts; a better attack may prove more, never less. Certified means that another "
     "truth, in which the cell is not small, leads to the same tables. Undecided means that neither was found.":
         "증명됨: 방법, K, 코드 목록과 이 표들을 모두 아는 사람이 빈도가 1~{}임을 증명할 수 있습니다. 감사는 더하고 빼는 "
         "것만 하므로, 더 뛰어난 공격자는 더 많이 증명할 수 있고 더 적게는 아닙니다. 보증됨: 그 칸이 작지 않으면서 같은 "
@@ -115,20 +118,22 @@ WORDS = {
     "looks for groups in which everybody is shown with the same value": "모두 같은 값으로 나타나는 집단을 찾음",
     "Probabilities are from a sample of {} of {} areas. The number behind ± is the standard error between areas.":
         "확률은 지역 {}개(전체 {}개 중)의 표본에서 얻었습니다. ± 뒤의 수는 지역 간 표준오차입니다.",
-    "Small are the finest cells with a true count in 1..{}. Proven means certain: no other truth fits what the attacker "
-    "has. Likely means that the attacker's probability is above .95; a model gives it, and the bins below show how good the "
+    "Small cells are the finest cells with a true count in 1..{}. Proven means certain: no other truth fits the "
+    "knowledge of the attacker. Likely means that the attacker's probability is above .95; a model gives it, and the "
+    "bins below show how good the "
     "model is. Undecided means that neither a proof nor another truth was found.":
         "작은 칸은 참값이 1~{}인 최세분 칸입니다. 증명은 확실함을 뜻합니다. 공격자가 가진 것에 맞는 다른 참값이 없습니다. "
         "확신은 공격자의 확률이 .95보다 큼을 뜻합니다. 확률은 모형에서 나오며, 모형의 정확도는 아래 구간표에 있습니다. "
         "미정은 증명도 다른 참값도 찾지 못하였음을 뜻합니다.",
     "Small cells that are learnt": "알려지는 작은 칸", "{} proven": "{} 증명", "{} proven, {} likely": "{} 증명, {} 확신",
-    "Said and true": "말한 확률과 실제",
-    "Cells by the probability that the attacker gives them. A good model says what is true.":
+    "Predicted and true": "말한 확률과 실제",
+    "Cells by the probability that the attacker gives them. For a good model both agree.":
         "공격자가 매긴 확률별 칸입니다. 좋은 모형은 실제와 같은 것을 말합니다.",
     "event": "사건", "cells": "칸", "said": "말한 확률", "true": "실제", "alone": "1명",
     "Groups shown with one value": "한 가지 값만 나타나는 집단",
-    "Counted are groups whose value is no matter of course in the rest of the region and not there by chance. Pure: "
-    "everybody in the group truly has the value. Gain: people whose value is told beyond what the region lets one expect. "
+    "A group is counted if its value is neither usual in the rest of the region nor there by chance. Pure: "
+    "everybody in the group truly has the value. Gain: people whose value is disclosed beyond the expectation for the"
+    " region. "
     "A coalition of one or two members who do not have the value learns the rest.":
         "나머지 지역에서 당연하지 않고 우연이 아닌 값을 가진 집단만 셉니다. 순수: 집단의 모두가 실제로 그 값을 가집니다. "
         "이득: 지역에서 예상되는 것 이상으로 값이 알려지는 사람 수입니다. 그 값을 갖지 않은 한두 명이 연합하면 나머지를 압니다.",
@@ -137,7 +142,8 @@ WORDS = {
     "tables of the whole alone": "전체 표만", "tables of {} alone": "{}의 표만",
     "{}: no bound is stated, but the usual one of {} is known to everybody and holds here.":
         "{}: 오차 한도는 밝히지 않았으나, 통상의 한도 {}는 누구나 알며 여기서도 지켜집니다.",
-    "{}: with {} other secrets between {} and {} of the small cells would be proven. It depends on which coarse counts happen "
+    "{}: with {} other secrets between {} and {} of the small cells would be proven. It depends on which coarse "
+    "counts happen "
     "to lie at the bound.":
         "{}: 다른 비밀 키 {}개에서는 작은 칸의 {}에서 {}까지 증명됩니다. 어느 큰 빈도가 한도에 놓이는지에 달려 있습니다.",
     "{}: Not measured: the finest table is not among these tables.": "{}: 측정하지 않음. 최세분 표가 공표되지 않았습니다.",
@@ -165,20 +171,22 @@ WORDS = {
     "Share": "비율", "Total": "전체",
     # the comparison of methods
     "Methods compared on {} tables, K={}": "통계표 {}개에서 방법 비교, K={}",
-    "Loss is the absolute difference between masked and true counts. Provable is the share of the finest cells with a true "
-    "count in 1..K-1 of which everybody who has all tables can prove that; it is a lower bound. Bias is the largest of the "
-    "mean masked counts minus their true count 1..K-1. Totals are tables of at most one variable; differences and ranks are "
-    "between neighbouring areas. Blanks have no loss: they are counted as blanks. Invented are cells with nobody in them that "
-    "are published as something else, lost those with somebody that are published as 0. Guessed is the share of the small "
-    "cells whose count is the commonest one behind their published number. Noise without a limit proves nothing; safe is "
-    "said only of what is certified.":
+    "Loss is the absolute difference between masked and true counts. Provable is the share of the finest cells with a"
+    " true count in 1..K-1 that everybody with all tables can prove; it is a lower bound. Bias is the largest of the "
+    "mean masked counts minus their true count 1..K-1. Totals are tables of at most one variable; differences and "
+    "ranks are "
+    "between neighbouring areas. Suppressed cells have no loss and are counted as blank. Invented cells are empty and"
+    " published above 0; lost cells are not empty and published as 0. Guessed is the share of small cells whose count"
+    " is the most frequent one for their published number. Unbounded noise proves nothing; only certified tables are "
+    "called safe.":
         "손실은 조정값과 참값의 차의 절댓값입니다. 증명 가능은 참값이 1~K-1인 최세분 칸 중, 모든 표를 가진 누구나 그렇다고 "
         "증명할 수 있는 비율이며 하한입니다. 편향은 참값 1~K-1별 평균 조정값과 참값의 차 중 가장 큰 것입니다. 합계는 변수가 하나 "
         "이하인 표이고, 차이와 순위는 이웃한 지역 사이의 것입니다. 공란에는 손실이 없고 공란으로 셉니다. 만들어진 칸은 아무도 없는데 "
         "다른 값으로 공표된 칸, 잃은 칸은 누군가 있는데 0으로 공표된 칸입니다. 추측은 공표값 뒤에 가장 흔한 빈도와 같은 작은 칸의 "
         "비율입니다. 한도 없는 잡음은 아무것도 증명하지 않으며, 안전은 보증된 것에만 씁니다.",
     "Method by method": "방법별 비교", "Strong and weak points": "장점과 단점", "method": "방법", "strong": "장점", "weak": "단점",
-    "mean loss": "평균 손실", "p99 loss": "99% 손실", "max loss": "최대 손실", "loss below K": "K 미만의 손실", "loss to 99": "99까지의 손실",
+    "mean loss": "평균 손실", "p99 loss": "99% 손실", "max loss": "최대 손실", "loss below K": "K 미만의 손실", "loss to 99": "99까지의"
+    " 손실",
     "loss from 100": "100 이상의 손실", "loss of totals": "합계의 손실", "loss of differences": "차이의 손실",
     "ranks turned %": "뒤바뀐 순위 %", "within half K %": "K/2 이내 %", "over bound %": "한도 초과 %", "bias": "편향",
     "adds up": "합계 일치", "blank %": "공란 %", "invented": "만들어진 칸", "lost %": "잃은 칸 %", "provable %": "증명 가능 %",

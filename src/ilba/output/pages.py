@@ -1,4 +1,4 @@
-"""The confidential pages: templates that are filled in, on one base and with one look.
+"""The confidential pages: templates with one base and one style.
 
 A page is one file that carries its charts and styles and loads nothing. Whatever is put into a template is escaped,
 so labels cannot write markup; a name that a template misses is an error. Only what `inline` gives goes in as it is.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def write(path: str | os.PathLike[str], template: str, **facts: Any) -> Path:
-    """Fill in a template and write the page, for its owner alone."""
+    """Fill in a template and write the page, readable only for its owner."""
     page = filled(template, **facts)
     with replacing(path) as temporary:
         temporary.write_text(page, encoding="utf-8")
@@ -38,7 +38,7 @@ def filled(template: str, **facts: Any) -> str:
 
 
 def inline(svg: str, place: int = 0) -> Markup:
-    """A chart inside a page; names inside are made unique, because a page may hold several."""
+    """A chart inside a page; its names are made unique, because a page may have several."""
     from markupsafe import Markup
 
     drawn = re.sub(r"<\?xml[^>]*>|<!DOCTYPE[^>]*>", "", svg)
@@ -62,7 +62,7 @@ def _templates() -> Environment:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share from 0 to 1 as it stands on paper."""
+    """A share from 0 to 1 as a percentage."""
     return f"{share:.{digits}%}"
 
 

@@ -1,4 +1,4 @@
-"""The methodologist's report: what masking cost, table by table, in one page. Confidential.
+"""The methodologist's report: the loss of every table, in one page. Confidential.
 
 The page carries its charts and styles with it and loads nothing. It is written for its owner alone, and says
 CONFIDENTIAL on the screen and on every printed page.
@@ -32,7 +32,7 @@ Path_: TypeAlias = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Loss:
-    """What masking did to one table, or to several together. Confidential.
+    """The loss of one table, or of several together. Confidential.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ class Loss:
     type1: int
     type2: int
     by_loss: Mapping[int, int]
-    """how many cells have which loss, masked minus true"""
+    """the number of cells with each loss, masked minus true"""
 
     @classmethod
     def of(cls, table: Table) -> Loss:
@@ -122,7 +122,7 @@ class Loss:
 
     @property
     def most(self) -> int:
-        """How many cells have the loss that most of them have."""
+        """The number of cells with the most frequent loss."""
         return max(self.by_loss.values(), default=1)
 
     @cached_property
@@ -187,7 +187,7 @@ def report(
 
 
 def _facts(finest: FinestTable, losses: Mapping[Selection, Loss]) -> dict[str, Any]:
-    """What the page tells."""
+    """The content of the page."""
     design = finest.design
     K = design.threshold
     every = Loss.together(list(losses.values()))
@@ -233,6 +233,6 @@ def _scatter(losses: Mapping[Selection, Loss], K: int) -> list[Any]:
     )
     return [
         charts.points(rows, "mean", "mean absolute loss", f"Mean loss by size of table, K={K}"),
-        charts.points(rows, "within", "share of cells", f"Cells at most {K // 2} away from the true count", "%"),
+        charts.points(rows, "within", "share of cells", f"Cells with a loss of at most {K // 2}", "%"),
         charts.points(rows, "small", "share of cells", f"Cells with a true count of at most {K}", "%"),
     ]

@@ -44,19 +44,19 @@ def frequency(times: Iterable[str]) -> tuple[str, list[str]] | None:
 
 
 def time_of(release: Release) -> str:
-    """The time that a release speaks of: its wave, or its period where only that can be read as a time."""
+    """The reference time of a release: its wave, or its period if only that is a time."""
     told = release.manifest.get("population", {})
     wave, period = told.get("wave", ""), told.get("period", "")
     return str(wave if wave and (frequency([wave]) or not frequency([period])) else period or wave)
 
 
 def population_of(release: Release) -> str:
-    """The name of the population, empty where none was declared."""
+    """The name of the population, empty if not declared."""
     return str(release.manifest.get("population", {}).get("name", ""))
 
 
 def fits(one: Release, other: Release) -> bool:
-    """Whether two releases can stand in one series."""
+    """Whether two releases can be in one series."""
     alike = ("method", "threshold", "cells", "hierarchies", "keys")
     return (
         population_of(one) == population_of(other)
@@ -89,8 +89,8 @@ class Series(Release):
         for place, one in enumerate(found[1:]):
             if not all(fits(one, before) for before in found[: place + 1]):
                 raise InputError(
-                    f"the releases {listing(str(each.path) for each in found)} are no series: population, variables, "
-                    f"method and K have to be the same, and waves different."
+                    f"the releases {listing(str(each.path) for each in found)} are not a series: population, "
+                    f"variables, method and K must be the same, and the waves different."
                 )
         last = found[-1]
         self.waves = {time_of(one): one for one in found}
@@ -120,7 +120,7 @@ class Series(Release):
         self.digests = {}
 
     def _timeless(self, title: str) -> str:
-        """A title without the time of its wave: what it is called is the whole series."""
+        """A title without the time of its wave, for the whole series."""
         for time in self.waves:
             title = re.sub(rf"[\s,:\-–(]*\b{re.escape(time)}\b\)?", "", title)
         return title.strip() or "Series"

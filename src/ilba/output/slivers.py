@@ -1,4 +1,4 @@
-"""The map of slivers: where the difference between two geographies gives few people away. Confidential."""
+"""The map of slivers: where differencing of two geographies isolates few people. Confidential."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def sliver_map(
     method: str = "",
     title: str = "",
 ) -> Chart:
-    """Draw the areas that belong to a sliver, the darker the fewer people differ. Confidential.
+    """Draw the areas that belong to a sliver; darker areas differ by fewer people. Confidential.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def sliver_map(
     if method and proven not in found.columns:
         known = [name.removesuffix(" proven") for name in found.columns if name.endswith(" proven")]
         raise InputError(
-            f"these slivers were not looked for under the method {method!r}.{nearest(method, known)} They know "
+            f"these slivers do not have the method {method!r}.{nearest(method, known)} They have "
             f"{listing(known) or 'none: give methods= to ilba.slivers'}."
         )
     rows = found.filter(pl.col(proven)) if method else found
@@ -106,7 +106,7 @@ def sliver_map(
         shown += alt.Chart(_data(alt, there)).mark_geoshape(filled=False, stroke=_EDGE, strokeWidth=0.6)
     chart = shown.project(type="identity", reflectY=True).properties(width=560, height=520)
     under = f" that everybody proves under {method}" if method else ""
-    words = f"Areas of a set that differs by so few people from areas of the other geography{under}. Grey: none."
+    words = f"The fewest people by which sets of areas of the two geographies differ{under}. Grey: none."
     name = title or f"{some(rows.height, 'sliver')}{under}"
     return finished(alt, chart, name, [words], confidential=True)
 

@@ -29,7 +29,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 Values: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 
 LANGUAGES: tuple[str, ...] = ("en", "ko", "fr", "es")
-"""the languages that have words of our own; each is a file of `words/`"""
+"""the languages with our own words; each is a file of `words/`"""
 _MOST_CELLS = 20_000_000
 _METHODS = {"ilba": "iLBA"}
 
@@ -45,13 +45,13 @@ def words(lang: str) -> Mapping[str, str]:
 
 
 def languages(codes: pl.DataFrame | None, manifest: Mapping[str, Any] | None = None) -> list[str]:
-    """The languages in which tables can be told: ours, then those of the labels and of the texts."""
+    """The languages of tables: ours, then those of the labels and of the texts."""
     declared = [] if codes is None else label_languages(codes)
     return list(dict.fromkeys([*LANGUAGES, *declared, *((manifest or {}).get("texts") or {})]))
 
 
 def check_language(lang: str, known: Sequence[str]) -> None:
-    """Refuse a language in which nothing can be told."""
+    """Refuse an unknown language."""
     if lang not in known:
         raise InputError(f"lang={lang[:50]!r} is not known. It is {listing(known)}.")
 
@@ -65,7 +65,7 @@ def told(release: Release, name: str, lang: str) -> str:
 
 
 class Labels:
-    """What codes and variables are called in a language; a code without a label is called by itself."""
+    """The labels of codes and variables in a language; a code without a label is its own label."""
 
     def __init__(self, codes: pl.DataFrame | None, lang: str = "en") -> None:
         self.lang = lang
@@ -92,7 +92,7 @@ class Labels:
         return self._variables.get(column, column)
 
     def code(self, column: str, code: str | None, parent: str | None = None) -> str:
-        """The label of a code; the parent tells codes apart that stand under several."""
+        """The label of a code; the parent distinguishes equal codes."""
         if code is None:
             return words(self.lang)["missing"]
         found = self._below.get((column, parent, code)) if parent is not None else None
@@ -105,11 +105,11 @@ class Labels:
 
 @dataclass(frozen=True)
 class Measure:
-    """What the numbers of a table are, where they are no counts: a function of published counts."""
+    """The measure of a table, if it is not the count: a function of published counts."""
 
     name: str
     of: tuple[str, ...] = ()
-    """the variables that numerator and denominator have in common; none is everybody"""
+    """the common variables of numerator and denominator; none means everybody"""
 
     @property
     def decimals(self) -> int:
@@ -138,7 +138,7 @@ class Dimension:
 
 
 class WordedTable:
-    """A table of a release with the words that go with it."""
+    """A table of a release with its words."""
 
     def __init__(
         self,
@@ -162,6 +162,8 @@ class WordedTable:
             None  # the least and the largest that each number can be, where asked
         )
         self.pulse: Callable[[], object] = lambda: None  # called now and then while it is written; may end that
+        self.heading: list[str] | None = None  # special names of the variables in the title
+        self.pulse: Callable[[], object] = lambda: None  # called regularly during writing; may stop it
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -177,7 +179,7 @@ class WordedTable:
 
     @property
     def value_column(self) -> str:
-        """What the column of the numbers is called."""
+        """The name of the column of numbers."""
         return MASKED if self.measure == COUNT else self.measure.name
 
     @property
@@ -191,7 +193,7 @@ class WordedTable:
 
     @property
     def unit(self) -> str:
-        """What one of the numbers stands for."""
+        """The unit of the numbers."""
         if self.measure.name in ("count", "change"):
             return self.told("unit") or self.said["number"]
         return self.said[self.measure.name]
@@ -213,7 +215,7 @@ class WordedTable:
         return told(self.release, name, self.lang)
 
     def notes(self, dense: bool) -> list[str]:
-        """What a reader has to know, a sentence or two each."""
+        """The notes for a reader."""
         about = self.release.manifest
         method = _METHODS.get(about["method"], about["method"])
         if about["method"] == "cell-key":
@@ -281,7 +283,7 @@ class WordedTable:
         return self._named_apart([self._dimension(one, self._paths(one)) for one in self._dimension_columns()])
 
     def _named_apart(self, dimensions: list[Dimension]) -> list[Dimension]:
-        """Readers know variables by their labels, and the numbers by the name "value"."""
+        """Make labels of variables unique: readers identify variables by them, and the numbers as "value"."""
         times = Counter([*(one.label.casefold() for one in dimensions), "value"])
         return [
             replace(one, label=f"{one.label} ({one.name})") if times[one.label.casefold()] > 1 else one
@@ -370,18 +372,18 @@ class WordedTable:
         size = [len(dimension) for dimension in self.dimensions]
         cells = math.prod(size)
         if not cells:
-            raise InputError(f"{self.table.name!r} has no published cell: there is nothing to write in this format.")
+            raise InputError(f"{self.table.name!r} has no published cell, so this format cannot be written.")
         if cells > _MOST_CELLS:
             raise InputError(
-                f"the complete grid of {self.table.name!r} has {cells:,} cells, more than the {_MOST_CELLS:,} that are "
-                f"written here. Take parquet or csv, or a table with fewer variables."
+                f"the complete grid of {self.table.name!r} has {cells:,} cells; the limit is {_MOST_CELLS:,}. "
+                f"Use parquet or csv, or a table with fewer variables."
             )
         values = np.zeros(cells, dtype=np.int64)
         values[self.places()] = self.frame[MASKED].to_numpy()
         return values
 
     def places(self) -> IntArray:
-        """Where each row stands in the complete grid."""
+        """The place of each row in the complete grid."""
         place = pl.DataFrame({"place": np.zeros(self.frame.height, dtype=np.int64)})["place"]
         for dimension in self.dimensions:
             numbered = dimension.paths.with_row_index("\0place")
@@ -392,7 +394,7 @@ class WordedTable:
 
 
 def _listed_paths(lists: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """The paths of codes that the code lists hold."""
+    """The paths of codes in the code lists."""
     paths, above = pl.DataFrame(), ""
     for column, codes in lists.items():
         known = codes.select(pl.col("code").alias(column), "parent").unique(maintain_order=True)

@@ -1,1 +1,1 @@
-"""From files to a publication: one file describes it, `plan` says what would happen, `publish` does it."""
+"""From files to a publication: one file describes it, `plan` is a dry run, `publish` publishes."""

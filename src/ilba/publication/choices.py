@@ -1,4 +1,4 @@
-"""What methods there are for the same tables, what each costs and gives away, and who learns what. Confidential.
+"""Compare methods on the same tables: loss, disclosure, and what attackers learn. Confidential.
 
 The plan and the decision page ask here. A further method is one more line in `METHODS`, a further attacker one more
 in `_attackers`.
@@ -32,9 +32,9 @@ FIELD = ("cell-key:D=5,V=3,js=2", "small-count-rounding", "suppression")
 METHODS = (*OWN, *FIELD)
 """the methods that are compared"""
 LIMIT = 3_000_000
-"""up to so many cells of all tables the own methods are compared without being asked to"""
+"""up to this many cells of all tables our methods are compared by default"""
 FIELD_LIMIT = 300_000
-"""up to so many cells also the methods of others"""
+"""up to this many cells also the methods of others"""
 _SAMPLED = 200_000
 """finest cells for which probabilities are computed; of more, a sample of areas"""
 
@@ -48,7 +48,7 @@ class Choice:
     p99_loss: int
     max_loss: int
     within: float
-    """the share of counts that are at most K/2 off"""
+    """the share of counts with a loss of at most K/2"""
     provable: float
     """the share of small counts that everybody can prove to be small"""
     is_safe: bool
@@ -68,11 +68,11 @@ class Measured:
     attacker: str
     """"register", "insider", "outsider", "neighbour" or "attribute" """
     tables: tuple[str, ...] = ()
-    """of which tables a register has exact counts"""
+    """the tables of which a register has exact counts"""
     proven: float | None = None
     """the share of the small counts that are proven to be small"""
     likely: float | None = None
-    """the share of the small counts that are believed to be small with more than .95, and rightly so"""
+    """the share of the small counts that are rightly believed small, with a probability above .95"""
     right: float | None = None
     """the share of such beliefs that is right"""
     groups: int | None = None
@@ -81,7 +81,7 @@ class Measured:
     """people in these groups, as shown"""
 
     def to_json(self, K: int) -> dict[str, Any]:
-        """As plain values; numbers below K are not told."""
+        """As plain values; numbers below K are hidden."""
         plain = asdict(self)
         for name in ("groups", "people"):
             if plain[name] is not None:
@@ -164,7 +164,7 @@ def _choice(method: str, row: Mapping[str, Any]) -> Choice:
 def measured(
     published: AnyFinestTable, wanted: Sequence[Selection], bound: int | None = None, progress: Progress | None = None
 ) -> list[Measured]:
-    """What attackers learn from the tables who bet, or who know more than the tables say."""
+    """Measure attackers who guess, or who know more than the tables."""
     names = [table.name for table in wanted]
     attackers = _attackers(published, wanted)
     report = risk(published, attackers, names, bound=bound, cells=_SAMPLED, examples=0, progress=progress)
@@ -182,14 +182,14 @@ def measured(
 
 
 def _attackers(published: AnyFinestTable, wanted: Sequence[Selection]) -> list[Attacker]:
-    """Who is measured: who brings a register, knows all but one, bets, and looks for groups of one value."""
+    """The measured attackers: with a register, an insider, one who guesses, one who infers attributes."""
     found: list[Attacker] = ["outsider", "neighbour", Insider(secrets=0), "attribute"]
     exact = _register(published, wanted)
     return [exact, *found] if exact else found
 
 
 def _register(published: AnyFinestTable, wanted: Sequence[Selection]) -> Register | None:
-    """Exact counts of the finest areas by the first two keys, as a register of people has them: no more than that."""
+    """Exact counts of the finest areas by the first two keys, as a register of people may have them."""
     design = published.design
     keys = list(design.keys[:2])
     if len(keys) == len(design.keys):  # it would be the finest table itself

@@ -1,4 +1,4 @@
-"""What is counted as it stands but looks wrong: codes that are nearly the same, names beside their codes. Confidential.
+"""Warnings about data that is probably wrong: nearly equal codes, names beside their codes. Confidential.
 
 Both are found from code lists and small tables, not from records, and both give a sentence that says what to type.
 """
@@ -15,12 +15,12 @@ _MOST = 100_000
 
 
 def doubts(finest: AnyFinestTable) -> list[str]:
-    """What a person should look at before it is published."""
+    """What a person should check before publishing."""
     return [*_alike(finest), *_names(finest)]
 
 
 def _alike(finest: AnyFinestTable) -> list[str]:
-    """Codes of one column that differ by blanks, case or leading zeros alone."""
+    """Codes of one column that differ only by blanks, case or leading zeros."""
     found = []
     for codes in finest.codes.lists:
         for column in codes.columns:
@@ -48,7 +48,7 @@ def _cure(column: str, twice: list[list[str]]) -> str:
 
 
 def _names(finest: AnyFinestTable) -> list[str]:
-    """Keys that tell the same as an area: names beside codes. They make tables larger and tell nothing."""
+    """Keys that are equivalent to an area, such as names beside codes. They make tables larger without information."""
     design = finest.design
     lists = {column: codes for codes in finest.codes.lists for column in codes.columns}
     found = []
@@ -60,7 +60,7 @@ def _names(finest: AnyFinestTable) -> list[str]:
                 ((_, sums),) = finest.sums([design.select(column, [key])])
                 if len(sums.packed[0]) == areas:
                     found.append(
-                        f"{key} and {column} tell the same, as a name and its code do. Take {key} out of the keys; "
+                        f"{key} and {column} are equivalent, like a name and its code. Remove {key} from the keys; "
                         f"labels come from a code list: {column} = {{file = .., code = .., label.en = ..}} under "
                         f"[codes]."
                     )

@@ -1,4 +1,4 @@
-"""The publication file, `publication.toml`: all that a person declares about a publication, in one file.
+"""The publication file, `publication.toml`: everything that a person declares about a publication.
 
 It goes into a repository, so it never lists values of the data: code lists, recodes, hierarchies and maps are files
 that it points to. What was proposed from the data stands in `proposed` until a person takes it off that list.
@@ -46,16 +46,16 @@ class SourceEntry(Struct, frozen=True):
 
 
 class PopulationFields(Struct, frozen=True):
-    """Of whom the records tell."""
+    """The population of the records."""
 
     name: Annotated[str, Meta(description="the same for all data about the same people")] = ""
-    wave: Annotated[str, Meta(description="which of several counts of them")] = ""
-    period: Annotated[str, Meta(description="the time that the data speaks of")] = ""
-    unit: Annotated[str, Meta(description="what one record stands for, such as persons")] = ""
+    wave: Annotated[str, Meta(description="the name of this count of them")] = ""
+    period: Annotated[str, Meta(description="the reference time of the data")] = ""
+    unit: Annotated[str, Meta(description="the unit of a record, such as persons")] = ""
 
 
 class AboutEntry(Struct, frozen=True):
-    """What readers are told."""
+    """Information for readers."""
 
     title: Words = "Frequency tables"
     description: Words = ""
@@ -73,9 +73,9 @@ class FileEntry(Struct, frozen=True):
 
 
 class CodeListFields(FileEntry, frozen=True):
-    """The code list of a column: which codes there are, and what they are called."""
+    """The code list of a column: all codes and their labels."""
 
-    code: Annotated[str, Meta(description="the column of codes; left out, the first")] = ""
+    code: Annotated[str, Meta(description="the column of codes; by default the first")] = ""
     label: Annotated[Words, Meta(description='the column of labels, or one per language: {en = "name"}')] = ""
     parent: Annotated[str, Meta(description="the column of the code one level up")] = ""
 
@@ -84,7 +84,7 @@ class MapFields(Struct, frozen=True):
     """The map of an area column."""
 
     file: Annotated[Name, Meta(description="GeoJSON, GeoPackage, shapefile")]
-    code: Annotated[str, Meta(description="the property that holds the code; left out, id")] = "id"
+    code: Annotated[str, Meta(description="the property with the code; by default id")] = "id"
     layer: str = ""
 
 
@@ -96,33 +96,33 @@ class HierarchyFields(Struct, frozen=True):
     file: Annotated[str, Meta(description=".hrc, or a table with a parent of each code")] = ""
     code: Annotated[str, Meta(description="in a table: the column of codes")] = ""
     parent: Annotated[str, Meta(description="in a table: the column of parents")] = ""
-    prefixes: Annotated[list[int], Meta(description="how many letters of a code each level has")] = []
+    prefixes: Annotated[list[int], Meta(description="the number of letters of a code at each level")] = []
 
 
 class TablesEntry(Struct, frozen=True):
     """Which tables are published."""
 
-    names: Annotated[list[Name], Meta(description="tables such as town.sex.age; left out, all")] = []
+    names: Annotated[list[Name], Meta(description="tables such as town.sex.age; by default all")] = []
     levels: Annotated[list[str | int], Meta(description="only these levels")] = []
     keys: Annotated[list[Name], Meta(description="only subsets of these keys")] = []
-    max_keys: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="at most so many keys in a table")] = None
-    plan: Annotated[list[Name], Meta(description="tables that masks are chosen for, once; left out, all")] = []
+    max_keys: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="at most this many keys in a table")] = None
+    plan: Annotated[list[Name], Meta(description="tables for which masks are chosen; by default all")] = []
     rows: Literal["nonzero", "grid"] = "nonzero"
 
 
 class OutputsEntry(Struct, frozen=True):
-    """Where things are written, relative to this file."""
+    """The output folders, relative to this file."""
 
     release: Annotated[Name, Meta(description="the public folder")] = "release"
     exports: Annotated[str, Meta(description="the public folder of exported tables")] = "exports"
     formats: Annotated[list[Format], Meta(description="formats of exported tables")] = []
     languages: Annotated[list[Literal["en", "ko"]], Meta(min_length=1)] = field(default_factory=lambda: ["en"])
-    pdf: Annotated[bool, Meta(description="the decision page also as PDF, by the extra pdf")] = False
+    pdf: Annotated[bool, Meta(description="also write the decision page as PDF, with the extra pdf")] = False
     confidential: Annotated[Name, Meta(description="the folder of store, secret, ledger and reports")] = "confidential"
 
 
 class PublicationFile(Struct, frozen=True):
-    """What is published, from what, and how."""
+    """A publication: its source, content and method."""
 
     source: SourceEntry
     hierarchies: Annotated[dict[str, list[Name] | HierarchyFields], Meta(min_length=1)]
@@ -132,9 +132,11 @@ class PublicationFile(Struct, frozen=True):
     mask_thr: Annotated[int, Meta(ge=3, description="the threshold K")] = 5
     method: Literal["controlled", "ilba"] = "controlled"
     cells: Literal["observed", "grid"] = "observed"
-    accept_risk: Annotated[bool, Meta(description="with ilba: publish what the audit does not find safe")] = False
-    secret: Annotated[str, Meta(description="the secret file; left out, beside the store")] = ""
-    ledger: Annotated[str, Meta(description="the ledger; left out, ILBA_LEDGER, else beside the secret")] = ""
+    accept_risk: Annotated[bool, Meta(description="with ilba: publish tables that the audit does not find safe")] = (
+        False
+    )
+    secret: Annotated[str, Meta(description="the secret file; by default beside the store")] = ""
+    ledger: Annotated[str, Meta(description="the ledger; by default ILBA_LEDGER, else beside the secret")] = ""
     population: PopulationFields = field(default_factory=PopulationFields)
     about: AboutEntry = field(default_factory=AboutEntry)
     recipe: dict[str, Any] = field(default_factory=dict)
@@ -143,21 +145,21 @@ class PublicationFile(Struct, frozen=True):
     )
     lists: Annotated[list[Name], Meta(description="code lists of variable, code, label_en, label_ko, parent")] = []
     maps: Annotated[dict[str, MapFields], Meta(description="for an area column its map")] = field(default_factory=dict)
-    labels: Annotated[dict[str, Words], Meta(description="what columns are called")] = field(default_factory=dict)
+    labels: Annotated[dict[str, Words], Meta(description="the names of columns")] = field(default_factory=dict)
     tables: TablesEntry = field(default_factory=TablesEntry)
     outputs: OutputsEntry = field(default_factory=OutputsEntry)
 
 
 class _RecipeFields(Struct):
-    """Entries of [recipe] that are no columns."""
+    """Entries of [recipe] that are not columns."""
 
     trim: Annotated[bool, Meta(description="drop blanks around all values")] = True
-    missing: Annotated[list[str], Meta(description="spellings that stand for a missing value, in every column")] = []
+    missing: Annotated[list[str], Meta(description="spellings of a missing value in every column")] = []
     where: Annotated[dict[str, list[str]], Meta(description="count only records with these values")] = {}
 
 
 def found_at(path: Path_ | None = None) -> Path:
-    """The publication file that is meant: as given, in the folder given, or here."""
+    """The publication file: as given, in the given folder, or in the current folder."""
     file = Path(path or NAME)
     if file.is_dir():
         file = file / NAME
@@ -169,7 +171,7 @@ def found_at(path: Path_ | None = None) -> Path:
 
 
 def load(file: Path) -> PublicationFile:
-    """Read a publication file; what is unknown or misspelt is refused."""
+    """Read a publication file; refuse unknown or misspelt entries."""
     try:
         plain = tomllib.loads(file.read_text("utf-8-sig"))
     except tomllib.TOMLDecodeError as problem:
@@ -187,7 +189,7 @@ def load(file: Path) -> PublicationFile:
         if not isinstance(entry, dict):
             raise InputError(
                 f"recipe.{name} is not a table of steps.{nearest(name, _RecipeFields.__struct_fields__)} "
-                f"Write recipe.{name} = {{case = 'lower'}}, say."
+                f"Write for example recipe.{name} = {{case = 'lower'}}."
             )
         checked(entry, ColumnRecipe, f"recipe.{name}")
     return found
@@ -208,7 +210,7 @@ def schema() -> dict[str, Any]:
         part["additionalProperties"] = False
     recipe = {**more["_RecipeFields"], "additionalProperties": {"$ref": "#/$defs/ColumnRecipe"}}
     recipe["title"] = "Recipe"
-    recipe["description"] = "What is done to columns of the data before they are labels."
+    recipe["description"] = "How columns of the data are cleaned before they become labels."
     parts["PublicationFile"]["properties"]["recipe"] = {"$ref": "#/$defs/Recipe"}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -1,4 +1,4 @@
-"""A dry run: what a publication would hold, cost and risk, and what stands against it. Confidential."""
+"""A dry run: the content, loss and risk of a publication, and reasons against it. Confidential."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BYTES = 3.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What a publication would be. Confidential."""
+    """The dry run of a publication. Confidential."""
 
     title: str
     """of the release"""
@@ -62,21 +62,21 @@ class Plan:
     ledger: str
     """what the ledger says"""
     choices: tuple[Choice, ...]
-    """the methods there are, with their loss and what they give away"""
+    """the methods, with their loss and what they disclose"""
     attackers: tuple[Measured, ...]
-    """what attackers learn who bet or know more than the tables say"""
+    """what attackers learn who guess or know more than the tables"""
     refused: tuple[str, ...]
-    """what stands against it"""
+    """reasons why it would be refused"""
     proposed: tuple[str, ...]
-    """what no person has confirmed yet"""
+    """proposed entries that no person has confirmed"""
     against_last: tuple[str, ...]
-    """how it differs from the release that stands there"""
+    """the differences from the release in the output folder"""
     notes: tuple[str, ...] = ()
-    """what else is to be said"""
+    """further notes"""
 
     @property
     def is_possible(self) -> bool:
-        """Whether nothing stands against it."""
+        """Whether it can be published."""
         return not self.refused
 
     def to_json(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Plan:
 
 
 def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | None = None) -> Plan:
-    """Say what a publication would hold, cost and risk. Nothing is written.
+    """Show the content, loss and risk of a publication. Nothing is written.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         compared = choices(finest, wanted, masked, full=full, progress=progress)
         learnt = measured(masked, wanted, progress=progress) if masked is not None else []
     else:
-        notes.append("the tables have too many cells to compare methods quickly; --full compares them all the same")
+        notes.append("the tables have too many cells to compare methods quickly; --full compares them anyway")
     if prepared.said.method == "ilba" and not prepared.said.accept_risk:
         refused += [
             "the audit does not find the tables safe by ilba. Write method = 'controlled', fewer tables, or "
@@ -248,7 +248,7 @@ def counted(
 
 
 def _on_spark(prepared: Prepared, spark: Any) -> Any:
-    """The records on Spark. What it cannot read itself goes through the memory of this process."""
+    """The records on Spark. Files that Spark cannot read go through the memory of this process."""
     source, reading = prepared.source, prepared.reading
     is_plain = kind_of(source) == "csv" and reading.encoding in ("", "utf-8", "utf-8-sig") and reading.separator
     if source.is_dir() or kind_of(source) in ("parquet", "orc") or is_plain:
@@ -257,7 +257,7 @@ def _on_spark(prepared: Prepared, spark: Any) -> Any:
 
 
 def total_of(finest: AnyFinestTable) -> int:
-    """How many records were counted (confidential)."""
+    """The number of counted records (confidential)."""
     ((_, sums),) = finest.sums([finest.design.select(0)])
     return int((sums.parts.sum_small + sums.parts.sum_large).sum())
 
@@ -282,7 +282,7 @@ def _rows(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
 
 
 def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[list[str], str]:
-    """What the ledger says against it, and what it says."""
+    """Reasons of the ledger against it, and its state in words."""
     secret = finest.secret_at_hand()
     place = prepared.ledger or os.environ.get(ENVIRONMENT)
     if not place and secret is not None and secret.place is not None:
@@ -306,11 +306,11 @@ def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[l
 
 
 def _against_last(prepared: Prepared) -> list[str]:
-    """How the plan differs from the release that stands there."""
+    """The differences between the plan and the release in the output folder."""
     try:
         last = Release(prepared.release)
     except StoreError:
-        return ["no release stands there yet"]
+        return ["there is no release yet"]
     now, before = {table.name for table in prepared.wanted}, set(last.tables)
     told = []
     if now - before:

@@ -1,4 +1,4 @@
-"""What a publication file means: the recipe, the design, code lists and maps, checked against the data."""
+"""A publication file checked against the data: recipe, design, code lists and maps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Path_: TypeAlias = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Matched:
-    """How the codes of a column are found in its code list or map (confidential)."""
+    """How the codes of a column match its code list or map (confidential)."""
 
     column: str
     what: str
@@ -50,7 +50,7 @@ class Matched:
 
 
 class Prepared:
-    """A publication file with what follows from it. Files are read when they are needed."""
+    """A publication file with its recipe, design and lists. Files are read when they are needed."""
 
     def __init__(self, path: Path_ | None = None) -> None:
         self.file = found_at(path)
@@ -71,7 +71,7 @@ class Prepared:
 
     @property
     def confidential(self) -> Path:
-        """The folder for what nobody else may see."""
+        """The folder of confidential files."""
         return self.place(self.said.outputs.confidential)
 
     @property
@@ -110,7 +110,7 @@ class Prepared:
 
     @property
     def reading(self) -> Reading:
-        """How the file of records is written."""
+        """The encoding, separator and sheet of the file of records."""
         source = self.said.source
         return Reading(source.encoding, source.separator, source.sheet)
 
@@ -128,7 +128,7 @@ class Prepared:
 
     @cached_property
     def recipe(self) -> Recipe:
-        """What is done to the columns."""
+        """The recipe of the columns."""
         said = self.said.recipe
         recipe = Recipe(
             self._columns(),
@@ -151,9 +151,11 @@ class Prepared:
                 found[name] = list(given)
                 continue
             if bool(given.file) == bool(given.prefixes):
-                raise InputError(f"hierarchies.{name} needs file or prefixes, one of them.")
+                raise InputError(f"hierarchies.{name} needs either file or prefixes.")
             if given.prefixes and len(given.prefixes) != len(given.levels):
-                raise InputError(f"hierarchies.{name} has not as many prefixes as levels. Give one for each level.")
+                raise InputError(
+                    f"hierarchies.{name} has a different number of prefixes and levels. Give one prefix for each level."
+                )
             found[name] = [*given.levels, given.column]
         return found
 
@@ -305,7 +307,7 @@ def _match(column: str, what: str, file: str, codes: set[str], listed: set[str])
 
 
 def _hint(codes: set[str], listed: set[str], column: str) -> str:
-    """What to type so that codes match."""
+    """A hint what to type so that codes match."""
     widths = {len(code) for code in listed}
     if len(widths) == 1 and any(code.zfill(width) in listed for code in codes for width in widths):
         return f" With leading zeros they match: write recipe.{column} = {{pad = {next(iter(widths))}}}."
@@ -330,7 +332,7 @@ def _rows(variable: str, codes: list[Any], parents: list[Any] | None = None, **l
 
 
 def _levels(given: HierarchyFields, file: Path) -> dict[str, pl.DataFrame]:
-    """For each level above the finest which of its codes a finest code lies in."""
+    """The code of each finest code at each level above."""
     if file.suffix.lower() == ".hrc":
         paths = read_hierarchy(file).paths
     else:
@@ -361,7 +363,7 @@ def _paths_of_edges(given: HierarchyFields, file: Path) -> pl.DataFrame:
         path = [leaf]
         while upper := above.get(path[0]):
             if upper in path:
-                raise InputError(f"{file.name!r}: {upper!r} lies in itself. Mend its parents.")
+                raise InputError(f"{file.name!r}: {upper!r} is its own ancestor. Correct its parents.")
             path.insert(0, upper)
         rows.append(path)
     depth = max(map(len, rows))

@@ -1,4 +1,4 @@
-"""The first publication file, proposed from what `inspect` found, for a person to look at and to confirm.
+"""The first publication file, proposed from `inspect`, for a person to check.
 
 Values of the data go into files of their own: a recode that is proposed is written to the confidential folder.
 """
@@ -28,7 +28,7 @@ _LABELS = ("name", "label", "title", "bezeichnung", "nom", "nombre", "이름", "
 
 
 def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = "", wave: str = "") -> Path:
-    """Look at files and write a publication file that proposes how to publish them. Nothing is asked.
+    """Inspect files and write a publication file that proposes how to publish them.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
     found = inspect(*paths, mask_thr=mask_thr)
     if found.records is None:
         unread = [f"{one.path} {one.about}" for one in found.files if one.what == "unreadable"]
-        raise InputError(f"none of these files holds records. {listing(unread, 3)}".rstrip())
+        raise InputError(f"none of these files has records. {listing(unread, 3)}".rstrip())
     if not found.hierarchies:
         raise InputError(
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
-            f"identifier, a date or constant. `ilba inspect` shows them."
+            f"identifier, a date or constant. See `ilba inspect`."
         )
     proposal = _Proposal(found, target.parent, mask_thr, population, wave)
     text = proposal.text()
@@ -105,7 +105,7 @@ def _name(key: str) -> str:
 
 
 class _Proposal:
-    """What is proposed, part by part."""
+    """A proposal, part by part."""
 
     def __init__(self, found: Inspection, folder: Path, mask_thr: int, population: str, wave: str) -> None:
         self.found, self.folder, self.mask_thr = found, folder, mask_thr
@@ -202,7 +202,7 @@ class _Proposal:
         return plain
 
     def codes(self) -> dict[str, dict[str, Any]]:
-        """A code list for each column that one matches; labels of SPSS and the like go into a file of their own."""
+        """A code list for each column that has one; labels of SPSS and similar files go into a new file."""
         found: dict[str, dict[str, Any]] = {}
         used = [*(c for h in self.hierarchies.values() for c in h), *self.keys]
         for column, match in self.lists.items():
@@ -240,16 +240,16 @@ class _Proposal:
         proposed += ["recipe.missing"] if spellings else []
         lines = [
             f"#:schema {CONFIDENTIAL}/{SCHEMA}",
-            "# What is published, from what, and how. Written by `ilba init`; edit it and keep it in your repository.",
-            "# It lists no value of the data. Next: `ilba plan` says what would happen, `ilba publish` does it.",
+            "# The source, content and method of a publication, written by `ilba init`. Edit it and keep it.",
+            "# It contains no value of the data. Next: `ilba plan` is a dry run, `ilba publish` publishes.",
             "",
             "format = 1",
-            "# These entries were proposed from the data. Look at each, correct it, and take it off this list.",
+            "# These entries were proposed from the data. Check and correct each, then remove it from this list.",
             f"proposed = {_toml(proposed)}",
             "",
-            "# The variables by which tables are made.",
+            "# The variables of the tables.",
             f"keys = {_toml(self.keys)}",
-            *([f"# They could be keys too: {listing(self.spare, 30)}."] if self.spare else []),
+            *([f"# Possible further keys: {listing(self.spare, 30)}."] if self.spare else []),
             "",
             "# Counts below K are never shown.",
             f"mask_thr = {self.mask_thr}",
@@ -262,7 +262,7 @@ class _Proposal:
             *self._source_lines(),
             "",
             "[population]",
-            "# The same name for all data about the same people, for ever.",
+            "# Use the same name for all data about the same people.",
             f"name = {_toml(self.population)}",
             f"wave = {_toml(self.wave)}",
             '# period = "2026-07-01"',
@@ -278,13 +278,13 @@ class _Proposal:
             "[hierarchies]",
             *(f"{_name(name)} = {_toml(columns)}" for name, columns in self.hierarchies.items()),
             "",
-            "# What is done to columns first: trim, missing, case, replace, split, date, pad, prefix, bands, recode.",
+            "# How columns are cleaned first: trim, missing, case, replace, split, date, pad, prefix, bands, recode.",
             "[recipe]",
             *([f"missing = {_toml(spellings)}"] if spellings else []),
             *(f"{_name(name)} = {_toml(steps)}" for name, steps in recipe.items()),
             "",
             *self._matched_lines(codes),
-            "# What columns are called, per language.",
+            "# Names of columns, per language.",
             "[labels]",
             *(f"# {_name(name)} = {{en = {_toml(name)}, ko = {_toml(name)}}}" for name in self.keys),
             *(f"{_name(c.name)} = {_toml({'en': c.label})}" for c in source.columns if c.label and c.name in self.keys),
@@ -298,7 +298,7 @@ class _Proposal:
             'formats = ["csv"]                 # public, in exports/: csv, xlsx, json-stat, sdmx-csv, px',
             'languages = ["en"]                # en, ko',
             "# pdf = true                      # the decision page also as PDF: pip install 'ilba[pdf]'",
-            f'confidential = "{CONFIDENTIAL}"     # store, secret, ledger, reports: for you alone',
+            f'confidential = "{CONFIDENTIAL}"     # store, secret, ledger, reports',
             "",
         ]  # fmt: skip
         return "\n".join(lines)
@@ -308,7 +308,7 @@ class _Proposal:
         lines = []
         if source.reading.encoding and not source.reading.encoding.startswith("utf"):
             lines.append(
-                f"encoding = {_toml(source.reading.encoding)}     # a guess: look at letters that are not English"
+                f"encoding = {_toml(source.reading.encoding)}     # a guess: check letters that are not English"
             )
         if source.reading.separator not in ("", ","):
             lines.append(f"separator = {_toml(source.reading.separator)}")

@@ -1,4 +1,4 @@
-"""Publish what a publication file describes: count, release, export, report, decide; each step once.
+"""Publish by a publication file: count, release, export, report, decide; each step once.
 
 What is done is noted in the confidential folder with a mark of everything that it depends on. A run that was killed
 goes on where it ended, and a second run of an unchanged file does nothing. The release itself is made by
@@ -45,12 +45,12 @@ _ENDINGS = {"json-stat": "json", "sdmx-csv": "sdmx.csv", "sdmx-ml": "xml"}
 
 @dataclass(frozen=True)
 class Published:
-    """What a run did."""
+    """The result of a run."""
 
     release: Release
     """the release"""
     done: tuple[str, ...]
-    """steps that were done in this run; none where nothing had changed"""
+    """steps that were done in this run; none if nothing had changed"""
     steps: tuple[str, ...]
     """all steps"""
     matches: tuple[Matched, ...] = ()
@@ -60,7 +60,7 @@ class Published:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether everything was published already."""
+        """Whether everything was already published."""
         return not self.done
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Published:
 
 
 class _State:
-    """What was done, kept in the confidential folder: for each step its mark; for each file what it was."""
+    """The record of completed steps in the confidential folder: a mark of each step, a checksum of each file."""
 
     def __init__(self, file: Path, folder: Path) -> None:
         self._file, self._folder = file, folder
@@ -88,11 +88,11 @@ class _State:
             temporary.write_text(json.dumps(plain, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     def name(self, file: Path) -> str:
-        """What a file is called from the folder of the publication file."""
+        """The path of a file relative to the publication file."""
         return Path(os.path.relpath(file, self._folder)).as_posix()
 
     def content(self, file: Path) -> str:
-        """The checksum of a file; it is read again only where its size or time has changed."""
+        """The checksum of a file; it is read again only if its size or time has changed."""
         if file.is_dir():
             return _mark(sorted((str(part.relative_to(file)), self.content(part)) for part in file.rglob("*.parquet")))
         try:
@@ -120,7 +120,7 @@ def publish(
     accept_conflict: str | None = None,
     progress: Progress | None = None,
 ) -> Published:
-    """Publish what a publication file describes; what was done before and has not changed is not done again.
+    """Publish by a publication file; steps without changes are not repeated.
 
     Parameters
     ----------
@@ -233,8 +233,8 @@ class _Run:
             notice(doubt)
         if said.proposed:
             notice(
-                f"these entries were proposed from the data, and no person has confirmed them: "
-                f"{listing(said.proposed, 20)}. Look at them in {prepared.file.name} and take them off the list."
+                f"these entries were proposed from the data and not confirmed: "
+                f"{listing(said.proposed, 20)}. Check them in {prepared.file.name} and remove them from the list."
             )
             self.finest.declared_by(Origins("proposed" if "keys" in said.proposed else "declared"))
         tables = said.tables
@@ -260,7 +260,7 @@ class _Run:
         self.state.steps["manifest"] = self._manifest()
 
     def is_released(self) -> bool:
-        """Whether the release that stands there is whole, and the one that was made."""
+        """Whether the release in the output folder is complete, and the one that was made."""
         try:
             release = Release(self.prepared.release)
             for file in release.digests:
@@ -358,7 +358,7 @@ class _Run:
                 pdf.write(page)
 
     def _audited(self) -> str:
-        """What the ledger keeps of the safety of this release."""
+        """The result of the audit of this release, as recorded in the ledger."""
         book = self._book()
         found = [one.audit for one in (book.publications if book else ()) if one.checksum == self._manifest()]
         return found[-1] if found else "not audited"
@@ -373,19 +373,19 @@ class _Run:
 
 
 def _spare(target: Path) -> None:
-    """Refuse to replace a folder that holds other things than exports."""
+    """Refuse to replace a folder that has other files than exports."""
     endings = {f".{_ENDINGS.get(kind, kind)}".rpartition(".")[2] for kind in FORMATS} | {"json", "xml"}
     strange = [
         file.name for file in target.rglob("*") if file.is_file() and file.suffix.removeprefix(".") not in endings
     ]
     if strange:
         raise InputError(
-            f"{str(target)!r} holds {listing(strange, 3)}, which is no export and would be destroyed. Move it."
+            f"{str(target)!r} has {listing(strange, 3)}, which is not an export and would be lost. Move it."
         )
 
 
 def released_by(path: Path_ | None = None) -> Path:
-    """The release of a publication file, for who serves it."""
+    """The release of a publication file, for the service."""
     prepared = Prepared(path)
     if not (prepared.release / MANIFEST).exists():
         raise UnsafeRelease(f"{str(prepared.file)!r} was not published yet. Type: ilba publish")

@@ -17,8 +17,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 class CellDraws:
     """The draws of packed cells, as `secret.draws` defines them.
 
-    XOR does not care how the words of a cell are grouped, so the words of neighbouring dimensions are joined into one
-    table while it stays small: a census needs two look-ups per cell instead of nine.
+    The words of a cell can be grouped in any way, because XOR is associative. So the words of neighbouring dimensions
+    are joined into one table while it stays small: a census needs two look-ups per cell instead of nine.
     """
 
     def __init__(self, secret: Secret, codes: CodeLists, below: int | None = None) -> None:

@@ -50,7 +50,7 @@ class Secret:
     raw : bytes
         32 random bytes. `Secret.new` makes them.
     place : Path, optional
-        The file that holds it. Left out, it is in memory alone.
+        Its file. Without it, the secret exists only in memory.
 
     Raises
     ------
@@ -67,7 +67,7 @@ class Secret:
     __slots__ = ("_raw", "place")
     _raw: bytes
     place: Path | None
-    """the file that it was read from or written to; None while it is in memory alone"""
+    """the file that it was read from or written to; None if it exists only in memory"""
 
     def __init__(self, raw: bytes, place: Path | None = None) -> None:
         if not isinstance(raw, bytes) or len(raw) != _LENGTH:
@@ -85,13 +85,13 @@ class Secret:
         Returns
         -------
         Secret
-            The secret. It is in memory alone until `to_file` writes it.
+            The secret. It exists only in memory until `to_file` writes it.
         """
         return cls(secrets.token_bytes(_LENGTH))
 
     @classmethod
     def from_text(cls, text: str) -> Secret:
-        """Read a secret as a secret file holds it: `ilba-secret-1:`, 64 hexadecimal digits, a dash and 8 check digits.
+        """Read the text of a secret file: `ilba-secret-1:`, 64 hexadecimal digits, a dash and 8 check digits.
 
         Older secret files end after the 64 digits.
 
@@ -108,7 +108,7 @@ class Secret:
         Raises
         ------
         SecretError
-            The text is not a secret, or its check digits do not fit. The message does not show the text.
+            The text is not a secret, or its check digits are wrong. The message does not show the text.
         """
         # The text itself may be a secret with a typing error in it: do not show it, not even in the traceback.
         found = _TEXT.fullmatch(text.strip())
@@ -120,7 +120,7 @@ class Secret:
         raw, check = bytes.fromhex(found[1]), found[2]
         if check is not None and check.lower() != _check_digits(raw):
             raise SecretError(
-                "this secret is damaged: its check digits do not fit its digits. Restore it from a copy; another "
+                "this secret is damaged: its check digits are wrong. Restore it from a copy; another "
                 "secret would draw other masks for the same people."
             )
         return cls(raw)
@@ -132,7 +132,7 @@ class Secret:
         Parameters
         ----------
         path : path
-            The file. A notice tells when others can read it.
+            The file. A notice warns if others can read it.
 
         Returns
         -------
@@ -142,14 +142,14 @@ class Secret:
         Raises
         ------
         SecretError
-            The file cannot be read, or holds no secret.
+            The file cannot be read, or is not a secret.
         """
         file = Path(path)
         if re.search(r"[0-9a-fA-F]{24}", file.name) or file.name.lower().startswith("ilba-secret"):
-            # Somebody gave the secret itself, or part of it, where a path belongs: do not repeat it.
+            # The user gave the secret itself, or a part of it, instead of a path: do not repeat it.
             raise SecretError(
                 "this looks like a secret itself. Give the path of a secret file, or Secret.from_text(...) in Python, "
-                "or put the secret into ILBA_SECRET as its file holds it."
+                "or put the text of the secret file into ILBA_SECRET."
             )
         try:
             with file.open("rb") as handle:
@@ -169,17 +169,17 @@ class Secret:
 
     @classmethod
     def from_environment(cls) -> Secret | None:
-        """Read the secret in ILBA_SECRET, which holds its text or the path of its file.
+        """Read the secret in ILBA_SECRET, which is its text or the path of its file.
 
         Returns
         -------
         Secret or None
-            The secret; None when ILBA_SECRET is not set.
+            The secret; None if ILBA_SECRET is not set.
 
         Raises
         ------
         SecretError
-            ILBA_SECRET is set, and what it names is not a secret or cannot be read.
+            ILBA_SECRET is not a secret, or names a file that is not a secret or cannot be read.
         """
         given = os.environ.get(ENVIRONMENT, "").strip()
         if not given:
@@ -214,10 +214,10 @@ class Secret:
             if target.is_file() and not target.stat().st_size:
                 raise SecretError(f"{os.fspath(path)!r} is an empty file, not a secret. Remove it first.") from None
             raise SecretError(
-                f"{os.fspath(path)!r} exists and is left as it is: masks drawn with a lost secret cannot be drawn "
-                f"again. Choose another name, or move it away yourself."
+                f"{os.fspath(path)!r} exists and was not changed: masks drawn with a lost secret cannot be drawn "
+                f"again. Choose another name, or move the file away yourself."
             ) from None
-        except WriteError as problem:  # without what led to it, which may show the secret
+        except WriteError as problem:  # without its cause, which may show the secret
             raise WriteError(str(problem)) from None
         if self.place is None:
             object.__setattr__(self, "place", writable(path))
@@ -244,16 +244,16 @@ class Secret:
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen digits that tell secrets apart and give nothing of them away."""
+        """Sixteen digits that identify a secret without disclosing it."""
         return self._derive("fingerprint")[:8].hex()
 
     def derived(self, purpose: str) -> Secret:
-        """Derive a secret for another purpose, that tells nothing of this one.
+        """Derive a secret for another purpose that discloses nothing about this one.
 
         Parameters
         ----------
         purpose : str
-            What it is for. The same purpose gives the same secret.
+            The purpose. The same purpose gives the same secret.
 
         Returns
         -------
@@ -263,7 +263,7 @@ class Secret:
         return Secret(self._derive(purpose))
 
     def hashes(self, texts: Iterable[str]) -> Words:
-        """Compute a number of 64 bits for each text, which nobody can compute without the secret.
+        """Compute a number of 64 bits for each text; it cannot be computed without the secret.
 
         Parameters
         ----------
@@ -296,7 +296,7 @@ class Secret:
 
 
 def given_secret(secret: Secret | str | os.PathLike[str] | None) -> Secret | None:
-    """The user's secret: a Secret, the path of a secret file, or what ILBA_SECRET holds; None when there is none."""
+    """Return the user's secret: a Secret, the path of a secret file, or that of ILBA_SECRET; None if there is none."""
     if secret is None:
         return Secret.from_environment()
     if isinstance(secret, Secret):
@@ -340,7 +340,7 @@ def drawn(secret: Secret, words: Words) -> IntArray:
 
 
 def tagged(secret: Secret, words: Words) -> Words:
-    """The tags of cells, 64 bits each, from their joined words: who lacks the secret cannot tell them from noise."""
+    """The tags of cells, 64 bits each, from their joined words. Without the secret they look like noise."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
     cipher = Cipher(algorithms.AES256(secret._derive("aes")), modes.ECB())  # noqa: S305 - one block per cell: a PRF
@@ -360,7 +360,7 @@ def _words(secret: Secret, messages: Sequence[bytes]) -> Words:
 
 
 def _check_digits(raw: bytes) -> str:
-    """The CRC-32 of a secret: of two secrets that differ in up to 32 neighbouring bits no two have the same."""
+    """The CRC-32 of a secret: it detects changes in up to 32 neighbouring bits."""
     return f"{zlib.crc32(raw):08x}"
 
 
