@@ -258,12 +258,14 @@ def audit(
 
 
 def _by_areas(
-    finest: Any, method: str | None, chosen: Any, others: Any, explanations: int, progress: Progress | None
+    finest: Any, method: Method | str | None, chosen: Any, others: Any, explanations: int, progress: Progress | None
 ) -> AuditReport:
     from ilba.attack.areas import audit_by_areas  # it builds on this module
 
     if any(others):
         raise InputError("areas=True takes no store= and no solver_seconds=: give the finest table or its path alone.")
+    if method is not None and not isinstance(method, str):
+        raise InputError(f"areas=True takes the method by its name, such as 'ilba', not a {type(method).__name__}.")
     if not isinstance(finest, (AnyFinestTable, str, os.PathLike)):
         raise InputError(f"areas=True takes a finest table or the path of a store, not a {type(finest).__name__}.")
     return audit_by_areas(finest, method, lambda codes: wanted_tables(codes.design, *chosen), explanations, progress)

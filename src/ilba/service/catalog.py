@@ -112,8 +112,8 @@ class Loaded:
         for dimension, chosen in zip(self.dimensions, places, strict=True):
             wanted = (wanted[:, None] * len(dimension) + np.asarray(chosen, dtype=np.int64)[None, :]).ravel()
         if not len(self.place):
-            kind = np.float64 if np.isnan(self.absent) else np.int64
-            return np.full(len(wanted), self.absent, dtype=kind)
+            empty: Values = np.full(len(wanted), self.absent)
+            return empty
         found = np.minimum(np.searchsorted(self.place, wanted), len(self.place) - 1)
         values: Values = np.where(self.place[found] == wanted, self.count[found], self.absent)
         return values if values.dtype.kind == "f" else values.astype(np.int64, copy=False)

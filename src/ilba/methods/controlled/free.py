@@ -158,7 +158,7 @@ class _Search:
             for step in range(1, sweeps + 1):
                 heat = _HOT * ((_COLD / _HOT).ln() * (step - 1) / max(sweeps - 1, 1)).exp()
                 self._lead(self._heat(heat))
-                _sweep(*self._arrays, step=step, heat=self._heat(heat))
+                _sweep(*(*self._arrays, step, self._heat(heat)))
                 told("sweep", self._over(), step, sweeps)
             for over in self._mend():
                 told("mend", over, 0, None)
@@ -195,7 +195,7 @@ class _Search:
         for _ in range(_MENDING):
             if not self._over_caps():
                 return
-            h = _mend(*self._arrays, heat=self._heat(_COLD / 2), h=np.uint64(h))
+            h = _mend(*(*self._arrays, self._heat(_COLD / 2), np.uint64(h)))
             yield self._over()
 
     def _settle(self) -> None:
