@@ -125,8 +125,27 @@ def test_a_second_publication_file_has_pages_and_recodes_of_its_own(tmp_path, mo
 
 def test_a_word_that_is_not_known_gets_the_nearest_one_and_the_choices(office):
     edit(office, ('method = "controlled"', 'method = "controled"'))
-    with pytest.raises(ilba.InputError, match=r"method: 'controled' is not known. Did you mean 'controlled'.*ilba"):
+    with pytest.raises(ilba.InputError, match=r"no method 'controled'. Did you mean 'controlled'"):
         ilba.plan()
+    edit(office, ('method = "controled"', 'cells = "observd"'))
+    with pytest.raises(ilba.InputError, match=r"cells: 'observd' is not known. Did you mean 'observed'.*grid"):
+        ilba.plan()
+
+
+def test_a_publication_file_takes_cell_keys_with_the_keys_of_the_records(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = population().select("region", "town", "sex").with_row_index("key")
+    people.with_columns(pl.col("key") * 37 % 256).write_csv("people_2025.csv")
+    text = FILE.replace('method = "controlled"', 'method = "cell-key:D=3,V=1.5,js=1"\naccept_risk = true')
+    text = text.replace('file = "people_2025.csv"', 'file = "people_2025.csv"\nrecord_key = "key"')
+    (tmp_path / "publication.toml").write_text(text)
+    assert not ilba.plan().refused
+    release = ilba.publish().release
+    assert release.manifest["method"] == "cell-key"
+    keyed = ilba.build("people_2025.csv", ["region", "town"], ["sex"], record_key="key", secret=ilba.Secret(bytes(32)))
+    shown = keyed.with_method("cell-key:D=3,V=1.5,js=1").table("town", ["sex"]).public()
+    assert release.table("town.sex")["N_masked"].to_list() == shown["N_masked"].to_list()
+    assert ilba.publish().is_unchanged
 
 
 def test_a_plan_says_what_its_attackers_know_and_where_nearly_everybody_is_alone(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import polars as pl
 
 from ilba.attack.explanations import Explanation
-from ilba.attack.published import POLICIES, PublishedTables
+from ilba.attack.published import PublishedTables
 from ilba.errors import some
 
 MOST_DRAWN = 40  # tables of the page that get a bar
@@ -282,7 +282,7 @@ def _facts(report: AuditReport) -> dict[str, Any]:
         "report": report,
         "K": report.published.K,
         "audited": _title(report.published),
-        "policy": POLICIES[report.published.policy.name].about,
+        "policy": report.published.policy.about,
         "figures": [[text.strip() for text in line] for line in report.figures(report.published.K, report.aggregates)],
         "levels": shares(by_level.to_dicts()),
         "tables": shares(shown[:MOST_DRAWN]),

@@ -41,6 +41,7 @@ class SourceEntry(Struct, frozen=True):
     separator: Annotated[str, Meta(description="of a csv file: a letter, or tab")] = ""
     decimal: Annotated[Literal[".", ","], Meta(description="how numbers are written")] = "."
     sheet: Annotated[str, Meta(description="of a workbook")] = ""
+    record_key: Annotated[str, Meta(description="with cell keys: the column of record keys")] = ""
     missing: Annotated[
         Literal["drop", "category"], Meta(description="records with a missing value: left out, or a category")
     ] = "drop"
@@ -133,11 +134,16 @@ class PublicationFile(Struct, frozen=True):
     proposed: Annotated[list[str], Meta(description="entries that were proposed from the data and not confirmed")] = []
     keys: list[Name] = []
     mask_thr: Annotated[int, Meta(ge=3, description="the threshold K")] = 5
-    method: Literal["controlled", "ilba"] = "controlled"
-    cells: Literal["observed", "grid"] = "observed"
-    accept_risk: Annotated[bool, Meta(description="with ilba: publish tables that the audit does not find safe")] = (
-        False
+    method: Annotated[str, Meta(description="controlled, ilba, or one with parameters: cell-key:D=5,V=3,js=2")] = (
+        "controlled"
     )
+    cells: Literal["observed", "grid"] = "observed"
+    accept_risk: Annotated[
+        bool, Meta(description="with another method than controlled: publish what the audit does not find safe")
+    ] = False
+    budget: Annotated[
+        Annotated[float, Meta(gt=0)] | None, Meta(description="with noise: the epsilon of all publications together")
+    ] = None
     secret: Annotated[str, Meta(description="the secret file; by default beside the store")] = ""
     ledger: Annotated[str, Meta(description="the ledger; by default ILBA_LEDGER, else beside the secret")] = ""
     population: PopulationFields = field(default_factory=PopulationFields)

@@ -193,7 +193,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     notes = doubts(finest)
     if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
         tell(ProgressStep("comparing"))
-        masked = masked_by(prepared.said.method, finest, wanted, progress=progress)
+        masked = None if prepared.by else masked_by(prepared.said.method, finest, wanted, progress=progress)
         compared = choices(finest, wanted, masked, full=full, progress=progress)
         learnt = measured(masked, wanted, progress=progress) if masked is not None else []
     else:
@@ -206,12 +206,13 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
             notes.append("there is no secret yet: masks, losses and shares of this plan are of one that is thrown away")
     if is_other:
         notes.append(_other_data(prepared))
-    if prepared.said.method == "ilba" and not prepared.said.accept_risk:
+    name = prepared.by.name if prepared.by else prepared.said.method
+    if name != "controlled" and not prepared.said.accept_risk:
         refused += [
-            "the audit does not find the tables safe by ilba. Write method = 'controlled', fewer tables, or "
-            "accept_risk = true."
+            f"the audit does not find the tables safe by {name}. Write method = 'controlled', fewer tables, or "
+            f"accept_risk = true."
             for one in compared
-            if one.method == "ilba" and not one.is_safe
+            if one.method == name and not one.is_safe
         ]
     total = total_of(finest)
     records = _records(prepared)
@@ -247,6 +248,7 @@ def counted(
         secret=secret if is_own else Secret.new(),
         cells=said.cells,
         missing=said.source.missing,
+        record_key=said.source.record_key or None,
         read=reading,
         recipe=prepared.recipe,
         labels=prepared.labels,
@@ -310,7 +312,8 @@ def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[l
         chapter = looked_up(finest, secret, book)
         before = chapter.publications
         text = f"{book.path.name}: {some(len(before), 'publication')} of {chapter.name!r} before"
-        chapter.check(finest, way(prepared.said.method, finest.design), None)
+        name = prepared.by.name if prepared.by else prepared.said.method
+        chapter.check(finest, way(name, finest.design, prepared.by, chapter.move(finest.design.threshold)), None)
     except Conflict as problem:
         return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", False
     except (UnsafeRelease, IlbaError) as problem:
@@ -386,7 +389,7 @@ def _against_last(prepared: Prepared) -> list[str]:
     for what, old, new in (
         ("the title", manifest["title"], prepared.title),
         ("K", last.design.threshold, prepared.design.threshold),
-        ("the method", manifest["method"], said.method),
+        ("the method", manifest["method"], prepared.by.name if prepared.by else said.method),
         ("the wave", population.get("wave", ""), said.population.wave),
         ("the columns", " ".join(last.design.columns), " ".join(prepared.design.columns)),
     ):

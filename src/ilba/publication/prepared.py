@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,12 +23,15 @@ from ilba.data.shapes import read_shapes
 from ilba.design.design import COUNT, Design, Selection
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, listing, nearest, some
+from ilba.methods.lab import method_of
+from ilba.methods.method import Method
 from ilba.publication.file import NAME, FileEntry, HierarchyFields, PublicationFile, found_at, load, words
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables.beside import secret_path
 from ilba.tables.engine import AnyFinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
+METHODS = ("controlled", "ilba")
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,11 @@ class Prepared:
         self.folder = self.file.parent
         self.said: PublicationFile = load(self.file)
         self._hierarchies()  # contradictions are told before anything is read
+        if self.by is None and self.said.method not in METHODS:
+            raise InputError(
+                f"{self.file.name}.method: {self.said.method!r} does not publish.{nearest(self.said.method, METHODS)} "
+                f"Write one of {listing(METHODS)}, or a method of `ilba compare`, such as 'cell-key:D=5,V=3'."
+            )
 
     # --- places
 
@@ -186,6 +195,12 @@ class Prepared:
     def design(self) -> Design:
         """The hierarchies, the keys, K and the reading of S."""
         return Design.of(self._hierarchies(), self.said.keys, self.said.mask_thr, self.said.cells)
+
+    @cached_property
+    def by(self) -> Method | None:
+        """The method, where it is not one of the two that choose or draw masks."""
+        found = method_of(re.sub(r"(?<=ptable=)[^,\s]+", lambda file: str(self.place(file[0])), self.said.method))
+        return found if found.policy is None else None
 
     @cached_property
     def wanted(self) -> list[Selection]:

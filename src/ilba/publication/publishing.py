@@ -198,7 +198,7 @@ class _Run:
         )
         files = [(self.state.name(file), self.state.content(file)) for file in prepared.files()]
         self.counting = _mark([[said[name] for name in counts], files, said["labels"], prepared.design.to_json()])
-        shown = ("method", "accept_risk", "ledger", "about", "tables", "maps", "labels")
+        shown = ("method", "accept_risk", "budget", "ledger", "about", "tables", "maps", "labels")
         self.releasing = _mark([self.counting, [said[name] for name in shown], said["outputs"]["release"]])
 
     def all(self) -> Published:
@@ -256,7 +256,7 @@ class _Run:
         tables = said.tables
         self.finest.release(
             prepared.release,
-            said.method,
+            prepared.by or said.method,
             [table.name for table in prepared.wanted],
             plan=list(tables.plan) or "all",
             rows=tables.rows,
@@ -270,6 +270,7 @@ class _Run:
             ledger=prepared.ledger,
             accept_conflict=self.accept_conflict,
             accept_risk=said.accept_risk,
+            budget=said.budget,
             audit=prepared.page("audit.html") if can_compare(self.finest, prepared.wanted) else None,
             progress=self.progress,
         )
@@ -337,6 +338,8 @@ class _Run:
     def _published(self) -> AnyFinestTable:
         """The finest table with the masks that were published."""
         finest = self.finest.at_hand()
+        if self.prepared.by is not None:
+            return finest.with_method(self.prepared.by, self.prepared.secret())
         if self.prepared.said.method == "ilba":
             return finest
         return finest.published(secret=self.prepared.secret(), ledger=self.prepared.ledger)
@@ -357,7 +360,8 @@ class _Run:
         compared, learnt = [], []
         if isinstance(finest, FinestTable) and can_compare(finest, prepared.wanted):
             compared = choices(finest, prepared.wanted, published, secret=prepared.secret(), progress=self.progress)
-            learnt = measured(published, prepared.wanted, release.manifest.get("bound"), self.progress)
+            if prepared.by is None:
+                learnt = measured(published, prepared.wanted, release.manifest.get("bound"), self.progress)
         said = prepared.said
         for lang in self._page_languages():
             page = decision.write(

@@ -204,7 +204,7 @@ def way(method: str, design: Design, by: Method | None = None, move: int = 0) ->
     """What decides a masked count besides the secret and the data."""
     if by is not None:
         return method, design.threshold, parameters_of(by) or design.cells
-    if move:
+    if move and method == "controlled":
         return method, design.threshold, _spelled({"move": move})
     return method, design.threshold, "" if method == "controlled" else design.cells
 
