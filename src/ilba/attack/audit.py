@@ -258,10 +258,12 @@ def audit(
 
 
 def _by_areas(
-    finest: Any, method: str | None, chosen: Any, others: Any, explanations: int, progress: Progress | None
+    finest: Any, method: Method | str | None, chosen: Any, others: Any, explanations: int, progress: Progress | None
 ) -> AuditReport:
     from ilba.attack.areas import audit_by_areas  # it builds on this module
 
+    if isinstance(method, Method):
+        raise InputError("areas=True takes the name of a method of the audit itself, such as 'ilba'.")
     if any(others):
         raise InputError("areas=True takes no store= and no solver_seconds=: give the finest table or its path alone.")
     if not isinstance(finest, (AnyFinestTable, str, os.PathLike)):
