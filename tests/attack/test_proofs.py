@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 
 import numpy as np
@@ -277,6 +278,13 @@ def test_the_truth_is_always_inside_and_working_in_parts_changes_nothing(publish
         assert (dense <= whole[0, node, 1]).all()
 
 
+def unaware(published):
+    """The same tables without what the store told: the attack counts for itself which counts would differ."""
+    other = copy.copy(published)
+    other.misfits = None
+    return other
+
+
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(releases())
@@ -300,7 +308,7 @@ def test_every_small_cell_is_counted_once_and_ranges_hold_the_truth(published):
     if published.split:
         assert (low == high)[~small].all()
     if published.split:  # counted from the store, and again from the public numbers alone
-        assert (report.misfits == 0) == (not any(Attack(published).misfits.values()))
+        assert (report.misfits == 0) == (not any(Attack(unaware(published)).misfits.values()))
     if report.certificate:
         assert (report.cells_disclosed, report.aggregates) == (0, 0)
     for one in report.worst:

@@ -116,6 +116,7 @@ class _Whole(PublishedTables):
         self.tables, self.split, self.K = dict(tables), split, codes.design.threshold
         self.lattice = shared_lattice(codes, list(tables))
         self.base, self.misfits = None, 0
+        self.move, self.bounded = 0, True  # sums of masks, the only counts that move, are not attacked here
         self.parts: dict[Node, tuple[Array, ...]] = {}
         """of each table how much of it the finest table shows: cells at K, large ones, their sum, listed small ones"""
         self.ends: dict[Node, Ends] = {}

@@ -262,6 +262,8 @@ def _by_areas(
 ) -> AuditReport:
     from ilba.attack.areas import audit_by_areas  # it builds on this module
 
+    if isinstance(method, Method):
+        raise InputError("areas=True takes the name of a method of the audit itself, such as 'ilba'.")
     if any(others):
         raise InputError("areas=True takes no store= and no solver_seconds=: give the finest table or its path alone.")
     if method is not None and not isinstance(method, str):
