@@ -157,11 +157,7 @@ class WordedTable:
         self.said = words(lang)
         self.complete = release.manifest["rows"] == "grid"  # whether the rows hold every combination
         self.measure = COUNT
-        self.heading: list[str] | None = None  # what the variables are called in the title, where that is special
-        self.spans: tuple[Values, Values] | None = (
-            None  # the least and the largest that each number can be, where asked
-        )
-        self.pulse: Callable[[], object] = lambda: None  # called now and then while it is written; may end that
+        self.spans: tuple[Values, Values] | None = None  # the least and largest of each number, where asked for
         self.heading: list[str] | None = None  # special names of the variables in the title
         self.pulse: Callable[[], object] = lambda: None  # called regularly during writing; may stop it
 
