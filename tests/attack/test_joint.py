@@ -416,7 +416,7 @@ def test_the_command_audits_releases_together(shelf, tmp_path):
     assert plain["cells_disclosed"] == ilba.audit([first, second], stores=[store]).cells_disclosed > 0
     assert "not find these tables safe" in run(*words, "--require-safe", cwd=tmp_path, code=1).stderr
     assert "leave out --method" in run(*words, "--method", "ilba", cwd=tmp_path, code=2).stderr
-    assert "is no release" in run("audit", str(first.path), str(store), cwd=tmp_path, code=2).stderr
+    assert "is not a release" in run("audit", str(first.path), str(store), cwd=tmp_path, code=2).stderr
     assert "go with several releases" in run("audit", str(first.path), "--unchanged", cwd=tmp_path, code=2).stderr
     assert "Write" in run(*words, "--rename", "sex", cwd=tmp_path, code=2).stderr
 

@@ -155,16 +155,16 @@ def audit(
     solver_seconds : float, default 0
         With one release and its store: how long an exact solver is asked about what propagation leaves open, most
         suspicious first. It needs the extra `solver`. Without the finest table among the tables it proves much more.
-    areas : bool, default False
-        Attack one top-level area of the first hierarchy after the other, with the tables of the whole as shared bounds:
-        for a finest table that is larger than memory allows. It may be on Spark, or the path of a store. The ranges
-        of single cells are left out, and counterexamples are not looked for.
     changed : int, optional
         With a list: releases of different waves are audited together, on the assumption that no count of any table
         changed by more than this between them, as where at most so many people came, left or moved.
     brief : bool, default False
         With one release: where small cells are proven, do not look for counterexamples for the others. The verdict is
         clear then, and `cells_certified` and `cells_undecided` are None.
+    areas : bool, default False
+        Attack one top-level area of the first hierarchy after the other, with the tables of the whole as shared bounds:
+        for a finest table that is larger than memory allows. It may be on Spark, or the path of a store. The ranges
+        of single cells are left out, and counterexamples are not looked for.
 
     Returns
     -------

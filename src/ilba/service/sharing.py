@@ -28,6 +28,7 @@ from ilba.service.asked import UnknownError
 from ilba.service.catalog import Catalog
 from ilba.service.codelists import axis_of
 from ilba.service.folder import ServedRelease, TableEntry
+from ilba.service.measures import bound_of
 from ilba.service.outlines import Maps
 from ilba.service.script import bundle
 
@@ -456,10 +457,12 @@ def _row(group: places.Group, write: Writing) -> tuple[str, ...]:
 
 def _facts(one: places.PlaceFacts, write: Writing) -> list[str]:
     """What stands under the number, a short line each."""
-    said, manifest = write.said, one.place.served.release.manifest
+    said, place = write.said, one.place
     found = []
-    threshold = int(manifest["threshold"])
-    most = threshold + threshold // 2 if manifest["method"] == "ilba" else manifest.get("bound")
+    time = place.served.time
+    levels = {h.name: 0 for h in place.served.release.design.hierarchies} | {place.hierarchy.name: place.level}
+    entry = place.served.entry(levels, [time] if time else [])
+    most = None if entry is None else bound_of(entry)
     if most and one.count is not None:
         low, high = write.number(max(0, one.count - most)), write.number(one.count + most)
         found.append(said["place_range"].format(low=low, high=high))
