@@ -29,7 +29,6 @@ Told: TypeAlias = Callable[[str, int, int, int | None], None]
 # Found by trial on a census of a million people; results depend on every one of them.
 _WALK_HEAT = Decimal(4)
 _HEATS = Decimal(4), Decimal("0.5")
-_LONG = Decimal(2)  # where more sweeps than usual cool from
 _STIFFNESS = 5  # pull of a class towards its mean, per set of an average cell
 _WORK = 100  # looks at a flip per cell before the bound gives way
 _PASSES = 2000  # and passes over what is left
@@ -151,7 +150,7 @@ class _Problem:
     ) -> None:
         if len(x) * rules.K >= 2**31:
             raise InputError(f"{some(len(x), 'small cell')} of one area are too many to choose masks for jointly.")
-        self.sets, self.K, self.bound, self.sweeps = sets, rules.K, rules.bound, rules.sweeps
+        self.sets, self.K, self.bound = sets, rules.K, rules.bound
         self.x = x.astype(np.int16)
         self.z = drawn.astype(np.int8)
         self.number = number
@@ -204,10 +203,10 @@ class _Problem:
         try:
             self._walk()
             best = self.z.copy()
-            told("walk", self._over(), 1, 1 + self.sweeps)
-            for step in range(1, self.sweeps + 1):
+            told("walk", self._over(), 1, 1 + SWEEPS)
+            for step in range(1, SWEEPS + 1):
                 self._sweep(step)
-                told("sweep", self._over(), 1 + step, 1 + self.sweeps)
+                told("sweep", self._over(), 1 + step, 1 + SWEEPS)
             best = self.z.copy()
             fewest = self._over()
             for over in self._repair():
@@ -231,8 +230,8 @@ class _Problem:
         )  # fmt: skip
 
     def _sweep(self, step: int) -> None:
-        first, last = _HEATS[0] if self.sweeps == SWEEPS else _LONG, _HEATS[1]
-        heat = first * ((last / first).ln() * (step - 1) / (self.sweeps - 1)).exp()
+        first, last = _HEATS
+        heat = first * ((last / first).ln() * (step - 1) / (SWEEPS - 1)).exp()
         kernels.sweep(
             *self._cell_sets, self.error, self.z, self.kind, self.free, self.number, step, self.K,
             self._heat(heat), thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff,
