@@ -139,7 +139,7 @@ def test_bands_sort_as_their_numbers_and_are_declared_with_plain_labels():
         ({"age": {"take": "year"}}, "take without date"),
         ({"age": {"bands": "0-4,5+", "width": 5, "top": 10}}, "bands and width. Leave one"),
         ({"a": {"from": "b"}, "b": {"from": "a"}}, "are made from each other"),
-        ({"age": {"case": "title"}}, "recipe.age.case: invalid enum value 'title'"),
+        ({"age": {"case": "title"}}, "recipe.age.case: 'title' is not known."),
     ],
 )
 def test_a_recipe_that_cannot_be_is_refused_with_what_to_type(columns, says):

@@ -532,7 +532,7 @@ def test_rounds_of_many_areas_fall_so_that_errors_of_the_whole_are_mended(secret
     grid = grid.with_columns(town=2 * pl.col("area") + pl.col("part"), N=pl.Series(rng.poisson(2.0, grid.height)))
     counts = grid.filter(pl.col("N") > 0).drop("part")
     finest = FinestTable.from_counts(counts, ["area", "town"], ["sex", "age", "job"], secret=secret)
-    small_blocks(monkeypatch, 150)
+    small_blocks(monkeypatch, 25)
     widths: list[int] = []
 
     def watched(blocks):

@@ -173,7 +173,7 @@ def test_where_nobody_learns_anything_the_decision_page_says_so(finest, tmp_path
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=unknown).read_text("utf-8")
     assert text.count("not measured: the finest table") == 5
     text = decision.write(tmp_path / "d.html", "en", release, **facts, accepted=True).read_text("utf-8")
-    assert "the conflict was accepted" in text
+    assert "this conflict with the ledger was accepted" in text
 
 
 def test_a_pdf_without_its_library_says_what_to_install(monkeypatch, tmp_path):

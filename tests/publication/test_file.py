@@ -50,7 +50,7 @@ def test_the_least_that_a_file_needs_is_a_source_and_a_hierarchy(tmp_path):
         (LEAST + "[maps]\nsex = {file = 'x'}\n", "maps.sex names no column"),
         (LEAST + "[labels]\nsexx = {en = 'Sex'}\n", "labels.sexx names no column"),
         ("mask_thr = 2\n" + LEAST, "mask_thr: expected int >= 3"),
-        ('method = "magic"\n' + LEAST, "method: invalid enum value 'magic'"),
+        ('method = "magic"\n' + LEAST, "there is no method 'magic'"),
         ("format = 2\n" + LEAST, "format"),
         ("[source\n", "is not TOML"),
         (LEAST.replace('["town"]', '{column = "town", levels = ["region"]}'), "area needs either file or prefixes"),

@@ -312,13 +312,13 @@ def leak_rows(monkeypatch, finest):
     def entry(declared, selection, folder):
         return real(declared, selection, folder) | {"cells": leak_rows.cells}
 
-    def tables(self, wanted, before=FinestTable.tables):
+    def rows(self, wanted, before=FinestTable.public_rows):
         leak_rows.cells = len(self)
         return before(self, wanted)
 
     def as_truth(self, kind, before=FinestTable.as_truth):
         truth = before(self, kind)
-        truth.tables = lambda wanted: tables(self, wanted)
+        truth.public_rows = lambda wanted: rows(self, wanted)
         return truth
 
     monkeypatch.setattr(folder_module, "_entry", entry)

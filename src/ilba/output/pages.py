@@ -12,7 +12,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ilba.errors import InputError, listing, some
+from ilba.errors import InputError, some
 from ilba.files import replacing
 from ilba.output.korean import said
 
@@ -36,7 +36,7 @@ def filled(template: str, **facts: Any) -> str:
     """The text of a page."""
     lang = facts.setdefault("lang", "en")
     if lang not in LANGUAGES:
-        raise InputError(f"there is no page in {lang!r}. The languages are {listing(LANGUAGES)}.")
+        raise InputError(f"there is no page in {lang!r}. The languages are {' and '.join(LANGUAGES)}.")
     return _templates().get_template(template).render(facts | {"_": partial(said, lang=lang)})
 
 

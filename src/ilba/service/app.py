@@ -143,6 +143,8 @@ class _Service:
             },
             lifespan=self._lifespan,
         )
+        # A redirect would name the host that the request named, whoever that is.
+        self.app.router.redirect_slashes = False
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[Mapping[str, Any]]:

@@ -100,7 +100,8 @@ async function view(context, panel) {
     return;
   }
   const parts = variables.map((one) => one.hierarchy && release.part(table, one, state.within[one.hierarchy])).filter(Boolean);
-  const entire = variables.filter(({ code }) => !parts.some((one) => one.code === code));
+  const isPart = ({ code, hierarchy }) => parts.some((one) => one.code === code) || state.within[hierarchy] || state.only[code];
+  const entire = variables.filter((one) => !isPart(one));
   const most = Math.max(0, ...entire.map(({ size }) => size));
   if (most > context.most) {
     await showPicker(at("picker"), { ...context, meta: null });
