@@ -73,7 +73,7 @@ def test_small_count_rounding_of_the_census_is_as_near_to_the_truth_as_that_of_t
     # The R package gives 0.848 to 0.852 and 10 to 12: ours is a little nearer on average, and a little further at most.
     assert found.metrics["meanAbsDiff"] <= reference["meanAbsDiff"].max()
     assert found.metrics["maxdiff"] <= reference["maxdiff"].max() + 2
-    # That is because it chooses for all cells together. A thousand at a time, over five seeds: 0.838 to 0.849, and 9 to 12.
+    # Perhaps because it chooses for all cells together. A thousand at a time: 0.838 to 0.849, 9 to 12 (five seeds).
     counts = people.group_by(columns).len("N").sort(columns)
     some = small_count_rounding(counts, 5, "(LA2+LA3)*gender*edu*age", at_once=1000)
     assert 0.835 < some.metrics["meanAbsDiff"] < 0.853
