@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import json
 import os
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from ilba.errors import some
 MOST_DRAWN = 40  # tables of the page that get a bar
 
 
-class Judged:
+class Judged(ABC):
     """What the reports on one release and on several have in common: shares, figures, JSON and the page."""
 
     cells_small: int | None
@@ -32,13 +33,13 @@ class Judged:
     cells_undecided: int | None
     worst: list[Explanation]
 
+    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Give the report as plain values."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _facts(self) -> dict[str, Any]:
         """What the page tells."""
-        raise NotImplementedError
 
     @property
     def share(self) -> float:
