@@ -43,8 +43,8 @@ lint: .venv/dev
 	$(BIN)/ruff format --check src tests bench tools docs
 	$(BIN)/mypy
 
-docs: .venv/dev ## Build the documentation in docs/_build/html
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+docs: .venv/dev ## Build the documentation of this version in docs/_build/html
+	$(BIN)/python tools/site.py
 
 figures: .venv/dev ## Draw the pictures of the documentation anew
 	$(BIN)/python docs/figures/draw.py

@@ -21,10 +21,10 @@ version = release = ilba.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc"]
 myst_enable_extensions = ["deflist"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_templates"]
 default_role = "literal"  # docstrings write `name`, as Markdown does
 pygments_style = "friendly"
-templates_path: list[str] = []
+templates_path = ["_templates"]
 
 myst_heading_anchors = 3
 
@@ -42,6 +42,16 @@ html_theme_options = {  # a line of 120 letters fits into the column on a screen
     "light_css_variables": {"code-font-size": "78%"},
 }
 html_show_sphinx = False
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/versions.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
 
 
 class Commands(Directive):

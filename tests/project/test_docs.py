@@ -308,11 +308,24 @@ class Assets(HTMLParser):
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "-d", str(folder / "doctrees")]
-    done = subprocess.run([*command, str(DOCS), str(folder / "html")], capture_output=True, text=True)
+    folder = tmp_path_factory.mktemp("site") / "html"
+    (folder / "0.9.12").mkdir(parents=True)
+    (folder / "0.9.12" / "index.html").write_text("<p>an earlier version</p>", "utf-8")
+    done = subprocess.run([sys.executable, str(ROOT / "tools/site.py"), str(folder)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return folder / "html"
+    return Path(done.stdout.strip())
+
+
+@pytest.mark.slow
+def test_the_site_keeps_earlier_versions_and_leads_to_the_newest(site):
+    front = site.parent
+    assert site.name == ilba.__version__
+    assert (front / "0.9.12" / "index.html").read_text("utf-8") == "<p>an earlier version</p>"
+    listed = re.findall(r'"([\d.]+)"', (front / "versions.js").read_text("utf-8"))
+    assert sorted(listed) == sorted(["0.9.12", ilba.__version__])
+    assert f"{listed[0]}/index.html" in (front / "index.html").read_text("utf-8")
+    page = (site / "look-up" / "stability.html").read_text("utf-8")
+    assert (site / "look-up" / re.search(r'src="([^"]*versions\.js)"', page)[1]).resolve() == front / "versions.js"
 
 
 @pytest.mark.slow
