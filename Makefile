@@ -1,8 +1,9 @@
 # Each target sets up what it needs in .venv: Python >= 3.11 with pip and venv, git and make are enough.
 PYTHON ?= python3
 BIN := .venv/bin
-# Tests that share a Java, a browser or a server stay in one process; the longest begin first.
-PYTEST := $(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder
+# Tests start many processes. Where nothing may be written beside the sources, each would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
+PYTEST := $(BIN)/python -m pytest -n auto
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 # The loops that choose masks are compiled when they are first used; here, so that nobody waits for it later.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -49,7 +50,12 @@ def publish(home: Path, number: int) -> None:
 
 def begun(home: Path, number: int, die_at: int | None = None) -> multiprocessing.process.BaseProcess:
     """A process that publishes a wave, and is killed before its n-th write."""
-    child = START.Process(target=_work, args=(home, number, die_at))
+    return started(die_at, publish, home, number)
+
+
+def started(die_at: int | None, work: Callable[..., object], *args: object) -> multiprocessing.process.BaseProcess:
+    """A process that does some work, and is killed before its n-th write."""
+    child = START.Process(target=_work, args=(dict(os.environ), die_at, work, *args))
     child.start()
     return child
 
@@ -60,10 +66,12 @@ def ended(child: multiprocessing.process.BaseProcess) -> int | None:
     return child.exitcode
 
 
-def _work(home: Path, number: int, die_at: int | None) -> None:
+def _work(environment: dict[str, str], die_at: int | None, work: Callable[..., object], *args: object) -> None:
+    os.environ.clear()  # of the moment in which the first of these processes was started
+    os.environ.update(environment)
     if die_at is not None:
         _dying(die_at)
-    publish(home, number)
+    work(*args)
 
 
 def _dying(at: int) -> None:
@@ -105,25 +113,27 @@ def wrong(home: Path) -> list[str]:
 
 def kills(most: int, every: int = 1) -> tuple[int, list[str]]:
     """Kill publications at every n-th write; how many were killed, and what was wrong."""
-    killed, found, number, at = 0, [], 0, 0
-    while killed < most:
+    killed, found = 0, []
+    for number in range(3):  # the very first one, a later wave, and one that replaces a folder
         with tempfile.TemporaryDirectory() as folder:
-            home = Path(folder)
+            home, before = Path(folder) / "home", Path(folder) / "before"
+            home.mkdir()
             ilba.Secret(bytes(32)).to_file(home / "agency.secret")
-            for before in range(number):  # the very first one, a later wave, and one that replaces a folder
-                ended(begun(home, before))
-            at += every
-            code = ended(begun(home, 1, at))
-            found += [f"write {at}: {text}" for text in wrong(home)]
-            if code == 0:  # it came to its end: all its writes were tried
-                number, at = number + 1, 0
-                if number == 3:
-                    break
-                continue
-            killed += 1
-            if ended(begun(home, 1)):
-                found.append(f"write {at}: the next run failed")
-            found += [f"after write {at}: {text}" for text in wrong(home)]
+            for wave in range(number):
+                ended(begun(home, wave))
+            home.rename(before)
+            at, code = 0, None
+            while code != 0 and killed < most:  # 0: it came to its end, so all its writes were tried
+                at += every
+                shutil.copytree(before, home)
+                code = ended(begun(home, 1, at))
+                found += [f"write {at}: {text}" for text in wrong(home)]
+                if code != 0:
+                    killed += 1
+                    if ended(begun(home, 1)):
+                        found.append(f"write {at}: the next run failed")
+                    found += [f"after write {at}: {text}" for text in wrong(home)]
+                shutil.rmtree(home)
     return killed, found
 
 

@@ -20,25 +20,19 @@ hypothesis.settings.register_profile("untimed", hypothesis.settings.default, dea
 hypothesis.settings.load_profile("untimed")
 
 
-LONGEST = ("tests/spark/", "tests/service/page/", "tests/service/", "tests/project/", "tests/cli/")
-TOGETHER = ("tests/spark/", "tests/service/page/", "tests/service/test_hostile.py", "tests/service/")
-"""tests that share a Java, a browser or a server"""
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Where several processes run tests: those that share something costly in one of them, the longest first."""
+    from support.lanes import Lanes
+
+    return Lanes(config, log)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config, items):
-    """Where several processes run tests: the longest first, and those that share something costly in one process."""
-    if not hasattr(config, "workerinput"):
-        return
-
-    def place(item, folders):
-        return next((number for number, folder in enumerate(folders) if item.nodeid.startswith(folder)), len(folders))
-
-    items.sort(key=lambda item: place(item, LONGEST))
-    for item in items:
-        together = place(item, TOGETHER)
-        if together < len(TOGETHER) and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(TOGETHER[together]))
+def pytest_ignore_collect(collection_path, config):
+    """Where only the fast tests run, a file of slow ones is not even loaded."""
+    if config.option.markexpr == "not slow" and collection_path.suffix == ".py":
+        return True if "\npytestmark = pytest.mark.slow" in collection_path.read_text("utf-8") else None
+    return None
 
 
 @pytest.fixture(autouse=True)
