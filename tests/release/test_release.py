@@ -285,7 +285,7 @@ def test_the_files_of_a_release_have_groups_of_a_fixed_number_of_rows(tmp_path):
 def test_killing_a_release_at_any_write_leaves_the_old_one_or_the_new_one_whole(tmp_path):
     killing.release(1, str(tmp_path / "out"), "old")
     shown = []
-    for _ in killing.killed(4, killing.release, 2, str(tmp_path / "out"), "new"):
+    for _ in killing.killed(8, killing.release, 2, str(tmp_path / "out"), "new"):
         release = Release(tmp_path / "out")
         release.verify()
         assert len(release.tables) == 3
