@@ -84,6 +84,21 @@ def test_the_masks_that_were_published_can_be_looked_at(census, agency):
         finest.release(agency / "b", ledger=False)
 
 
+def test_a_release_is_audited_with_the_store_that_it_was_made_from(census, agency, tmp_path):
+    """The store keeps the masks that were drawn; those that were chosen are in the release or in the ledger."""
+    finest = built(census, agency, output_path=agency / "s.parquet")
+    whole, coarse = finest.release(agency / "a"), finest.release(agency / "b", max_keys=1)
+    small = int((finest.frame["N"] < 5).sum())
+    for release in (whole, coarse):
+        report = ilba.audit(release, store=ilba.open_store(agency / "s.parquet"))
+        assert (report.cells_small, report.safe) == (report.cells_certified, True)
+    assert ilba.audit(whole, store=finest).cells_small == small
+    assert ilba.risk(whole, attackers=["proof"], store=finest).rows["small"].to_list() == [small]
+    lost = ilba.FinestTable.from_counts(finest.frame, hkey=["LA1", "LA2", "LA3"], key=["gender", "age"])
+    with pytest.raises(InputError, match=r"in a ledger that was not found.*published\(secret="):
+        ilba.audit(coarse, store=lost)
+
+
 # --- what conflicts
 
 

@@ -30,7 +30,8 @@ from ilba.attack.verdict import AuditReport
 from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
-from ilba.errors import InputError, suggesting
+from ilba.errors import IlbaError, InputError, suggesting
+from ilba.methods.controlled.search import Chosen
 from ilba.methods.method import Method
 from ilba.progress import Progress
 from ilba.release import Release
@@ -339,6 +340,7 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | No
         if told in POLICIES:
             return PublishedTables.from_frames(release.code_lists(), frames, told, release.move)
         return MethodTables.from_release(method or _method_of(release), release.code_lists(), frames)
+    store = _as_released(release, store)
     if release.manifest["method"] not in POLICIES and store.by is None:
         asked = method or _method_of(release)
         store = (store if asked.keyed else store.collect()).with_method(asked)
@@ -355,8 +357,41 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | No
             if shown.blank is not None:
                 ours, theirs = ours.filter(~pl.Series(shown.blank)), theirs.drop_nulls(MASKED)
         if not _shown(theirs).equals(_shown(ours)):
-            raise InputError(f"the release was not made from this store: the table {selection.name!r} differs.")
+            raise InputError(_differs(release, store, selection.name))
     return published
+
+
+def _as_released(release: Release, store: AnyFinestTable) -> AnyFinestTable:
+    """The store with the masks that were chosen for a release: as the release shows them, or as the ledger keeps them.
+
+    A store keeps the masks that were drawn when it was built. Where none are found it is returned as it is.
+    """
+    if release.manifest["method"] != "controlled" or store.method == "controlled":
+        return store
+    finest = release.design.finest.name
+    if (
+        isinstance(store, FinestTable)
+        and finest in release.tables
+        and set(release.design.columns) == set(store.design.columns)
+    ):
+        chosen = Chosen(tuple(release.tables), None, held=False, move=release.move)
+        shown = store.with_masks_shown(release.table(finest), chosen)
+        if shown is not None:
+            return shown
+    try:
+        return store.published()
+    except IlbaError:  # no secret, no ledger, or one that does not know these counts
+        return store
+
+
+def _differs(release: Release, store: AnyFinestTable, name: str) -> str:
+    said = f"the release was not made from this store: the table {name!r} differs."
+    if release.manifest["method"] != "controlled" or store.method == "controlled":
+        return said
+    return (
+        f"{said[:-1]}, or its masks are in a ledger that was not found. With the ledger's secret: "
+        f"store=finest.published(secret=PATH), ilba audit --secret PATH."
+    )
 
 
 def _given(method: Method | str | None) -> Method | None:

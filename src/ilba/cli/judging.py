@@ -28,6 +28,7 @@ from ilba.cli.words import (
     typed_pairs,
 )
 from ilba.errors import InputError, UnsafeRelease
+from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 from ilba.tables.opening import open_store
 from ilba.tables.store import ABOUT
@@ -90,7 +91,11 @@ def report_command(
 @click.option(
     "--chart", type=click.Path(), help="With several methods or K: chart of risk and loss as html, svg or png."
 )
-@click.option("--secret", type=click.Path(), help="The secret for --mask-thr [else a temporary secret].")
+@click.option(
+    "--secret",
+    type=click.Path(),
+    help="The secret for --mask-thr [else a temporary secret], or of --store, to find its published masks.",
+)
 @click.option("--within", metavar="AREA", help="Only this area of the top level, for a store larger than memory.")
 @click.option("--areas", is_flag=True, help="All areas of the top level, one after the other, for a large store.")
 @click.option(
@@ -157,9 +162,10 @@ def audit_command(
             )
         with ProgressBar(as_json) as bar:
             bar.stage("attacking")
-            report = audit(
-                Release(source), store=opened(store) if store else None, solver_seconds=solver_seconds, progress=bar
-            )
+            counted: AnyFinestTable | None = opened(store) if store else None
+            if counted is not None and secret:
+                counted = counted.published(secret=secret)
+            report = audit(Release(source), store=counted, solver_seconds=solver_seconds, progress=bar)
         _told_of_audit(report, out, as_json, require_safe)
         return
     if store:
