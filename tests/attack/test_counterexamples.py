@@ -9,8 +9,11 @@ import pytest
 import ilba
 from ilba import FinestTable, PublishedTables
 from ilba.attack.bounds import Attack
-from ilba.attack.counterexamples import Worlds, ends
+from ilba.attack.counterexamples import Conditions, Worlds
 from ilba.attack.intervals import Intervals, at, open_cells
+from ilba.attack.lattice import table_of
+from ilba.attack.mending import amiss, ends
+from ilba.attack.unmasked import open_parts
 from ilba.design.tables import wanted_tables
 from ilba.methods import masking
 from support.attacks import public_release
@@ -61,43 +64,95 @@ def _started(finest, method):
     """What everybody knows of a release, and the true counts of the open cells."""
     published = PublishedTables.of(finest, method)
     known = Intervals.of(published, open_cells(Attack(published).run()))
-    return published, known, at(published.base.packed, published.base.truth.sum_small, known.packed)
+    counts = at(published.base.packed, published.base.truth.sum_small, known.packed)
+    return published, known, counts, Worlds(Conditions.of(known), counts, known.at_k.astype(np.int64))
+
+
+def _released_anew(finest, published, cells):
+    """Whether a store with other counts and masks of these cells publishes the same tables."""
+    design = finest.design
+    index = finest.codes.cell_index(design.finest)
+    labels = pl.DataFrame(finest.codes.labels(index, [cells[0]])).with_columns(
+        world=pl.Series(cells[1]), mask=pl.Series(cells[2])
+    )
+    # A cell that became empty keeps its labels in the code lists, through its row with N = 0.
+    frame = finest.frame.join(labels, on=list(design.columns), how="full", coalesce=True).select(
+        *design.columns, N=pl.coalesce("world", "N"), N_masked=pl.coalesce("mask", "N_masked")
+    )
+    other = FinestTable.from_counts(frame, HKEY, KEY, design.threshold, cells=design.cells)
+    wanted = [table_of(design, node) for node in published.tables]
+    again = PublishedTables.of(other, published.policy.name, wanted)
+    for node in published.tables:
+        areas = published.codes.lists[0].size(node[0])
+        shown = (one.dense(node, 0, areas, one.tables[node].value) for one in (again, published))
+        if not np.array_equal(*shown):
+            return False
+    return True
 
 
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 @pytest.mark.parametrize("method", ["ilba", "r-file"])
 def test_every_world_that_is_walked_through_leads_to_the_same_release(secret, cells, method):
     finest = ilba.build(population(700), HKEY, KEY, secret=secret, cells=cells)
-    published, known, counts = _started(finest, method)
+    published, known, counts, worlds = _started(finest, method)
     K = finest.design.threshold
-    worlds = Worlds(known, counts)
     targets = np.flatnonzero((counts > 0) & (counts < K))
+    sums = len(counts) + np.flatnonzero(known.beside >= 0)
     for seed in range(3):
         worlds.round(targets, 100, seed)
+        worlds.round(sums, 100, seed)
     assert (worlds.counts != counts).sum() > 10
-    index = finest.codes.cell_index(finest.design.finest)
-    labels = pl.DataFrame(finest.codes.labels(index, [known.packed])).with_columns(world=pl.Series(worlds.counts))
-    masked = pl.when(pl.col("N_masked").is_null()).then(0).otherwise(pl.col("N_masked"))
-    # A cell that became empty keeps its labels in the code lists, through its row with N = 0.
-    frame = finest.frame.join(labels, on=[*HKEY, *KEY], how="full", coalesce=True).select(
-        *HKEY, *KEY, N=pl.coalesce("world", "N"), N_masked=masked
-    )
-    other = FinestTable.from_counts(frame, HKEY, KEY, K, cells=cells)
-    again = PublishedTables.of(other, method)
-    for node, rows in published.tables.items():
-        areas = published.codes.lists[0].size(node[0])
-        assert (
-            again.dense(node, 0, areas, again.tables[node].value) == published.dense(node, 0, areas, rows.value)
-        ).all()
+    assert worlds.safe[sums].any()
+    assert _released_anew(finest, published, (known.packed, worlds.counts, np.where(known.at_k, K, 0)))
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_without_the_finest_table_every_world_has_masks_of_its_own(secret, cells):
+    finest = ilba.build(population(700), HKEY, KEY, secret=secret, cells=cells)
+    published = PublishedTables.of(finest, "ilba", wanted_tables(finest.design, "all", None, None, 2))
+    (part,) = open_parts(published, open_cells(Attack(published).run()), 10**9)
+    worlds = Worlds(part.conditions, part.counts, part.masks)
+    K = finest.design.threshold
+    small = np.flatnonzero((part.counts > 0) & (part.counts < K))
+    for seed in range(3):
+        worlds.round(small, 100, seed)
+    assert worlds.safe[small].sum() > 10
+    assert (worlds.masks != part.masks).any()
+    assert (worlds.masks[worlds.counts == 0] == 0).all()
+    assert (worlds.masks[worlds.counts == K] == 1).all()
+    assert _released_anew(finest, published, (part.packed, worlds.counts, K * worlds.masks))
 
 
 def test_a_world_that_does_not_fit_is_refused(secret):
     finest = ilba.build(population(300), HKEY, KEY, secret=secret, cells="grid")
-    _, known, counts = _started(finest, "ilba")
+    _, known, counts, worlds = _started(finest, "ilba")
     assert known.fits(counts)
     assert not known.fits(np.where(counts == counts.max(), known.high + 1, counts))
-    with pytest.raises(AssertionError, match="mistake in ilba"):
-        Worlds(known, known.high + 1)
+    for wrong in (known.high + 1, known.low - 1, known.high):
+        with pytest.raises(AssertionError, match="mistake in ilba"):
+            Worlds(worlds.conditions, wrong, worlds.masks)
+
+
+def test_a_mask_that_sca_could_not_have_drawn_is_refused(secret):
+    finest = ilba.build(population(300), HKEY, KEY, secret=secret, cells="grid")
+    published = PublishedTables.of(finest, "ilba", wanted_tables(finest.design, ["region"]))
+    (part,) = open_parts(published, open_cells(Attack(published).run()), 10**9)
+    assert part.conditions.fits(part.counts, part.masks)
+    for count in (0, finest.design.threshold):
+        wrong = np.where(part.counts == count, 1 - part.masks, part.masks)
+        assert (wrong != part.masks).any()
+        assert not part.conditions.fits(part.counts, wrong)
+
+
+@pytest.mark.parametrize("K", [3, 5, 10])
+def test_nothing_is_amiss_exactly_where_ilba_releases_the_value(K):
+    for n in range(5):
+        for at_k in range(n + 1):
+            for total in range(at_k, K * at_k + (K - 1) * (n - at_k) + 1):
+                parts = (np.array([part]) for part in (n, at_k, total))
+                shown = int(masking.ilba(*parts, K).sum_masked[0])
+                for released in (0, K, *range(K + 1 + K // 2, 4 * K + 5, K)):
+                    assert (amiss(released, total, n, at_k, K) == 0) == (shown == released), (released, n, at_k, total)
 
 
 @pytest.mark.parametrize("K", [3, 5, 10])

@@ -14,12 +14,14 @@ import ilba
 from ilba import FinestTable, InputError, Insider, PublishedTables, Register
 from ilba.attack.attackers import (
     Known,
+    errors_within,
     everything_but_one,
     everything_but_some,
     exact_rows,
     insider_beliefs,
     propagated,
 )
+from ilba.attack.insiders import everybody_but
 from ilba.attack.intervals import AttackerView, Brought, Intervals, open_cells
 from ilba.attack.posterior import beliefs, prior
 from support.people import HKEY, KEY, population
@@ -135,8 +137,11 @@ def test_wrong_attackers_are_answered_with_what_to_type(town):
         ilba.risk(town, "register")
     with pytest.raises(InputError, match="no attacker was named"):
         ilba.risk(town, [])
-    with pytest.raises(InputError, match="at least one cell"):
-        ilba.risk(town, Insider(unknown=0))
+    for lacking in (Insider(unknown=0), Insider(cells=0)):
+        with pytest.raises(InputError, match="at least one person or one cell"):
+            ilba.risk(town, lacking)
+    with pytest.raises(InputError, match="people or cells"):
+        ilba.risk(town, Insider(unknown=2, cells=2))
     with pytest.raises(InputError, match="not a int"):
         ilba.risk(town, [7])
     with pytest.raises(InputError, match="takes a finest table or a release"):
@@ -189,6 +194,85 @@ def test_an_insider_who_lacks_one_cell_proves_what_trying_every_count_proves(cel
     assert decided > 0
 
 
+def _placed(counts, missing):
+    """Every way to put the missing people back: counts of all cells."""
+    known = np.array(counts)
+    for cell in missing:
+        known[cell] -= 1
+    for places in itertools.combinations_with_replacement(range(len(counts)), len(missing)):
+        yield known + np.bincount(places, minlength=len(counts))
+
+
+def _fitting(x, masks, K, cells, method, missing, bound):
+    """Those that lead to the same release with the same masks, and with sums within a bound."""
+    shown = _shown(PublishedTables.of(toy(x.tolist(), masks.tolist(), K, cells, areas=2), method))
+    for counts in _placed(x, missing):
+        if (counts[masks > K] != masks[masks > K]).any() or (counts[masks <= K] > K).any():
+            continue
+        if (counts[masks == K] == 0).any() or (counts[masks == 0] >= K).any():
+            continue
+        again = PublishedTables.of(toy(counts.tolist(), masks.tolist(), K, cells, areas=2), method)
+        if _shown(again) == shown and (bound is None or errors_within(again, bound)):
+            yield counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["ilba", "controlled"])
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_an_insider_who_lacks_people_proves_what_trying_every_place_proves(cells, method):
+    rng = np.random.default_rng(11)
+    seen = {True: 0, False: 0}
+    for _ in range(4):
+        K = int(rng.choice([3, 5]))
+        x = rng.integers(0, K + 1, 6)
+        x[0] = 1
+        t = np.where(x >= K, x, np.where(rng.random(6) < x / K, K, 0))
+        finest = toy(x.tolist(), t.tolist(), K, cells, areas=2)
+        published = PublishedTables.of(finest, method)
+        bound = None
+        if method == "controlled":
+            bound = next(b for b in range(99) if errors_within(published, b))
+        known = Known.of(published, Brought(bound=bound))
+        counts = np.zeros(len(known.packed), np.int64)
+        order = {cell: i for i, cell in enumerate(published.base.packed.tolist())}
+        true = published.base.truth.sum_small + published.base.truth.sum_large
+        for i, cell in enumerate(known.packed.tolist()):
+            counts[i] = true[order[cell]] if cell in order else 0
+        found = everybody_but(known, counts, 1)
+        assert found.insight.packed.tolist() == [cell for cell in known.packed.tolist() if x[cell] == 1]
+        for place, cell in enumerate(found.insight.packed.tolist()):
+            fitting = {int(world[cell]) for world in _fitting(x, t, K, cells, method, [cell], bound)}
+            assert 1 in fitting
+            proven = bool(found.insight.proven(K)[place])
+            assert proven == (0 not in fitting), (x, t, K, cell, fitting)
+            assert bool(found.certified[place]) == (0 in fitting)
+            seen[proven] += 1
+        several = everybody_but(known, counts, 2)
+        for place, cell in enumerate(several.insight.packed.tolist()):
+            if x[cell] != 2:
+                continue
+            fitting = {int(world[cell]) for world in _fitting(x, t, K, cells, method, [cell, cell], bound)}
+            low, high = several.insight.low[place], several.insight.high[place]
+            assert low <= min(fitting) <= max(fitting) <= high, (x, t, K, cell, fitting)
+            if several.certified[place]:
+                assert 0 in fitting
+    assert all(seen.values())
+
+
+def test_an_insider_who_lacks_people_has_a_row_and_a_note(town, secret):
+    report = ilba.risk(town, [Insider(unknown=1), Insider(unknown=3)])
+    one, three = (report.row(f"insider, {who} unknown") for who in ("1 person", "3 people"))
+    assert one["small"] == int((town.frame["N"] == 1).sum())
+    assert one["proven"] + one["certified"] == one["small"]
+    assert one["undecided"] == 0
+    assert one["exactly"] == one["proven"]
+    assert three["proven"] + three["certified"] + three["undecided"] == three["small"] <= 200
+    assert "everybody but one person" in one["knows"]
+    assert "in closed form, and complete" in str(report)
+    lottery = ilba.risk(town.controlled(secret=secret), Insider(unknown=1, secrets=2), bound=7)
+    assert any("other secrets between" in note for note in lottery.notes)
+
+
 def test_an_insider_learns_nothing_from_controlled_sums_without_a_bound(town, secret):
     controlled = town.controlled(secret=secret)
     view = AttackerView(PublishedTables.of(controlled, "controlled"), Brought())
@@ -218,7 +302,9 @@ def test_who_lacks_more_proves_no_more(town):
     own = dict(zip(one.packed.tolist(), one.proven(5).tolist(), strict=True))
     for cell, proven in zip(several.packed.tolist(), several.proven(5).tolist(), strict=True):
         assert own[cell] or not proven
-    assert ilba.risk(town, Insider(unknown=3)).row("insider, 3 unknown")["small"] >= 200
+    report = ilba.risk(town, Insider(cells=3))
+    assert report.row("insider, 3 cells unknown")["small"] >= 200
+    assert "but 3 small ones of an area" in str(report)
 
 
 def test_controlled_masks_show_the_lottery_over_secrets(town, secret):

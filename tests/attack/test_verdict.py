@@ -113,7 +113,8 @@ def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
     assert [line[0] for line in by_table] == [row["table"] for row in shown]
     for row in rows:
         name = f'<th scope="row">{row["table"]}</th>'
-        assert f"<tr>{name}<td>{row['small']:,}</td><td>{row['disclosed']:,}</td><td>{row['exact']:,}</td></tr>" in page
+        numbers = [row[column] for column in ("small", "disclosed", "exact", "certified", "undecided")]
+        assert f"<tr>{name}{''.join(f'<td>{number:,}</td>' for number in numbers)}</tr>" in page
     proofs = re.findall(r"<details( open)?><summary>([^<]*): ([^<]*)</summary>\n<ol>\n(.*?)</ol>", page, re.DOTALL)
     assert [bool(one[0]) for one in proofs] == [True] * 3 + [False] * 7
     for (_, cell, count, why), one in zip(proofs, audited.worst, strict=True):
@@ -121,15 +122,18 @@ def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
         assert count == (str(one.low) if one.low == one.high else f"{one.low}..{one.high}")
         assert [html.unescape(w) for w in re.findall(r"<li>(.*?)</li>", why)] == one.why
         assert why == "".join(f"<li>{escape(w)}</li>\n" for w in one.why)
-    for name, number, share in (
+    for name, number, of in (
         ("finest cells truly in 1..4", audited.cells_small, None),
-        ("proven", audited.cells_disclosed, audited.cells_disclosed),
-        ("exactly", audited.cells_exact, audited.cells_exact),
-        ("certified safe", audited.cells_certified, audited.cells_certified),
-        ("undecided", audited.cells_undecided, audited.cells_undecided),
-        ("aggregates proven", audited.aggregates, None),
+        ("proven", audited.cells_disclosed, audited.cells_small),
+        ("exactly", audited.cells_exact, audited.cells_small),
+        ("certified safe", audited.cells_certified, audited.cells_small),
+        ("undecided", audited.cells_undecided, audited.cells_small),
+        ("aggregates truly in 1..4", audited.aggregates_small, None),
+        ("aggregates proven", audited.aggregates, audited.aggregates_small),
+        ("aggregates certified safe", audited.aggregates_certified, audited.aggregates_small),
+        ("aggregates undecided", audited.aggregates_undecided, audited.aggregates_small),
     ):
-        percent = "" if share is None else f"{100 * share / audited.cells_small:.1f}%"
+        percent = "" if of is None else f"{100 * number / of:.1f}%"
         assert f'<tr><th scope="row">{name}</th><td>{number:,}</td><td>{percent}</td></tr>' in page
 
 
@@ -157,6 +161,8 @@ def test_a_page_about_many_tables_draws_forty_and_lists_all(audited):
             "small": [9] * 50,
             "disclosed": [n % 5 for n in range(50)],
             "exact": [0] * 50,
+            "certified": [None] * 50,
+            "undecided": [None] * 50,
         }
     )
     page = page_of(dataclasses.replace(audited, tables=many, worst=[]))
@@ -165,16 +171,19 @@ def test_a_page_about_many_tables_draws_forty_and_lists_all(audited):
     assert [line[0] for line in by_table] == [f"t{n}" for n in order[:40]]
     assert all(f'<th scope="row">t{n}</th><td>' in page for n in range(50))
     assert "Nothing was proven." in page
+    assert "aggregates undecided" not in page
 
 
-def told(report, certificate=False, disclosed=0, aggregates=0, undecided=0, small=10):
+def told(report, certificate=False, disclosed=0, aggregates=0, undecided=0, small=10, sums=0):
     """The same report with other findings."""
     finest = table_of(report.published.design, report.published.lattice.base).name
     table = pl.col("table")
     found = pl.when(table == "all").then(aggregates).when(table == finest).then(disclosed).otherwise(0)
     return dataclasses.replace(
         report,
-        tables=report.tables.with_columns(disclosed=found.cast(pl.Int64)),
+        tables=report.tables.with_columns(
+            disclosed=found.cast(pl.Int64), undecided=pl.when(table == "all").then(sums).otherwise(0).cast(pl.Int64)
+        ),
         certificate=certificate,
         cells_small=small,
         cells_disclosed=disclosed,
@@ -203,13 +212,17 @@ def test_a_release_is_safe_with_a_certificate_or_where_nothing_is_proven_and_not
         assert report.verdict.startswith(expected)
         page = page_of(report)
         assert f'<p class="verdict {"safe" if report.safe else "unsafe"}">{escape(report.verdict)}</p>' in page
+    for sums in (1, None):  # what is left open of a coarser table is open, too
+        report = told(audited, sums=sums)
+        assert report.aggregates_undecided == sums
+        assert not report.safe
+        assert report.verdict.startswith("Nothing was proven, and not everything is certified")
 
 
 def test_without_the_finest_table_every_proven_cell_of_a_table_is_an_aggregate(finest):
     report = ilba.audit(finest, tables=["town", "region.sex", "all"])
     assert not report.published.split
-    assert report.cells_certified == 0
-    assert report.cells_undecided == report.cells_small - report.cells_disclosed
+    assert report.cells_undecided == report.cells_small - report.cells_disclosed - report.cells_certified
     assert told(report, aggregates=4).aggregates == 4
     for small in (0, None):
         assert told(report, small=small).share == told(report, small=small).share_exact == 0
@@ -236,7 +249,11 @@ def test_what_is_told_as_plain_values_is_what_was_found_and_nothing_is_left_out(
         "cells_exact": report.cells_exact,
         "cells_certified": report.cells_certified,
         "cells_undecided": report.cells_undecided,
+        "aggregates_small": report.aggregates_small,
         "aggregates_disclosed": report.aggregates,
+        "aggregates_certified": report.aggregates_certified,
+        "aggregates_undecided": report.aggregates_undecided,
+        "aggregates_undecided_by_reason": report.why_aggregates,
         "certificate": False,
         "misfits": report.misfits,
         "safe": False,
@@ -259,7 +276,10 @@ def test_the_text_of_a_report_is_this():
         "      exactly                                0     0.0%\n"
         "    certified safe                           0     0.0%\n"
         "    undecided                                0     0.0%\n"
-        "  aggregates disclosed                       2\n"
+        "  aggregates truly in 1..4                   2\n"
+        "    aggregates disclosed                     2   100.0%\n"
+        "    aggregates certified safe                0     0.0%\n"
+        "    aggregates undecided                     0     0.0%\n"
         "\n"
         f"{report.verdict}\n"
         "\n"

@@ -427,7 +427,7 @@ def test_the_risk_of_named_attackers_is_told_and_written_for_its_owner(folder):
     asked = (*few, "--register", "town.sex=register.csv", "--unknown", "2", "--json")
     report = json.loads(run(*asked, cwd=folder).stdout)
     assert report["confidential"] is True
-    assert [row["attacker"] for row in report["attackers"]] == ["insider, 2 unknown", "register town.sex"]
+    assert [row["attacker"] for row in report["attackers"]] == ["insider, 2 people unknown", "register town.sex"]
     sampled = ("risk", "full_tb.parquet", "--keys", "sex", "--attacker", "outsider", "--cells", "40", "--json")
     sample = json.loads(run(*sampled, cwd=folder).stdout)["sample"]
     assert sample is None or sample["areas"] < sample["of"]

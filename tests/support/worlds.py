@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from ilba import FinestTable
+from ilba.attack.lattice import table_of
 from ilba.design.tables import selections
 from ilba.methods import masking
 
@@ -50,15 +51,12 @@ class Toy:
         whole = max(found.values(), key=lambda s: len(s.columns)).name
         others = [name for name in found if name != whole]
         self.tables = rng.sample(others, rng.randint(1, len(others))) + ([whole] if with_finest else [])
-        columns = [*hkey, *names]
-        self.groups, self.values = [], []
+        self.columns, self.cells = [*hkey, *names], cells
+        self.groups, self.values, self.owner = [], [], []
         for name in self.tables:
-            places = [columns.index(column) for column in found[name].columns]
-            members: dict[tuple[str, ...], list[int]] = {}
-            for i, cell in enumerate(cells):
-                members.setdefault(tuple(cell[j] for j in places), []).append(i)
-            for group in members.values():
+            for group in self._members(found[name]):
                 self.groups.append(group)
+                self.owner.append(name)
                 self.values.append(int(self._released(self.x[None], self.t[None], group)[0]))
         self.masks = self.t if with_finest else None
         self.largest = np.full(n, max(self.values) + 2 * K)
@@ -104,3 +102,37 @@ class Toy:
         """Which of the sets lie in 1..K-1 in every world."""
         sums = [worlds[:, group].sum(1) for group in self.sets]
         return np.array([bool(((total >= 1) & (total < self.K)).all()) for total in sums])
+
+    def verdicts(self, report, worlds):
+        """Of the finest cells that are told apart, and of each table: small, provable, and what a report says."""
+        base = table_of(report.published.design, report.published.lattice.base)
+        said = report.cells_small, report.cells_disclosed, report.cells_certified
+        yield "cells", *self._counted(self._members(base), worlds), *said
+        for row in report.tables.iter_rows(named=True):
+            groups = [group for group, owner in zip(self.groups, self.owner, strict=True) if owner == row["table"]]
+            yield row["table"], *self._counted(groups, worlds), row["small"], row["disclosed"], row["certified"]
+
+    def _members(self, selection):
+        places = [self.columns.index(column) for column in selection.columns]
+        members: dict[tuple[str, ...], list[int]] = {}
+        for i, cell in enumerate(self.cells):
+            members.setdefault(tuple(cell[j] for j in places), []).append(i)
+        return list(members.values())
+
+    def _counted(self, groups, worlds):
+        small = [group for group in groups if 0 < self.x[group].sum() < self.K]
+        sums = [worlds[:, group].sum(1) for group in small]
+        return len(small), sum(bool(((total >= 1) & (total < self.K)).all()) for total in sums)
+
+    def wrong(self, report, worlds):
+        """What a report says that trying every truth does not bear out."""
+        return [
+            line
+            for line in self.verdicts(report, worlds)
+            if line[3] != line[1] or line[4] > line[2] or line[5] > line[1] - line[2]
+        ]
+
+    def missed(self, report, worlds):
+        """How many provable counts a report does not call proven, and how many others it does not certify."""
+        lines = list(self.verdicts(report, worlds))
+        return sum(line[2] - line[4] for line in lines), sum(line[1] - line[2] - line[5] for line in lines)

@@ -33,7 +33,7 @@ KNOWS = {
     "proof": "has every released table and the method, and says only what is certain",
     "outsider": "has every released table and the method, and bets on what is likely",
     "neighbour": "knows besides that a certain person is in the cell",
-    "insider": "knows the true count of every finest cell but {unknown}",
+    "insider": "knows the true count of every finest cell but one",
     "register": "has exact counts of {tables} from elsewhere",
     "attribute": "looks for groups in which everybody is shown with the same value",
 }
@@ -66,24 +66,43 @@ class Register:
 
 @dataclass(frozen=True)
 class Insider:
-    """An attacker who knows the true count of every finest cell but a few.
+    """An attacker who knows nearly everybody.
 
     Parameters
     ----------
-    unknown : int, default 1
-        How many small cells of one area the insider does not know.
+    unknown : int, optional
+        Everybody but so many people. Measured on the small cells whose people are all among them. Left out, somebody
+        who knows everybody but the people of one small cell.
+    cells : int, default 1
+        Without `unknown`: how many small cells of one area the insider does not know.
     secrets : int, default 3
         With controlled masks: over how many other secrets the share is shown. It depends on a few national counts that
         happen to lie at the bound.
+
+    Examples
+    --------
+    >>> Insider().name, Insider(unknown=2).name, Insider(cells=5).name
+    ('insider', 'insider, 2 people unknown', 'insider, 5 cells unknown')
     """
 
-    unknown: int = 1
+    unknown: int | None = None
+    cells: int = 1
     secrets: int = 3
 
     @property
     def name(self) -> str:
         """How the attacker is called in a report."""
-        return "insider" if self.unknown == 1 else f"insider, {self.unknown} unknown"
+        if self.unknown is not None:
+            return f"insider, {'1 person' if self.unknown == 1 else f'{self.unknown} people'} unknown"
+        return "insider" if self.cells == 1 else f"insider, {self.cells} cells unknown"
+
+    @property
+    def knows(self) -> str:
+        """What the attacker knows, in a sentence."""
+        if self.unknown is not None:
+            return f"knows everybody but {'one person' if self.unknown == 1 else f'{self.unknown} people'}"
+        more = "" if self.cells == 1 else f" but {self.cells} small ones of an area"
+        return KNOWS["insider"] if not more else KNOWS["insider"].replace(" but one", more)
 
 
 Attacker: TypeAlias = str | Register | Insider
@@ -104,8 +123,10 @@ def checked(attackers: Any) -> list[Attacker]:
             if one == "register":
                 hint = ' Give its tables: ilba.Register({"LA3.gender": frame}).'
             raise InputError(f"attacker {one!r} is not known.{hint} It is {listing(sorted(KNOWS))}.")
-        if isinstance(one, Insider) and one.unknown < 1:
-            raise InputError("an insider lacks at least one cell: Insider(unknown=1).")
+        if isinstance(one, Insider) and (one.cells < 1 or (one.unknown is not None and one.unknown < 1)):
+            raise InputError("an insider lacks at least one person or one cell: Insider(unknown=1), Insider(cells=1).")
+        if isinstance(one, Insider) and one.unknown is not None and one.cells != 1:
+            raise InputError("an insider lacks people or cells: give Insider(unknown=...) or Insider(cells=...).")
         if not isinstance(one, (str, Register, Insider)):
             raise InputError(
                 f"an attacker is a name, ilba.Register or ilba.Insider, not a {type(one).__name__}. "

@@ -229,15 +229,14 @@ def audit(
         misfits = sum(attack.misfits.values())
     certificate = published.policy.scheme == "sums" or misfits == 0
     certified = undecided = None
-    why: dict[str, int] = {}
     if found.small is not None:
-        certified = found.small
-        if brief and found.disclosed:
-            certified = None
-        elif not certificate:
-            decided = decide(attack, solver_seconds, found.disclosed_cells)
-            found.add(decided)
-            certified, why = decided.certified, decided.why
+        if certificate:
+            found.all_safe()
+        elif not (brief and found.disclosed):
+            decided = decide(attack, solver_seconds, found.proven)
+            if decided is not None:
+                found.add(decided)
+        certified = found.certified
         undecided = None if certified is None else found.small - found.disclosed - certified
     return AuditReport(
         published=published,
@@ -253,8 +252,10 @@ def audit(
         worst=explain(published, *found.worst, explanations) if explanations else [],
         seconds=time.perf_counter() - start,
         folder=folder,
-        why=why,
+        why=found.why(aggregates=False),
         undecided=found.undecided(),
+        why_aggregates=found.why(aggregates=True),
+        undecided_aggregates=found.undecided_aggregates(),
     )
 
 
@@ -443,8 +444,9 @@ class Findings:
         if not ranges or (rows is None and not self._complete):
             cells = np.zeros(0, dtype=np.int64)
         low, high = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
-        self._aggregates: dict[Node, list[IntArray]] = {}
+        aggregates: dict[Node, list[IntArray]] = {}
         self._decided: Decided | None = None
+        self._safe: dict[Node, int] | None = None
         disclosed: list[tuple[IntArray, IntArray, IntArray]] = []
         for block in attack.blocks():
             for node in block.own:
@@ -456,8 +458,7 @@ class Findings:
                 self._count(node, first, last, lo, hi, proven)
                 if node != self._base:
                     cell, area = np.nonzero(proven)
-                    places = (area + first) * lattice.width(node) + cell
-                    self._aggregates.setdefault(node, []).append(places)
+                    aggregates.setdefault(node, []).append((area + first) * lattice.width(node) + cell)
                     continue
                 cell, area = np.nonzero(proven)
                 disclosed.append(((area + first) * width + cell, lo[cell, area], hi[cell, area]))
@@ -469,7 +470,8 @@ class Findings:
         # The worst first: what is known most exactly, and of that the smallest counts.
         order = np.lexsort((packed, hi, hi - lo))[:MOST_WORST]
         self.worst = packed[order], lo[order], hi[order]
-        self.disclosed_cells = packed
+        self.proven = {self._base: packed, **{node: np.concatenate(parts) for node, parts in aggregates.items()}}
+        """the cells of each table that the attack proved to be small"""
         self.disclosed, self.exact = len(packed), int((lo == hi).sum())
         self.small = self.counts[self._base][0] if rows is not None and rows.truth is not None else None
         if rows is not None and published.split and len(cells):  # a large cell's count is public
@@ -490,24 +492,59 @@ class Findings:
 
     def undecided(self) -> pl.DataFrame:
         """The labels of the small cells of which nothing was found out."""
-        rows, published = self.published.base, self.published
-        if self._decided is None or rows is None or rows.truth is None:
+        published = self.published
+        if self._decided is None:
             return pl.DataFrame()
-        true = rows.truth.sum_small.astype(np.int64) + rows.truth.sum_large
-        small = rows.packed[(true > 0) & (true < published.K)]
-        settled = np.concatenate([self.disclosed_cells, self._decided.proven, self._decided.safe])
-        left = np.setdiff1d(small, settled)
         index = published.codes.cell_index(table_of(published.design, self._base))
-        return pl.DataFrame(published.codes.labels(index, [left]))
+        return pl.DataFrame(published.codes.labels(index, [self._decided.left(self._base)]))
+
+    def undecided_aggregates(self) -> pl.DataFrame:
+        """The same for cells of coarser tables: the table, and the cell in words."""
+        found = {"table": pl.Series([], dtype=pl.String), "cell": pl.Series([], dtype=pl.String)}
+        if self._decided is None:
+            return pl.DataFrame(found)
+        parts = [pl.DataFrame(found)]
+        for node in self._shown:
+            left, selection = self._decided.left(node), table_of(self.published.design, node)
+            if len(left):
+                labels = self.published.codes.labels(self.published.codes.cell_index(selection), [left])
+                words = pl.DataFrame(labels).select(
+                    cell=pl.concat_str([pl.format(f"{one.name} {{}}", one.name) for one in labels], separator=", ")
+                    if labels
+                    else pl.lit("the total")
+                )
+                parts.append(words.select(table=pl.lit(selection.name), cell="cell"))
+        return pl.concat(parts)
+
+    @property
+    def _shown(self) -> list[Node]:
+        """The released tables but the finest, coarse to fine."""
+        nodes = reversed(self.published.lattice.nodes)
+        return [node for node in nodes if node in self.published.tables and node != self._base]
+
+    def why(self, aggregates: bool) -> dict[str, int]:
+        """How many cells are left open, by reason: of the finest, or of the other tables."""
+        if self._decided is None:
+            return {}
+        return self._decided.why(self._shown if aggregates else [self._base])
+
+    @property
+    def certified(self) -> int | None:
+        """How many small cells have a counterexample; None where none was looked for."""
+        return None if self._safe is None else self._safe[self._base]
+
+    def all_safe(self) -> None:
+        """Count every small cell as certified: the masked finest table is itself a possible truth."""
+        self._safe = {node: counts[0] for node, counts in self.counts.items()}
 
     def add(self, decided: Decided) -> None:
-        """Count what the solver proved besides."""
+        """Count what was decided besides."""
         self._decided = decided
-        new = np.setdiff1d(decided.proven, self.disclosed_cells)
+        self._safe = {node: len(decided.numbers(decided.safe, node)) for node in self.counts}
+        for node, counts in self.counts.items():
+            counts[1] += len(decided.numbers(decided.proven, node))
+        new = decided.numbers(decided.proven, self._base)
         self.disclosed += len(new)
-        self.counts[self._base][1] += len(new)
-        for node, cells in decided.aggregates.items():
-            self.counts[node][1] += len(np.setdiff1d(cells, np.concatenate(self._aggregates[node])))
         if len(new):
             known = pl.Series(np.isin(self._cells, new))
             least, most = pl.col("low").clip(lower_bound=1), pl.col("high").clip(upper_bound=self.published.K - 1)
@@ -524,7 +561,7 @@ class Findings:
     @property
     def tables(self) -> pl.DataFrame:
         """The counts of each released table."""
-        return in_tables(self.published, self.counts)
+        return in_tables(self.published, self.counts, self._safe)
 
 
 def counted(
@@ -545,11 +582,15 @@ def counted(
     return (int(((small + large > 0) & (small + large < K)).sum()), *found)
 
 
-def in_tables(published: PublishedTables, counts: Mapping[Node, Sequence[int]]) -> pl.DataFrame:
-    """For each released table how many cells are small, proven and proven exactly."""
+def in_tables(
+    published: PublishedTables, counts: Mapping[Node, Sequence[int]], safe: Mapping[Node, int] | None = None
+) -> pl.DataFrame:
+    """For each released table how many cells are small, proven, proven exactly, certified and undecided."""
     nodes = [node for node in reversed(published.lattice.nodes) if node in published.tables]
     chosen = [table_of(published.design, node) for node in nodes]
     small = [counts[node][0] if published.tables[node].truth else None for node in nodes]
+    certified = [None if safe is None else safe[node] for node in nodes]
+    open_ = [None if safe is None else counts[node][0] - counts[node][1] - safe[node] for node in nodes]
     return pl.DataFrame(
         {
             "table": [selection.name for selection in chosen],
@@ -557,6 +598,8 @@ def in_tables(published: PublishedTables, counts: Mapping[Node, Sequence[int]]) 
             "small": pl.Series(small, dtype=pl.Int64),
             "disclosed": [counts[node][1] for node in nodes],
             "exact": [counts[node][2] for node in nodes],
+            "certified": pl.Series(certified, dtype=pl.Int64),
+            "undecided": pl.Series(open_, dtype=pl.Int64),
         }
     )
 

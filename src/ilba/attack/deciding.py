@@ -7,18 +7,27 @@ and the report says how many cells that are, and why.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ilba.attack.bounds import Attack
-from ilba.attack.counterexamples import LOOKS, with_counterexample
-from ilba.attack.fewcells import FEW_SEEN, NO_TIME, NOT_ASKED, TOO_LONG, Decided, without_the_finest
+from ilba.attack.counterexamples import LOOKS, Conditions, Worlds
+from ilba.attack.fewcells import (
+    NO_BLOCK,
+    NOT_ASKED,
+    Decided,
+    Numbers,
+    decide_everything,
+    few,
+    without_the_finest,
+)
 from ilba.attack.intervals import Intervals, at, open_cells
 from ilba.attack.lattice import Node
+from ilba.attack.published import PublishedTables
 from ilba.attack.solver import BlockSums, Target, leaving
+from ilba.attack.unmasked import Open, open_parts, stated, true_counts
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -35,87 +44,137 @@ _FIRST = 0.6
 """the share of the time in which other worlds are looked for before proofs"""
 _FEW_LEFT = 50
 """so few open cells are asked about first: whether they can leave at all"""
-
 _NOTHING: IntArray = np.zeros(0, np.int64)
 
 
-def decide(attack: Attack, seconds: float = 0.0, disclosed: IntArray = _NOTHING) -> Decided:
+def decide(attack: Attack, seconds: float, proven: Numbers) -> Decided | None:
     """Look for counterexamples, and for `seconds` ask the solver about the rest.
 
     Parameters
     ----------
     attack : Attack
         An attack that has run.
-    seconds : float, default 0
+    seconds : float
         How long the solver may be asked; 0 for not at all.
-    disclosed : array of int, default none
-        Finest cells that the attack has proven to be small.
+    proven : dict of table to array of int
+        What the attack has proven to be small: finest cells, and cells of the other tables.
 
     Returns
     -------
-    Decided
-        What is proven, what is certified, and why the rest is open.
+    Decided or None
+        What is proven besides, what has a counterexample, and why the rest is open. None without the truth.
     """
-    rows = attack.published.base
-    if rows is None or rows.truth is None:
-        return Decided(_NOTHING, _NOTHING, {}, {})
-    if not attack.published.split:
-        return without_the_finest(attack.published, seconds, disclosed)
-    return _with_the_finest(attack, seconds)
-
-
-def _with_the_finest(attack: Attack, seconds: float) -> Decided:
     published = attack.published
-    rows, K = published.base, published.K
+    rows = published.base
+    if rows is None or rows.truth is None:
+        return None
+    decided = Decided(_small(published, proven))
+    if not seconds:
+        decided.otherwise = NOT_ASKED
+    if published.split:
+        _with_the_finest(attack, decided, seconds)
+    elif stated(published) and published.whole is not None:
+        parts = open_parts(published, open_cells(attack), _cells_at_once(published))
+        for part in parts:
+            _mended(part, decided, LOOKS // len(parts))
+        if seconds and decided.open:
+            ask = decide_everything if few(published) else without_the_finest
+            ask(published, decided, seconds)
+    elif seconds:
+        decided.otherwise = NO_BLOCK
+    return decided
+
+
+def _small(published: PublishedTables, proven: Numbers) -> dict[Node, IntArray]:
+    """The small cells of each table that are not proven."""
+    found = {}
+    for node in published.lattice.nodes:
+        rows = published.base if node == published.lattice.base else published.tables[node]
+        assert rows is not None  # noqa: S101 - asked before
+        true = true_counts(rows)
+        found[node] = np.setdiff1d(rows.packed[(true > 0) & (true < published.K)], proven.get(node, []))
+    return found
+
+
+def _cells_at_once(published: PublishedTables) -> int:
+    return max(MOST_OPEN // max(len(published.tables), 1), 1)
+
+
+def _mended(part: Open, decided: Decided, looks: int) -> None:
+    """Counterexamples without the finest table: cells first, then sums."""
+    worlds = Worlds(part.conditions, part.counts, part.masks)
+    places = {node: part.places(node, decided.left(node)) for node in decided.small}
+    for wanted in ([node for node in places if node not in part.nodes], part.nodes):
+        targets = np.concatenate([places[node] for node in wanted if node in places] or [_NOTHING])
+        worlds.search(targets[targets >= 0], looks)
+    for node, place in places.items():
+        seen = (place >= 0) & worlds.safe[place]
+        decided.safe[node] |= set(decided.left(node)[seen].tolist())
+
+
+def _with_the_finest(attack: Attack, decided: Decided, seconds: float) -> None:
+    published = attack.published
+    rows = published.base
     assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - asked before
     packed, low, high = open_cells(attack)
     counts = at(rows.packed, np.where(rows.truth.sum_large > 0, 0, rows.truth.sum_small), packed)
-    part = max(MOST_OPEN // max(len(published.tables), 1), 1)
+    part = _cells_at_once(published)
     is_open = np.flatnonzero(low < high)
-    safe_cells, proven = [_NOTHING], [_NOTHING]
-    aggregates: dict[Node, list[int]] = {}
-    why: Counter[str] = Counter()
     end = time.monotonic() + seconds
     for first in range(0, len(is_open), part):  # what lies outside a part stays as it truly is
         inside = np.zeros(len(packed), dtype=bool)
         inside[is_open[first : first + part]] = True
         known = Intervals.of(published, (packed, np.where(inside, low, counts), np.where(inside, high, counts)))
-        own = counts[inside]
-        targets = (own > 0) & (own < K) & ~((known.low >= 1) & (known.high < K))
-        safe, world = with_counterexample(known, own, targets, LOOKS // (1 + len(is_open) // part))
-        left = targets & ~safe
-        if seconds:
-            asked = Asked(known, world, left, end)
-            asked.ask(proofs=len(is_open) <= part)  # proofs need all open cells at hand
-            safe |= asked.safe
-            proven.append(known.packed[asked.proven])
-            left = asked.left
-            for node, cells in asked.proven_sums().items():
-                aggregates.setdefault(node, []).extend(cells)
-            why += asked.why()
-        elif left.any():
-            why[NOT_ASKED] += int(left.sum())
-        safe_cells.append(known.packed[safe])
-    return Decided(
-        np.concatenate(proven),
-        np.concatenate(safe_cells),
-        {node: np.array(sorted(cells), dtype=np.int64) for node, cells in aggregates.items()},
-        dict(why),
-    )
+        own, base = counts[inside], published.lattice.base
+        worlds = Worlds(Conditions.of(known), own, known.at_k.astype(np.int64))
+        targets = np.isin(known.packed, decided.left(base))
+        sums = _sums(known, decided)
+        worlds.search(np.flatnonzero(targets), LOOKS // (1 + len(is_open) // part))
+        worlds.search(len(own) + np.flatnonzero(sums), LOOKS // (1 + len(is_open) // part))
+        _note(decided.safe, base, known, worlds.safe & np.concatenate([targets, sums]))
+        if not seconds or not decided.open:
+            continue
+        if few(published) and stated(published):
+            decide_everything(published, decided, seconds)
+            continue
+        asked = Asked(known, worlds.counts, targets & ~worlds.safe[: len(own)], sums & ~worlds.safe[len(own) :], end)
+        asked.ask(proofs=len(is_open) <= part)  # proofs need all open cells at hand
+        for into, which in (
+            (decided.safe, asked.safe), (decided.proven, asked.proven),
+            (decided.tried, asked.tried), (decided.late, asked.late),
+        ):  # fmt: skip
+            _note(into, base, known, which)
+
+
+def _sums(known: Intervals, decided: Decided) -> BoolArray:
+    """Which sums are small and open."""
+    found: BoolArray = np.zeros(len(known.least), dtype=bool)
+    for number, node in enumerate(known.tables):
+        if node in decided.small:
+            inside = slice(int(known.first[number]), int(known.first[number + 1]))
+            found[inside] = np.isin(known.cell[inside], decided.left(node))
+    return found & (known.beside >= 0)
+
+
+def _note(into: dict[Node, set[int]], base: Node, known: Intervals, which: BoolArray) -> None:
+    """Write down what was found out of cells, and behind them of sums."""
+    cells, sums = which[: len(known.packed)], which[len(known.packed) :]
+    into[base] |= set(known.packed[cells].tolist())
+    for number, node in enumerate(known.tables):
+        if node in into:
+            inside = slice(int(known.first[number]), int(known.first[number + 1]))
+            into[node] |= set(known.cell[inside][sums[inside]].tolist())
 
 
 class Asked:
-    """Blocks of open cells, and what the solver says about them."""
+    """Blocks of open cells, and what the solver says about them and about small sums over them."""
 
-    def __init__(self, known: Intervals, world: IntArray, targets: BoolArray, end: float) -> None:
-        self.known, self.world, self.targets, self.end = known, world.copy(), targets, end
-        self.safe: BoolArray = np.zeros(len(world), dtype=bool)
-        self.proven: BoolArray = np.zeros(len(world), dtype=bool)
-        self.tried: BoolArray = np.zeros(len(world), dtype=bool)
-        """the cells of blocks that the solver finished, without a proof and without another world"""
-        self.late: BoolArray = np.zeros(len(world), dtype=bool)
-        """the cells of blocks that took too long"""
-        self._proven_sums: set[int] = set()
+    def __init__(self, known: Intervals, world: IntArray, cells: BoolArray, sums: BoolArray, end: float) -> None:
+        self.known, self.world, self.end = known, world.copy(), end
+        self.n = len(world)
+        self.targets: BoolArray = np.concatenate([cells, sums])
+        """the cells, and behind them the sums, that are open"""
+        self.safe, self.proven, self.tried, self.late = (np.zeros(len(self.targets), dtype=bool) for _ in range(4))
         self._patience = _PATIENCE
         self._members = [np.argsort(known.member[:, table], kind="stable") for table in range(known.member.shape[1])]
         self._size = np.bincount(known.member.reshape(-1), minlength=len(known.least))
@@ -123,31 +182,21 @@ class Asked:
 
     @property
     def left(self) -> BoolArray:
-        """The cells that are still open."""
+        """The cells, and behind them the sums, that are still open."""
         return self.targets & ~self.safe & ~self.proven
-
-    def why(self) -> Counter[str]:
-        """How many cells are left open, by reason."""
-        left, late = self.left, self.late & ~self.tried
-        numbers = {
-            FEW_SEEN: int((left & self.tried).sum()),
-            TOO_LONG: int((left & late).sum()),
-            NO_TIME: int((left & ~self.tried & ~late).sum()),
-        }
-        return Counter({reason: number for reason, number in numbers.items() if number})
 
     def ask(self, proofs: bool) -> None:
         """Look for other worlds, then for proofs, then again for other worlds in blocks of other shapes."""
         start = time.monotonic()
-        few = int(self.left.sum()) <= _FEW_LEFT
-        tables = self._tables(_LARGE if few else _BLOCK)
-        self._patience = _PATIENCE * (4 if few else 1)
+        few_left = int(self.left[: self.n].sum()) <= _FEW_LEFT
+        tables = self._tables(_LARGE if few_left else _BLOCK)
+        self._patience = _PATIENCE * (4 if few_left else 1)
         if not tables:
             return
-        if proofs and few:
+        if proofs and few_left:
             self.prove(tables[0], self.end)
-        self.certify(tables[0], self.end if few or not proofs else start + (self.end - start) * _FIRST)
-        if proofs and not few:
+        self.certify(tables[0], self.end if few_left or not proofs else start + (self.end - start) * _FIRST)
+        if proofs and not few_left:
             self.prove(tables[0], self.end)
         for table in tables[1:]:
             if not self.left.any() or time.monotonic() >= self.end:
@@ -164,12 +213,12 @@ class Asked:
         fitting = sorted((size, table) for table, size in enumerate(sizes) if 1 < size <= largest)
         return [table for _, table in reversed(fitting)]
 
-    def blocks(self, table: int, every: bool = False) -> list[IntArray]:
-        """The open cells of each aggregate of a table that has open targets, or of every one; those with most first."""
+    def blocks(self, table: int) -> list[IntArray]:
+        """The open cells of each aggregate of a table; those with most open targets first."""
         order = self._members[table]
         own = self.known.member[order, table]
         found = np.split(order, np.flatnonzero(np.diff(own)) + 1)
-        return sorted((b for b in found if every or self.left[b].any()), key=lambda b: -int(self.left[b].sum()))
+        return sorted(found, key=lambda block: -int(self.left[block].sum()))
 
     def _sums(self, block: IntArray, low: IntArray, high: IntArray) -> tuple[IntArray, BlockSums]:
         """The sums that touch a block, and what they leave to it when the outside lies between sums of low and high."""
@@ -192,79 +241,69 @@ class Asked:
             self._kept[name] = counts, self.known.sums(counts)
         return self._kept[name][1]
 
+    def _wanted(self, block: IntArray, used: IntArray, sums: BlockSums) -> list[Target]:
+        """What is open in a block: its cells, and the sums whose open cells all lie in it."""
+        left = self.left
+        found = [Target([int(i)], 0, int(block[i])) for i in np.flatnonzero(left[block])]
+        for a, cells in zip(used.tolist(), sums.cells, strict=True):
+            if left[self.n + a] and len(cells) == self._size[a]:
+                found.append(Target([int(i) for i in cells], int(self.known.beside[a]), self.n + a))
+        return found
+
     def prove(self, table: int, end: float) -> None:
         """Of the outside only what is proven: no solution is a proof."""
         known, K = self.known, self.known.K
-        for block in self.blocks(table, every=True):  # some have no open cell, but an open aggregate
+        for block in self.blocks(table):
             used, sums = self._sums(block, known.low, known.high)
-            left = [Target([int(i)]) for i in np.flatnonzero(self.left[block])]
-            left += self._small_sums(block, used, sums)
+            left = self._wanted(block, used, sums)
             while left:
                 seconds = end - time.monotonic()
                 if seconds <= 0:
                     return
                 said, values = leaving(K, known.low[block], known.high[block], sums, left, min(seconds, self._patience))
                 if said == "none":
-                    self.proven[[block[one.cells[0]] for one in left if one.number < 0]] = True
-                    self._proven_sums |= {one.number for one in left if one.number >= 0}
+                    self.proven[[one.number for one in left]] = True
                     break
                 if said == "time":
-                    self.late[block] = True
+                    self.late[[one.number for one in left]] = True
                     break
-                total = [int(values[list(one.cells)].sum()) + one.beside for one in left]
-                staying = [one for one, number in zip(left, total, strict=True) if 0 < number < K]
+                staying = _small_in(left, values, K)
                 if len(staying) == len(left):
                     break
                 left = staying
-
-    def _small_sums(self, block: IntArray, used: IntArray, sums: BlockSums) -> list[Target]:
-        """Aggregates whose open cells lie in a block, that are small in the world at hand and not known to be."""
-        known, K, found = self.known, self.known.K, []
-        for a, cells in zip(used.tolist(), sums.cells, strict=True):
-            beside = int(known.beside[a])
-            if beside < 0 or len(cells) != self._size[a] or len(cells) < 2:
-                continue
-            now = int(self.world[block[cells]].sum()) + beside
-            least = max(int(known.low[block[cells]].sum()), int(known.least[a])) + beside
-            most = min(int(known.high[block[cells]].sum()), int(known.most[a])) + beside
-            if 0 < now < K and not (least >= 1 and most < K):
-                found.append(Target([int(i) for i in cells], beside, a))
-        return found
-
-    def proven_sums(self) -> dict[Node, list[int]]:
-        """The cells of coarser tables that are proven to be small, by table."""
-        found: dict[Node, list[int]] = {}
-        for a in self._proven_sums:
-            table = int(np.searchsorted(self.known.first, a, side="right")) - 1
-            found.setdefault(self.known.tables[table], []).append(int(self.known.cell[a]))
-        return found
 
     def certify(self, table: int, end: float) -> None:
         """The outside as it is in a world that fits: what is found is another world."""
         known, K = self.known, self.known.K
         for block in self.blocks(table):
             while True:
-                targets = np.flatnonzero(self.left[block])
+                used, sums = self._sums(block, self.world, self.world)
+                targets = self._wanted(block, used, sums)
                 seconds = end - time.monotonic()
-                if not len(targets):
+                if not targets:
                     break
                 if seconds <= 0:
                     return
-                _, sums = self._sums(block, self.world, self.world)
                 said, values = leaving(
-                    K, known.low[block], known.high[block], sums, [Target([int(i)]) for i in targets],
+                    K, known.low[block], known.high[block], sums, targets,
                     min(seconds, self._patience), self.world[block],
                 )  # fmt: skip
                 if said != "found":
-                    (self.late if said == "time" else self.tried)[block] = True
+                    (self.late if said == "time" else self.tried)[[one.number for one in targets]] = True
                     break
                 other = self.world.copy()
                 other[block] = values
                 if not known.fits(other):  # the number of occupied cells is not part of the program
-                    self.tried[block] = True
+                    self.tried[[one.number for one in targets]] = True
                     break
-                before = int(self.left.sum())
                 self.world = other
-                self.safe |= self.targets & (other == known.alternative)
-                if int(self.left.sum()) == before:
+                staying = {one.number for one in _small_in(targets, values, K)}
+                gone = [one.number for one in targets if one.number not in staying]
+                if not gone:
                     break
+                self.safe[gone] = True
+
+
+def _small_in(targets: list[Target], values: IntArray, K: int) -> list[Target]:
+    """The targets that are small in a world."""
+    return [one for one in targets if 0 < int(values[list(one.cells)].sum()) + one.beside < K]

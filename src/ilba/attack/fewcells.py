@@ -1,10 +1,11 @@
-"""Releases without the finest table: exact answers for a few cells at a time.
+"""Exact answers for a few cells at a time: the solver with the whole rule of iLBA.
 
-The masks are unknown then, and propagation proves little. A block is the cells of one area that share the values of
-some keys, small enough for a solver that knows the whole rule. *Prove*: only aggregates that lie inside the block are
-used, so what cannot leave 1..K-1 is proven. *Certify*: everything outside the block is as it truly is, with every
-released table that touches it; what leaves in such a world has a counterexample. Blocks with the smallest published
-totals come first.
+Without the finest table the masks are unknown, and propagation proves little. A block is the cells of one area that
+share the values of some keys, small enough for a solver that knows the whole rule. *Prove*: only aggregates that lie
+inside the block are used, so what cannot leave 1..K-1 is proven. *Certify*: everything outside the block is as it is
+in a world that fits, with every released table that touches it; what leaves has a counterexample. Blocks with the
+smallest published totals come first. A design of a dozen cells is one block with every table, and everything in it is
+decided, with the finest table or without it.
 """
 
 from __future__ import annotations
@@ -13,18 +14,21 @@ import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from ilba.attack.intervals import at, sizes
-from ilba.attack.lattice import Node, table_of
+from ilba.attack.intervals import at
+from ilba.attack.lattice import Node
 from ilba.attack.published import PublishedTables
 from ilba.attack.solver import Aggregate, Outside, WholeRule
+from ilba.attack.unmasked import projected, sizes_of, true_counts
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+Numbers: TypeAlias = Mapping[Node, IntArray]
+"""cells of tables, as integers, sorted"""
 
 _FEW = 12
 """cells of a block, where the tables allow it"""
@@ -34,6 +38,7 @@ _PATIENCE = 2.0
 """seconds for one question"""
 _FAR = 2**20
 """a count that is larger than any"""
+_NOTHING: IntArray = np.zeros(0, np.int64)
 
 NOT_ASKED = "the solver was not asked (solver_seconds gives it time)"
 NO_TIME = "the time was over before the solver came to them"
@@ -42,159 +47,192 @@ NO_BLOCK = "the tables leave no block of a few cells that the solver could be as
 FEW_SEEN = "the solver, which sees one block of cells at a time, found neither a proof nor another world"
 
 
-class Decided(NamedTuple):
-    """What was found out about the small cells that propagation left open."""
+class Decided:
+    """What is found out about the small counts that propagation left open: of each table which are proven, and safe."""
 
-    proven: IntArray
-    """finest cells that the solver proved to be small, as integers"""
-    safe: IntArray
-    """small finest cells with a counterexample"""
-    aggregates: dict[Node, IntArray]
-    """cells of coarser tables that the solver proved to be small"""
-    why: dict[str, int]
-    """how many small cells are left open, by reason"""
+    def __init__(self, small: Numbers) -> None:
+        """Begin with the small cells of each table that are not proven."""
+        self.small = dict(small)
+        self.proven: dict[Node, set[int]] = {node: set() for node in small}
+        self.safe: dict[Node, set[int]] = {node: set() for node in small}
+        """those with a counterexample"""
+        self.tried: dict[Node, set[int]] = {node: set() for node in small}
+        """those of which the solver found neither"""
+        self.late: dict[Node, set[int]] = {node: set() for node in small}
+        """those that took it too long"""
+        self.otherwise = NO_TIME
+        """why all others are open"""
+
+    def left(self, node: Node) -> IntArray:
+        """The small cells of a table that are still open."""
+        settled = self.proven[node] | self.safe[node]
+        if not settled:
+            return self.small[node]
+        return np.setdiff1d(self.small[node], np.fromiter(settled, np.int64, len(settled)))
 
     @property
-    def certified(self) -> int:
-        """How many small cells have a counterexample."""
-        return len(self.safe)
+    def open(self) -> bool:
+        """Whether anything is open."""
+        return any(len(self.left(node)) for node in self.small)
+
+    def numbers(self, which: Mapping[Node, set[int]], node: Node) -> IntArray:
+        """Some cells of a table, sorted; of those that were open."""
+        found = np.fromiter(which.get(node, ()), np.int64, len(which.get(node, ())))
+        return np.intersect1d(found, self.small[node]) if node in self.small else _NOTHING
+
+    def why(self, nodes: Mapping[Node, Any] | list[Node]) -> dict[str, int]:
+        """How many cells of some tables are left open, by reason."""
+        found: Counter[str] = Counter()
+        for node in nodes:
+            for cell in self.left(node).tolist():
+                tried, late = cell in self.tried[node], cell in self.late[node]
+                found[FEW_SEEN if tried else TOO_LONG if late else self.otherwise] += 1
+        return dict(found)
+
+
+class _Target(NamedTuple):
+    cells: list[int]
+    """its cells within the block"""
+    node: Node
+    number: int
 
 
 class _Block(NamedTuple):
     largest: list[int]
     aggregates: list[Aggregate]
-    targets: list[tuple[list[int], Node, int]]
-    """cells of each target, its table and its number in that table"""
+    targets: list[_Target]
     total: int
     cells: IntArray
     """the numbers of its cells among the finest"""
     true: IntArray
 
 
-def without_the_finest(published: PublishedTables, seconds: float, disclosed: IntArray) -> Decided:
-    """Ask the solver about blocks of a few cells: first for proofs, then for other worlds.
+def few(published: PublishedTables) -> bool:
+    """Whether there are so few finest cells that the solver is asked about all of them at once."""
+    return published.whole is not None and published.codes.cell_index(published.design.finest).grid <= _FEW
+
+
+def decide_everything(published: PublishedTables, decided: Decided, seconds: float) -> None:
+    """Decide a design of a few cells: one block, with every released table.
+
+    Parameters
+    ----------
+    published : PublishedTables
+        Tables that were made from a store.
+    decided : Decided
+        What is open. What is found out is written there.
+    seconds : float
+        How long to ask.
+    """
+    rows, K = published.whole, published.K
+    assert rows is not None  # noqa: S101 - asked before
+    cells = np.arange(published.codes.cell_index(published.design.finest).grid)
+    true = at(rows.packed, true_counts(rows), cells)
+    largest, aggregates, targets = np.full(len(cells), _FAR), [], []
+    masks = at(rows.packed, rows.value, cells).tolist() if published.split else None
+    for node in published.lattice.nodes:
+        place = projected(published, cells, node)
+        numbers, of = np.unique(place, return_inverse=True)
+        members = [np.flatnonzero(of.reshape(-1) == number).tolist() for number in range(len(numbers))]
+        if node in published.tables and not (published.split and node == published.finest):
+            table = published.tables[node]
+            values = at(table.packed, table.value, numbers)
+            aggregates += [Aggregate(own, int(value)) for own, value in zip(members, values, strict=True)]
+            largest = np.minimum(largest, values[of.reshape(-1)] + 2 * K)
+        wanted = set(decided.left(node).tolist()) if node in decided.small else set()
+        targets += [
+            _Target(own, node, number)
+            for own, number in zip(members, numbers.tolist(), strict=True)
+            if number in wanted
+        ]
+    if not targets:
+        return
+    most = largest if masks is None else np.maximum(largest, masks)
+    rule = WholeRule(K, published.cells, most.tolist(), aggregates, masks)
+    can, cannot, unknown = rule.cover([target.cells for target in targets], seconds, true.tolist())
+    for into, numbers_of in ((decided.safe, can), (decided.proven, cannot), (decided.late, unknown)):
+        for number in numbers_of:
+            into[targets[number].node].add(targets[number].number)
+
+
+def without_the_finest(published: PublishedTables, decided: Decided, seconds: float) -> None:
+    """Ask the solver about blocks of a few cells: for proofs, then for other worlds.
 
     Parameters
     ----------
     published : PublishedTables
         Tables that were made from a store, the finest not among them.
+    decided : Decided
+        What is open. What is found out is written there.
     seconds : float
         How long to ask.
-    disclosed : array of int
-        Finest cells that propagation has proven to be small.
-
-    Returns
-    -------
-    Decided
-        What is proven and what is certified, and why the rest is open.
     """
-    rows, K = published.base, published.K
-    assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - the caller has asked
-    true = rows.truth.sum_small.astype(np.int64) + rows.truth.sum_large
-    small = np.setdiff1d(rows.packed[(true > 0) & (true < K)], disclosed)
-    nothing: IntArray = np.zeros(0, np.int64)
-    base, finest = published.lattice.base, tuple(listed.depth for listed in published.codes.lists)
-    stated = base == finest and published.policy.scheme == "ilba" and not published.policy.listed
-    blocks = _blocks(published) if seconds and stated else []
+    blocks = _blocks(published, decided) if published.finest == published.lattice.base else []
     if not blocks:
-        reason = NOT_ASKED if not seconds else NO_BLOCK
-        return Decided(nothing, nothing, {}, {reason: len(small)} if len(small) else {})
-    end = time.monotonic() + seconds
-    proven: dict[Node, list[int]] = {}
-    safe: list[int] = []
-    left: list[tuple[_Block, list[int]]] = []
-    late: set[int] = set()
+        decided.otherwise = NO_BLOCK
+        return
+    end, K = time.monotonic() + seconds, published.K
     for block in blocks:
         until = end - time.monotonic()
         if until <= 0:
-            break
+            return
         rule = WholeRule(K, published.cells, block.largest, block.aggregates, None)
         can, cannot, unknown = rule.cover(
-            [target for target, _, _ in block.targets], min(until, _PATIENCE), block.true.tolist()
+            [target.cells for target in block.targets], min(until, _PATIENCE), block.true.tolist()
         )
-        for number in cannot:
-            _, node, cell = block.targets[number]
-            proven.setdefault(node, []).append(cell)
-        late |= {block.targets[number][2] for number in unknown if block.targets[number][1] == base}
-        left.append((block, [number for number in sorted(can) if block.targets[number][1] == base]))
-    around = _Around(published)
-    tried: set[int] = set()
-    for block, numbers in left:
-        until = end - time.monotonic()
-        if until <= 0:
-            break
-        if numbers:
-            rule = WholeRule(K, published.cells, block.largest, around.aggregates(block), None)
-            asked = [block.targets[number] for number in numbers]
-            can, cannot, _ = rule.cover([cells for cells, _, _ in asked], min(until, _PATIENCE), block.true.tolist())
-            safe += [asked[number][2] for number in can]
-            tried |= {asked[number][2] for number in cannot}
-    found = np.array(sorted(proven.pop(base, [])), dtype=np.int64)
-    why = Counter[str]()
-    for cell in np.setdiff1d(small, np.concatenate([found, np.array(safe, dtype=np.int64)])).tolist():
-        why[FEW_SEEN if cell in tried else TOO_LONG if cell in late else NO_TIME] += 1
-    return Decided(
-        found,
-        np.array(sorted(safe), dtype=np.int64),
-        {node: np.array(sorted(cells), dtype=np.int64) for node, cells in proven.items()},
-        dict(why),
-    )
+        for into, numbers in ((decided.proven, cannot), (decided.late, unknown)):
+            for number in numbers:
+                into[block.targets[number].node].add(block.targets[number].number)
+        asked, until = [block.targets[number] for number in sorted(can)], end - time.monotonic()
+        if not asked or until <= 0:
+            continue
+        rule = WholeRule(K, published.cells, block.largest, _around(published, block), None)
+        can, cannot, unknown = rule.cover(
+            [target.cells for target in asked], min(until, _PATIENCE), block.true.tolist()
+        )
+        for into, numbers in ((decided.safe, can), (decided.tried, cannot), (decided.late, unknown)):
+            for number in numbers:
+                into[asked[number].node].add(asked[number].number)
 
 
-class _Around:
+def _around(published: PublishedTables, block: _Block) -> list[Aggregate]:
     """Every released count that touches a block, with what is truly there outside of it."""
-
-    def __init__(self, published: PublishedTables) -> None:
-        self.published = published
-        codes = published.codes
-        self._index = codes.cell_index(table_of(codes.design, published.lattice.base))
-
-    def aggregates(self, block: _Block) -> list[Aggregate]:
-        """The released counts over cells of a block."""
-        published, K = self.published, self.published.K
-        rows, codes = published.base, published.codes
-        assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - asked before
-        at_k = at(rows.packed, rows.truth.n_at_threshold, block.cells)
-        small = block.true <= K
-        counted = small if published.cells == "grid" else small & (block.true > 0)
-        own = [counted.astype(np.int64), at_k, np.where(small, block.true, 0), np.where(small, 0, block.true)]
-        found = []
-        for node, table in published.tables.items():
-            target = codes.cell_index(table_of(codes.design, node))
-            place = np.zeros(len(block.cells), np.int64)
-            if target.places:
-                place = self._index.project([block.cells], target, codes.lists)[0]
-            numbers, of = np.unique(place, return_inverse=True)
-            value = at(table.packed, table.value, numbers)
-            truth = table.truth
-            assert truth is not None  # noqa: S101 - made from a store
-            parts = [at(table.packed, part, numbers) for part in truth]
-            if published.cells == "grid":  # a cell without anybody has no row
-                empty = ~np.isin(numbers, table.packed)
-                every = sizes(published, node, target.digits([numbers]) if target.places else [])
-                parts[0] = np.where(empty, every, parts[0])
-            rest = [
-                part - np.bincount(of.reshape(-1), mine, minlength=len(numbers)).astype(np.int64)
-                for part, mine in zip(parts, own, strict=True)
-            ]
-            for number in range(len(numbers)):
-                outside = Outside(*(int(part[number]) for part in rest))
-                found.append(Aggregate(np.flatnonzero(of.reshape(-1) == number).tolist(), int(value[number]), outside))
-        return found
+    rows, K = published.whole, published.K
+    assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - asked before
+    at_k = at(rows.packed, rows.truth.n_at_threshold, block.cells)
+    small = block.true <= K
+    counted = small if published.cells == "grid" else small & (block.true > 0)
+    own = [counted.astype(np.int64), at_k, np.where(small, block.true, 0), np.where(small, 0, block.true)]
+    found = []
+    for node, table in published.tables.items():
+        numbers, of = np.unique(projected(published, block.cells, node), return_inverse=True)
+        of = of.reshape(-1)
+        value = at(table.packed, table.value, numbers)
+        truth = table.truth
+        assert truth is not None  # noqa: S101 - made from a store
+        parts = [at(table.packed, part, numbers) for part in truth]
+        if published.cells == "grid":  # a cell without anybody has no row
+            parts[0] = np.where(np.isin(numbers, table.packed), parts[0], sizes_of(published, node, numbers))
+        rest = [
+            part - np.bincount(of, mine, minlength=len(numbers)).astype(np.int64)
+            for part, mine in zip(parts, own, strict=True)
+        ]
+        for number in range(len(numbers)):
+            outside = Outside(*(int(part[number]) for part in rest))
+            found.append(Aggregate(np.flatnonzero(of == number).tolist(), int(value[number]), outside))
+    return found
 
 
-def _blocks(published: PublishedTables) -> list[_Block]:
+def _blocks(published: PublishedTables, decided: Decided) -> list[_Block]:
     """The cells of an area with the same values of some keys, the smallest published totals first."""
     lattice, base = published.lattice, published.lattice.base
-    if lattice.width(base) * published.codes.lists[0].size(base[0]) <= _FEW:
-        return list(_everything(published))
     shape = lattice.shape(base)
     own = [node for node in published.tables if node[0] == base[0]]
     fixed = next((found for most in (_FEW, _MORE) if (found := _fixed(base, shape, own, most)) is not None), None)
     if fixed is None:
         return []
     nodes = [node for node in own if all(node[d + 1] == base[d + 1] for d in fixed)]
-    return sorted(_filled(published, nodes, fixed), key=lambda block: block.total)
+    return sorted(_filled(published, nodes, fixed, decided), key=lambda block: block.total)
 
 
 def _fixed(base: Node, shape: tuple[int, ...], own: list[Node], most: int) -> tuple[int, ...] | None:
@@ -211,40 +249,31 @@ def _fixed(base: Node, shape: tuple[int, ...], own: list[Node], most: int) -> tu
     return None
 
 
-def _everything(published: PublishedTables) -> Iterator[_Block]:
-    """All cells as one block, with every released table."""
-    rows, codes, base = published.base, published.codes, published.lattice.base
-    assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - asked before
-    cells = np.arange(published.lattice.width(base) * codes.lists[0].size(base[0]))
-    true = at(rows.packed, rows.truth.sum_small.astype(np.int64) + rows.truth.sum_large, cells)
-    index = codes.cell_index(table_of(codes.design, base))
-    groups, shown = [], {}
-    for node, table in published.tables.items():
-        target = codes.cell_index(table_of(codes.design, node))
-        places = index.project([cells], target, codes.lists)[0] if target.places else np.zeros(len(cells), np.int64)
-        shown[node] = at(table.packed, table.value, np.arange(int(places.max()) + 1))[:, None]
-        groups += [(node, int(place), np.flatnonzero(places == place).tolist()) for place in np.unique(places)]
-    yield from _block(published, true, cells, groups, shown, 0, 0, published.K)
-
-
-def _filled(published: PublishedTables, nodes: list[Node], fixed: tuple[int, ...]) -> Iterator[_Block]:
-    """Each block with its released values, its largest possible counts and what could be proven of it."""
-    lattice, base, K = published.lattice, published.lattice.base, published.K
-    rows = published.base
-    assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - asked before
-    areas, shape = published.codes.lists[0].size(base[0]), lattice.shape(base)
-    true: Any = np.zeros((lattice.width(base), areas), dtype=np.int64)
+def _filled(
+    published: PublishedTables, nodes: list[Node], fixed: tuple[int, ...], decided: Decided
+) -> Iterator[_Block]:
+    """Each block that has something open, with its released values and its largest possible counts."""
+    lattice, base = published.lattice, published.lattice.base
+    rows = published.whole
+    assert rows is not None  # noqa: S101 - asked before
+    areas, shape, width = published.codes.lists[0].size(base[0]), lattice.shape(base), lattice.width(base)
+    true: Any = np.zeros((width, areas), dtype=np.int64)
     _, area, cell = published.place(base, rows, 0, areas)
-    true[cell, area] = rows.truth.sum_small.astype(np.int64) + rows.truth.sum_large
-    true = true.reshape(*shape, areas)
-    shown = {node: published.dense(node, 0, areas, published.tables[node].value) for node in nodes}
-    width = lattice.width(base)
-    numbers = np.arange(width).reshape(shape)
+    true[cell, area] = true_counts(rows)
+    shown = {
+        node: published.dense(node, 0, areas, published.tables[node].value).reshape(lattice.width(node), areas)
+        for node in nodes
+    }
+    wanted = {}
+    for node in (base, *nodes):
+        wanted[node] = np.zeros((lattice.width(node), areas), dtype=bool)
+        left = decided.left(node) if node in decided.small else _NOTHING
+        wanted[node][left % lattice.width(node), left // lattice.width(node)] = True
     for values in itertools.product(*(range(shape[d]) for d in fixed)):
         cut: list[Any] = [slice(None)] * len(shape)
         for d, value in zip(fixed, values, strict=True):
             cut[d] = slice(value, value + 1)
-        cells = numbers[tuple(cut)].reshape(-1)
+        cells = np.arange(width).reshape(shape)[tuple(cut)].reshape(-1)
         places = np.array(np.unravel_index(cells, shape))
         groups = []
         for node in nodes:
@@ -254,31 +283,21 @@ def _filled(published: PublishedTables, nodes: list[Node], fixed: tuple[int, ...
             flat = np.ravel_multi_index(parents, lattice.shape(node)) if shape else np.zeros(len(cells), int)
             groups += [(node, int(g), np.flatnonzero(flat == g).tolist()) for g in np.unique(flat)]
         for a in range(areas):
-            yield from _block(published, true[(*tuple(cut), a)].reshape(-1), cells, groups, shown, a, width, K)
-
-
-def _block(
-    published: PublishedTables,
-    true: IntArray,
-    cells: IntArray,
-    groups: list[Any],
-    shown: Any,
-    a: int,
-    width: int,
-    K: int,
-) -> Iterator[_Block]:
-    if not ((true > 0) & (true < K)).any():
-        return
-    lattice, base = published.lattice, published.lattice.base
-    largest = np.full(len(cells), _FAR)
-    aggregates, targets = [], [([i], base, int(a * width + cells[i])) for i in range(len(cells)) if 0 < true[i] < K]
-    total = 0
-    for node, group, members in groups:
-        value = int(shown[node].reshape(-1, shown[node].shape[-1])[group, a])
-        aggregates.append(Aggregate(members, value))
-        largest[members] = np.minimum(largest[members], value + 2 * K)
-        total = max(total, value)
-        if 0 < true[members].sum() < K:
-            targets.append((members, node, a * lattice.width(node) + group))
-    numbers = (a * width + cells).astype(np.int64)
-    yield _Block(largest.tolist(), aggregates, targets, total, numbers, true)
+            targets = [
+                _Target([int(i)], base, int(a * width + cells[i])) for i in np.flatnonzero(wanted[base][cells, a])
+            ]
+            targets += [
+                _Target(members, node, a * lattice.width(node) + group)
+                for node, group, members in groups
+                if wanted[node][group, a]
+            ]
+            if not targets:
+                continue
+            counts = [int(shown[node][group, a]) for node, group, _ in groups]
+            largest = np.full(len(cells), _FAR)
+            for (_, _, members), value in zip(groups, counts, strict=True):
+                largest[members] = np.minimum(largest[members], value + 2 * published.K)
+            aggregates = [Aggregate(members, value) for (_, _, members), value in zip(groups, counts, strict=True)]
+            yield _Block(
+                largest.tolist(), aggregates, targets, max(counts), (a * width + cells).astype(np.int64), true[cells, a]
+            )

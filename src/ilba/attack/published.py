@@ -7,7 +7,7 @@ cells and to look for counterexamples; the attack never reads it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias
@@ -25,6 +25,7 @@ from ilba.methods import masking
 from ilba.methods.controlled.search import behind
 from ilba.tables import rollup
 from ilba.tables.engine import AnyFinestTable
+from ilba.tables.finest import FinestTable
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -151,6 +152,7 @@ class PublishedTables:
         base: PublishedRows | None = None,
         misfits: int | None = None,
         move: int = 0,
+        whole: Callable[[], PublishedRows | None] | None = None,
     ) -> None:
         if not tables:
             raise InputError(_NOTHING)
@@ -161,13 +163,13 @@ class PublishedTables:
         self.lattice = Lattice(codes, self.tables)
         self.base = self.tables.get(self.lattice.base, base)
         """the finest cells that the tables tell apart: a released table, or what is known of it from the store"""
+        self._whole = whole
         self.misfits = misfits
         """how many released counts would differ if the masked finest table were the truth, where the store told"""
         self.K = codes.design.threshold
-        finest = tuple(listed.depth for listed in codes.lists)
         self.move = move
         """how far large counts may have moved: everybody knows it"""
-        self.split = finest in self.tables and not move
+        self.split = self.finest in self.tables and not move
         """whether the finest table is released, so that everybody knows which part of a count is in small cells"""
         self.bounded = True
         """whether a number says anything for sure: noise without a limit does not"""
@@ -220,7 +222,15 @@ class PublishedTables:
         base = tables[node_of(design, refined)]
         shown = {node_of(design, selection): tables[node_of(design, selection)] for selection in chosen}
         move = finest.move if policy.name == "controlled" else 0
-        return cls(finest.codes, policy, cells, shown, base=base, misfits=misfits, move=move)
+
+        def whole() -> PublishedRows | None:
+            ((_, sums),) = finest.sums([design.finest])
+            if len(sums.packed) > 1:
+                return None
+            return published_rows(finest.codes, policy, cells, node_of(design, design.finest), sums)[0]
+
+        known = whole if isinstance(finest, FinestTable) else None
+        return cls(finest.codes, policy, cells, shown, base=base, misfits=misfits, move=move, whole=known)
 
     @classmethod
     def from_frames(
@@ -274,6 +284,18 @@ class PublishedTables:
     def design(self) -> Design:
         """The design that the code lists carry."""
         return self.codes.design
+
+    @property
+    def finest(self) -> Node:
+        """The finest table of the design, released or not."""
+        return tuple(listed.depth for listed in self.codes.lists)
+
+    @cached_property
+    def whole(self) -> PublishedRows | None:
+        """The finest table of the store in memory behind the tables, whether they tell its cells apart or not."""
+        if self.finest == self.lattice.base:
+            return self.base
+        return None if self._whole is None else self._whole()
 
     def place(self, node: Node, rows: PublishedRows, first: int, last: int) -> tuple[slice, IntArray, IntArray]:
         """Find the rows of a table for some of its areas.
@@ -497,7 +519,7 @@ class PublishedTables:
 
     @cached_property
     def _finest(self) -> Lattice:
-        return Lattice(self.codes, [tuple(listed.depth for listed in self.codes.lists)])
+        return Lattice(self.codes, [self.finest])
 
     @cached_property
     def _largest(self) -> int:

@@ -20,6 +20,7 @@ from ilba.attack import posterior
 from ilba.attack.attackers import KNOWS, Attacker, Insider, Insight, Known, Register
 from ilba.attack.attributes import groups
 from ilba.attack.audit import audit, released, tables_by
+from ilba.attack.insiders import Missing, everybody_but
 from ilba.attack.intervals import AttackerView, Brought, Intervals, at
 from ilba.attack.lattice import table_of
 from ilba.attack.published import PublishedTables
@@ -357,32 +358,58 @@ class _Work:
 
     def _insider(self, one: Insider) -> None:
         view, K = self.published, self.published.K
-        knows = KNOWS["insider"].format(unknown="one" if one.unknown == 1 else f"{one.unknown} small ones of an area")
         if not view.split:
-            self.row(one.name, knows)
+            self.row(one.name, one.knows)
             self.notes.append(f"{one.name}: {_NEEDS_FINEST}")
             return
         bound = self._insider_bound(one.name)
         seen = AttackerView(view, Brought(bound=bound))
-        if one.unknown > 1:
-            found = named.everything_but_some(seen, one.unknown)
+        if one.unknown is not None:
+            self._missing(one, bound)
+            return
+        if one.cells > 1:
+            found = named.everything_but_some(seen, one.cells)
             tried, proven = len(found.packed), found.proven(K)
             share = float(proven.mean()) if tried else 0.0
             exactly = proven & (found.low == found.high)
-            self.row(one.name, knows, small=tried, proven=int(proven.sum()), exactly=int(exactly.sum()))
+            self.row(one.name, one.knows, small=tried, proven=int(proven.sum()), exactly=int(exactly.sum()))
             self.notes.append(f"{one.name}: {tried:,} small cells were tried, {share:.1%} proven by propagation.")
             return
         found = named.everything_but_one(seen)
         proven = found.proven(K)
         exactly = proven & (found.low == found.high)
         self.row(
-            one.name, knows, proven=int(proven.sum()), exactly=int(exactly.sum()),
+            one.name, one.knows, proven=int(proven.sum()), exactly=int(exactly.sum()),
             certified=int((~proven).sum()), undecided=0, **self._guesses(one.name),
         )  # fmt: skip
         for level in sorted({node[0] for node in view.tables}):
             own = [node for node in view.tables if node[0] == level and node != view.lattice.base]
             self._level(one.name, level, named.everything_but_one(seen, own) if own else None)
         self._lottery(one, bound)
+
+    def _missing(self, one: Insider, bound: int | None) -> None:
+        """Somebody who lacks n people: of the small cells whose people are all among them."""
+        assert one.unknown is not None  # noqa: S101 - asked before
+        found = self._lacking(self.published, bound, one.unknown)
+        proven = found.insight.proven(self.published.K)
+        exactly = proven & (found.insight.low == found.insight.high)
+        tried, certified = len(proven), int((found.certified & ~proven).sum())
+        self.row(
+            one.name, one.knows, small=tried, proven=int(proven.sum()), exactly=int(exactly.sum()),
+            certified=certified, undecided=tried - int(proven.sum()) - certified,
+        )  # fmt: skip
+        how = "in closed form, and complete" if one.unknown == 1 else "by intervals and by other worlds"
+        who = "person is" if one.unknown == 1 else "people are all"
+        self.notes.append(
+            f"{one.name}: asked about {tried:,} small cells whose {who} missing, {how}. A cell of which somebody is "
+            f"known is small to an insider without any release."
+        )
+        self._lottery(one, bound)
+
+    def _lacking(self, view: PublishedTables, bound: int | None, unknown: int) -> Missing:
+        known = Known.of(view, Brought(bound=bound))
+        counts = at(self.true.packed, self.true.counts, known.packed)
+        return everybody_but(known, counts, unknown)
 
     def _guesses(self, name: str) -> dict[str, Any]:
         """How likely an insider holds the counts of the one cell, by the errors of the sums around it."""
@@ -435,19 +462,33 @@ class _Work:
         """The same with other secrets: a few national counts decide how much an insider can prove."""
         if bound is None or self.store is None or self.published.policy.name != "controlled" or not self.small:
             return
-        shares = []
+        shares, coarse = [], []
         tables = _selections(self.published)
+        top = min(node[0] for node in self.published.tables)
         for number in range(one.secrets):
             secret = Secret.from_text("ilba-secret-1:" + f"{17 * (number + 1):02x}" * 32)
             masked = self.store.with_threshold(self.published.K, secret).controlled(tables, secret=secret)
             other = PublishedTables.of(masked, "controlled", tables)
-            if named.errors_within(other, bound):
-                found = named.everything_but_one(AttackerView(other, Brought(bound=bound)))
-                shares.append(float(found.proven(self.published.K).sum()) / self.small)
+            if not named.errors_within(other, bound):
+                continue
+            if one.unknown is not None:
+                proven = self._lacking(other, bound, one.unknown).insight.proven(self.published.K)
+                shares.append(float(proven.mean()) if len(proven) else 0.0)
+                continue
+            seen = AttackerView(other, Brought(bound=bound))
+            shares.append(float(named.everything_but_one(seen).proven(self.published.K).sum()) / self.small)
+            own = [node for node in other.tables if node[0] == top and node != other.lattice.base]
+            found = named.everything_but_one(seen, own).proven(self.published.K) if own else np.zeros(1, dtype=bool)
+            coarse.append(float(found.sum()) / self.small)
+            self.detail.append(
+                {"attacker": one.name, "what": f"with another secret, {number + 1} of {one.secrets}",
+                 "small": self.small, "proven": round(shares[-1] * self.small), "exactly": None}
+            )  # fmt: skip
         if shares:
+            alone = f"; from the coarsest tables alone {min(coarse):.1%} to {max(coarse):.1%}" if coarse else ""
             self.notes.append(
                 f"{one.name}: with {len(shares)} other secrets between {min(shares):.1%} and {max(shares):.1%} of the "
-                f"small cells would be proven. It depends on which coarse counts happen to lie at the bound."
+                f"small cells would be proven{alone}. It depends on which coarse counts happen to lie at the bound."
             )
 
     def _attribute(self) -> None:

@@ -9,6 +9,7 @@ import html
 import json
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from urllib.parse import unquote
 import polars as pl
 
 from ilba.attack.explanations import Explanation
+from ilba.attack.lattice import table_of
 from ilba.attack.published import PublishedTables
 from ilba.errors import some
 
@@ -80,7 +82,7 @@ class Judged(ABC):
 
         return write(path, "audit.html", lang=lang, **self._facts())
 
-    def figures(self, K: int, aggregates: int) -> list[tuple[str, str, str]]:
+    def figures(self, K: int, aggregates: int, others: Sequence[int | None] = ()) -> list[tuple[str, str, str]]:
         """List the main numbers.
 
         Parameters
@@ -89,6 +91,8 @@ class Judged(ABC):
             Below which a count is small.
         aggregates : int
             How many cells of coarser tables are proven to be small.
+        others : sequence of int, default ()
+            How many of them are small, certified and undecided, where that is known.
 
         Returns
         -------
@@ -97,21 +101,30 @@ class Judged(ABC):
         """
         small = self.cells_small
 
-        def line(name: str, number: int | None) -> tuple[str, str, str]:
-            share = f"{100 * number / small:8.1f}%" if small and number is not None else ""
+        def line(name: str, number: int | None, of: int | None = small) -> tuple[str, str, str]:
+            share = f"{100 * number / of:8.1f}%" if of and number is not None else ""
             return name, "unknown" if number is None else f"{number:,}", share
 
+        coarser = [("aggregates disclosed", f"{aggregates:,}", "")]
+        if others and None not in others:
+            whole, certified, undecided = others
+            coarser = [
+                (f"aggregates truly in 1..{K - 1}", f"{whole:,}", ""),
+                line("  aggregates disclosed", aggregates, whole),
+                line("  aggregates certified safe", certified, whole),
+                line("  aggregates undecided", undecided, whole),
+            ]
         return [
             (f"finest cells truly in 1..{K - 1}", "unknown" if small is None else f"{small:,}", ""),
             line("  disclosed", self.cells_disclosed),
             line("    exactly", self.cells_exact),
             line("  certified safe", self.cells_certified),
             line("  undecided", self.cells_undecided),
-            ("aggregates disclosed", f"{aggregates:,}", ""),
+            *coarser,
         ]
 
-    def _lines_of_figures(self, K: int, aggregates: int) -> list[str]:
-        return [f"  {name:<32}{text:>12}{rest}" for name, text, rest in self.figures(K, aggregates)]
+    def _lines_of_figures(self, K: int, aggregates: int, others: Sequence[int | None] = ()) -> list[str]:
+        return [f"  {name:<32}{text:>12}{rest}" for name, text, rest in self.figures(K, aggregates, others)]
 
     def _proofs(self) -> list[str]:
         """How the first of the disclosed cells are proven, in lines."""
@@ -136,7 +149,8 @@ class AuditReport(Judged):
     """the tables that were attacked"""
     tables: pl.DataFrame
     """for each released table: its name, its level, how many of its cells are truly in 1..K-1 (null without the
-    store), how many are proven to be, and how many of those exactly"""
+    store), how many are proven to be, how many of those exactly, how many are certified not to be provable, and how
+    many are undecided (both null where counterexamples were not looked for)"""
     cells_small: int | None
     """finest cells with a true count in 1..K-1; None where the store was not given"""
     cells_disclosed: int
@@ -163,6 +177,10 @@ class AuditReport(Judged):
     """how many cells are undecided, by reason"""
     undecided: pl.DataFrame = field(default_factory=pl.DataFrame)
     """the labels of the undecided cells"""
+    why_aggregates: dict[str, int] = field(default_factory=dict)
+    """how many small cells of coarser tables are undecided, by reason"""
+    undecided_aggregates: pl.DataFrame = field(default_factory=pl.DataFrame)
+    """these cells: the table, and the cell in words"""
 
     @property
     def safe(self) -> bool:
@@ -173,13 +191,34 @@ class AuditReport(Judged):
     def _counts_safe(self) -> bool:
         if not self.published.bounded:  # what has no limit proves nothing, and is never called safe
             return False
-        return self.certificate or (self.cells_disclosed == 0 and self.cells_undecided == 0 and not self.aggregates)
+        proven = self.cells_disclosed or self.aggregates
+        return self.certificate or (not proven and self.cells_undecided == 0 and self.aggregates_undecided == 0)
 
     @property
     def aggregates(self) -> int:
         """How many cells of coarser tables are proven to lie in 1..K-1."""
-        proven = int(self.tables["disclosed"].sum())
-        return proven - self.cells_disclosed if self.published.lattice.base in self.published.tables else proven
+        return self._of_aggregates("disclosed") or 0
+
+    @property
+    def aggregates_small(self) -> int | None:
+        """How many cells of coarser tables are truly in 1..K-1; None where the store was not given."""
+        return self._of_aggregates("small")
+
+    @property
+    def aggregates_certified(self) -> int | None:
+        """Of these, how many nobody can prove to be small; None where counterexamples were not looked for."""
+        return self._of_aggregates("certified")
+
+    @property
+    def aggregates_undecided(self) -> int | None:
+        """Of these, how many this audit says nothing about; None where counterexamples were not looked for."""
+        return self._of_aggregates("undecided")
+
+    def _of_aggregates(self, column: str) -> int | None:
+        """A number of the tables but the finest, summed."""
+        base = table_of(self.published.design, self.published.lattice.base).name
+        numbers = self.tables.filter(pl.col("table") != base)[column]
+        return None if numbers.null_count() else int(numbers.sum())
 
     @property
     def verdict(self) -> str:
@@ -209,7 +248,12 @@ class AuditReport(Judged):
     def why_undecided(self) -> str:
         """Why cells are left undecided, in a sentence; empty where none are."""
         parts = [f"{some(number, 'cell')} because {reason}" for reason, number in self.why.items()]
+        parts += [f"{some(number, 'aggregate')} because {reason}" for reason, number in self.why_aggregates.items()]
         return f"Undecided: {'; '.join(parts)}." if parts else ""
+
+    @property
+    def _coarser(self) -> tuple[int | None, ...]:
+        return self.aggregates_small, self.aggregates_certified, self.aggregates_undecided
 
     def to_dict(self) -> dict[str, Any]:
         """Give the report as plain values, without the ranges of all cells.
@@ -234,7 +278,11 @@ class AuditReport(Judged):
             "cells_undecided": self.cells_undecided,
             "why_undecided": self.why_undecided,
             "undecided_by_reason": dict(self.why),
+            "aggregates_small": self.aggregates_small,
             "aggregates_disclosed": self.aggregates,
+            "aggregates_certified": self.aggregates_certified,
+            "aggregates_undecided": self.aggregates_undecided,
+            "aggregates_undecided_by_reason": dict(self.why_aggregates),
             "certificate": self.certificate,
             "misfits": self.misfits,
             "safe": self.safe,
@@ -246,7 +294,7 @@ class AuditReport(Judged):
         }
 
     def __str__(self) -> str:
-        lines = [_title(self.published), *self._lines_of_figures(self.published.K, self.aggregates)]
+        lines = [_title(self.published), *self._lines_of_figures(self.published.K, self.aggregates, self._coarser)]
         lines += ["", self.verdict, *(f"  {sentence}" for sentence in self.folder or ())]
         if self.why_undecided:
             lines.append(self.why_undecided)
@@ -284,10 +332,14 @@ def _facts(report: AuditReport) -> dict[str, Any]:
         "K": report.published.K,
         "audited": _title(report.published),
         "policy": report.published.policy.about,
-        "figures": [[text.strip() for text in line] for line in report.figures(report.published.K, report.aggregates)],
+        "figures": [
+            [text.strip() for text in line]
+            for line in report.figures(report.published.K, report.aggregates, report._coarser)
+        ],
         "levels": shares(by_level.to_dicts()),
         "tables": shares(shown[:MOST_DRAWN]),
         "rows": rows,
+        "judged": report.aggregates_undecided is not None,
     }
 
 

@@ -369,9 +369,7 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
     help="proof, outsider, neighbour, insider or attribute; again for another one [all of them].",
 )
 @click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
-@click.option(
-    "--unknown", type=int, multiple=True, help="An insider who does not know this many small cells of one area."
-)
+@click.option("--unknown", type=int, multiple=True, help="An insider who knows everybody but this many people.")
 @click.option("--bound", type=int, help="The known bound of the loss of controlled sums.")
 @click.option("--solver-seconds", type=float, default=0.0, help="Seconds for an exact solver on undecided cells.")
 @click.option("--store", type=click.Path(), help="With a release: its store, to compare with the truth.")

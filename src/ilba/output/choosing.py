@@ -47,7 +47,7 @@ def write_page(rows: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
         heads=[name.replace("_", " ") for name in shown.columns],
         rows=[[_text(value) for value in row] for row in shown.iter_rows()],
         knows=[
-            (name, KNOWS[attacker].format(unknown="one"))
+            (name, KNOWS[attacker])
             for name, attacker in _KNOWS.items()
             if name in rows.columns
         ],

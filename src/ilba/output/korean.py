@@ -50,7 +50,8 @@ WORDS = {
         "증명된 것은 없으나 모두 보증되지도 않았습니다. 미정인 칸에 대해서는 알 수 없습니다.",
     "finest cells truly in 1..{}": "참값이 1~{}인 최세분 칸",
     "disclosed": "증명됨", "exactly": "정확히", "certified safe": "안전이 보증됨", "undecided": "미정",
-    "aggregates disclosed": "증명된 집계 칸", "unknown": "알 수 없음",
+    "aggregates truly in 1..{}": "참값이 1~{}인 집계 칸", "aggregates disclosed": "증명된 집계 칸",
+    "aggregates certified safe": "안전이 보증된 집계 칸", "aggregates undecided": "미정인 집계 칸", "unknown": "알 수 없음",
     "Proven means: somebody who knows the method, K, the code lists and all these tables can prove that the count "
     "lies in "
     "1..{}. The audit adds and subtracts; a better attack may prove more, never less. Certified means that another "
@@ -69,6 +70,7 @@ WORDS = {
     "sums of a finest table whose masks were chosen jointly": "조정값을 함께 선택한 최세분 표의 합",
     "Undecided: {}.": "미정: {}.", "proof: Undecided: {}.": "증명: 미정: {}.", "proof: {} undecided: {}.": "증명: {} 미정: {}.",
     "{} cells because {}": "칸 {}개 - {}", "{} cell because {}": "칸 {}개 - {}",
+    "{} aggregates because {}": "집계 칸 {}개 - {}", "{} aggregate because {}": "집계 칸 {}개 - {}",
     "the solver was not asked (solver_seconds gives it time)": "풀이기에 묻지 않음(solver_seconds로 시간을 줌)",
     "the time was over before the solver came to them": "풀이기가 이르기 전에 시간이 다 됨",
     "their block took the solver too long": "풀이기가 이 구획에서 너무 오래 걸림",
@@ -107,7 +109,9 @@ WORDS = {
     "Attackers": "공격자", "attacker": "공격자", "P > .95 small": "작음 확신(P > .95)", "of small": "작은 칸 중",
     "P > .95 alone": "1명 확신(P > .95)", "groups": "집단", "proof": "증명", "outsider": "외부인", "neighbour": "이웃",
     "insider": "내부자", "attribute": "속성", "outsider, coarse tables": "외부인, 큰 단위의 표만", "register {}": "등록부 {}",
-    "insider, {} unknown": "내부자, {}개 모름",
+    "insider, {} cells unknown": "내부자, 칸 {}개 모름", "insider, 1 person unknown": "내부자, 1명 모름",
+    "insider, {} people unknown": "내부자, {}명 모름",
+    "knows everybody but one person": "한 사람을 제외한 모두를 앎", "knows everybody but {} people": "{}명을 제외한 모두를 앎",
     "has every released table and the method, and says only what is certain": "공표된 모든 표와 방법을 알고, 확실한 것만 말함",
     "has every released table and the method, and bets on what is likely": "공표된 모든 표와 방법을 알고, 가능성이 높은 값에 걺",
     "has only coarse tables: the baseline of the outsider": "큰 단위의 표만 가짐: 외부인의 기준선",

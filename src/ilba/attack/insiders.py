@@ -1,0 +1,175 @@
+"""Insiders: somebody who knows everybody but n people, or every count but some, and what a release adds to that.
+
+An insider who lacks n people knows how many there are of all others in each cell, and that n are missing. Of a cell
+whose people are all among the missing, the insider proves that it is not empty when these people fit nowhere else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ilba.attack.attackers import Insight, Known
+from ilba.attack.intervals import FAR, Intervals, at
+from ilba.methods import masking
+from ilba.methods.controlled.kernels import compiled
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+_PASSES = 3
+"""how often cells and sums tell each other what they know, for an insider who lacks several people"""
+
+
+class Missing(NamedTuple):
+    """What an insider who lacks some people knows of small cells of which all people are missing."""
+
+    insight: Insight
+    certified: BoolArray
+    """whether these people would fit elsewhere, with the same release"""
+
+
+@compiled
+def elsewhere(cells: Any, member: Any, sets: Any, fits: Any, state: Any, people: int) -> Any:
+    """Whether all people of each cell would fit into some other cell.
+
+    fits: for each sum whether it may have `people` fewer, as many or more, and one occupied cell fewer, as many or
+    more. state: counts, largest counts.
+    """
+    first, of_set = sets
+    counts, high = state
+    tables = member.shape[1]
+    found = np.zeros(len(cells), np.bool_)
+    everybody = np.arange(member.shape[0])
+    for i in range(len(cells)):
+        c = cells[i]
+        least, among = member.shape[0] + 1, everybody
+        for k in range(tables):  # where a sum may not lose them, they have to stay in it
+            a = member[c, k]
+            size = first[a + 1] - first[a]
+            if not fits[0, 0, a] and size < least:
+                least, among = size, of_set[first[a] : first[a + 1]]
+        begin = (i * 7919) % max(len(among), 1)
+        for r in range(len(among)):
+            j = among[(begin + r) % len(among)]
+            if j == c or counts[j] + people > high[j]:
+                continue
+            new = 1 if counts[j] == 0 else 0
+            good = True
+            for k in range(tables):
+                a, b = member[c, k], member[j, k]
+                good = fits[1, new, a] if a == b else fits[0, 0, a] and fits[2, 1 + new, b]
+                if not good:
+                    break
+            if good:
+                found[i] = True
+                break
+    return found
+
+
+def everybody_but(known: Known, counts: IntArray, unknown: int, cells: int = 200, seed: int = 2010) -> Missing:
+    """What an insider proves who lacks some people: of the small cells whose people are all among them.
+
+    For one person the answer is complete: the person is in this cell, or would fit into another one. For several
+    people a proof comes from intervals, a certificate from a world in which all people of the cell are in another one.
+
+    Parameters
+    ----------
+    known : Known
+        What everybody can prove from the release.
+    counts : array of int
+        The true count of each cell of it.
+    unknown : int
+        How many people are missing. Beside those of the cell the others are of the same area.
+    cells : int, default 200
+        With several people: how many small cells are tried.
+    seed : int, default 2010
+        For which cells are tried, and who is missing beside their people.
+
+    Returns
+    -------
+    Missing
+        Low and high of each cell that was tried, and whether it is certified not to be provable.
+    """
+    view, K = known.view, known.view.K
+    masked = at(view.tables[view.lattice.base].packed, view.tables[view.lattice.base].value, known.packed) == K
+    open_ = Intervals.of(view, (known.packed, masked.astype(np.int64), np.where(masked, K, K - 1)))
+    own = at(known.packed, counts, open_.packed)
+    tried = np.flatnonzero((own > 0) & (own < K) & (own <= unknown))
+    rng = np.random.default_rng(seed)
+    if unknown > 1 and len(tried) > cells:
+        tried = np.sort(rng.choice(tried, cells, replace=False))
+    may_leave = _may_leave(open_, own, tried)
+    if unknown == 1:
+        low, high = np.where(may_leave, 0, 1), np.ones(len(tried), np.int64)
+    else:
+        low, high = _proven(open_, own, tried, unknown, view.lattice.width(view.lattice.base), rng)
+    return Missing(Insight(open_.packed[tried], own[tried], low, high), may_leave)
+
+
+def _may_leave(known: Intervals, own: IntArray, tried: IntArray) -> BoolArray:
+    """Of each tried cell whether all its people would fit into one other cell."""
+    flat = known.member.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    first = np.searchsorted(flat[order], np.arange(len(known.least) + 1))
+    sets = first, (order // max(known.member.shape[1], 1)).astype(np.int64)
+    found: BoolArray = np.zeros(len(tried), dtype=bool)
+    for people in np.unique(own[tried]).tolist():
+        which = (own[tried] == people) & (known.low[tried] == 0)  # one masked to K has somebody in it
+        fits = _fitting(known, own, people)
+        found[which] = elsewhere(tried[which], known.member, sets, fits, (own, known.high), people)
+    return found
+
+
+def _fitting(known: Intervals, own: IntArray, people: int) -> BoolArray:
+    """For each sum whether it fits with so many people fewer, as many and more, by the change of occupied cells."""
+    total, rule = known.sums(own), known.occupancy
+    n = None if rule is None else known.sums((own > 0).astype(np.int64)) + rule.n_settled
+    found: BoolArray = np.zeros((3, 3, len(total)), dtype=bool)
+    for place, by in enumerate((-people, 0, people)):
+        for other, change in enumerate((-1, 0, 1)):
+            least, most = known.least, known.most
+            if rule is not None and n is not None:
+                ends = masking.preimage(rule.released, np.maximum(n + change, 0), rule.at_k, known.K)
+                least, most = (
+                    np.where(rule.exact, end, way - rule.sum_settled)
+                    for end, way in zip((least, most), ends, strict=True)
+                )
+            found[place, other] = (least <= total + by) & (total + by <= most)
+    return found
+
+
+def _proven(
+    known: Intervals, own: IntArray, tried: IntArray, unknown: int, width: int, rng: np.random.Generator
+) -> tuple[IntArray, IntArray]:
+    """Low and high of each tried cell for somebody who lacks its people, and others of its area."""
+    lows, highs = [], []
+    everybody = np.full((len(own), 1), len(known.least), np.int32)
+    member = np.concatenate([known.member, everybody], axis=1)
+    total = np.append(known.sums(own), own.sum())
+    least = np.append(np.maximum(known.least, -FAR), own.sum())
+    most = np.append(np.minimum(known.most, FAR), own.sum())
+    area = known.packed // width
+    for c in tried.tolist():
+        near = np.flatnonzero((area == area[c]) & (np.arange(len(own)) != c))
+        people = np.repeat(near, own[near])
+        others = rng.choice(people, min(unknown - int(own[c]), len(people)), replace=False)
+        missing = np.bincount(np.append(others, np.full(int(own[c]), c)), minlength=len(own))
+        low = np.maximum(own - missing, known.low)
+        high = np.minimum(known.high, own - missing + int(missing.sum()))
+        lacking = np.flatnonzero(missing)
+        for _ in range(_PASSES):
+            lost = np.zeros(len(total), np.int64)
+            np.add.at(lost, member[lacking], (own - low)[lacking][:, None])
+            room = most - total + lost  # by how much the lows of a sum may grow
+            high = np.minimum(high, low + np.minimum.reduce(room[member], axis=1))
+            top = np.zeros(len(total), np.int64)
+            for place in member.T:
+                top += np.bincount(place, high, minlength=len(total)).astype(np.int64)
+            need = (least - top)[member[lacking]].max(axis=1)  # what all others together cannot give
+            low[lacking] = np.maximum(low[lacking], need + high[lacking])
+        lows.append(int(low[c]))
+        highs.append(int(high[c]))
+    return np.array(lows, dtype=np.int64), np.array(highs, dtype=np.int64)
