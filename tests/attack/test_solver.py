@@ -165,6 +165,7 @@ def test_what_lies_outside_a_block_is_part_of_its_counts():
 def test_a_solver_without_time_says_so_of_every_open_count(people, secret, monkeypatch):
     finest = ilba.build(people.head(400), HKEY, ["sex", "age"], secret=secret, cells="grid")
     monkeypatch.setattr("ilba.attack.deciding.LOOKS", 0)  # nothing is mended
+    monkeypatch.setattr("ilba.attack.deciding._MENDING", 0.0)
     report = ilba.audit(finest, "ilba", max_keys=1, explanations=0, solver_seconds=1e-9)
     assert 0 < report.cells_undecided == report.why[NO_TIME] == report.undecided.height
     assert 0 < report.aggregates_undecided == report.why_aggregates[NO_TIME] == report.undecided_aggregates.height

@@ -10,6 +10,7 @@ was found shows nothing.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,10 +24,12 @@ from ilba.methods import masking
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-LOOKS = 200_000_000
+LOOKS = 100_000_000
 """how many sums are looked at for counterexamples: some seconds, and the same result on every machine"""
-_IDLE = 8
+_IDLE = 24
 """rounds without a new counterexample after which the search gives up"""
+_LITTLE = 20_000_000
+"""how many at a time, where the clock says how long"""
 _STEPS = 1600
 """cells that are moved for one counterexample, at most"""
 
@@ -136,6 +139,7 @@ class Worlds:
         self._sets = first, (order // max(known.member.shape[1], 1)).astype(np.int64)
         self.safe: BoolArray = np.zeros(len(counts) + len(known.kind), dtype=bool)
         """the cells, and behind them the sums, that are not small in some world that was seen"""
+        self._seed = 0
 
     def round(self, targets: IntArray, steps: int, seed: int, looks: int = LOOKS) -> int:
         """Try each target once: a cell, or behind the last cell a sum. How many sums were looked at."""
@@ -156,14 +160,17 @@ class Worlds:
             raise AssertionError("a counterexample does not fit. This is a mistake in ilba: please report it.")
         return int(looked)
 
-    def search(self, targets: IntArray, looks: int = LOOKS) -> None:
-        """Look for worlds in which the targets are not small, until nothing new is found or enough was looked at."""
-        steps, idle, seed = 50, 0, 0
-        while idle < _IDLE and looks > 0:
+    def search(self, targets: IntArray, looks: int = LOOKS, until: float = 0.0) -> None:
+        """Look for worlds in which the targets are not small, until nothing new is found or enough was looked at.
+
+        `until` lets the search go on beyond `looks`, up to a time of the monotonic clock.
+        """
+        steps, idle = 50, 0
+        while idle < _IDLE and (looks > 0 or time.monotonic() < until):
             left = targets[~self.safe[targets]]
             if not len(left):
                 return
-            seed += 1
-            looks -= max(self.round(left, steps, seed, looks), 1)
+            self._seed += 1
+            looks -= max(self.round(left, steps, self._seed, max(looks, _LITTLE)), 1)
             idle = 0 if int(self.safe[left].sum()) else idle + 1
             steps = min(2 * steps, _STEPS)

@@ -42,6 +42,8 @@ _PATIENCE = 5.0
 """seconds for one question, and four times as many where only a few cells are left"""
 _FIRST = 0.6
 """the share of the time in which other worlds are looked for before proofs"""
+_MENDING = 0.3
+"""the share of the time in which other worlds are looked for by mending, where the finest table is not released"""
 _FEW_LEFT = 50
 """so few open cells are asked about first: whether they can leave at all"""
 _NOTHING: IntArray = np.zeros(0, np.int64)
@@ -74,12 +76,14 @@ def decide(attack: Attack, seconds: float, proven: Numbers) -> Decided | None:
     if published.split:
         _with_the_finest(attack, decided, seconds)
     elif stated(published) and published.whole is not None:
+        end = time.monotonic() + seconds
         parts = open_parts(published, open_cells(attack), _cells_at_once(published))
-        for part in parts:
-            _mended(part, decided, LOOKS // len(parts))
+        for number, part in enumerate(parts):
+            until = end - seconds * (1 - _MENDING * (number + 1) / len(parts)) if seconds else 0.0
+            _mended(part, decided, LOOKS // len(parts), until)
         if seconds and decided.open:
             ask = decide_everything if few(published) else without_the_finest
-            ask(published, decided, seconds)
+            ask(published, decided, end - time.monotonic())
     elif seconds:
         decided.otherwise = NO_BLOCK
     return decided
@@ -100,13 +104,13 @@ def _cells_at_once(published: PublishedTables) -> int:
     return max(MOST_OPEN // max(len(published.tables), 1), 1)
 
 
-def _mended(part: Open, decided: Decided, looks: int) -> None:
+def _mended(part: Open, decided: Decided, looks: int, until: float) -> None:
     """Counterexamples without the finest table: cells first, then sums."""
     worlds = Worlds(part.conditions, part.counts, part.masks)
     places = {node: part.places(node, decided.left(node)) for node in decided.small}
     for wanted in ([node for node in places if node not in part.nodes], part.nodes):
         targets = np.concatenate([places[node] for node in wanted if node in places] or [_NOTHING])
-        worlds.search(targets[targets >= 0], looks)
+        worlds.search(targets[targets >= 0], looks, until)
     for node, place in places.items():
         seen = (place >= 0) & worlds.safe[place]
         decided.safe[node] |= set(decided.left(node)[seen].tolist())
