@@ -55,6 +55,16 @@ TESTS = {
     "release/reading": ["release"],
     "attack/audit": ["attack", DOCSTRINGS],
     "attack/verdict": ["attack"],
+    "attack/deciding": ["attack"],
+    "attack/fewcells": ["attack/test_solver.py", "attack/test_verdict.py"],
+    "attack/unmasked": ["attack/test_counterexamples.py", "attack/test_solver.py"],
+    "attack/counterexamples": ["attack/test_counterexamples.py", "attack/test_solver.py"],
+    "attack/insiders": ["attack/test_risk.py"],
+    "attack/attackers": ["attack/test_risk.py", "attack/test_what_if.py", DOCSTRINGS],
+    "attack/intervals": ["attack/test_risk.py", "attack/test_counterexamples.py"],
+    "attack/solver": ["attack/test_solver.py"],
+    "attack/scoring": ["attack/test_risk.py"],
+    "attack/risk": ["attack/test_risk.py", DOCSTRINGS],
 }
 HEAVY = ("numpy", "polars", "narwhals", "numba", "scipy.stats", "scipy.optimize", "hypothesis.strategies", "pytest")
 HEAVY += ("cryptography.hazmat.primitives.ciphers", "duckdb", "pandas", "pyarrow")

@@ -91,7 +91,6 @@ def test_without_the_solver_it_is_said_what_to_install(monkeypatch):
         Program()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("with_finest", [True, False], ids=["with the finest table", "without it"])
 def test_an_audit_with_the_solver_decides_every_count_as_trying_every_truth_does(with_finest):
     """So few cells are one block: nothing is missed, of cells and of aggregates; nor is anything wrong without it."""

@@ -7,6 +7,7 @@ and the report says how many cells that are, and why.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -44,6 +45,8 @@ _FIRST = 0.6
 """the share of the time in which other worlds are looked for before proofs"""
 _MENDING = 0.3
 """the share of the time in which other worlds are looked for by mending, where the finest table is not released"""
+_AROUND = (100, 300, 1000, 4000)
+"""cells around a single target that is still open at the end"""
 _FEW_LEFT = 50
 """so few open cells are asked about first: whether they can leave at all"""
 _NOTHING: IntArray = np.zeros(0, np.int64)
@@ -198,14 +201,24 @@ class Asked:
         if not tables:
             return
         if proofs and few_left:
-            self.prove(tables[0], self.end)
-        self.certify(tables[0], self.end if few_left or not proofs else start + (self.end - start) * _FIRST)
+            self.prove(self.blocks(tables[0]), self.end)
+        first = self.end if few_left or not proofs else start + (self.end - start) * _FIRST
+        self.certify(self.blocks(tables[0]), first)
         if proofs and not few_left:
-            self.prove(tables[0], self.end)
+            self.prove(self.blocks(tables[0]), self.end)
         for table in tables[1:]:
-            if not self.left.any() or time.monotonic() >= self.end:
+            if self._over:
                 return
-            self.certify(table, self.end)
+            self.certify(self.blocks(table), self.end)
+        for size in _AROUND:
+            if not self._over:
+                self.certify(self.around(size), self.end)
+            if proofs and not self._over:
+                self.prove(self.around(size), self.end)
+
+    @property
+    def _over(self) -> bool:
+        return time.monotonic() >= self.end or not self.left.any()
 
     def _tables(self, largest: int) -> list[int]:
         """The tables whose aggregates make blocks, those of the largest blocks that are not too large first."""
@@ -254,10 +267,10 @@ class Asked:
                 found.append(Target([int(i) for i in cells], int(self.known.beside[a]), self.n + a))
         return found
 
-    def prove(self, table: int, end: float) -> None:
+    def prove(self, blocks: Iterable[IntArray], end: float) -> None:
         """Of the outside only what is proven: no solution is a proof."""
         known, K = self.known, self.known.K
-        for block in self.blocks(table):
+        for block in blocks:
             used, sums = self._sums(block, known.low, known.high)
             left = self._wanted(block, used, sums)
             while left:
@@ -276,36 +289,58 @@ class Asked:
                     break
                 left = staying
 
-    def certify(self, table: int, end: float) -> None:
+    def certify(self, blocks: Iterable[IntArray], end: float) -> None:
         """The outside as it is in a world that fits: what is found is another world."""
+        for block in blocks:
+            while self._leave(block, end):
+                pass
+            if time.monotonic() >= end:
+                return
+
+    def _leave(self, block: IntArray, end: float) -> bool:
+        """Look for a world in which something of a block is not small any more; whether to ask again."""
         known, K = self.known, self.known.K
-        for block in self.blocks(table):
-            while True:
-                used, sums = self._sums(block, self.world, self.world)
-                targets = self._wanted(block, used, sums)
-                seconds = end - time.monotonic()
-                if not targets:
-                    break
-                if seconds <= 0:
-                    return
-                said, values = leaving(
-                    K, known.low[block], known.high[block], sums, targets,
-                    min(seconds, self._patience), self.world[block],
-                )  # fmt: skip
-                if said != "found":
-                    (self.late if said == "time" else self.tried)[[one.number for one in targets]] = True
-                    break
-                other = self.world.copy()
-                other[block] = values
-                if not known.fits(other):  # the number of occupied cells is not part of the program
-                    self.tried[[one.number for one in targets]] = True
-                    break
-                self.world = other
-                staying = {one.number for one in _small_in(targets, values, K)}
-                gone = [one.number for one in targets if one.number not in staying]
-                if not gone:
-                    break
-                self.safe[gone] = True
+        used, sums = self._sums(block, self.world, self.world)
+        targets, seconds = self._wanted(block, used, sums), end - time.monotonic()
+        if not targets or seconds <= 0:
+            return False
+        said, values = leaving(
+            K, known.low[block], known.high[block], sums, targets, min(seconds, self._patience), self.world[block]
+        )
+        asked = [one.number for one in targets]
+        if said != "found":
+            (self.late if said == "time" else self.tried)[asked] = True
+            return False
+        other = self.world.copy()
+        other[block] = values
+        if not known.fits(other):  # the number of occupied cells is not part of the program
+            self.tried[asked] = True
+            return False
+        self.world = other
+        staying = {one.number for one in _small_in(targets, values, K)}
+        gone = [number for number in asked if number not in staying]
+        self.safe[gone] = True
+        return bool(gone)
+
+    def around(self, size: int) -> Iterator[IntArray]:
+        """For each open target so many cells that share most with it: small sums count more than large ones."""
+        known = self.known
+        weight = 1 / np.maximum(self._size, 1)
+        for target in np.flatnonzero(self.left).tolist():
+            if not self.left[target]:  # it went with another one
+                continue
+            own = known.member[[target]] if target < self.n else known.member[self._cells_of(target - self.n)]
+            near = np.zeros(self.n)
+            for table in range(known.member.shape[1]):
+                shared = np.unique(own[:, table])
+                column = known.member[:, table]
+                near += np.where(np.isin(column, shared), weight[column], 0.0)
+            yield np.sort(np.argsort(-near, kind="stable")[:size])
+
+    def _cells_of(self, a: int) -> IntArray:
+        """The open cells of a sum."""
+        table = int(np.searchsorted(self.known.first, a, side="right")) - 1
+        return np.flatnonzero(self.known.member[:, table] == a)
 
 
 def _small_in(targets: list[Target], values: IntArray, K: int) -> list[Target]:
