@@ -28,7 +28,9 @@ def test_one_area_after_the_other_proves_what_all_at_once_prove(secret, cells, m
     whole = ilba.audit(finest, method, names, explanations=0)
     parts = by_areas(finest, names, method=method)
     if names == "all":
-        assert parts.tables.equals(whole.tables)
+        looked = ["certified", "undecided"]  # by areas no counterexamples are looked for
+        assert parts.tables.drop(looked).equals(whole.tables.drop(looked))
+        assert parts.certificate or parts.aggregates_undecided is None
         assert (parts.cells_disclosed, parts.cells_exact) == (whole.cells_disclosed, whole.cells_exact)
     # Tables of areas that are not published stand between the two, so that a little more may be proven.
     assert parts.cells_disclosed >= whole.cells_disclosed

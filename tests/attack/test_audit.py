@@ -134,7 +134,7 @@ def test_the_worst_comes_first_what_is_known_most_exactly_and_then_the_smallest(
     assert {(1, 3), (3, 4)} <= set(found.select("low", "high").rows())  # the narrow one first, though it is larger
     assert len(report.worst) == found.height == report.cells_disclosed
     assert found.filter(pl.col("low") == pl.col("high")).height == report.cells_exact == 3
-    assert report.tables.row(by_predicate=pl.col("table") == "town.sex.age")[-1] == 3
+    assert report.tables.row(by_predicate=pl.col("table") == "town.sex.age", named=True)["exact"] == 3
     assert report.tables["exact"].sum() == 5
     assert report.misfits == report.published.misfits
     rank = [(one.high - one.low, one.high) for one in report.worst]
@@ -234,7 +234,9 @@ def test_a_brief_audit_says_the_same_of_what_is_proven_and_looks_no_further(fine
     assert audited.cells_disclosed > 0
     for name in ("cells_small", "cells_disclosed", "cells_exact", "share", "safe"):
         assert getattr(brief, name) == getattr(audited, name), name
-    assert brief.tables.equals(audited.tables)
+    proven = ["table", "level", "small", "disclosed", "exact"]
+    assert brief.tables.select(proven).equals(audited.tables.select(proven))
+    assert (brief.aggregates_certified, brief.aggregates_undecided) == (None, None)
     assert (brief.cells_certified, brief.cells_undecided) == (None, None)
     assert "None" not in str(brief)
     assert brief.to_dict()["cells_undecided"] is None

@@ -365,7 +365,7 @@ class _Work:
             why = {f"{NOT_LOOKED}, and {self.left} areas could have been told more by the tables of the whole": left}
         return AuditReport(
             published=about,
-            tables=in_tables(about, self.counts),
+            tables=in_tables(about, self.counts, {n: of[0] for n, of in self.counts.items()} if certificate else None),
             cells_small=small,
             cells_disclosed=disclosed,
             cells_exact=exact,

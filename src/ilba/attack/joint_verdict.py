@@ -197,6 +197,7 @@ class JointReport(Judged):
             "levels": shares(by_release),
             "tables": shares(shown[:MOST_DRAWN]),
             "rows": rows,
+            "judged": False,
         }
 
     def __str__(self) -> str:
