@@ -110,7 +110,8 @@ def test_every_world_that_is_walked_through_leads_to_the_same_release(secret, ce
 def test_without_the_finest_table_every_world_has_masks_of_its_own(secret, cells):
     finest = ilba.build(population(700), HKEY, KEY, secret=secret, cells=cells)
     published = PublishedTables.of(finest, "ilba", wanted_tables(finest.design, "all", None, None, 2))
-    (part,) = open_parts(published, open_cells(Attack(published).run()), 10**9)
+    (made,) = open_parts(published, open_cells(Attack(published).run()), 10**9)
+    part = made()
     worlds = Worlds(part.conditions, part.counts, part.masks)
     K = finest.design.threshold
     small = np.flatnonzero((part.counts > 0) & (part.counts < K))
@@ -136,7 +137,8 @@ def test_a_world_that_does_not_fit_is_refused(secret):
 def test_a_mask_that_sca_could_not_have_drawn_is_refused(secret):
     finest = ilba.build(population(300), HKEY, KEY, secret=secret, cells="grid")
     published = PublishedTables.of(finest, "ilba", wanted_tables(finest.design, ["region"]))
-    (part,) = open_parts(published, open_cells(Attack(published).run()), 10**9)
+    (made,) = open_parts(published, open_cells(Attack(published).run()), 10**9)
+    part = made()
     assert part.conditions.fits(part.counts, part.masks)
     for count in (0, finest.design.threshold):
         wrong = np.where(part.counts == count, 1 - part.masks, part.masks)

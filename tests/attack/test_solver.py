@@ -112,6 +112,24 @@ def test_an_audit_with_the_solver_decides_every_count_as_trying_every_truth_does
     assert more >= (0 if with_finest else 4)
 
 
+def test_blocks_with_the_finest_table_say_nothing_that_is_not_so(monkeypatch):
+    monkeypatch.setattr("ilba.attack.deciding.few", lambda published: False)
+    monkeypatch.setattr("ilba.attack.deciding.LOOKS", 0)
+    certified = 0
+    for seed in range(100, 110):
+        toy = Toy(seed, with_finest=True)
+        worlds = toy.worlds()
+        if worlds is None:
+            continue
+        asked = ilba.audit(toy.finest, "ilba", toy.tables, explanations=0, solver_seconds=20)
+        assert toy.wrong(asked, worlds) == []
+        if not asked.certificate:
+            certified += asked.cells_certified + asked.aggregates_certified
+            assert asked.cells_undecided == sum(asked.why.values())
+            assert asked.aggregates_undecided == sum(asked.why_aggregates.values())
+    assert certified >= 10
+
+
 def test_five_and_two_zeros_name_two_cells_in_the_observed_reading():
     """The example of the docs: each sex has at most one occupied cell, masked to 0, and the 5 needs two."""
     labels = [(0, sex, mar) for sex in (1, 2) for mar in (1, 2, 3)]
@@ -134,6 +152,29 @@ def test_five_and_two_zeros_name_two_cells_in_the_observed_reading():
     assert asked.undecided.is_empty()
     proven = asked.ranges.filter(pl.col("low") >= 1)
     assert proven.select("sex", "mar", "low", "high").rows() == [(1, 2, 1, 4), (2, 2, 1, 4)]
+
+
+def test_two_towns_are_two_blocks_that_prove_no_more_than_both_together(monkeypatch):
+    labels = [(town, sex, mar) for town in (0, 1) for sex in (1, 2) for mar in (1, 2, 3)]
+    frame = pl.DataFrame(labels, schema=["town", "sex", "mar"], orient="row").with_columns(
+        N=pl.Series([0, 2, 0, 0, 1, 0, 3, 2, 4, 2, 3, 4]), N_masked=pl.Series([0] * 6 + [5, 0, 5, 0, 5, 5])
+    )
+    finest = ilba.FinestTable.from_counts(frame, ["town"], ["sex", "mar"], 5)
+    names = ["town", "town.sex", "town.mar", "all.mar"]
+    whole = ilba.audit(finest, "ilba", names, explanations=0, solver_seconds=20)
+    monkeypatch.setattr("ilba.attack.fewcells._FEW", 6)
+    monkeypatch.setattr("ilba.attack.deciding.LOOKS", 0)
+    monkeypatch.setattr("ilba.attack.deciding._MENDING", 0.0)
+    parts = ilba.audit(finest, "ilba", names, explanations=0, solver_seconds=20)
+
+    def proven(report):
+        return set(report.ranges.filter(pl.col("low") >= 1, pl.col("high") < 5).select("town", "sex", "mar").rows())
+
+    assert (whole.cells_small, whole.cells_undecided) == (8, 0)
+    assert {(0, 1, 2), (0, 2, 2)} <= proven(parts) <= proven(whole)
+    assert 0 < parts.cells_certified <= whole.cells_certified
+    assert parts.aggregates <= whole.aggregates
+    assert parts.cells_undecided == sum(parts.why.values())
 
 
 def test_what_lies_outside_a_block_is_part_of_its_counts():

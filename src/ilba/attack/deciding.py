@@ -83,7 +83,7 @@ def decide(attack: Attack, seconds: float, proven: Numbers) -> Decided | None:
         parts = open_parts(published, open_cells(attack), _cells_at_once(published))
         for number, part in enumerate(parts):
             until = end - seconds * (1 - _MENDING * (number + 1) / len(parts)) if seconds else 0.0
-            _mended(part, decided, LOOKS // len(parts), until)
+            _mended(part(), decided, LOOKS // len(parts), until)
         if seconds and decided.open:
             ask = decide_everything if few(published) else without_the_finest
             ask(published, decided, end - time.monotonic())
@@ -111,9 +111,10 @@ def _mended(part: Open, decided: Decided, looks: int, until: float) -> None:
     """Counterexamples without the finest table: cells first, then sums."""
     worlds = Worlds(part.conditions, part.counts, part.masks)
     places = {node: part.places(node, decided.left(node)) for node in decided.small}
-    for wanted in ([node for node in places if node not in part.nodes], part.nodes):
+    finest = [node for node in places if node not in part.nodes]
+    for wanted, share in ((finest, 1), (part.nodes, 2)):
         targets = np.concatenate([places[node] for node in wanted if node in places] or [_NOTHING])
-        worlds.search(targets[targets >= 0], looks, until)
+        worlds.search(targets[targets >= 0], looks // share, until)
     for node, place in places.items():
         seen = (place >= 0) & worlds.safe[place]
         decided.safe[node] |= set(decided.left(node)[seen].tolist())
@@ -136,8 +137,9 @@ def _with_the_finest(attack: Attack, decided: Decided, seconds: float) -> None:
         worlds = Worlds(Conditions.of(known), own, known.at_k.astype(np.int64))
         targets = np.isin(known.packed, decided.left(base))
         sums = _sums(known, decided)
-        worlds.search(np.flatnonzero(targets), LOOKS // (1 + len(is_open) // part))
-        worlds.search(len(own) + np.flatnonzero(sums), LOOKS // (1 + len(is_open) // part))
+        looks = LOOKS // (1 + len(is_open) // part)
+        worlds.search(np.flatnonzero(targets), looks)
+        worlds.search(len(own) + np.flatnonzero(sums), looks // 2)
         _note(decided.safe, base, known, worlds.safe & np.concatenate([targets, sums]))
         if not seconds or not decided.open:
             continue

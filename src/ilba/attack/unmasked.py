@@ -6,6 +6,8 @@ cells stay as they truly are; small ones may take any count up to K with any mas
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -70,7 +72,9 @@ class Open(NamedTuple):
         return np.where(found, place + behind, -1)
 
 
-def open_parts(published: PublishedTables, ranges: tuple[IntArray, IntArray, IntArray], most: int) -> list[Open]:
+def open_parts(
+    published: PublishedTables, ranges: tuple[IntArray, IntArray, IntArray], most: int
+) -> list[Callable[[], Open]]:
     """The small cells and their sums, so many cells at a time; what lies outside of a part stays as it truly is.
 
     Parameters
@@ -84,8 +88,8 @@ def open_parts(published: PublishedTables, ranges: tuple[IntArray, IntArray, Int
 
     Returns
     -------
-    list of Open
-        The parts.
+    list of callable
+        The parts, each made when it is called: together they may be too large.
     """
     rows, K = published.whole, published.K
     assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - the caller has asked
@@ -100,8 +104,9 @@ def open_parts(published: PublishedTables, ranges: tuple[IntArray, IntArray, Int
     is_open = (true <= K) & (high > 0)
     packed, true, low, high = (part[is_open] for part in (packed, true, low, high))
     masks = at(rows.packed, rows.truth.n_at_threshold, packed)
+    cells = packed, true, masks, low, high
     return [
-        _open(published, tuple(values[first : first + most] for values in (packed, true, masks, low, high)))
+        partial(_open, published, tuple(values[first : first + most] for values in cells))
         for first in range(0, len(packed), most)
     ]
 
