@@ -89,9 +89,9 @@ def test_equal_cells_are_added_up_exactly_and_come_out_sorted(rows, size):
     expected = {cell: sum(value for other, value in rows if other == cell) for cell in sorted(set(cells.tolist()))}
     for cut in (cells, np.sort(cells)):
         order = np.argsort(cells, kind="stable") if cut is not cells else np.arange(len(cells))
-        (found,), (total, times) = rollup._summed(index, [cut], [values[order], once])
+        (found,), (total, times) = rollup.added_up(index, [cut], [values[order], once])
         assert dict(zip(found.tolist(), total.tolist(), strict=True)) == expected
         assert list(expected) == found.tolist()
         assert times.sum() == len(rows)
-    (high, low), (total, _) = rollup._summed(index, [cells // 3, cells % 3], [values, once])
+    (high, low), (total, _) = rollup.added_up(index, [cells // 3, cells % 3], [values, once])
     assert dict(zip((high * 3 + low).tolist(), total.tolist(), strict=True)) == expected

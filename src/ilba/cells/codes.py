@@ -145,7 +145,8 @@ class CodeList:
 
     def _index(self, level: int) -> dict[tuple[str | None, ...], int]:
         if level not in self._indices:
-            columns = self.named(level, np.arange(self.size(level)))
+            first = self.starts[level].tolist()
+            columns = [self.labels[name].gather(first) for name in self.columns[:level]]
             texts = [[label_text(label) for label in column.to_list()] for column in columns]
             self._indices[level] = {path: node for node, path in enumerate(zip(*texts, strict=True))}
         return self._indices[level]

@@ -6,15 +6,41 @@ import os
 import re
 import sys
 import warnings
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from ilba.cli import judging, making, planning, publishing, remembering  # noqa: F401 - each adds its commands
-from ilba.cli.words import commands
 from ilba.errors import Conflict, IlbaError, InputError, Notice, SecretError, nearest
 
+if TYPE_CHECKING:
+    from ilba.cli.words import commands
+
 __all__ = ["commands", "main"]
+
+# Where each command lives. One command loads one module: most of the time of a short command is loading.
+_HOMES = {
+    "planning": ("inspect", "init", "plan", "publish"),
+    "making": ("demo", "build", "table", "cell", "cube", "convert", "secret"),
+    "publishing": ("release", "export", "serve"),
+    "judging": ("report", "audit", "risk", "compare", "choose-k"),
+    "remembering": ("ledger", "doctor"),
+}
+
+
+def _with(command: str | None) -> click.Group:
+    """The command line with one command, or with all of them."""
+    for home in [home for home, names in _HOMES.items() if command in names] or _HOMES:
+        import_module(f"ilba.cli.{home}")
+    found: click.Group = import_module("ilba.cli.words").commands
+    return found
+
+
+def __getattr__(name: str) -> Any:
+    """All commands, for who asks for `commands`."""
+    if name == "commands":
+        return _with(None)
+    raise AttributeError(f"module 'ilba.cli' has no attribute {name!r}")
 
 
 def main() -> NoReturn:
@@ -23,7 +49,7 @@ def main() -> NoReturn:
     warnings.simplefilter("always", Notice)
     warnings.showwarning = _show
     try:
-        ended = commands.main(standalone_mode=False)
+        ended = _with(sys.argv[1] if len(sys.argv) > 1 else None).main(standalone_mode=False)
         sys.exit(ended if isinstance(ended, int) else 0)
     except click.exceptions.Abort:
         _fail("stopped. Nothing was half written.", 130)

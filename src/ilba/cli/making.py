@@ -36,9 +36,7 @@ from ilba.cli.words import (
 )
 from ilba.errors import InputError, Notice, listing, notice, some
 from ilba.files import replacing
-from ilba.publication.doubts import doubts
 from ilba.secret.secret import Secret
-from ilba.tables.building import build
 from ilba.tables.table import Table, csv_text, write_csv
 
 _METHOD = "How counts are masked: ilba, or cell-key:D=5,V=3,js=2 [the method of the store]."
@@ -162,6 +160,9 @@ def build_command(
     **of_whom: Any,
 ) -> None:
     """Count microdata into the finest table, mask it and save it as a store."""
+    from ilba.publication.doubts import doubts
+    from ilba.tables.building import build
+
     if len(hkey) > 1 and not any("=" in one for one in hkey):
         raise InputError("several hierarchies need names: --hkey area=A,B --hkey industry=X,Y. One: --hkey A,B.")
     types = dict(pair.partition("=")[::2] for pair in schema)

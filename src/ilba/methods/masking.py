@@ -24,6 +24,7 @@ from ilba.errors import InputError, suggesting
 IntArray: TypeAlias = npt.NDArray[np.int64]
 DRAW_RANGE = 2**53
 """Draws are integers below this: 53 bits, so that a float in [0, 1) is one of them exactly."""
+_COUNTED = 2**16  # up to this threshold counting which numbers there are is the fastest way to know
 
 
 class Parts(NamedTuple):
@@ -91,12 +92,13 @@ def sca(f: npt.ArrayLike, draw: npt.ArrayLike, K: int) -> IntArray:
     array([0, 5, 0, 5, 9])
     """
     count, drawn = _ints(f), _ints(draw)
-    # draw < f/K * 2^53, as a table of K + 1 thresholds: the product f * 2^53 would not fit 64 bits.
-    present = np.unique(count[count < K])
-    limit = np.array([-(-int(x) * DRAW_RANGE // K) for x in present], dtype=np.int64)
+    # draw < f/K * 2^53, as a table of thresholds: the product f * 2^53 would not fit 64 bits.
     small = count < K
+    few = count[small]
+    present = np.unique(few) if K > _COUNTED else np.flatnonzero(np.bincount(few))
+    limit = np.array([-(-int(x) * DRAW_RANGE // K) for x in present], dtype=np.int64)
     masked = count.copy()
-    masked[small] = np.where(drawn[small] < limit[np.searchsorted(present, count[small])], K, 0)
+    masked[small] = np.where(drawn[small] < limit[np.searchsorted(present, few)], K, 0)
     return masked
 
 

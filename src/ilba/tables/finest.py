@@ -753,6 +753,11 @@ class FinestTable(AnyFinestTable):
             raise InputError(f"the count of this cell is left blank by {self.by.name}.")
         return int(shown.value[0]), True
 
+    @cached_property
+    def _looked_up(self) -> set[int]:
+        """The dimensions that were asked for: from the second time on their digits are kept."""
+        return set()
+
     def _rows(self, target: CellIndex, nodes: Sequence[int]) -> IntArray:
         """The finest cells inside one cell of a table."""
         first, last = 0, len(self._count)
@@ -767,8 +772,13 @@ class FinestTable(AnyFinestTable):
             first = int(np.searchsorted(self._words[0], int(starts[node]) * stride))
             last = int(np.searchsorted(self._words[0], end * stride)) if end < len(listed) else last
         inside = np.ones(last - first, dtype=bool)
+        near = self._source.part(first, last)
         for place, node in wanted:
-            digit = self._source.digit(place.dimension)[first:last]
+            if place.dimension in self._looked_up:
+                digit = self._source.digit(place.dimension)[first:last]
+            else:  # the first question need not take the digits of all cells
+                digit = near.digit(place.dimension)
+                self._looked_up.add(place.dimension)
             listed = self.codes.lists[place.dimension]
             inside &= (digit == node) if place.level == listed.depth else (listed.nodes[place.level][digit] == node)
         return first + np.flatnonzero(inside)

@@ -115,7 +115,7 @@ def roll_up(codes: CodeLists, source: Sums | Finest, target: CellIndex) -> Sums:
     for first in range(0, max(len(source), 1), _CHUNK):
         last = min(first + _CHUNK, len(source))
         packed = source.project(first, last, target, codes.lists)
-        pieces.append(_summed(target, packed, source.chunk(first, last)))
+        pieces.append(added_up(target, packed, source.chunk(first, last)))
     packed, sums = pieces[0] if len(pieces) == 1 else _merged(target, pieces)
     keys = sums[4] % KEY_RANGE if source.keys is not None else None
     return Sums(target, packed, Parts(*sums[:4]), sums[-1], keys)
@@ -133,7 +133,7 @@ def _merged(
     target: CellIndex, pieces: Sequence[tuple[list[IntArray], list[IntArray]]]
 ) -> tuple[list[IntArray], list[IntArray]]:
     words = [np.concatenate(parts) for parts in zip(*(piece[0] for piece in pieces), strict=True)]
-    return _summed(target, words, [np.concatenate(x) for x in zip(*(p[1] for p in pieces), strict=True)])
+    return added_up(target, words, [np.concatenate(x) for x in zip(*(p[1] for p in pieces), strict=True)])
 
 
 def sums_of_tables(codes: CodeLists, source: Finest, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
@@ -182,7 +182,7 @@ def released(
     return sums.parts.sum_large + masked.sum_masked, masked
 
 
-def _summed(
+def added_up(
     target: CellIndex, packed: Sequence[IntArray], values: Sequence[IntArray]
 ) -> tuple[list[IntArray], list[IntArray]]:
     """Add up the values of equal cells; the cells come out sorted."""
@@ -198,9 +198,10 @@ def _summed(
 
 
 def _by_runs(cells: IntArray, values: Iterable[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
-    starts = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1]))[: len(cells)])
-    if len(starts) == len(cells):
+    differs = cells[1:] != cells[:-1]
+    if bool(differs.all()):
         return [cells], list(values)
+    starts = np.flatnonzero(np.concatenate(([True], differs)))
     return [cells[starts]], [np.add.reduceat(value, starts) for value in values]
 
 

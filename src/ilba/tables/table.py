@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,6 +28,7 @@ from ilba.tables.sealed import seal
 
 Path_: TypeAlias = str | os.PathLike[str]
 _SHOWN = 20  # rows in a notebook
+_BESIDE = 2**16  # from so many rows on a second thread is worth it
 AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientific": False}
 
 
@@ -316,10 +318,14 @@ def detail(codes: CodeLists, sums: Sums, plain: bool, moves: KeyedMoves | None =
 
     N_masked and loss are null where a count is left blank.
     """
-    masked, flags = released(codes, sums, plain, moves=moves)
-    true = sums.count
-    columns = {COUNT: true, MASKED: masked, "type1": flags.type1, "type2": flags.type2, "loss": masked - true}
-    labels = codes.labels(sums.cell_index, sums.packed)
+    with ThreadPoolExecutor(1) as beside:  # labels take as long as masks, and neither needs the other
+        named: Callable[[], list[pl.Series]] = partial(codes.labels, sums.cell_index, sums.packed)
+        if len(sums) >= _BESIDE:
+            named = beside.submit(named).result
+        masked, flags = released(codes, sums, plain, moves=moves)
+        true = sums.count
+        columns = {COUNT: true, MASKED: masked, "type1": flags.type1, "type2": flags.type2, "loss": masked - true}
+        labels = named()
     made = pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
     if moves is None or not moves.threshold:
         return made
