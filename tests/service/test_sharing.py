@@ -76,7 +76,7 @@ def test_the_page_of_a_place_says_what_is_published_about_it(web, releases, fine
         assert [int(row[n]) for row in shown] == [ages.get(int(row[0]), 0) for row in shown]
     by_sex = finest.table("town", ["sex"]).public().filter(town="0101")["N_masked"].to_list()
     assert [row[1] for row in rows(page, 1)] == [f"{n:,}" for n in by_sex]
-    assert [row[2] for row in rows(page, 1)] == [f"{100 * n / count:.1f} %" for n in by_sex]
+    assert [row[2] for row in rows(page, 1)] == [f"{100 * n / count:.1f}%" for n in by_sex]
     assert 'href="/place/people/region/01?lang=en">North</a>' in page, "the way up"
     assert 'href="/place/people/town/0102?lang=en"' in page, "others of the region, where there is no map"
 

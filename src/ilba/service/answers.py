@@ -69,7 +69,7 @@ def rehearse(served: ServedRelease) -> None:
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(number, int) for number in numbers):
         raise TypeError("a field of the manifest is not of its type")
     for lang in served.languages:
-        _release(served, lang)
+        _release(served, lang, DemandRules())
         for entry in served.entries.values():
             _entry(entry, lang, served.languages)
 
@@ -108,12 +108,12 @@ def language_name(lang: str) -> str:
     return words(lang)["name"] if lang in LANGUAGES else lang
 
 
-def releases(catalog: Catalog, lang: str) -> dict[str, Any]:
+def releases(catalog: Catalog, lang: str, rules: DemandRules) -> dict[str, Any]:
     """What is published: the design of each release in words, and the tables that can be asked for."""
-    return {"language": lang, "releases": [_release(served, lang) for served in catalog.releases]}
+    return {"language": lang, "releases": [_release(served, lang, rules) for served in catalog.releases]}
 
 
-def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
+def _release(served: ServedRelease, lang: str, rules: DemandRules) -> dict[str, Any]:
     about, labels = served.release.manifest, served.labels[lang]
     maps = {entry["column"] for entry in about["geometry"]}
     first = next(iter(served.entries.values()))
@@ -156,6 +156,7 @@ def _release(served: ServedRelease, lang: str) -> dict[str, Any]:
                 "keys": list(entry.table.keys),
                 "cells": served.cells(entry.table),
                 "bound": bound_of(entry),
+                "excluded": list(rules.excludes(entry)),
             }
             for entry in served.entries.values()
         ],

@@ -230,7 +230,10 @@ class _Service:
         self._language(asked)
         level, key = (split(asked.get(name, "")) for name in ("level", "key"))
         values = [split(asked[name]) or [""] if name in asked else [] for name in ("hkey_value", "key_value")]
-        return answers.question(self.catalog, asked.get("release"), level, key, *values)
+        question = answers.question(self.catalog, asked.get("release"), level, key, *values)
+        if self.settings.rules.excludes(question.entry):
+            self.settings.rules.check_variables(question.entry.table.columns)
+        return question
 
     def _cell(self, request: Request, question: answers.Question) -> Response:
         return self._answer(
@@ -279,9 +282,7 @@ class _Service:
             return kept
         written = choosing.csv_asked(others.get("outputformatparams", ""))
         part = choosing.part(self.catalog, entry, filters, self.settings.max_cells, others)
-        if part.entry.source is not part.entry.table:
-            self.settings.rules.check_variables(part.entry.table.columns)
-
+        self._check_rules(part)
         placement = placed(content, others)
 
         def make() -> Response:
@@ -292,6 +293,14 @@ class _Service:
         if part.cells <= _LONG_WORK:
             return make()
         return make, "sheet" if format == "xlsx" else "long"
+
+    def _check_rules(self, part: choosing.Part) -> None:
+        """Refuse a table that is summed here and is against a rule that was declared."""
+        rules = self.settings.rules
+        if rules == DemandRules() or part.entry.is_stored:
+            return
+        rules.check_variables(part.entry.table.columns)
+        rules.check_counts(self.catalog.load(part.entry).values(part.places))
 
     async def areas(self, request: Request) -> Response:
         """The numbers of areas that the client puts together."""
@@ -447,7 +456,11 @@ class _Service:
     def releases(self, request: Request) -> Response:
         """What is published."""
         lang = self._language(query(request, ("lang",)))
-        return self._answer(request, self.catalog.digest, lambda: as_json(answers.releases(self.catalog, lang), lang))
+        return self._answer(
+            request,
+            self.catalog.digest,
+            lambda: as_json(answers.releases(self.catalog, lang, self.settings.rules), lang),
+        )
 
     def tables(self, request: Request) -> Response:
         """The list of tables."""
@@ -528,16 +541,16 @@ class _Service:
         """The map of a column, or of the areas inside a coarser one."""
         asked = query(request, ("within",))
         served = self.catalog.named(request.path_params["release"])
-        found = self.catalog.geometry(served, request.path_params["column"]) if served else None
-        if found is None:
+        column = request.path_params["column"]
+        known = self.catalog.map_digest(served, column) if served else None
+        if served is None or known is None:
             raise UnknownError("there is no map of this column.")
-        if served and "within" in asked:
-            above, column = asked["within"], request.path_params["column"]
-            return self._answer(request, found[2], lambda: self._map_inside(served, column, above))
-        content, packed, digest = found
-        said = {**_SAID, "ETag": f'W/"{digest[:32]}"'}
-        if _has(request, digest[:32]):
+        if "within" in asked:
+            return self._answer(request, known, lambda: self._map_inside(served, column, asked["within"]))
+        said = {**_SAID, "ETag": f'W/"{known[:32]}"'}
+        if _has(request, known[:32]):
             return Response(status_code=304, headers=said)
+        content, packed = self.catalog.geometry(served, column, known)
         if packed and _packs(request):
             content, said = packed, {**said, "Content-Encoding": "gzip"}
         return Response(content, media_type="application/geo+json", headers=said)

@@ -294,19 +294,34 @@ class Catalog:
         """Whether a table is in memory."""
         return self._memory.get((entry.served.digest, entry.table.name)) is not None
 
-    def geometry(self, served: ServedRelease, column: str) -> tuple[bytes, bytes, str] | None:
-        """The map of a column as GeoJSON, plain and compressed, with its checksum; of a series its last wave's."""
-        if served.members:
-            served = next(reversed(served.members.values()))
-        for entry in served.release.manifest["geometry"]:
-            if entry["column"] == column:
-                kept = self._files.get(entry["sha256"])
-                if kept is None:
-                    plain = self._content(served, entry["file"], entry["sha256"], f"the map of {column!r}")
-                    kept = plain, gzip.compress(plain, 6, mtime=0)
-                    self._files.put(entry["sha256"], kept, len(kept[0]) + len(kept[1]))
-                return *kept, entry["sha256"]
-        return None
+    def geometry(self, served: ServedRelease, column: str, digest: str) -> tuple[bytes, bytes]:
+        """The map of a column as GeoJSON, plain and compressed; of a series its last wave's."""
+        kept = self._files.get(digest)
+        if kept is None:
+            content = self.map_content(served, column)
+            kept = content, gzip.compress(content, 6, mtime=0)
+            self._files.put(digest, kept, len(kept[0]) + len(kept[1]))
+        return kept
+
+    def map_digest(self, served: ServedRelease, column: str) -> str | None:
+        """The checksum of the map of a column; nothing where there is none."""
+        found = _map_entry(served, column)
+        return None if found is None else str(found[1]["sha256"])
+
+    def map_content(self, served: ServedRelease, column: str) -> bytes:
+        """The map of a column as it was published; it is not kept, because those of a nation are large."""
+        found = _map_entry(served, column)
+        if found is None:
+            raise InputError(f"there is no map of {column!r}.")
+        owner, entry = found
+        return self._content(owner, entry["file"], entry["sha256"], f"the map of {column!r}")
+
+
+def _map_entry(served: ServedRelease, column: str) -> tuple[ServedRelease, dict[str, Any]] | None:
+    if served.members:
+        served = next(reversed(served.members.values()))
+    maps = served.release.manifest["geometry"]
+    return next(((served, entry) for entry in maps if entry["column"] == column), None)
 
 
 def _gone(name: str = "") -> DamagedError:

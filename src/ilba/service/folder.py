@@ -73,6 +73,15 @@ class TableEntry:
         """The release that it belongs to."""
         return self.served.release
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether it was published as it is; else it is summed here. Of a series every wave counts."""
+        if not self.served.members:
+            return self.source is self.table
+        keys = [key for key in self.table.keys if key != self.served.time]
+        waves = [one.entry(self.table.levels, keys) for one in self.served.members.values()]
+        return all(wave is not None and wave.is_stored for wave in waves)
+
 
 @dataclass
 class ServedRelease:

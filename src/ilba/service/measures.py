@@ -67,21 +67,13 @@ def bound_of(entry: TableEntry) -> int | None:
     It is stated of the tables that were published. What the service sums from them may be further off.
     """
     manifest, threshold = entry.release.manifest, int(entry.release.manifest["threshold"])
-    if not _is_stored(entry):
+    if not entry.is_stored:
         return None
     if manifest["method"] == "ilba":
         return threshold + threshold // 2
     if manifest["method"] == "cell-key":
         return int(manifest["parameters"]["D"])
     return int(manifest["bound"]) if manifest.get("bound") else None
-
-
-def _is_stored(entry: TableEntry) -> bool:
-    if not entry.served.members:
-        return entry.source is entry.table
-    keys = [key for key in entry.table.keys if key != entry.served.time]
-    waves = [one.entry(entry.table.levels, keys) for one in entry.served.members.values()]
-    return all(wave is not None and wave.source is wave.table for wave in waves)
 
 
 def spans(

@@ -52,11 +52,17 @@ class DemandRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             found.append(said["rule_zeros"].format(n=round(100 * self.largest_share_of_zeros)))
         return [*found, *(said["rule_excluded"].format(list=", ".join(some)) for some in self.excluded)]
 
+    def excludes(self, entry: TableEntry) -> tuple[str, ...]:
+        """The variables of a table that are not offered together; of a table that was published none are."""
+        return () if not self.excluded or entry.is_stored else self._together(entry.table.columns)
+
+    def _together(self, columns: Sequence[str]) -> tuple[str, ...]:
+        return next((some for some in self.excluded if set(some) <= set(columns)), ())
+
     def check_variables(self, columns: Sequence[str]) -> None:
         """Refuse variables that are not offered together."""
-        for together in self.excluded:
-            if set(together) <= set(columns):
-                raise RuleError(f"{listing(together)} are not offered together. Leave one of them out.")
+        if together := self._together(columns):
+            raise RuleError(f"{listing(together)} are not offered together. Leave one of them out.")
 
     def check_counts(self, counts: npt.NDArray[Any]) -> None:
         """Refuse a table that is mostly 0."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import math
+from array import array
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -16,41 +17,66 @@ from ilba.service.catalog import Catalog, Recent
 from ilba.service.folder import ServedRelease
 
 Points: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
 _MOST_BYTES = 40 * 2**20  # of a map that is read for a picture or for neighbours
 _SHARED = 2  # corners that two areas have in common from which on they touch along a line
 
 
 class Outlines:
-    """The areas of a map: their rings as points, by the code of each."""
+    """The areas of a map: the points of their rings in one array, by the code of each."""
 
     def __init__(self, content: bytes) -> None:
-        collection = json.loads(content)
-        self.rings: dict[str, list[Points]] = {}
-        for feature in collection["features"]:
-            code = feature.get("id", (feature.get("properties") or {}).get("code"))
-            found = [np.asarray(ring, dtype=np.float64)[:, :2] for ring in _rings(feature.get("geometry") or {})]
-            self.rings[str(code)] = [ring for ring in found if len(ring) > 2]
-        self._codes = list(self.rings)
-        flat = [ring for rings in self.rings.values() for ring in rings]
-        points = np.concatenate(flat) if flat else np.zeros((0, 2))
-        sizes = [sum(len(ring) for ring in rings) for rings in self.rings.values()]
-        self._area = np.repeat(np.arange(len(sizes)), sizes)
-        self._corner = np.unique(np.round(points, 7), axis=0, return_inverse=True)[1].ravel()
-        self.size = 80 * len(points) + 200 * len(sizes)
+        numbers, ends, codes = array("d"), [0], []
+        first, read = [0], msgspec.json.Decoder(_DrawnFeature)
+        for raw in msgspec.json.decode(content, type=_Collection).features:
+            feature = read.decode(raw)  # one after the other, so that few of their lists are there at once
+            for ring in _rings(feature.geometry or {}):
+                if len(ring) > 2:
+                    for point in ring:
+                        numbers.extend(point[:2])  # some maps have heights, too
+                    ends.append(len(numbers) // 2)
+            codes.append(feature.code)
+            first.append(len(ends) - 1)
+        self._codes = codes
+        self._at = {code: place for place, code in enumerate(codes)}
+        self._points: Points = np.array(numbers, dtype=np.float64).reshape(-1, 2)
+        self._ends = np.array(ends)
+        """where each ring begins among the points, and where the last one ends"""
+        self._first = np.array(first)
+        """where the rings of each area begin"""
+        self.size = 60 * len(self._points) + 200 * len(self._codes)
         """about how many bytes it takes"""
 
     def own(self, code: str) -> str:
         """The code as the map spells it: without the areas above, where the table has them before it."""
-        return code if code in self.rings else code.rpartition("/")[2]
+        return code if code in self._at else code.rpartition("/")[2]
+
+    def rings(self, code: str) -> list[Points]:
+        """The rings of an area."""
+        at = self._at[code]
+        return [self._points[self._ends[n] : self._ends[n + 1]] for n in range(self._first[at], self._first[at + 1])]
+
+    @cached_property
+    def _ring_areas(self) -> IntArray:
+        """The area of each ring."""
+        return np.repeat(np.arange(len(self._codes)), np.diff(self._first))
+
+    @cached_property
+    def _corners(self) -> IntArray:
+        """A number for each point, the same for the same place."""
+        x, y = np.round(self._points * 1e7).astype(np.int64).T
+        return np.asarray(x * np.int64(0x1E3779B97F4A7C15) + y)
 
     def touching(self, code: str) -> list[str]:
         """The areas that have a border with one."""
-        if self.own(code) not in self.rings:
+        place = self._at.get(self.own(code))
+        if place is None:
             return []
-        place = self._codes.index(self.own(code))
-        pairs = np.unique(np.stack([self._corner, self._area]), axis=1)
-        there = np.isin(pairs[0], self._corner[self._area == place])
-        shared = np.bincount(pairs[1][there], minlength=len(self._codes))
+        own = self._corners[self._ends[self._first[place]] : self._ends[self._first[place + 1]]]
+        there = np.flatnonzero(np.isin(self._corners, own))
+        areas = self._ring_areas[np.searchsorted(self._ends, there, side="right") - 1]
+        pairs = np.unique(np.stack([self._corners[there], areas]), axis=1)  # a corner of an area counts once
+        shared = np.bincount(pairs[1], minlength=len(self._codes))
         shared[place] = 0
         return [self._codes[other] for other in np.flatnonzero(shared >= _SHARED)]
 
@@ -69,38 +95,36 @@ class Outlines:
     @cached_property
     def _middles(self) -> Points:
         """The centre of the largest ring of each area; nowhere for an area without one."""
-        return np.array([_middle(rings) for rings in self.rings.values()]).reshape(-1, 2)
+        found = np.full((len(self._codes), 2), math.nan)
+        if not len(self._points):
+            return found
+        ring = np.repeat(np.arange(len(self._ends) - 1), np.diff(self._ends))
+        first = self._points[self._ends[:-1]]
+        near = self._points - first[ring]  # small numbers, so that little is lost where they are multiplied
+        here, next_, of = near[:-1], near[1:], ring[:-1]
+        cross = np.where(of == ring[1:], here[:, 0] * next_[:, 1] - next_[:, 0] * here[:, 1], 0.0)
+        size = np.bincount(of, cross, minlength=len(first))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            sums = [np.bincount(of, (here[:, n] + next_[:, n]) * cross, minlength=len(first)) for n in (0, 1)]
+            middles = np.stack(sums, axis=1) / (3 * size)[:, None] + first
+        order = np.lexsort((np.abs(size), self._ring_areas))
+        order = order[size[order] != 0]  # the last that is put into the place of an area is its largest ring
+        found[self._ring_areas[order]] = middles[order]
+        return found
 
     def paths(self, width: float, height: float) -> dict[str, str]:
         """How each area is drawn in a rectangle, as the `d` of an SVG path; degrees in Mercator's projection."""
-        flat = [ring for rings in self.rings.values() for ring in rings]
-        if not flat:
+        if not len(self._points):
             return {}
-        points = np.concatenate(flat)
-        is_degrees = bool((np.abs(points[:, 0]) <= 360).all() and (np.abs(points[:, 1]) <= 90).all())
-        drawn = {code: [_projected(ring, is_degrees) for ring in rings] for code, rings in self.rings.items()}
-        points = _projected(points, is_degrees)
+        is_degrees = bool((np.abs(self._points) <= (360, 90)).all())
+        points = _projected(self._points, is_degrees)
         low, high = points.min(axis=0), points.max(axis=0)
         scale = min(width / max(high[0] - low[0], 1e-9), height / max(high[1] - low[1], 1e-9))
         shift = (np.array([width, height]) - scale * (high - low)) / 2
-        found = {}
-        for code, rings in drawn.items():
-            placed = [np.round((ring - low) * scale + shift, 1) for ring in rings]
-            found[code] = "".join(_path(ring) for ring in placed)
-        return found
-
-
-def _middle(rings: list[Points]) -> tuple[float, float]:
-    best, found = -1.0, (math.nan, math.nan)
-    for ring in rings:
-        near = ring - ring[0]  # small numbers, so that little is lost where they are multiplied
-        cross = near[:-1, 0] * near[1:, 1] - near[1:, 0] * near[:-1, 1]
-        size = float(cross.sum())
-        if abs(size) > best and size:
-            best = abs(size)
-            x, y = (((near[:-1] + near[1:]) * cross[:, None]).sum(axis=0) / (3 * size) + ring[0]).tolist()
-            found = (x, y)
-    return found
+        points = np.round((points - low) * scale + shift, 1)
+        rings = [_path(points[start:end]) for start, end in itertools.pairwise(self._ends.tolist())]
+        spans = zip(self._codes, itertools.pairwise(self._first.tolist()), strict=True)
+        return {code: "".join(rings[start:end]) for code, (start, end) in spans}
 
 
 def _rings(shape: dict[str, Any]) -> Iterator[Any]:
@@ -138,6 +162,12 @@ class _Feature(msgspec.Struct):
         return str(self.id if self.id is not None else (self.properties or {}).get("code"))
 
 
+class _DrawnFeature(_Feature):
+    """A feature with its outline."""
+
+    geometry: dict[str, Any] | None = None
+
+
 class _Collection(msgspec.Struct):
     """The features of a map, as they are written."""
 
@@ -154,24 +184,25 @@ class Maps:
 
     def of(self, served: ServedRelease, column: str) -> Outlines | None:
         """The outlines of a column's areas; none where there is no map, or one too large to be drawn here."""
-        found = self._catalog.geometry(served, column)
-        if found is None or len(found[0]) > _MOST_BYTES:
+        digest = self._catalog.map_digest(served, column)
+        kept = self._kept.get(digest) if digest else None
+        if digest is None or kept is not None:
+            return kept
+        content = self._catalog.map_content(served, column)
+        if len(content) > _MOST_BYTES:
             return None
-        kept = self._kept.get(found[2])
-        if kept is None:
-            kept = Outlines(found[0])
-            self._kept.put(found[2], kept, kept.size)
+        kept = Outlines(content)
+        self._kept.put(digest, kept, kept.size)
         return kept
 
     def inside(self, served: ServedRelease, column: str, codes: Sequence[str]) -> bytes:
         """The map of some areas of a column, as GeoJSON: of a nation nobody needs all of it at once."""
-        found = self._catalog.geometry(served, column)
-        if found is None:
-            return b'{"type":"FeatureCollection","features":[]}'
-        known = self._written.get(found[2])
+        digest = self._catalog.map_digest(served, column)
+        known = self._written.get(digest)
         if known is None:
-            features = msgspec.json.decode(found[0], type=_Collection).features
+            content = self._catalog.map_content(served, column)
+            features = msgspec.json.decode(content, type=_Collection).features
             known = {msgspec.json.decode(one, type=_Feature).code: bytes(one) for one in features}
-            self._written.put(found[2], known, len(found[0]) + 200 * len(known))
+            self._written.put(digest, known, len(content) + 200 * len(known))
         some = (known.get(code) or known.get(code.rpartition("/")[2]) for code in codes)
         return b'{"type":"FeatureCollection","features":[%s]}' % b",".join(one for one in some if one)

@@ -153,7 +153,7 @@ class Pages:
         known = {
             "lang": lang,
             "config": config(self._catalog, self._settings),
-            "releases": releases(self._catalog, lang),
+            "releases": releases(self._catalog, lang, self._settings.rules),
         }
         text = text.replace(_TOLD, _TOLD + str(_embedded(known)), 1).replace(_SCRIPT, f"{_SCRIPT}?v={bundle()[1]}")
         if lang in LANGUAGES[1:]:
@@ -365,7 +365,7 @@ class Pages:
             "on_map": f"/?lang={lang}#{urlencode({'lang': lang, 'release': served.id, 'by': '', **level})}",
             "embed": f'<iframe src="{inside}" title="{title.replace(chr(34), "")}" width="100%" height="900"></iframe>',
             "embedded": embedded,
-            "notes": [*table.notes(dense=True), _source(table)],
+            "notes": [*table.notes(dense=True), _source(table, masking=False)],
         }
 
 
@@ -390,12 +390,13 @@ def _embedded(value: dict[str, Any]) -> Markup:
     return Markup(safe)  # noqa: S704  # every sign of markup is written as a number
 
 
-def _source(table: WordedTable) -> str:
+def _source(table: WordedTable, masking: bool = True) -> str:
+    """Source, licence and, where it is not said elsewhere, that counts are masked."""
     said, licence = table.said, table.release.manifest.get("licence", "")
     parts = [
         said["source"].format(source=table.told("source")) if table.told("source") else "",
         said["licence"].format(licence=licence) if licence else "",
-        said["chart_note"].format(K=table.release.manifest["threshold"]),
+        said["chart_note"].format(K=table.release.manifest["threshold"]) if masking else "",
     ]
     return " · ".join(part for part in parts if part)
 

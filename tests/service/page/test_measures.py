@@ -23,18 +23,16 @@ def test_women_over_85_of_all_women_here_now_and_five_years_ago(reader, waves):
     assert title(page) == "Female, over 85, 2026: persons by District", "unit, values and time stand in the title"
     page.locator("#measure").select_option("percent")
     page.locator("h1", has_text="ercent").wait_for()
-    page.locator("#of").select_option(label="all persons with the same District and Sex")
-    page.locator("h1", has_text="District and Sex").wait_for()
+    page.locator("#of").select_option(label="all persons (Female) of the same District")
+    page.locator("h1", has_text="(Female)").wait_for()
     settled(page)
     for place, wave in ((2, "2026"), (1, "2021")):
         slider = page.locator("#time")
         slider.fill(str(place))
         page.locator("h1", has_text=wave).wait_for()
         settled(page)
-        assert (
-            title(page)
-            == f"Female, over 85, {wave}: percent of all persons with the same District and Sex, by District"
-        )
+        said = f"Female, over 85, {wave}: percent of all persons (Female) of the same District, by District"
+        assert title(page) == said
         chosen = (pl.col("LA2") == "0101") & (pl.col("gender") == 2)
         old = waves[place].table("LA2.gender.age").filter(chosen & (pl.col("age") == 18))["N_masked"].sum()
         women = waves[place].table("LA2.gender").filter(chosen)["N_masked"].item()

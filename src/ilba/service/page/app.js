@@ -16,8 +16,14 @@ import { followLink, showTake } from "./take.js";
 import { language, load, nameOf, words as wordsOf } from "./words.js";
 
 const SHOW = { map: showMap, chart: showChart, table: showTable };
-/** Nothing went wrong, but the reader has to choose something else. */
-class Advice extends Error {}
+/** Nothing went wrong, but the reader has to choose something else: `offers` are [text, what to go to]. */
+class Advice extends Error {
+  constructor(text, offers = []) {
+    super(text);
+    this.offers = offers;
+  }
+}
+const OFFERED = 80; // areas that are offered to look into
 const STALE = Symbol("a newer view is on its way");
 const at = (id) => document.getElementById(id);
 
@@ -96,7 +102,9 @@ async function view(context, panel) {
     at("take").hidden = true;
     tell("");
     const button = { type: "button", onclick: () => go(release.beginning()) };
-    fill(panel, el("div", { class: "empty" }, el("p", {}, say("notThere")), el("button", button, say("notThereButton"))));
+    const together = release.excluded(state.levels, state.keys);
+    const why = together ? say("excluded", { list: words.listing(together) }) : say("notThere");
+    fill(panel, el("div", { class: "empty" }, el("p", {}, why), el("button", button, say("notThereButton"))));
     return;
   }
   const parts = variables.map((one) => one.hierarchy && release.part(table, one, state.within[one.hierarchy])).filter(Boolean);
@@ -105,7 +113,7 @@ async function view(context, panel) {
   const most = Math.max(0, ...entire.map(({ size }) => size));
   if (most > context.most) {
     await showPicker(at("picker"), { ...context, meta: null });
-    throw new Advice(say("tooMany", { n: words.number(most), most: words.number(context.most) }));
+    throw await tooMany(most, context);
   }
   // The map's outlines do not depend on the answer, so they are asked for at once.
   for (const { hierarchy, geometry, code } of variables)
@@ -127,7 +135,8 @@ async function view(context, panel) {
   current();
   const cells = meta.dimensions.reduce((product, { code }) => product * selection.codes(code).length, 1);
   const asking = questions({ ...context, table, meta, selection });
-  const one = measuring(context);
+  const alone = meta.dimensions.filter(({ code, codes }) => code !== release.time && codes.length > 1 && selection.codes(code).length === 1);
+  const one = measuring(context, [], Object.fromEntries(alone.map(({ code }) => [code, meta.dimension(code).name(selection.codes(code)[0])])));
   const whole = { ...context, ...asking, table, meta, selection, cells, tell, fail, measure: one, up: (name) => up(context, name) };
   showTake(at("take"), whole);
   if (state.view !== "map") closeMap();
@@ -162,7 +171,7 @@ function questions({ release, table, meta, selection, most, current }) {
   async function values(from, list, measure) {
     const sizes = list.map(({ code, values: some }) => some?.length ?? meta.dimension(code).codes.length);
     const n = sizes.reduce((product, size) => product * size, 1);
-    if (n > most) throw new Advice(say("tooMany", { n: words.number(n), most: words.number(most) }));
+    if (n > most) throw await tooMany(n, { release, most, current });
     const found = Dataset.of(await api.data(from.id, list, words.lang, measure));
     current();
     return found;
@@ -181,17 +190,20 @@ function questions({ release, table, meta, selection, most, current }) {
   }
   function picks(free, totals = false) {
     const others = meta.dimensions.filter(({ code }) => !free.includes(code));
-    const found = { values: {}, controls: [], said: [], dropped: [] };
+    const found = { values: {}, controls: [], said: [], dropped: [], named: {} };
     for (const { code, label, ...dimension } of others) {
       const dropped = Object.keys(found.values).filter((one) => found.values[one] === "");
-      const hasTotal = Boolean(release.without(state.levels, state.keys, [...dropped, code]));
+      // The total of all values is not that of the values that were chosen.
+      const every = selection.asked(code) === null && !partOf(meta, code);
+      const hasTotal = every && Boolean(release.without(state.levels, state.keys, [...dropped, code]));
       const offered = selection.codes(code);
       let value = state.pick[code];
       const known = value === "" ? hasTotal : offered.includes(value);
       if (!known) value = totals && hasTotal ? "" : code === release.time ? offered.at(-1) : offered[0];
       found.values[code] = value;
-      if (value !== "") found.said.push(meta.dimension(code).name(value));
-      else found.dropped.push(code);
+      if (value === "") found.dropped.push(code);
+      else found.said.push(meta.dimension(code).name(value));
+      if (value !== "" && code !== release.time) found.named[code] = meta.dimension(code).name(value);
       if (code === release.time) {
         found.controls.push(slider(code, label, offered, value));
         continue;
@@ -222,6 +234,22 @@ function questions({ release, table, meta, selection, most, current }) {
     return el("label", { class: "field slider", for: "time" }, el("span", {}, label), el("span", { class: "slide" }, input, said));
   }
   return { values, ask, picks };
+}
+
+/** More numbers than one answer holds: what to do, with the areas of a coarser level to look into. */
+async function tooMany(n, { release, most, current }) {
+  const text = words.say("tooMany", { n: words.number(n), most: words.number(most) });
+  for (const { name, levels } of release.hierarchies) {
+    const [number, within] = [state.levels[name], state.within[name]];
+    const size = (one) => levels[one - 1].size;
+    const known = Array.from({ length: Math.max(0, number - 1) }, (_, i) => i + 1).filter((one) => size(one) > 1);
+    const level = known.findLast((one) => size(one) <= OFFERED) ?? known[0];
+    if (!level || within || size(level) > OFFERED) continue;
+    const found = await areas(release, name, level, words.lang);
+    current();
+    if (found) return new Advice(text, found.codes.map((code, i) => [found.labels[i], { within: { ...state.within, [name]: { level, code } } }]));
+  }
+  return new Advice(text);
 }
 
 /** One step back up: to the level above, inside the area above. */
@@ -320,7 +348,9 @@ function fail(problem) {
   if (problem instanceof Advice) {
     closeMap();
     tell("");
-    fill(at("panel"), el("div", { class: "empty", role: "alert" }, el("p", {}, problem.message)));
+    const offers = problem.offers.map(([text, to]) => el("li", {}, el("button", { type: "button", onclick: () => go(to) }, text)));
+    const list = offers.length ? el("ul", { class: "offers", "aria-label": words.say("within") }, offers) : null;
+    fill(at("panel"), el("div", { class: "empty" }, el("p", { role: "alert" }, problem.message), list));
     return;
   }
   if (!(problem instanceof api.Problem)) console.error(problem);

@@ -1,5 +1,7 @@
 // Drawing areas: one canvas for the areas, one above it for what is pointed at. Areas of a class are one path, so that
-// thousands are filled in a few strokes. Zooming, pointing and going from area to area by keyboard are here, too.
+// thousands are filled in a few strokes. While a map of very many corners is moved, its picture is moved, and drawn again
+// at rest; below it lies the picture of the whole, for what comes into sight meanwhile. Zooming, pointing and going from
+// area to area by keyboard are here, too.
 
 import { select, zoom, zoomIdentity } from "./vendor/d3.min.js";
 import { around } from "./shapes.js";
@@ -9,6 +11,8 @@ const MARGIN = 14;
 const BUTTONS = 52; // pixels on the right that the buttons take
 const STEP = 60; // pixels a key moves the map
 const LABELS = 160; // areas up to which names are tried
+const CORNERS = 8000; // corners up to which a map is drawn for every frame
+const REST = 140; // milliseconds without a move after which a map is drawn again
 
 const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -23,12 +27,15 @@ export class AreaCanvas {
   constructor(host, on) {
     this.host = host;
     this.on = on;
+    this.back = document.createElement("canvas"); // the whole, below what is moved
     this.base = document.createElement("canvas");
     this.over = document.createElement("canvas");
     this.probe = document.createElement("span");
     this.probe.hidden = true;
-    for (const canvas of [this.base, this.over]) canvas.setAttribute("aria-hidden", "true");
-    host.append(this.base, this.over, this.probe);
+    this.back.hidden = true;
+    this.back.className = "back";
+    for (const canvas of [this.base, this.back, this.over]) canvas.setAttribute("aria-hidden", "true");
+    host.append(this.base, this.back, this.over, this.probe);
     this.pen = this.base.getContext("2d");
     this.tip = this.over.getContext("2d");
     this.shapes = new Map();
@@ -40,7 +47,8 @@ export class AreaCanvas {
       .filter((event) => this.#wanted(event))
       .on("zoom", ({ transform }) => {
         this.turn = transform;
-        this.over.style.touchAction = transform.k > 1 ? "none" : "pan-y";
+        const touch = transform.k > 1 ? "none" : "pan-y";
+        if (this.over.style.touchAction !== touch) this.over.style.touchAction = touch;
         this.#soon();
       });
     this.area = select(this.over);
@@ -64,6 +72,7 @@ export class AreaCanvas {
     this.dark.removeEventListener("change", this.repaint);
     document.removeEventListener("themechange", this.repaint);
     cancelAnimationFrame(this.frame);
+    clearTimeout(this.resting);
   }
 
   /**
@@ -81,6 +90,7 @@ export class AreaCanvas {
     this.lines = new Path2D();
     for (const code of this.codes) this.lines.addPath(shapes.get(code).path);
     const counted = this.codes.map((code) => shapes.get(code));
+    this.heavy = [...shapes.values(), ...(ground ? [ground] : [])].reduce((sum, { corners }) => sum + corners, 0) > CORNERS;
     this.whole = around(ground && wide ? [...counted, ground] : counted);
     this.usual = counted.reduce((sum, { box: [left, , right] }) => sum + right - left, 0) / counted.length;
     this.order = [...this.codes];
@@ -93,6 +103,7 @@ export class AreaCanvas {
   paint(classes) {
     if (!classes) return;
     this.classes = classes;
+    this.kept = false;
     this.fills = classes.map(({ ink: name, codes }) => {
       const path = new Path2D();
       for (const code of codes) if (this.shapes.has(code)) path.addPath(this.shapes.get(code).path);
@@ -140,11 +151,12 @@ export class AreaCanvas {
     const { clientWidth: width, clientHeight: height } = this.host;
     if (!width || !height || !this.whole) return;
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
-    for (const canvas of [this.base, this.over]) {
+    for (const canvas of [this.back, this.base, this.over]) {
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
     }
     this.ratio = ratio;
+    this.kept = false;
     this.size = [width, height];
     const [left, top, right, bottom] = this.whole;
     const room = width - BUTTONS;
@@ -156,7 +168,31 @@ export class AreaCanvas {
 
   #soon() {
     cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => this.draw());
+    this.frame = requestAnimationFrame(() => (this.heavy && this.shown ? this.#slide() : this.draw()));
+  }
+
+  /** Move the picture instead of drawing it; it is drawn when the move has come to rest. */
+  #slide() {
+    const now = this.#view();
+    const { k, x, y } = this.shown;
+    if (now.k === k && now.x === x && now.y === y && !this.base.style.transform) return;
+    const whole = k === this.fit.k && x === this.fit.x && y === this.fit.y;
+    if (whole && !this.kept) {
+      const pen = this.back.getContext("2d");
+      pen.clearRect(0, 0, this.back.width, this.back.height);
+      pen.drawImage(this.base, 0, 0);
+      this.kept = true;
+    }
+    const moved = (canvas, from) => {
+      const by = now.k / from.k;
+      canvas.style.transform = `translate(${now.x - by * from.x}px, ${now.y - by * from.y}px) scale(${by})`;
+    };
+    this.back.hidden = !this.kept || whole; // where the whole is moved itself, nothing has to lie below it
+    if (!this.back.hidden) moved(this.back, this.fit);
+    moved(this.base, this.shown);
+    this.#overlay();
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => this.draw(), REST);
   }
 
   /** From the plane of the shapes to pixels: scale and offset. */
@@ -170,6 +206,10 @@ export class AreaCanvas {
     const start = performance.now();
     const { pen, ratio } = this;
     const view = this.#view();
+    clearTimeout(this.resting);
+    this.shown = view;
+    this.base.style.transform = "";
+    this.back.hidden = true;
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, this.base.width, this.base.height);
     pen.setTransform(ratio * view.k, 0, 0, ratio * view.k, ratio * view.x, ratio * view.y);

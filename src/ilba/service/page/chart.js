@@ -3,7 +3,7 @@
 import { choice, el, fill } from "./dom.js";
 import { measuring } from "./measures.js";
 import { PALETTES } from "./classes.js";
-import { barDrawing, lineDrawing, picture as pictureOf, pictureButtons, pyramidDrawing } from "./picture.js";
+import { barDrawing, lineDrawing, picture as pictureOf, pictureButtons, pyramidDrawing, sharesOf } from "./picture.js";
 
 const COLOURS = 8; // series that can be told apart by colour; more become panels
 const PANELS = 30; // small charts beside each other
@@ -39,7 +39,7 @@ export async function showChart(place, context) {
   const multiples = others.find(({ code }) => code === state.multiples);
   const free = [bars, colours, multiples].filter(Boolean);
   const fixed = picks(free.map(({ code }) => code), true);
-  const measure = measuring(context, fixed.dropped);
+  const measure = measuring(context, fixed.dropped, fixed.named);
   const title = measure.title(free, fixed.said);
   entitle(title);
   const set = await ask(free.map(({ code }) => code), fixed.values, measure);
@@ -186,7 +186,7 @@ export async function showChart(place, context) {
       drawn.title = coloured ? `${series.name(one)}: ${text}` : text;
       return el("span", { class: "line" }, drawn, name, number);
     });
-    const total = stacked ? el("span", { class: "bar-number" }, measure.told(whole)) : null;
+    const total = stacked ? el("span", { class: "bar-number" }, layout === "shares" ? sharesOf(words, wanted.map((one) => count(bar, one, panel))) : measure.told(whole)) : null;
     return el("li", {}, el("span", { class: "bar-label" }, shownBars.name(bar)), el("span", { class: "lines" }, lines, total));
   }
 
@@ -208,7 +208,9 @@ export async function showChart(place, context) {
   }
 
   function usualColours() {
-    const few = rest.filter((one) => size(one) <= COLOURS);
+    // What was picked on the map stays picked, and one value alone needs no colours.
+    const free = rest.filter(({ code }) => state.pick[code] === undefined && code !== state.multiples);
+    const few = free.filter((one) => size(one) > 1 && size(one) <= COLOURS);
     return few.toSorted((a, b) => size(a) - size(b))[0];
   }
 }

@@ -35,7 +35,7 @@ export async function showMap(place, context) {
   const { hierarchy, level } = mapped;
   const codes = selection.codes(mapped.code);
   const fixed = picks([mapped.code]);
-  const measure = measuring(context, fixed.dropped);
+  const measure = measuring(context, fixed.dropped, fixed.named);
   const title = measure.title([mapped], fixed.said);
   entitle(title);
 
@@ -110,6 +110,7 @@ export async function showMap(place, context) {
     ),
     el("div", { class: "map-and-legend" }, frame, legend()),
     strip,
+    el("div", { class: "bar-tools" }, pictureButtons(words, () => mapPicture({ canvas: open, title, release, words, entries: entries(), heading: measure.heading }))),
     look(),
     ownAreas(context, mapped, () => open),
     el("p", { class: "hint" }, notes.filter(Boolean).join(" ")),
@@ -194,7 +195,7 @@ export async function showMap(place, context) {
     );
   }
 
-  /** The choice of colours and classes, and the map as a picture. */
+  /** The choice of colours and classes. */
   function look() {
     const classCounts = ["3", "4", "5", "6"].map((n) => [n, say("classesOf", { n })]);
     const steps = ["3", "4", "5", "6"].map((n) => [`${n}e`, say("stepsOf", { n })]);
@@ -207,7 +208,6 @@ export async function showMap(place, context) {
         { class: "bar-tools" },
         choice("palette", say("palette"), PALETTES.map((one) => [one, say(`palette_${one}`)]), state.palette, (palette) => go({ palette })),
         choice("cuts", say("cuts"), [...classCounts, ...steps], state.cuts, (cuts) => go({ cuts })),
-        pictureButtons(words, () => mapPicture({ canvas: open, title, release, words, entries: entries(), heading: measure.heading })),
       ),
     );
   }

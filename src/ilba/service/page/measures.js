@@ -20,8 +20,11 @@ function denominators(release, variables, find) {
   return found.toSorted((a, b) => areas(b) - areas(a) || b.length - a.length);
 }
 
-/** The measure that is shown for a table without some of its variables, and the controls to choose it. */
-export function measuring({ state, release, words, go }, dropped = []) {
+/**
+ * The measure that is shown for a table without some of its variables, and the controls to choose it. `named` has the
+ * label of each variable of which one value is shown, so that a denominator is called by it: all women, not all of a sex.
+ */
+export function measuring({ state, release, words, go }, dropped = [], named = {}) {
   const { say } = words;
   const variables = release.variables(state.levels, state.keys).filter(({ code }) => !dropped.includes(code));
   const all = new Set(release.variables(state.levels, state.keys).map(({ code }) => code));
@@ -51,7 +54,10 @@ export function measuring({ state, release, words, go }, dropped = []) {
   const canRange = [variables, ...divisors].every((kept) => find(kept)?.bound);
   const whom = (kept) => {
     if (!kept.length) return unit ? say("allUnits", { unit }) : say("everybody");
-    return say("allSame", { unit, list: words.listing(kept.map(({ label }) => label)) });
+    const chosen = kept.filter(({ code }) => named[code] !== undefined);
+    const list = words.listing(kept.filter((one) => !chosen.includes(one)).map(({ label }) => label));
+    const picks = chosen.map(({ code }) => named[code]).join(", ");
+    return say(!picks ? "allSame" : list ? "allPickedSame" : "allPicked", { unit, list, picks });
   };
   const plain = name === "count" ? unit || say("count").toLocaleLowerCase(words.lang) : say(`what_${name}`, { unit }).replace(/[,\s]+$/, "");
   const what = divided && name !== "index" ? say("whatOf", { measure: plain, whom: whom(base) }) : plain;
@@ -100,6 +106,12 @@ export function measuring({ state, release, words, go }, dropped = []) {
       if (name === "percent") return words.percentage(value, digits);
       if (name === "change") return words.signed(value);
       return divided ? words.decimal(value, digits) : words.number(value);
+    },
+    /** A round number beside a drawing, with as few digits as it needs. */
+    mark(value) {
+      const needed = Number.isInteger(value) ? 0 : String(Number(value.toFixed(6))).split(".")[1].length;
+      if (name === "percent") return words.percentage(value, needed);
+      return name === "change" ? words.signed(value) : words.decimal(value, needed);
     },
     /** A number with its range, where a bound is known and ranges are wanted. */
     told(value, span) {

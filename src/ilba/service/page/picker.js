@@ -31,13 +31,17 @@ export async function showPicker(place, { state, release, releases, meta, select
     const alone = release.hierarchies.length === 1;
     const offered = [{ label: alone ? say("noArea") : say("noLevel"), number: 0 }];
     offered.push(...known.map((level, i) => ({ ...level, number: i + 1 })));
+    const why = reasons();
     const options = offered.map(({ label: text, size, number }) => {
-      const there = release.find({ ...state.levels, [name]: number }, state.keys);
+      const levels = { ...state.levels, [name]: number };
+      const there = release.find(levels, state.keys);
+      const reason = there ? {} : why.of(`no-level-${name}`, levels, state.keys);
       return el(
         "label",
-        { class: there ? "option" : "option off" },
+        { class: there ? "option" : "option off", title: reason.title },
         el("input", {
           type: "radio",
+          "aria-describedby": reason.id,
           name: `level-${name}`,
           id: `level-${name}-${number}`,
           checked: (state.levels[name] ?? 0) === number,
@@ -49,7 +53,7 @@ export async function showPicker(place, { state, release, releases, meta, select
       );
     });
     const title = alone ? say("areaLevel") : label.charAt(0).toUpperCase() + label.slice(1);
-    return el("fieldset", { id: `levels-${name}` }, el("legend", {}, title), options, await inside(name));
+    return el("fieldset", { id: `levels-${name}` }, el("legend", {}, title), options, why.hints(), await inside(name));
   }
 
   /** The areas of the coarser levels, to look at one of them only. */
@@ -79,30 +83,43 @@ export async function showPicker(place, { state, release, releases, meta, select
     );
   }
 
+  /** Why something cannot be chosen, to be read below; each reason once. */
+  function reasons() {
+    const found = new Map();
+    return {
+      of(name, levels, keys) {
+        const together = release.excluded(levels, keys);
+        const text = together ? say("excluded", { list: words.listing(together) }) : say("notPublished");
+        if (!found.has(text)) found.set(text, together ? `${name}-excluded-${found.size}` : name);
+        return { id: found.get(text), title: together ? text : null };
+      },
+      hints: () => [...found].map(([text, id]) => el("p", { class: "hint", id }, text)),
+    };
+  }
+
   function variables() {
-    let off = 0;
+    const why = reasons();
     const options = release.keys.filter(({ code }) => code !== release.time).map(({ code, label, size }) => {
       const chosen = state.keys.includes(code);
       const keys = chosen ? state.keys.filter((one) => one !== code) : [...state.keys, code];
       const there = Boolean(release.find(state.levels, keys));
-      if (!there) off += 1;
+      const reason = there ? {} : why.of("not-published", state.levels, keys);
       return el(
         "label",
-        { class: there ? "option" : "option off" },
+        { class: there ? "option" : "option off", title: reason.title },
         el("input", {
           type: "checkbox",
           id: `key-${code}`,
           checked: chosen,
           disabled: !there,
-          "aria-describedby": there ? null : "not-published",
+          "aria-describedby": reason.id,
           onchange: () => go({ keys }),
         }),
         el("span", {}, label),
         el("span", { class: "size" }, words.number(size)),
       );
     });
-    const hint = off ? el("p", { class: "hint", id: "not-published" }, say("notPublished")) : null;
-    return el("fieldset", { id: "keys" }, el("legend", {}, say("variables")), options, hint);
+    return el("fieldset", { id: "keys" }, el("legend", {}, say("variables")), options, why.hints());
   }
 
   function values() {

@@ -140,6 +140,12 @@ export function picture(told, draw, panels) {
   }, host);
 }
 
+/** The shares of the parts of a bar, where they are few enough to be written beside it. */
+export function sharesOf(words, parts) {
+  const whole = parts.reduce((sum, one) => sum + (one ?? 0), 0);
+  return parts.length <= 3 && whole ? parts.map((one) => words.percentage((100 * (one ?? 0)) / whole, 0)).join(" · ") : "";
+}
+
 export function barDrawing(told) {
   const { set, bars, codes, measure, layout } = told;
   const series = seriesOf(told);
@@ -171,7 +177,8 @@ export function barDrawing(told) {
         if (stacked) x += long;
         else part.append(write(left + long + 6, at + high / 2, measure.told(n, span(bar, one)), { "font-size": 12 }));
       });
-      if (stacked && layout !== "shares") part.append(write(x + 6, y + 11, measure.told(sum(bar)), { "font-size": 12 }));
+      const beside = layout === "shares" ? sharesOf(told.words, ones.map((one) => count(bar, one))) : measure.told(sum(bar));
+      if (stacked) part.append(write(x + 6, y + 11, beside, { "font-size": 12 }));
       y += each;
     }
     part.append(node("line", { x1: left, x2: left, y1: series ? 30 : 0, y2: y, stroke: ink.edge }));
@@ -207,6 +214,16 @@ export function pyramidDrawing(told) {
   } };
 }
 
+/** Round numbers from about the least to the largest, to be written beside a drawing. */
+function marks(low, high) {
+  const rough = Math.max(high - low, 1e-9) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((times) => times * power).find((one) => one >= rough * 0.999);
+  const found = [];
+  for (let n = Math.ceil(low / step - 1e-9); n * step <= high + step * 1e-9; n += 1) found.push(Number((n * step).toPrecision(12)));
+  return found;
+}
+
 /** Lines over time, each with its name at the end. */
 export function lineDrawing(told) {
   const { set, bars, measure } = told;
@@ -224,10 +241,9 @@ export function lineDrawing(told) {
   return { height, draw: (part, ink, wide) => {
     const [left, right] = wide === WIDE ? [90, wide - 220] : [64, wide - 130];
     const x = (i) => left + (i * (right - left)) / Math.max(1, times.codes.length - 1);
-    for (let i = 0; i <= 4; i += 1) {
-      const value = low + (i * (high - low)) / 4;
+    for (const value of marks(low, high)) {
       part.append(node("line", { x1: left, x2: right, y1: y(value), y2: y(value), stroke: ink.rule }));
-      part.append(write(left - 8, y(value), measure.write(measure.round(value)), { "text-anchor": "end", "font-size": 12, fill: ink.soft }));
+      part.append(write(left - 8, y(value), measure.mark(value), { "text-anchor": "end", "font-size": 12, fill: ink.soft }));
     }
     times.codes.forEach((time, i) => part.append(write(x(i), bottom + 20, times.name(time), { "text-anchor": "middle", "font-size": 13 })));
     const ends = [];

@@ -12,7 +12,23 @@ export class Release {
     this.moved = this.method === "cell-key";
     this.most = this.method === "ilba" ? this.threshold + Math.floor(this.threshold / 2) : (this.bound ?? null);
     if (this.moved) this.most = this.parameters.D;
-    this.index = new Map(json.tables.map((table) => [this.#signature(table.levels, table.keys), table]));
+    const signed = (tables) => new Map(tables.map((table) => [this.#signature(table.levels, table.keys), table]));
+    // What a declared rule excludes is not asked for, and the reader is told why.
+    this.tables = json.tables.filter(({ excluded }) => !excluded.length);
+    this.index = signed(this.tables);
+    this.refused = signed(json.tables.filter(({ excluded }) => excluded.length));
+  }
+
+  /** The table that an address names, also one that is not offered. */
+  named(id) {
+    return [...this.tables, ...this.refused.values()].find((table) => table.id === id);
+  }
+
+  /** Why the table at these levels by these variables is not there: the labels that are not offered together, if a rule says so. */
+  excluded(levels, keys) {
+    const together = this.refused.get(this.#signature(levels, keys))?.excluded;
+    const known = [...this.hierarchies.flatMap((one) => one.levels), ...this.keys];
+    return together?.map((code) => known.find((one) => one.code === code)?.label ?? code);
   }
 
   /** What has to be known of every number, in a sentence. */

@@ -65,7 +65,7 @@ function box(x, y, side) {
 }
 
 /**
- * The shapes of areas: `areas` is a Map from code to { path, box: [x0, y0, x1, y1], centre }, without those that cannot be
+ * The shapes of areas: `areas` is a Map from code to { path, box: [x0, y0, x1, y1], centre, corners }, without those that cannot be
  * drawn. `ground` is the shape of a coarser map to lay below them, where one is given.
  */
 export function shapes(kind, codes, collection, coarser) {
@@ -118,7 +118,7 @@ function shape(rings) {
     }
   }
   if (!largest) centre = [(bounds[0] + bounds[2]) / 2, (bounds[1] + bounds[3]) / 2];
-  return { path, box: bounds, centre };
+  return { path, box: bounds, centre, corners: rings.reduce((sum, ring) => sum + ring.length, 0) };
 }
 
 /** The box around some shapes. */

@@ -64,7 +64,7 @@ export function write(state, release) {
 /** Complete a state from an address by what the release holds: level columns become numbers, unknown names go. */
 export function settle(state, release) {
   const settled = { ...state, release: release.id, within: {}, table: null };
-  const named = state.levels === null && state.keys === null && release.tables.find(({ id }) => id === state.table);
+  const named = state.levels === null && state.keys === null && release.named(state.table);
   if (named) Object.assign(settled, { levels: { ...named.levels }, keys: [...named.keys] });
   else if (state.levels === null && state.keys === null) Object.assign(settled, release.beginning());
   else {
