@@ -1,4 +1,4 @@
-"""Readers of other people, in JavaScript, read what is served: a generated client, jsonstat-toolkit and px."""
+"""Readers of other people read what is served: in JavaScript a generated client, jsonstat-toolkit and px, and R's."""
 
 from __future__ import annotations
 
@@ -154,6 +154,55 @@ def test_a_generated_client_chooses_by_code_list_and_saves_that(asked, releases)
     assert [one.get("codelist") for one in asked["reopened"]["selection"]] == ["town.region", None]
     assert asked["again"]["variables"] == listed
     assert asked["run"]["value"] == asked["regions"]["value"]
+
+
+def r(script: str, *packages: str) -> str:
+    """What a script in R prints; left out where R or a package is missing (on Debian r-cran-rsdmx, r-cran-jsonlite)."""
+    if not shutil.which("Rscript"):
+        pytest.skip("R is not installed")
+    wanted = ", ".join(f"'{name}'" for name in packages)
+    known = f"if (!all(sapply(c({wanted}), requireNamespace, quietly = TRUE))) quit(status = 3)\n"
+    done = subprocess.run(["Rscript", "-e", known + script], capture_output=True, text=True, timeout=120)
+    if done.returncode == 3:
+        pytest.skip(f"R has no package {wanted}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_rsdmx_reads_the_numbers_and_the_code_lists(server, releases):
+    base = f"{server.address}sdmx/2.1"
+    told = r(
+        f"""
+        data <- as.data.frame(rsdmx::readSDMX("{base}/data/DF_TOWN_SEX/all"))
+        write.csv(data[c("town", "sex", "obsValue")], row.names = FALSE)
+        flow <- rsdmx::readSDMX("{base}/dataflow/PEOPLE/DF_TOWN_SEX")
+        cat("lists", length(flow@codelists@codelists))
+        """,
+        "rsdmx",
+    )
+    rows, _, lists = told.rpartition("lists ")
+    read = pl.read_csv(rows.encode(), schema_overrides={"town": pl.String})
+    expected = counts(releases, "town.sex", "town", "sex")
+    assert {row[:2]: row[2] for row in read.iter_rows() if row[2]} == expected
+    assert int(lists) >= 2
+
+
+def test_jsonlite_reads_json_stat_and_base_r_the_csv(server, releases):
+    address = f"{server.address}api/v2/tables/town.sex/data"
+    told = r(
+        f"""
+        stat <- jsonlite::fromJSON("{address}")
+        cells <- expand.grid(rev(lapply(stat$dimension, function(one) names(one$category$index))))
+        cells$value <- stat$value
+        table <- read.csv("{address}?outputFormat=csv&outputFormatParams=UseCodes", colClasses = c(town = "character"))
+        stopifnot(identical(as.integer(cells$value), as.integer(table$N_masked)))
+        stopifnot(identical(as.character(cells$town), table$town))
+        cat(cells$value)
+        """,
+        "jsonlite",
+    )
+    expected = counts(releases, "town.sex", "town", "sex")
+    assert [int(n) for n in told.split() if int(n)] == list(expected.values())
 
 
 def test_jsonstat_toolkit_and_px_read_the_same_numbers(node, server, releases):

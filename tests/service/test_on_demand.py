@@ -116,6 +116,18 @@ def test_excluded_combinations_hold_for_tables_on_demand_and_not_for_what_is_pub
     asked_for = {f"valuecodes[{name}]": codes for name, codes in chosen.items()}
     stored = asked.get("/tables/block.sex.age.job/data", params=asked_for)
     assert stored.status_code == 200
+    told = {one["id"]: one["excluded"] for one in asked.get("/releases").json()["releases"][0]["tables"]}
+    assert told["all.age.job"] == told["town.age.job"] == ["age", "job"], "known before anything is asked"
+    assert told["block.sex.age.job"] == told["town.sex"] == told["all.age"] == []
+    cell = {"level": "0", "key": "age,job", "key_value": "1,none"}
+    assert "not offered together" in problem(asked.get("/cell", params=cell), 403)
+
+
+def test_an_answer_on_demand_is_not_emptier_than_the_rules_say(asked):
+    chosen = {"valuecodes[block]": "020302", "valuecodes[sex]": "*", "valuecodes[age]": "*"}
+    assert "Put larger areas together" in problem(asked.get("/tables/block.sex.age/data", params=chosen), 403)
+    full = {"valuecodes[region]": "*", "valuecodes[sex]": "*"}
+    assert asked.get("/tables/region.sex/data", params=full).status_code == 200
 
 
 def test_areas_are_asked_for_with_a_body_alone(asked):

@@ -62,6 +62,22 @@ def test_all_2506_areas_are_drawn_and_counted_in_the_legend(visitor, census):
     assert eventually(lambda: drawing(page) != before)
     page.get_by_role("button", name="Show everything").click()
     assert eventually(lambda: drawing(page) == before)
+    # While it is moved, the picture of very many areas is moved and not drawn; at rest all is as if it had been.
+    page.locator("#map").focus()
+    told = page.evaluate(
+        """async () => {
+            const base = document.querySelector('#map canvas'), still = base.toDataURL();
+            const frame = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+            const at = { deltaY: -200, ctrlKey: true, clientX: 700, clientY: 600, bubbles: true, cancelable: true };
+            document.querySelector('#map canvas:last-of-type').dispatchEvent(new WheelEvent('wheel', at));
+            await frame();
+            return [base.style.transform !== '', base.toDataURL() === still];
+        }"""
+    )
+    assert told == [True, True]
+    assert eventually(lambda: drawing(page) != before)
+    assert page.locator("#map canvas").first.evaluate("one => one.style.transform") == ""
+    assert page.locator("#map .back").is_hidden()
 
 
 def test_a_share_is_the_count_in_the_published_total_of_the_area(visitor, census):
@@ -115,6 +131,14 @@ def test_the_legend_says_that_a_zero_may_be_masked(visitor):
     assert page.locator(".legend li").first.inner_text().startswith("0.0%, or masked to 0")
     visitor.go(page, link(lang="ko", level_area="OA", by="gender,age", view="map"))
     assert page.locator(".legend li").first.inner_text().startswith("0 또는 0으로 조정")
+
+
+def test_a_place_that_fills_the_map_is_marked_and_nothing_is_moved_out_of_sight(visitor):
+    page = visitor.visit(link(level_area="LA2", by="", view="map"))
+    whole = drawing(page)
+    visitor.go(page, link(level_area="LA2", by="", view="map", place="0103"))
+    assert page.locator("#map-spoken").text_content()
+    assert drawing(page) == whole
 
 
 def test_a_tap_shows_an_area_and_a_second_one_opens_it(visitor):

@@ -47,16 +47,83 @@ def test_women_over_85_of_all_women_here_now_and_five_years_ago(reader, waves):
     assert page.locator("thead").inner_text().count("Percent of all persons with the same District and Sex") == 1
 
 
-def test_a_legend_never_shows_a_number_twice(reader):
-    page = reader.visit(link(level_area="LA3", by="gender,age", view="map", pick_gender="2", measure="rate", of=""))
-    for palette, cuts in (("sea", "6"), ("viridis", "5e"), ("grey", "3")):
-        reader.go(
-            page, link(level_area="LA3", by="gender,age", pick_age="4", measure="percent", palette=palette, cuts=cuts)
-        )
-        numbers = re.findall(r"[\d.]+(?=%)", " ".join(legend(page)))
-        assert len(numbers) == len(set(numbers)), legend(page)
-        assert len([text for text in legend(page) if "masked" not in text]) <= int(cuts[0])
+LOOKS = [("count", "sea", "6"), ("percent", "viridis", "5e"), ("rate", "grey", "3"), ("index", "sea", "4e")]
+
+
+@pytest.mark.parametrize("level", ["LA2", "LA3"])
+def test_a_legend_never_shows_a_number_twice_whatever_is_coloured(reader, level):
+    page = reader.visit()
+    colours = set()
+    for measure, palette, cuts in [*LOOKS, ("change", "viridis", "6")]:
+        chosen = {"pick_gender": "2", "pick_age": "4", "measure": measure, "palette": palette, "cuts": cuts}
+        reader.go(page, link(level_area=level, by="gender,age", view="map", **chosen))
+        texts = [text for text in legend(page) if "masked" not in text]
+        numbers = re.findall(r"[\d.,]+", " ".join(texts))
+        assert len(numbers) == len(set(numbers)) or measure == "change", texts
+        assert len(texts) == len(set(texts))
+        assert len(texts) <= int(cuts[0]) + (measure == "change")
+        assert sum(map(int, page.locator(".legend .size").all_inner_texts())) == {"LA2": 5, "LA3": 78}[level]
         assert page.locator(".legend").get_attribute("data-palette") == palette
+        swatches = page.locator(".legend .swatch").evaluate_all(
+            "all => all.map(one => getComputedStyle(one).backgroundColor)"
+        )
+        assert len(set(swatches)) == len(swatches), "each class has a colour of its own"
+        colours.add(swatches[-1])
+        if palette == "grey":
+            shades = [re.findall(r"\d+", colour)[:3] for colour in swatches[1:]]
+            assert all(len(set(shade)) == 1 for shade in shades), "printed in grey it is the same"
+    assert len(colours) >= 3, "palettes differ"
+
+
+NAMES = {"count": "persons", "percent": "ercent of", "rate": "er 1,000 of", "index": "ndex", "change": "hange since"}
+
+
+def test_titles_always_say_what_is_coloured_of_whom_and_when(reader):
+    page = reader.visit()
+    for view in ("map", "chart"):
+        for measure, said in NAMES.items():
+            chosen = {"pick_gender": "2", "pick_age": "18", "measure": measure}
+            reader.go(page, link(level_area="LA2", by="gender,age", view=view, **chosen))
+            for part in (said, "Female", "over 85", "2026", "District"):
+                assert part in title(page), (view, measure, part)
+    # One value that was ticked is shown as if it was picked, never the total of all.
+    ticked = {"only_gender": "2", "only_age": "18", "measure": "percent", "of": "LA2,gender"}
+    reader.go(page, link(level_area="LA2", by="gender,age", view="chart", kind="lines", **ticked))
+    assert title(page) == "Female, over 85: percent of all persons (Female) of the same District, by Time and District"
+    reader.go(page, link(level_area="LA2", by="gender,age", view="table", **ticked))
+    assert title(page).startswith("Female, over 85: percent of all persons (Female) of the same District, by")
+    assert len(cells(page)) == 5 * 3
+
+
+def test_small_multiples_are_drawn_on_one_scale_with_the_published_numbers(reader, waves):
+    page = reader.visit(link(level_area="LA2", by="gender", view="chart", multiples="gender", order="listed"))
+    assert title(page) == "2026: persons by District and Sex"
+    parts = page.locator(".panel-part")
+    assert parts.locator("h2").all_inner_texts() == ["Male", "Female"]
+    released = waves[-1].table("LA2.gender")
+    most = released["N_masked"].max()
+    drawn = parts.evaluate_all(
+        """all => all.map(one => [...one.querySelectorAll('.bars li')].map(row =>
+             [row.querySelector('.bar-number').textContent, parseFloat(row.querySelector('.bar').style.width)]))"""
+    )
+    for gender, rows in zip((1, 2), drawn, strict=True):
+        counts = released.filter(gender=gender)["N_masked"].to_list()
+        assert [number(text) for text, _ in rows] == counts
+        assert [width for _, width in rows] == pytest.approx([100 * n / most for n in counts])
+    reader.go(page, link(level_area="", by="gender,age", view="chart", kind="pyramid", multiples="time"))
+    assert page.locator("#drawn text[font-weight='600']").all_text_contents()[:6:3] == ["2016", "2021"]
+    assert page.locator("#drawn rect").count() == 3 * 2 * 18
+    with page.expect_download() as taken:
+        page.locator("#picture-svg").click()
+    drawn = ElementTree.fromstring(Path(taken.value.path()).read_bytes())
+    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}rect"))) == 1 + 3 * 2 * 18
+
+
+def test_stacked_to_100_percent_writes_the_shares(reader, waves):
+    page = reader.visit(link(level_area="LA2", by="gender", view="chart", layout="shares", order="listed"))
+    released = waves[-1].table("LA2.gender").group_by("LA2", maintain_order=True).agg("N_masked")["N_masked"].to_list()
+    shown = page.locator(".bars li > .lines > .bar-number").all_inner_texts()
+    assert shown == [f"{100 * a / (a + b):.0f}% · {100 * b / (a + b):.0f}%" for a, b in released]
 
 
 def test_a_change_says_what_masking_can_do_to_it(reader, waves):
@@ -114,11 +181,9 @@ def test_bars_are_sorted_where_they_are_areas_and_stack_to_a_hundred(reader, wav
     assert totals == sorted(waves[-1].table("LA2")["N_masked"].to_list(), reverse=True)
 
 
-@pytest.mark.parametrize(("view", "opens"), [("map", True), ("chart", False)])
-def test_a_picture_carries_title_unit_source_and_licence(reader, view, opens):
+@pytest.mark.parametrize("view", ["map", "chart"])
+def test_a_picture_carries_title_unit_source_and_licence(reader, view):
     page = reader.visit(link(level_area="LA2", by="gender", view=view))
-    if opens:
-        page.locator("#look summary").click()
     found = {}
     for kind in ("svg", "png"):
         with page.expect_download() as download:
@@ -140,6 +205,15 @@ def test_ranges_are_shown_where_a_bound_is_known_and_nowhere_else(reader, visito
     other.get_by_label("Show ranges").check()
     n = census.table("LA2")["N_masked"][0]
     other.get_by_text(f"{n:,} ({n - 7:,} – {n + 7:,})").wait_for()
+    visitor.go(other, link(level_area="LA2", by="gender", view="chart", measure="percent", range="1", order="listed"))
+    men = census.table("LA2.gender")["N_masked"][0]
+    low, high = 100 * (men - 7) / (n + 7), 100 * (men + 7) / (n - 7)
+    assert f"{100 * men / n:.1f}% ({low:.1f}% – {high:.1f}%)" in other.locator(".bars").inner_text()
+    visitor.go(other, link(level_area="LA2", by="", view="map", range="1"))
+    other.locator("#map").focus()
+    other.keyboard.press("Home")
+    assert other.locator("#map-spoken").inner_text().endswith(f"{n:,} ({n - 7:,} – {n + 7:,})")
+    assert "range=true" in other.locator("#get-csv").get_attribute("href"), "downloads have it, too"
 
 
 PLACES = [("en", "light", 390), ("ko", "dark", 1440), ("fr", "dark", 390), ("es", "light", 1440)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import sys
 
@@ -27,6 +28,18 @@ def test_a_place_is_found_by_its_name_in_any_script_and_shown_on_the_map(reader,
     assert page.locator("#map-spoken").text_content().startswith(f"{name}: ")
     assert "place=010203" in page.url, "the address leads others to the same place"
     assert page.locator("#level-area-2").is_checked()
+
+
+def test_on_a_phone_a_place_that_was_chosen_is_in_sight(reader):
+    page = reader.visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.locator("#picker-toggle").tap()
+    page.locator("#place").fill("westren distrct")
+    page.locator("#places button").first.tap()
+    page.locator("h1", has_text="District").wait_for()
+    settled(page)
+    assert page.locator("#picker").is_hidden()
+    assert page.locator("#map-spoken").text_content().startswith("Western district: ")
+    assert page.locator("h1").bounding_box()["y"] < 844
 
 
 def test_slips_of_the_fingers_are_forgiven_but_not_all(reader, waves):
@@ -61,6 +74,10 @@ def test_the_snippets_run_and_give_the_numbers_that_are_shown(reader, waves, tmp
     assert command.startswith('curl -g -o table.csv "http')
     subprocess.run(["bash", "-c", command], check=True, cwd=tmp_path, capture_output=True, timeout=60)
     assert pl.read_csv(tmp_path / "table.csv")["N_masked"].to_list() == shown
+    if shutil.which("Rscript"):
+        told = f"{page.locator('#snippet-r').text_content()}\ncat(table$N_masked)"
+        printed = subprocess.run(["Rscript", "-e", told], check=True, capture_output=True, text=True, timeout=60).stdout
+        assert [int(n) for n in printed.split()] == shown
     cited = page.locator("#cite-text").input_value()
     for part in ("Synthetic census", "People of Hanul", title(page), "CC BY 4.0", page.url):
         assert part in cited

@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from ilba.service.asked import folded
-from support.browsing import cells, drawing, labels, link, number, settled, title
+from support.browsing import Visitor, cells, drawing, labels, link, number, settled, title
+from support.serving import serving
 
 pytestmark = pytest.mark.slow
 
@@ -106,6 +107,25 @@ def test_only_what_is_published_can_be_chosen_and_a_link_to_something_else_says_
     assert "This combination is not published" in page.locator("#panel").inner_text()
     page.get_by_role("button", name="Show a published table").click()
     page.wait_for_selector("#map")
+
+
+def test_excluded_combinations_are_greyed_with_the_reason_and_refused_in_words(browser, finest, tmp_path):
+    """Only the finest table is stored, so that all others are made on demand, within the rules."""
+    release = finest.release(tmp_path / "people", tables=["block.sex.age.job"], ledger=False)
+    (tmp_path / "rules.toml").write_text('excluded = [["age", "job"]]')
+    with serving(release.path, options=("--rules", str(tmp_path / "rules.toml"), "--no-access-log")) as running:
+        other = Visitor(browser, running.address.rstrip("/"))
+        page = other.visit(link(level_area="town", by="age", view="table"))
+        job = page.get_by_role("checkbox", name="job")
+        assert job.is_disabled()
+        reason = page.locator(f"#{job.get_attribute('aria-describedby')}").inner_text()
+        assert reason == "By a rule of the publisher age and job are not offered together. Leave one of them out."
+        assert page.get_by_role("checkbox", name="sex").is_enabled()
+        other.go(page, link(level_area="town", by="age,job", view="table"))
+        assert reason in page.locator("#panel").inner_text()
+        page.get_by_role("checkbox", name="age").uncheck()
+        page.wait_for_selector("#panel table")
+        other.close()
 
 
 def test_the_chart_draws_the_released_numbers_side_by_side(visitor, census):

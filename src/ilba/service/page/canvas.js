@@ -123,7 +123,9 @@ export class AreaCanvas {
     const near = Math.min(width / ((right - left) * this.fit.k || 1), height / ((bottom - top) * this.fit.k || 1)) / 5;
     const k = Math.min(Math.max(near, 1), CLOSEST);
     const [x, y] = [centre[0] * this.fit.k + this.fit.x, centre[1] * this.fit.k + this.fit.y];
-    const there = zoomIdentity.translate(width / 2 - k * x, height / 2 - k * y).scale(k);
+    // Not beyond the edge of the whole: what is not zoomed in stays where it is.
+    const held = (side, at) => Math.min(0, Math.max(side * (1 - k), side / 2 - k * at));
+    const there = zoomIdentity.translate(held(width, x), held(height, y)).scale(k);
     this.area.call(this.zoom.transform, there);
     this.#mark(code);
   }
@@ -204,14 +206,36 @@ export class AreaCanvas {
   draw() {
     if (!this.fills || !this.fit) return;
     const start = performance.now();
-    const { pen, ratio } = this;
-    const view = this.#view();
     clearTimeout(this.resting);
-    this.shown = view;
+    this.shown = this.#view();
     this.base.style.transform = "";
     this.back.hidden = true;
+    this.#areas(this.pen, this.shown, this.ratio);
+    this.#overlay();
+    performance.clearMeasures("map-draw");
+    performance.measure("map-draw", { start, end: performance.now() });
+  }
+
+  /** The map for a picture of a given width: all of it where nothing is zoomed in, else what is on the screen. */
+  picture(width) {
+    const [left, top, right, bottom] = this.whole;
+    const whole = this.turn.k === 1;
+    const by = width / this.size[0];
+    const tall = ((bottom - top) * (width - 2 * MARGIN)) / (right - left || 1) + 2 * MARGIN;
+    const height = Math.round(whole ? Math.min(tall, 1.2 * width) : this.size[1] * by);
+    const now = this.#view();
+    const k = Math.min((width - 2 * MARGIN) / (right - left || 1), (height - 2 * MARGIN) / (bottom - top || 1));
+    const fitted = { k, x: (width - k * (left + right)) / 2, y: (height - k * (top + bottom)) / 2 };
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [2 * width, 2 * height];
+    this.#areas(canvas.getContext("2d"), whole ? fitted : { k: now.k * by, x: now.x * by, y: now.y * by }, 2);
+    return { height, address: canvas.toDataURL("image/png") };
+  }
+
+  /** Draw the areas and their names. */
+  #areas(pen, view, ratio) {
     pen.setTransform(1, 0, 0, 1, 0, 0);
-    pen.clearRect(0, 0, this.base.width, this.base.height);
+    pen.clearRect(0, 0, pen.canvas.width, pen.canvas.height);
     pen.setTransform(ratio * view.k, 0, 0, ratio * view.k, ratio * view.x, ratio * view.y);
     pen.lineJoin = "round";
     pen.fillStyle = this.inks["map-ground"];
@@ -230,15 +254,11 @@ export class AreaCanvas {
     // Lines between small areas are thinner, or they would hide them.
     pen.lineWidth = Math.min(0.9, 0.05 * this.usual * view.k) / view.k;
     pen.stroke(this.lines);
-    if (this.codes.length <= LABELS) this.#label(view);
-    this.#overlay();
-    performance.clearMeasures("map-draw");
-    performance.measure("map-draw", { start, end: performance.now() });
+    if (this.codes.length <= LABELS) this.#label(pen, view, ratio);
   }
 
   /** Names where they fit inside their area, on a ground that keeps them readable on every colour. */
-  #label(view) {
-    const { pen, ratio } = this;
+  #label(pen, view, ratio) {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.font = `600 12px ${getComputedStyle(this.host).fontFamily}`;
     pen.textAlign = "center";

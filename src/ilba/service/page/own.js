@@ -18,7 +18,7 @@ export function within([x, y], polygon) {
 }
 
 /** The part of the map's view that puts areas together; nothing where tables do not add up. */
-export function ownAreas({ release, table, state, words, fail }, mapped, canvas) {
+export function ownAreas({ release, table, meta, words, fail }, mapped, canvas) {
   if (!release.additive) return null;
   const { say } = words;
   const place = `${release.id} ${mapped.code}`;
@@ -109,7 +109,8 @@ export function ownAreas({ release, table, state, words, fail }, mapped, canvas)
         el("td", {}, el("button", { type: "button", class: "text", "aria-label": `${say("ownRemove")}: ${one.name}`, onclick: () => (areas.splice(i, 1), show()) }, say("ownRemove"))),
       ),
     );
-    const head = [say("own"), mapped.label, release.unit || say("count"), ""].map((text) => el(text ? "th" : "td", text ? { scope: "col" } : {}, text));
+    const when = release.time ? meta.dimension(release.time).labels.at(-1) : "";
+    const head = [say("ownName"), mapped.label, [release.unit || say("count"), when].filter(Boolean).join(", "), ""].map((text) => el(text ? "th" : "td", text ? { scope: "col" } : {}, text));
     return fill(
       result,
       el("table", { class: "place-table" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows)),

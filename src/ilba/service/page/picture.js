@@ -267,14 +267,13 @@ export function lineDrawing(told) {
   } };
 }
 
-/** The map as it is on the screen, with its legend. */
+/** The map with its legend. */
 export function mapPicture({ canvas, title, release, words, entries, heading }) {
-  const [width, height] = [canvas.host.clientWidth, canvas.host.clientHeight];
   const drawn = WIDE - 2 * EDGE - 230;
-  const scale = drawn / width;
-  const high = Math.max(height * scale, entries.length * 26 + 10);
+  const { height, address } = canvas.picture(drawn);
+  const high = Math.max(height, entries.length * 26 + 10);
   return framed({ title, release, words, heading }, high, (part, ink) => {
-    part.append(node("image", { x: EDGE, y: 0, width: drawn, height: height * scale, href: canvas.base.toDataURL("image/png") }));
+    part.append(node("image", { x: EDGE, y: 0, width: drawn, height, href: address }));
     entries.forEach(([name, text], i) => {
       part.append(node("rect", { x: WIDE - EDGE - 210, y: 6 + i * 26, width: 18, height: 18, rx: 3, fill: ink[name], stroke: ink.edge }));
       part.append(write(WIDE - EDGE - 184, 16 + i * 26, text, { "font-size": 13 }));

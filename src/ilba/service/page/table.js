@@ -106,7 +106,7 @@ export async function showTable(place, { state, meta, selection, words, ask, go,
     return found;
   }
 
-  function heading(name, text, scope, numeric) {
+  function heading(name, text, scope, numeric, short) {
     const [by, direction] = sorting();
     const sorted = by === name ? (direction === "down" ? "descending" : "ascending") : null;
     const next = by === name ? (direction === "down" ? "up" : "down") : numeric ? "down" : "up";
@@ -126,7 +126,7 @@ export async function showTable(place, { state, meta, selection, words, ask, go,
             go({ sort: state.sort, page: 1 }, { quietly: true });
           },
         },
-        el("span", {}, text),
+        short ? [el("span", { class: "long" }, text), el("span", { class: "brief" }, short)] : el("span", {}, text),
         el("span", { class: "arrow", "aria-hidden": "true" }, sorted ? (direction === "down" ? "↓" : "↑") : "↕"),
       ),
     );
@@ -156,7 +156,7 @@ export async function showTable(place, { state, meta, selection, words, ask, go,
           ),
           el("tr", {}, stub, across.codes.map((code, i) => heading(`n-${code}`, across.labels[i], "col", true))),
         ]
-      : [el("tr", {}, stub, heading("n-", measure.heading, "col", true))];
+      : [el("tr", {}, stub, heading("n-", measure.heading, "col", true, measure.brief))];
     const shown = found.slice((state.page - 1) * ROWS, state.page * ROWS);
     const lines = shown.map((row) => {
       const names = down.map(({ code: variable, codes, labels }, i) => {
@@ -175,7 +175,7 @@ export async function showTable(place, { state, meta, selection, words, ask, go,
     const table = el(
       "table",
       { class: across ? "across" : "down" },
-      el("caption", {}, title),
+      el("caption", {}, el("span", {}, title)),
       el("thead", {}, head),
       el("tbody", {}, lines),
     );
