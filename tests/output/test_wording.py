@@ -63,11 +63,11 @@ def test_labels_are_read_in_any_language_and_titles_told_in_it(people, secret, t
     release = finest.release(tmp_path / "r", title="People", labels=codes, texts=texts, tables=TABLES, **ILBA)
     assert languages(release.codes, release.manifest) == ["en", "ko", "fr", "es", "de"]
     french, german = worded(release, "all.sex", "fr"), worded(release, "all.sex", "de")
-    assert french.title == "Habitants: Sexe"
+    assert french.title == "Habitants: Sexe (personnes)", "the unit stands in every title"
     assert french.dimensions[0].labels == ["Hommes", "Female"], "what has no label falls back to English"
     assert french.notes(dense=True)[-1] == "Chiffres d’essai."
     assert [one.told("unit") for one in (french, german)] == ["personnes", "persons"]
-    assert german.title == "Leute: Sex"
+    assert german.title == "Leute: Sex (persons)"
     assert german.notes(dense=True)[0] == worded(release, "all.sex").notes(dense=True)[0]
     [file] = ilba.export.export(release, "all.sex", "px", tmp_path / "t.px", lang="fr")
     said = file.read_text(encoding="utf-8")

@@ -174,7 +174,7 @@ def test_csv_is_written_as_pxwebapi_asks(client, waves):
     assert lines(lang="fr")[0] == '"region","Sex","Effectif"'
     assert lines(outputFormatParams="UseCodes")[:2] == ['"region","sex","N_masked"', f'"01","f",{first}']
     both = lines(outputFormatParams="usecodesandtexts,separatorsemicolon,includetitle")
-    assert both[0] == '"Towns: region, Sex"'
+    assert both[0] == '"Towns: region, Sex (persons)"'
     assert both[2] == f'"01";"North";"f";"Women";{first}'
     total = waves[1].table("all")["N_masked"].item()
     assert lines("2026:all") == ['"variable","Count"', f'"Count",{total}']

@@ -206,10 +206,11 @@ class WordedTable:
 
     @property
     def title(self) -> str:
-        """The title of the release and the variables of the table."""
+        """The title of the release, the variables of the table, the unit where one is declared, and what is shown."""
         names = self.heading or [self.labels.variable(dimension[-1]) for dimension in self._dimension_columns()]
-        about = "" if self.measure == COUNT else f" ({self.value_label})"
-        return f"{self.told('title')}: {', '.join(names) or self.said['all']}{about}"
+        shown = "" if self.measure == COUNT else self.value_label
+        about = ", ".join(part for part in (self.told("unit"), shown) if part)
+        return f"{self.told('title')}: {', '.join(names) or self.said['all']}" + (f" ({about})" if about else "")
 
     def told(self, name: str) -> str:
         """The title, description, source, unit or note of the release in the language of the table."""

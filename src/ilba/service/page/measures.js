@@ -90,8 +90,8 @@ export function measuring({ state, release, words, go }, dropped = [], named = {
     controls,
     what,
     heading: capital(what, words.lang),
-    /** Without the denominator, where there is little room; the title says it. */
-    brief: what === plain ? "" : capital(plain, words.lang),
+    /** In a word, where there is little room; the title says the rest. */
+    brief: name === "count" ? "" : say(name),
     note: notes[name] ?? "",
     /** Take the digits that these values need, so that a small one is not written as nought. */
     fit(values) {
