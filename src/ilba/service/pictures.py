@@ -78,7 +78,8 @@ class Drawing:
     def svg(self, width: float, height: float, title: str) -> str:
         """The whole."""
         font = "" if self._themed else f' width="{width:g}" height="{height:g}" font-family="{_FONT}"'
-        head = f'viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(title)}"{font}'
+        # A drawing has a left and a right in every language.
+        head = f'viewBox="0 0 {width:g} {height:g}" direction="ltr" role="img" aria-label="{escape(title)}"{font}'
         return f'<svg xmlns="http://www.w3.org/2000/svg" {head}>{"".join(self._parts)}</svg>'
 
 

@@ -71,7 +71,7 @@ function framed({ title, release, words, heading }, height, draw, host) {
       role: "img",
       "aria-label": title,
       "font-family": FONT,
-      direction: words.direction,
+      direction: "ltr", // drawings have a left and a right; texts alone begin where their language does
       fill: ink.ink,
     });
     const part = node("g", framedIn ? { transform: `translate(0 ${top})` } : {});
@@ -79,9 +79,11 @@ function framed({ title, release, words, heading }, height, draw, host) {
       svg.setAttribute("width", WIDE);
       svg.setAttribute("height", whole);
       svg.append(node("rect", { width: WIDE, height: whole, fill: ink.paper }));
-      head.forEach((text, i) => svg.append(write(EDGE, EDGE + 6 + i * 28, text, { "font-size": 22 })));
-      svg.append(write(EDGE, EDGE + head.length * 28 + 2, `${heading} · ${release.title}`, { "font-size": 13, fill: ink.soft }));
-      foot.forEach((text, i) => svg.append(write(EDGE, top + tall(WIDE) + 26 + i * 17, text, { "font-size": 12, fill: ink.soft })));
+      const start = words.direction === "rtl" ? WIDE - EDGE : EDGE;
+      const line = (y, text, size, fill = null) => svg.append(write(start, y, text, { "font-size": size, fill, direction: words.direction }));
+      head.forEach((text, i) => line(EDGE + 6 + i * 28, text, 22));
+      line(EDGE + head.length * 28 + 2, `${heading} · ${release.title}`, 13, ink.soft);
+      foot.forEach((text, i) => line(top + tall(WIDE) + 26 + i * 17, text, 12, ink.soft));
     }
     draw(part, ink, wide);
     svg.append(part);
