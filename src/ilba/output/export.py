@@ -400,6 +400,8 @@ def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict
 
 def _plain(table: WordedTable) -> list[float | int | None]:
     """The numbers of a table as plain values, None where there is none; counts are whole."""
+    if table.values.dtype.kind == "i":  # most tables: nothing is blank
+        return list(table.values.tolist())
     is_whole = table.measure.decimals == 0
     return [None if value != value else int(value) if is_whole else value for value in table.values.tolist()]
 

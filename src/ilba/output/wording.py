@@ -138,6 +138,13 @@ class Dimension:
     def __len__(self) -> int:
         return len(self.codes)
 
+    def some(self, places: list[int]) -> Dimension:
+        """The same axis with the values at some places only."""
+        if len(places) == len(self) and places == list(range(len(self))):
+            return self
+        codes, labels = [self.codes[place] for place in places], [self.labels[place] for place in places]
+        return replace(self, paths=self.paths[places], codes=codes, labels=labels)
+
 
 class WordedTable:
     """A table of a release with its words."""
@@ -329,15 +336,7 @@ class WordedTable:
         part = WordedTable(self.release, self.table, self.frame, self.lang, self.labels)
         part.measure = measure
         part.complete = True
-        part.dimensions = [
-            replace(
-                one,
-                paths=one.paths[list(chosen)],
-                codes=[one.codes[place] for place in chosen],
-                labels=[one.labels[place] for place in chosen],
-            )
-            for one, chosen in zip(self.dimensions, places, strict=True)
-        ]
+        part.dimensions = [one.some(list(chosen)) for one, chosen in zip(self.dimensions, places, strict=True)]
         part.values = values
         part._frame = None
         return part

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
+import msgspec
 from starlette.requests import Request
 
 from ilba.errors import InputError, listing, nearest
@@ -32,7 +32,7 @@ Make: TypeAlias = Callable[[], Answer]
 
 def plain(value: Any) -> bytes:
     """A value as JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return msgspec.json.encode(value)
 
 
 def as_json(value: Any, lang: str | None = None) -> Answer:

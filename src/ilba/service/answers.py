@@ -451,7 +451,7 @@ def question(
     hkey_value, key_value = _blank(hkey_value, areas), _blank(key_value, selection.keys)
     _fits("hkey_value", hkey_value, areas, "level")
     _fits("key_value", key_value, selection.keys, "key")
-    entry = served.entry(selection.by_name, selection.keys)
+    entry = served.entries.get(selection.name)
     if entry is None:
         raise InputError(f"the table {selection.name!r} was not published.")
     return Question(entry, selection, list(hkey_value), list(key_value))

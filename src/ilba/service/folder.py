@@ -17,6 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -116,7 +117,7 @@ class ServedRelease:
         """How many codes of a variable were published."""
         return int(self._sizes.get(column, 0))
 
-    @property
+    @cached_property
     def languages(self) -> list[str]:
         """The languages in which it can be told."""
         return languages(self.release.codes, self.release.manifest)
