@@ -106,6 +106,7 @@ def test_a_list_of_methods_gives_a_row_each_with_the_loss_of_its_own_tables(lab)
     assert rows["cell-key D=2 V=1"]["max_loss"] <= 2
     assert rows["suppression"]["max_loss"] == 0
     assert rows["suppression"]["blank"] > 0
+    assert rows["suppression"]["loss_below_K"] is None, "a size of which no count is shown has no loss"
     assert rows["noise epsilon=2"]["invented"] > 0
     assert not rows["noise epsilon=2"]["safe"]
     assert rows["controlled"]["safe"]
@@ -154,8 +155,11 @@ def test_named_attackers_learn_what_risk_says_they_learn(small, secret):
     assert own["outsider: likely"] == by["outsider"]["likely"] / by["outsider"]["small"]
     assert own["attribute: groups"] == by["attribute"]["groups"]
     assert rounded["neighbour: proven"] >= rounded["provable"]
-    assert rounded["outsider: likely"] is None
-    assert noise["neighbour: proven"] is None
+    for row, name in ((rounded, "rounding:3"), (noise, "noise:1")):
+        by = {one["attacker"]: one for one in ilba.risk(small, attackers[1:], method=name, **ALL).rows.to_dicts()}
+        for attacker in ("outsider", "neighbour", "insider"):
+            assert row[f"{attacker}: likely"] == by[attacker]["likely"] / by[attacker]["small"], (name, attacker)
+    assert noise["neighbour: proven"] == noise["insider: proven"] == 0
     assert noise["attribute: groups"] is None
     assert "outsider: likely %" in found.in_words().columns
 

@@ -440,14 +440,15 @@ class Findings:
         areas = published.codes.lists[0].size(self._base[0])
         rows = published.base
         self._complete = width * areas <= COMPLETE
-        cells = np.arange(width * areas) if self._complete or rows is None else rows.packed
-        if not ranges or (rows is None and not self._complete):
-            cells = np.zeros(0, dtype=np.int64)
+        cells = np.zeros(0, dtype=np.int64)
+        if ranges and (self._complete or rows is not None):
+            cells = np.arange(width * areas) if self._complete or rows is None else rows.packed
         low, high = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.int64)
         aggregates: dict[Node, list[IntArray]] = {}
         self._decided: Decided | None = None
         self._safe: dict[Node, int] | None = None
-        disclosed: list[tuple[IntArray, IntArray, IntArray]] = []
+        none = np.zeros(0, dtype=np.int64)
+        disclosed: list[tuple[IntArray, IntArray, IntArray]] = [(none, none, none)]
         for block in attack.blocks():
             for node in block.own:
                 lo, hi = (side[node].reshape(-1, side[node].shape[-1]) for side in _sides(block))
@@ -478,16 +479,17 @@ class Findings:
             at = np.searchsorted(cells, rows.packed)
             large = rows.value > K
             low[at[large]] = high[at[large]] = rows.value[large]
-        cell_index = published.codes.cell_index(table_of(published.design, self._base))
-        labels = published.codes.labels(cell_index, [cells])
-        self.ranges = pl.DataFrame([*labels, pl.Series("low", low), pl.Series("high", high)])
+        self.ranges = self.no_ranges(published)
+        if len(cells):
+            labels = published.codes.labels(published.codes.cell_index(table_of(published.design, self._base)), [cells])
+            self.ranges = pl.DataFrame([*labels, pl.Series("low", low), pl.Series("high", high)])
         self._cells = cells
 
     @staticmethod
     def no_ranges(published: PublishedTables) -> pl.DataFrame:
         """The ranges of no cell."""
         index = published.codes.cell_index(table_of(published.design, published.lattice.base))
-        labels = published.codes.labels(index, [np.zeros(0, dtype=np.int64)])
+        labels = published.codes.labels(index, [np.zeros(0, dtype=np.int64)] * max(len(index.words), 1))
         return pl.DataFrame([*labels, pl.Series("low", [], pl.Int64), pl.Series("high", [], pl.Int64)])
 
     def undecided(self) -> pl.DataFrame:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.attack.lattice import Array, Lattice, Node, node_of, table_of
-from ilba.attack.published import CellBounds, Policy, PublishedRows, PublishedTables, Truth
+from ilba.attack.lattice import Node, node_of, table_of
+from ilba.attack.published import CellBounds, Policy, PublishedRows, PublishedTables, Truth, refinement
 from ilba.cells.codes import CodeLists
 from ilba.design.design import MASKED, Selection
 from ilba.errors import InputError
@@ -34,12 +34,15 @@ class MethodTables(PublishedTables):
         tables: Mapping[Node, PublishedRows],
         shown: Mapping[Node, Shown],
         base: PublishedRows | None,
+        number: int | None = None,
     ) -> None:
         super().__init__(
             codes, Policy(method.name, "sca", False, False, method.about), codes.design.cells, tables, base=base
         )
         self.method = method
-        self.shown = dict(shown)
+        self.shown = {node: shown[node] for node in tables}
+        self.number = len(tables) if number is None else number
+        """how many tables were published together"""
         self.bounded = method.bounded
         self.split = False  # each number is read by itself: nobody is told which part of it lies in small cells
 
@@ -93,16 +96,16 @@ class MethodTables(PublishedTables):
     ) -> MethodTables:
         design, codes = finest.design, finest.codes
         chosen = [table_of(design, node) for node in dict.fromkeys(node_of(design, s) for s in wanted)]
-        refined = table_of(design, Lattice(codes, [node_of(design, s) for s in chosen]).base)
-        sums = dict(finest.sums(list(dict.fromkeys([*chosen, refined]))))
+        refined = refinement(codes, chosen)
+        sums = dict(finest.sums(list(dict.fromkeys([*chosen, *refined]))))
         shown = publish({selection: sums[selection] for selection in chosen})
-        rows = {s: _rows(sums[s], shown[s].value if s in shown else None) for s in sums}
+        rows = {s: _rows(sums[s], shown.get(s)) for s in sums}
         return cls(
             codes,
             method,
             {node_of(design, s): rows[s] for s in chosen},
             {node_of(design, s): shown[s] for s in chosen},
-            rows[refined],
+            rows[refined[0]] if refined else None,
         )
 
     def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
@@ -145,8 +148,11 @@ class MethodTables(PublishedTables):
         return CellBounds(low, high, None, None, None, None, 0)
 
 
-def _rows(sums: Sums, value: Array | None) -> PublishedRows:
+def _rows(sums: Sums, shown: Shown | None) -> PublishedRows:
+    """The rows of a table: 0 where a count is left blank, so that nobody reads it there by mistake."""
     parts = sums.parts
     truth = Truth(parts.n_small, parts.n_at_threshold, parts.sum_small, parts.sum_large)
-    shown = parts.sum_small + parts.sum_large if value is None else value
-    return PublishedRows(sums.packed[0], shown, None, None, truth)
+    value = sums.count if shown is None else shown.value
+    if shown is not None and shown.blank is not None:
+        value = np.where(shown.blank, 0, value)
+    return PublishedRows(sums.packed[0], value, None, None, truth)

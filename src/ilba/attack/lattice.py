@@ -26,6 +26,12 @@ Array: TypeAlias = npt.NDArray[Any]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
+WIDEST = 50_000_000
+"""cells of one area that can be followed"""
+MANY = 2**40
+"""where more cells are counted than this, nobody asks how many"""
+
+
 class Edge(NamedTuple):
     """A table and a finer one that adds up to it, with no table of the lattice between the two."""
 
@@ -57,14 +63,22 @@ def table_of(design: Design, node: Node) -> Selection:
 
 
 class Lattice:
-    """The released tables, and their common refinement `base`, whether that is released or not."""
+    """The released tables, and what ties them to each other.
+
+    That is their common refinement `base`, whether it is released or not. Where that has more cells than can be
+    followed, as that of many tables of few variables each, it is their common margins instead: any two tables have to
+    agree in what both add up to.
+    """
 
     def __init__(self, codes: CodeLists, nodes: Iterable[Node]) -> None:
         self.codes = codes
         released = list(dict.fromkeys(nodes))
         self.base: Node = tuple(max(levels) for levels in zip(*released, strict=True))
+        self.wide = self.width(self.base) > WIDEST
+        """whether the common refinement is too large to be followed, and common margins take its place"""
+        between = meets(released) if self.wide else {self.base}
         # Finest first: a table can then be summed from one that stands before it.
-        self.nodes = sorted({*released, self.base}, key=lambda node: (sum(node), node), reverse=True)
+        self.nodes = sorted({*released, *between}, key=lambda node: (sum(node), node), reverse=True)
 
     @cached_property
     def families(self) -> dict[Any, Any]:
@@ -126,15 +140,24 @@ class Lattice:
         return steps
 
     def sizes(self, node: Node, first: int, last: int) -> IntArray:
-        """How many cells of the base lie in each cell of a table, for some of its areas."""
-        size: IntArray = np.ones((1,) * len(self.codes.lists), dtype=np.int64)
+        """How many cells of the base lie in each cell of a table, for some of its areas; `MANY` where it is more."""
+        size: npt.NDArray[np.float64] = np.ones((1,) * len(self.codes.lists))
         for dimension, (listed, level, finest) in enumerate(zip(self.codes.lists, node, self.base, strict=True)):
             below = np.bincount(listed.parents(finest, level), minlength=listed.size(level))
-            if dimension == 0:
-                size = size * below[first:last]
-            else:
-                size = size * np.expand_dims(below, tuple(i for i in range(size.ndim) if i != dimension - 1))
-        return size
+            if dimension > 0:
+                below = np.expand_dims(below, tuple(i for i in range(size.ndim) if i != dimension - 1))
+            size = np.minimum(size * (below[first:last] if dimension == 0 else below), MANY)
+        return size.astype(np.int64)
+
+
+def meets(nodes: Sequence[Node]) -> set[Node]:
+    """The common margins of tables: what any of them have in common, each variable at the coarser of their levels."""
+    found = set(nodes)
+    new = found
+    while new:
+        new = {tuple(map(min, one, other)) for one in new for other in nodes} - found
+        found |= new
+    return found
 
 
 def collapse(values: Array, steps: Sequence[Step], dtype: Any, how: np.ufunc = np.add) -> Array:

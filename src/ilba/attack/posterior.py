@@ -10,6 +10,7 @@ in every report, by bins.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,6 +32,8 @@ _DAMPING = 0.5
 _EXACT = 16
 """up to so many open cells the sum of an aggregate is followed exactly, beyond it as a normal one"""
 _SMOOTH = 0.02
+_TABLE = 2_000_000
+"""up to this count logarithms are kept; who has more is not small"""
 
 
 class Prior(NamedTuple):
@@ -45,19 +48,34 @@ class Prior(NamedTuple):
     spread: float
     """the spread of the negative binomial: the smaller, the wider"""
 
+    def means(self, packed: IntArray) -> FloatArray:
+        """What is expected of some cells."""
+        return self.expected[packed % self.width, np.searchsorted(self.areas, packed // self.width)]
+
     def log(self, packed: IntArray, K: int) -> FloatArray:
         """The log-probability of each count 0..K for some cells."""
-        mean = self.expected[packed % self.width, np.searchsorted(self.areas, packed // self.width)]
-        return _negative_binomial(mean, self.spread, K)
+        return _negative_binomial(self.means(packed), self.spread, K)
 
 
 def prior(view: PublishedTables, areas: IntArray) -> Prior:
-    """Fit what the published coarse tables say about the finest cells of some areas.
+    """Fit what the published coarse tables say about the finest cells of some areas, and how far truth spreads."""
+    base, K = view.lattice.base, view.K
+    expected = expected_counts(view, areas, lambda _, shown: _middles(view, shown))
+    everywhere, width = view.codes.lists[0].size(base[0]), view.lattice.width(base)
+    value = np.take(view.dense(base, 0, everywhere, view.tables[base].value), areas, axis=-1).reshape(width, -1)
+    tried = np.geomspace(0.3, 100, 14)
+    best = max(tried, key=lambda r: _likelihood(expected, value, float(r), K))
+    return Prior(np.asarray(areas), width, expected, float(best))
+
+
+def expected_counts(view: PublishedTables, areas: IntArray, middles: Callable[[Node, Array], FloatArray]) -> FloatArray:
+    """What coarse tables lead one to expect of the finest cells of some areas, as cells x areas.
 
     The region's table by all keys, scaled to the tables of each area by one key: structure preserving estimation. A
-    region that consists of one area says no more than the mask, so a coarser one is taken for it.
+    region that consists of one area says no more than the mask, so a coarser one is taken for it. `middles` says what
+    the numbers of a whole table stand for on average.
     """
-    lattice, base, K = view.lattice, view.lattice.base, view.K
+    lattice, base = view.lattice, view.lattice.base
     listed, everywhere = view.codes.lists[0], view.codes.lists[0].size(base[0])
     width = lattice.width(base)
     above = [level for level in range(base[0] - 1, -1, -1) if (level, *base[1:]) in view.tables]
@@ -67,7 +85,7 @@ def prior(view: PublishedTables, areas: IntArray) -> Prior:
         node = (level, *base[1:])
         parents = listed.parents(base[0], level)
         below = np.bincount(parents, minlength=listed.size(level))
-        region = _middles(view, view.dense(node, 0, listed.size(level), view.tables[node].value))
+        region = middles(node, view.dense(node, 0, listed.size(level), view.tables[node].value))
         several = below[parents[areas]] > 1
         if several.any():
             expected[..., several] = np.take((region + _SMOOTH * below) / below, parents[areas][several], axis=-1)
@@ -79,16 +97,12 @@ def prior(view: PublishedTables, areas: IntArray) -> Prior:
         if any(level not in (0, finest) for level, finest in zip(node[1:], base[1:], strict=True)):
             continue
         steps = lattice.steps(Edge(node, base), rows)
-        shown = np.take(view.dense(node, 0, everywhere, view.tables[node].value), areas, axis=-1)
-        margins.append((steps, _middles(view, shown) + _SMOOTH * width / lattice.width(node)))
+        shown = np.take(middles(node, view.dense(node, 0, everywhere, view.tables[node].value)), areas, axis=-1)
+        margins.append((steps, shown + _SMOOTH * width / lattice.width(node)))
     for _ in range(20):
         for steps, shown in margins:
             expected = expected * spread(shown / np.maximum(collapse(expected, steps, np.float64), 1e-12), steps)
-    expected = np.maximum(expected.reshape(width, len(areas)), 1e-4)
-    value = np.take(view.dense(base, 0, everywhere, view.tables[base].value), areas, axis=-1).reshape(width, -1)
-    tried = np.geomspace(0.3, 100, 14)
-    best = max(tried, key=lambda r: _likelihood(expected, value, float(r), K))
-    return Prior(np.asarray(areas), width, expected, float(best))
+    return np.asarray(np.maximum(expected.reshape(width, len(areas)), 1e-4))
 
 
 def _middles(view: PublishedTables, shown: Array) -> FloatArray:
@@ -114,6 +128,17 @@ def _negative_binomial(mean: FloatArray, r: float, K: int) -> FloatArray:
     first = [math.lgamma(v + r) - math.lgamma(r) - math.lgamma(v + 1) for v in count]
     total = np.log(r + mean)[:, None]
     return np.asarray(np.array(first) + r * (math.log(r) - total) + count * (np.log(mean)[:, None] - total))
+
+
+def negative_binomial(mean: FloatArray, r: float, count: IntArray) -> FloatArray:
+    """Log-probabilities of the counts of a row for each mean."""
+    top = int(min(count.max(initial=0), _TABLE))
+    steps = np.arange(top, dtype=np.float64)
+    first = np.concatenate([[0.0], np.cumsum(np.log(steps + r) - np.log(steps + 1))])  # log of (r)_v / v!
+    total = np.log(r + mean)[:, None]
+    return np.asarray(
+        first[np.minimum(count, top)] + r * (math.log(r) - total) + count * (np.log(mean)[:, None] - total)
+    )
 
 
 def with_masks(log: FloatArray, at_k: npt.NDArray[np.bool_], K: int) -> FloatArray:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.attack.lattice import Array, Edge, Lattice, Node, collapse, node_of, table_of
+from ilba.attack.lattice import WIDEST, Array, Edge, Lattice, Node, collapse, node_of, table_of
 from ilba.cells.codes import CellIndex, CodeLists
 from ilba.design.design import MASKED, Cells, Design, Selection
 from ilba.design.tables import selections, wanted_tables
@@ -173,10 +173,11 @@ class PublishedTables:
         """whether the finest table is released, so that everybody knows which part of a count is in small cells"""
         self.bounded = True
         """whether a number says anything for sure: noise without a limit does not"""
-        if self.lattice.width(self.lattice.base) > _WIDEST:
+        widest = max(map(self.lattice.width, self.lattice.nodes))
+        if widest > WIDEST:
             raise InputError(
-                f"the released tables tell {self.lattice.width(self.lattice.base):,} cells per area apart, more than "
-                f"the audit can follow ({_WIDEST:,}). Audit fewer keys at a time: keys=[...]."
+                f"the released tables tell {widest:,} cells per area apart, more than the audit can follow "
+                f"({WIDEST:,}). Audit fewer keys at a time: keys=[...]."
             )
 
     @classmethod
@@ -212,14 +213,14 @@ class PublishedTables:
         cells: Cells = "observed" if policy.listed else design.cells
         tables = {}
         misfits = 0
-        refined = table_of(design, Lattice(finest.codes, [node_of(design, s) for s in chosen]).base)
-        for selection, sums in finest.sums(list(dict.fromkeys([*chosen, refined]))):
+        refined = refinement(finest.codes, chosen)
+        for selection, sums in finest.sums(list(dict.fromkeys([*chosen, *refined]))):
             if len(sums.packed) > 1:
                 raise InputError(f"the table {selection.name!r} has more than 2^63 possible cells: audit fewer keys.")
             node = node_of(design, selection)
             tables[node], unlike = published_rows(finest.codes, policy, cells, node, sums)
             misfits += unlike if selection in chosen else 0
-        base = tables[node_of(design, refined)]
+        base = tables[node_of(design, refined[0])] if refined else None
         shown = {node_of(design, selection): tables[node_of(design, selection)] for selection in chosen}
         move = finest.move if policy.name == "controlled" else 0
 
@@ -534,6 +535,12 @@ class PublishedTables:
         )
 
 
+def refinement(codes: CodeLists, chosen: Sequence[Selection]) -> list[Selection]:
+    """The common refinement of tables, unless it has more cells than can be followed."""
+    lattice = Lattice(codes, [node_of(codes.design, selection) for selection in chosen])
+    return [] if lattice.wide else [table_of(codes.design, lattice.base)]
+
+
 def whole_range(value: Array, n: Array, K: int, cells: Cells) -> tuple[Array, Array]:
     """The ends of the true counts that iLBA releases as `value` for n finest cells, none of which is released.
 
@@ -587,7 +594,6 @@ _TRIED = 50
 """up to this K small values are tried; above it how far a count can lie from the truth has to do"""
 _NEVER = 2**40
 _NOTHING = "no table is released, so there is nothing to audit. Name at least one."
-_WIDEST = 50_000_000
 _COUNTS = (MASKED, "type1", "type2")
 
 

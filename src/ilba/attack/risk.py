@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +21,8 @@ from ilba.attack import posterior
 from ilba.attack.attackers import KNOWS, Attacker, Insider, Insight, Known, Register
 from ilba.attack.attributes import groups
 from ilba.attack.audit import audit, released, tables_by
+from ilba.attack.field import MethodTables
+from ilba.attack.guessing import Guesses, Guessing, measured
 from ilba.attack.insiders import Missing, everybody_but
 from ilba.attack.intervals import AttackerView, Brought, Intervals, at
 from ilba.attack.lattice import table_of
@@ -44,6 +47,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 ALL = ("proof", "outsider", "neighbour", "insider", "attribute")
 CELLS = 2_000_000
 """finest cells for which probabilities are computed; of a larger design a sample of areas"""
+_NO_CHANCES = "Not measured: the numbers of this method are fitted to each other, and one alone tells no chances."
 _NEEDS_FINEST = "Not measured: the finest table is not among these tables, or its large counts were allowed to move."
 
 
@@ -254,7 +258,74 @@ class _Work:
                      "proven": line["disclosed"], "exactly": line["exact"]}
                 )  # fmt: skip
 
+    @cached_property
+    def guessing(self) -> Guessing | None:
+        """Bets on what the tables of a method of the field hide; None for the tables of this package's own."""
+        if not isinstance(self.published, MethodTables):
+            return None
+        view = measured(self.published)
+        areas = posterior.sampled_areas(view, min(self.most_cells, Guessing.cells_to_follow(view)))
+        known = None
+        if view.bounded:
+            known = self.known if view is self.published else Known.of(view, Brought(), within(self.progress, "proof"))
+        if view is not self.published:
+            table = table_of(view.design, view.lattice.base).name
+            self.notes.append(
+                f"Chances are measured on the table {table!r} and its margins: the common refinement of all tables "
+                f"is not published."
+            )
+        found = Guessing(view, known, areas)
+        everywhere = view.codes.lists[0].size(view.lattice.base[0])
+        if len(areas) < everywhere:
+            self.sample = len(areas), everywhere
+        return found
+
+    def _bets(self, guesses: Guesses | None, name: str) -> dict[str, Any]:
+        """The figures of beliefs in the tables of a method of the field, which are held against the truth."""
+        if guesses is None or self.guessing is None:
+            self.notes.append(f"{name}: {_NO_CHANCES}")
+            return {}
+        believed = self._held(guesses)
+        self.bins += believed.calibration(name)
+        if name == "outsider":
+            self.cells = believed.frame()
+        return self._proven_of(guesses) | believed.figures()
+
+    def _held(self, guesses: Guesses) -> Believed:
+        assert self.guessing is not None  # noqa: S101 - told to the type checker
+        true = TrueCells.of(self.guessing.published)
+        return Believed(true, guesses.packed, guesses.chance, guesses.counts, self.guessing.areas)
+
+    def _proven_of(self, guesses: Guesses) -> dict[str, Any]:
+        """How many of the cells are proven to be small, scaled up from a sample."""
+        assert self.guessing is not None  # noqa: S101 - told to the type checker
+        true = TrueCells.of(self.guessing.published)
+        scale = true.areas / max(len(self.guessing.areas), 1)
+        proven = (guesses.low >= 1) & (guesses.high < self.published.K)
+        exactly = proven & (guesses.low == guesses.high)
+        return {
+            "small": true.small, "proven": round(float(proven.sum()) * scale),
+            "exactly": round(float(exactly.sum()) * scale),
+        }  # fmt: skip
+
+    @cached_property
+    def _outside(self) -> Guesses | None:
+        return None if self.guessing is None else self.guessing.outsider(within(self.progress, "outsider"))
+
+    def _outsider_of_field(self, guessing: Guessing) -> None:
+        self.row("outsider", KNOWS["outsider"], **self._bets(self._outside, "outsider"))
+        if self._outside is None:
+            return
+        own = posterior.coarse_only(guessing.published, guessing.fitted, guessing.packed)
+        coarse = self._held(self._outside._replace(chance=own))
+        name = "outsider, coarse tables"
+        self.row(name, "has only coarse tables: the baseline of the outsider", **coarse.figures())
+        self.bins += coarse.calibration(name)
+
     def _outsider(self) -> None:
+        if self.guessing is not None:
+            self._outsider_of_field(self.guessing)
+            return
         if not self.published.split:
             self.row("outsider", KNOWS["outsider"])
             self.notes.append(f"outsider: {_NEEDS_FINEST}")
@@ -300,29 +371,31 @@ class _Work:
         return Believed(self.true, cells[0], everything, at(self.true.packed, self.true.counts, cells[0]), areas)
 
     def _neighbour(self) -> None:
-        known, K = self.known, self.published.K
-        high = known.high
-        counts = at(self.true.packed, self.true.counts, known.packed)
-        occupied = counts > 0 if self.small is not None else np.ones(len(high), dtype=bool)
-        low = np.maximum(known.low, 1)
-        proven = occupied & (high < K)
-        figures: dict[str, Any] = {}
+        K, figures = self.published.K, {"proven": 0, "exactly": 0}
+        if self.published.bounded:  # numbers without a limit prove nothing
+            known = self.known
+            counts = at(self.true.packed, self.true.counts, known.packed)
+            occupied = counts > 0 if self.small is not None else np.ones(len(counts), dtype=bool)
+            proven = occupied & (known.high < K)
+            exactly = proven & (np.maximum(known.low, 1) == known.high)
+            figures = {"proven": int(proven.sum()), "exactly": int(exactly.sum())}
         if self.published.split:
-            believed = self._believed or self._beliefs(known, "neighbour")
-            # Somebody who is there makes larger counts likelier: a cell of v people has v neighbours.
-            weight = believed.chance * np.arange(K + 1)
-            chance = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
-            there = believed.counts > 0
-            own = Believed(self.true, believed.packed[there], chance[there], believed.counts[there], believed.areas)
-            figures = own.figures()
-            self.bins += own.calibration("neighbour", people=True)
-        self.row(
-            "neighbour",
-            KNOWS["neighbour"],
-            proven=int(proven.sum()),
-            exactly=int((proven & (low == high)).sum()),
-            **figures,
-        )
+            believed = self._believed or self._beliefs(self.known, "neighbour")
+            figures |= self._beside_somebody(believed, np.arange(K + 1))
+        elif self._outside is not None:
+            many = np.broadcast_to(np.arange(K + 1), self._outside.chance.shape).astype(np.float64)
+            many[:, K] = self._outside.heavy
+            figures |= self._beside_somebody(self._held(self._outside), many)
+        self.row("neighbour", KNOWS["neighbour"], **figures)
+
+    def _beside_somebody(self, believed: Believed, many: npt.NDArray[Any]) -> dict[str, Any]:
+        """Beliefs of somebody who knows a person in the cell: a cell of v people has v neighbours."""
+        weight = believed.chance * many
+        chance = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+        there = believed.counts > 0
+        own = Believed(believed.true, believed.packed[there], chance[there], believed.counts[there], believed.areas)
+        self.bins += own.calibration("neighbour", people=True)
+        return own.figures()
 
     def _register(self, one: Register) -> None:
         knows = KNOWS["register"].format(tables=listing(list(one.tables)))
@@ -358,6 +431,9 @@ class _Work:
 
     def _insider(self, one: Insider) -> None:
         view, K = self.published, self.published.K
+        if self.guessing is not None and one.unknown == 1:
+            self.row(one.name, one.knows, **self._bets(self.guessing.insider(), one.name))
+            return
         if not view.split:
             self.row(one.name, one.knows)
             self.notes.append(f"{one.name}: {_NEEDS_FINEST}")

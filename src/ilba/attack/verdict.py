@@ -221,6 +221,12 @@ class AuditReport(Judged):
         return None if numbers.null_count() else int(numbers.sum())
 
     @property
+    def share_of_counts(self) -> float:
+        """The share of the small counts of all released tables that is proven to be small, from 0 to 1."""
+        small = int(self.tables["small"].sum())
+        return int(self.tables["disclosed"].sum()) / small if small else 0.0
+
+    @property
     def verdict(self) -> str:
         """The result in a sentence."""
         if not self.published.bounded:

@@ -513,6 +513,10 @@ def compare_command(
             "their published number. Likely: cells whose published number means a small\n"
             "count in 95 of 100 cells. Safe: nothing is proven, and every cell is certified."
         )
+        for text in comparison.remarks:
+            click.echo(textwrap.fill(text, 79))
+        for name, strong, weak in comparison.notes:
+            click.echo(textwrap.fill(f"{name}: {strong}. But: {weak}.", 79, subsequent_indent="  "))
 
 
 def _side_by_side(rows: pl.DataFrame, width: int) -> str:

@@ -20,6 +20,7 @@ from ilba.methods.rounding import conventional_rounding, random_rounding, rounde
 from ilba.methods.small_counts import round_small
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 
 class _Own(Method):
@@ -176,6 +177,17 @@ class CellKey(Method):
         """Say that a blank is below the threshold after it was moved."""
         return 0, self.threshold - 1 + int(np.abs(self.moves.change).max())
 
+    def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
+        """Look the chance up in the p-table."""
+        return self.moves.chance(value, count)
+
+    def blank_chance(self, count: IntArray, K: int) -> FloatArray:
+        """Add up the chances of all numbers below the threshold."""
+        below = np.zeros(np.shape(count))
+        for value in range(self.threshold):
+            below += self.moves.chance(np.full(np.shape(count), value), count)
+        return below
+
 
 @dataclass(frozen=True)
 class Rounding(Method):
@@ -234,6 +246,12 @@ class Rounding(Method):
         above = (self.base - 1) // 2 if self.kind == "conventional" else self.base - 1
         return np.maximum(value - below, 0), value + above
 
+    def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
+        """Fall with the distance, as the chance to be rounded there does; to the nearest nothing is left to chance."""
+        if self.kind == "conventional":
+            return super().chance(value, count, size, tables)
+        return np.where(value % self.base == 0, np.maximum(1 - np.abs(value - count) / self.base, 0.0), 0.0)
+
 
 @dataclass(frozen=True)
 class SmallCountRounding(Method):
@@ -272,6 +290,14 @@ class SmallCountRounding(Method):
         high = np.where(alone, np.where(value >= self.base, value, most), high)
         return low, high
 
+    def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
+        """Take a small finest count to be raised as often as keeps sums right; of a sum only its range is told."""
+        up = np.where(count <= self.base, count / self.base, 0.0)
+        same = (count == value) & (value > self.base)
+        alone = np.where(value == self.base, up, np.where(value == 0, (1 - up) * (count < self.base), same))
+        low, high = self.preimage(value, size)
+        return np.where(size == 1, alone, (low <= count) & (count <= high)).astype(np.float64)
+
 
 @dataclass(frozen=True)
 class Suppression(Method):
@@ -283,8 +309,8 @@ class Suppression(Method):
         Counts 1..max_n must not be published. Left out, K - 1.
     kind : {"gauss", "primary", "optimal"}, default "gauss"
         How the further blanks are found: as in `suppress`.
-    width : float, default 1.0
-        With "optimal": how far each primary cell stays unknown.
+    width : float, optional
+        With "optimal": how far each primary cell stays unknown. Left out, so far that nobody proves it to be primary.
     seconds : float, default 60.0
         With "optimal": how long to look for it.
     """
@@ -296,7 +322,7 @@ class Suppression(Method):
     blanks = True
     max_n: int | None = None
     kind: Literal["gauss", "primary", "optimal"] = "gauss"
-    width: float = 1.0
+    width: float | None = None
     seconds: float = 60.0
 
     @property
@@ -318,7 +344,9 @@ class Suppression(Method):
         if self.kind == "gauss":
             blank = suppression.gauss(joint, blank)
         elif self.kind == "optimal":
-            blank = suppression.optimal(joint, blank, self.width, self.seconds)
+            # Zeros are published, so a blank is at least 1: unknown within `most` it may be larger than that.
+            width = float(most) if self.width is None else self.width
+            blank = suppression.best_pattern(joint, blank, width, self.seconds, least=1)
         return [Shown(table.count, hidden) for table, hidden in zip(cells.tables, cells.split(blank), strict=True)]
 
     def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
@@ -328,6 +356,12 @@ class Suppression(Method):
     def blank_range(self, K: int) -> tuple[int, int]:
         """Say that primary blanks alone are 1..max_n, and that among further ones a blank is anything but 0."""
         return 1, (K - 1 if self.max_n is None else self.max_n) if self.kind == "primary" else FAR
+
+    def blank_chance(self, count: IntArray, K: int) -> FloatArray:
+        """Say that primary counts are always blank; how many others are, depends on all tables."""
+        most = K - 1 if self.max_n is None else self.max_n
+        further = 0.0 if self.kind == "primary" else np.nan
+        return np.where(count < 1, 0.0, np.where(count <= most, 1.0, further))
 
 
 @dataclass(frozen=True)
@@ -413,6 +447,19 @@ class Noise(Method):
     def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
         """Leave any count possible."""
         return np.zeros_like(value), np.full_like(value, FAR)
+
+    def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
+        """Ask the distribution of the noise; a 0 stands for all that lies below it. Fitted numbers say nothing."""
+        if self.fit:
+            return None
+        spread = self.distribution(tables)
+        drawn = value - count
+        far = int(np.abs(drawn).max(initial=0))
+        up_to = np.cumsum(spread.p(np.arange(-far - 1, far + 2)))
+        below = spread.tail(far + 2) / 2 + up_to  # the chance of a value of at most each of these
+        exact = np.diff(below, prepend=0.0)
+        said: FloatArray = np.where(value > 0, exact[drawn + far + 1], below[drawn + far + 1])
+        return said
 
 
 _DELTA = 1e-10

@@ -47,6 +47,29 @@ class Parts(NamedTuple):
     n_at_threshold: IntArray
     sum_small: IntArray
 
+    @property
+    def total(self) -> IntArray:
+        """The whole count."""
+        return self.sum_large + self.sum_small
+
+    @classmethod
+    def whole(cls, count: npt.ArrayLike) -> Parts:
+        """Take counts as they are, for a method that does not tell small cells from large ones.
+
+        Parameters
+        ----------
+        count : array_like of int
+            The counts.
+
+        Returns
+        -------
+        Parts
+            The counts as sums of large cells.
+        """
+        total = np.asarray(count, dtype=np.int64)
+        none = np.zeros_like(total)
+        return cls(total, none, none, none)
+
 
 class Masked(NamedTuple):
     """The released sum of the small cells, and whether it was shifted.

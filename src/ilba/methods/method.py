@@ -24,6 +24,7 @@ from ilba.methods.tabulation import Tabulation
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 FAR = 2**40
 """Stands for 'without a limit' where a published number leaves one side open."""
 
@@ -260,7 +261,7 @@ class Method(ABC):
 
     def __init_subclass__(cls) -> None:
         """Complete the docstrings of a method: what a function takes and gives is said once, here."""
-        for name in ("masks", "publish", "preimage", "blank_range"):
+        for name in ("masks", "publish", "preimage", "blank_range", "chance", "blank_chance"):
             own = cls.__dict__.get(name)
             if own is not None and "Parameters" not in (own.__doc__ or ""):
                 first, _, sections = inspect.cleandoc(getattr(Method, name).__doc__).partition("\n\n")
@@ -366,3 +367,45 @@ class Method(ABC):
             The smallest and the largest count that a blank may stand for.
         """
         return 0, FAR
+
+    def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
+        """Say how likely counts are published as numbers, for attackers who bet. By default all of the preimage alike.
+
+        Parameters
+        ----------
+        value : array of int
+            Published numbers, 0 for a cell that is not listed.
+        count : array of int
+            For each of them a count that may be the truth.
+        size : array of int
+            How many finest cells lie in each.
+        tables : int
+            How many tables are published together.
+
+        Returns
+        -------
+        array of float or None
+            The chance of each number given its count, up to a factor that the count does not change. None where the
+            numbers are fitted to each other, so that one by itself says nothing of this kind.
+        """
+        low, high = self.preimage(value, size)
+        return ((low <= count) & (count <= high)).astype(np.float64)
+
+    def blank_chance(self, count: IntArray, K: int) -> FloatArray:
+        """Say how likely counts are left blank.
+
+        Parameters
+        ----------
+        count : array of int
+            Counts that may be the truth.
+        K : int
+            The threshold of the design.
+
+        Returns
+        -------
+        array of float
+            The chance of a blank; not a number where it may happen, but nobody is told how often. Attackers then
+            estimate it from how many blanks there are.
+        """
+        low, high = self.blank_range(K)
+        return ((low <= count) & (count <= high)).astype(np.float64)

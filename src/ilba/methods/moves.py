@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 BLANK = -1
 """stands for a count that is left blank"""
 
@@ -59,15 +60,30 @@ class KeyedTable:
         numbers = np.array([self.parts, self.last, self.again, *self.change.shape])
         return hashlib.sha256(b"".join(part.astype("<i8").tobytes() for part in (numbers, *wide))).hexdigest()[:16]
 
+    def chance(self, value: IntArray, count: IntArray) -> FloatArray:
+        """How likely each count is published as a value, over all cell keys."""
+        top = self._chances.shape[1] // 2
+        away = value - count
+        near = np.abs(away) <= top
+        row = self.row(np.maximum(count, 0))
+        return np.where(near & (count >= 0), self._chances[row, np.where(near, away, 0) + top], 0.0)
+
+    @cached_property
+    def _chances(self) -> FloatArray:
+        """The chance of each change, by row of the p-table; no change stands in the middle."""
+        top = int(np.abs(self.change).max())
+        found = np.zeros((self.last + 1, 2 * top + 1))
+        wide = np.diff(self.upper, axis=1, prepend=0) / self.parts
+        rows = np.broadcast_to(np.arange(self.last + 1)[:, None], self.change.shape)
+        np.add.at(found, (rows, self.change + top), wide)
+        found[0] = 0
+        found[0, top] = 1
+        return found
+
     def reach(self, value: IntArray) -> tuple[IntArray, IntArray]:
         """The smallest and the largest count that can have been published as a value."""
-        top = int(np.abs(self.change).max())
-        happens = np.zeros((self.last + 1, 2 * top + 1), dtype=bool)
-        wide = np.diff(self.upper, axis=1, prepend=0) > 0
-        rows = np.broadcast_to(np.arange(self.last + 1)[:, None], self.change.shape)
-        happens[rows[wide], self.change[wide] + top] = True
-        happens[0] = False
-        happens[0, top] = True
+        happens = self._chances > 0
+        top = happens.shape[1] // 2
         low, high = np.full(value.shape, np.iinfo(np.int64).max), np.full(value.shape, -1)
         for away in range(-top, top + 1):
             count = value - away

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.errors import InputError, suggesting
+from ilba.methods.controlled.kernels import compiled
 from ilba.methods.tabulation import Tabulation, tabulate
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -55,7 +56,7 @@ def small_count_rounding(
     identify_new: bool | None = True,
     zero_candidates: bool = False,
     count: str | None = None,
-    at_once: int | None = None,
+    at_once: int | None = 1000,
     seed: int = 0,
 ) -> RoundedCounts:
     """Round small counts so that no published count lies between 0 and the base, and all sums hold.
@@ -77,9 +78,9 @@ def small_count_rounding(
         Empty inner cells may be raised too.
     count : str, optional
         The column of counts. Left out, the one called N, freq, n, count or ant.
-    at_once : int, optional
-        Choose for so many inner cells at a time, in a random order. Left out, for all together, which brings sums
-        nearer to the truth. With 1000 they lie about as far from it as those of the R package SmallCountRounding.
+    at_once : int or None, default 1000
+        Choose for so many inner cells at a time, in a random order, as the R package SmallCountRounding does (its
+        maxIterRows). With None for all together: sums lie nearer to the truth on average, single ones may lie further.
     seed : int, default 0
         Orders cells that are equally good.
 
@@ -177,39 +178,56 @@ def _round(cells: Tabulation, true: IntArray, now: IntArray, order: IntArray, ba
         residual += np.where(used, np.bincount(column, weights=remainder, minlength=len(cells)), 0).astype(np.int64)
     table = np.where(used[member], member, -1)
     score = np.where(table >= 0, residual[member], 0).sum(axis=1)
-    up = _chosen(np.ascontiguousarray(table.T), score, raised_number, base)
+    # The candidates of each published cell, one list after the other: a move changes the scores of all in its cells.
+    flat = table.ravel()
+    listed = np.argsort(flat, kind="stable")
+    starts = np.searchsorted(flat[listed], np.arange(len(cells) + 1))
+    up = _chosen(table, starts, listed // table.shape[1], score, raised_number, base, _EXCHANGES * len(score))
     now[order] += np.where(up, base - remainder, -remainder)
 
 
-def _chosen(table: IntArray, score: IntArray, number: int, base: int) -> npt.NDArray[np.bool_]:
+@compiled
+def _chosen(table: Any, starts: Any, listed: Any, score: Any, number: int, base: int, exchanges: int) -> Any:
     """Which candidates are raised: the best, one after the other; then exchanges until the last one is the worst."""
-    up = np.zeros(len(score), dtype=bool)
-    lowest, highest = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    size = len(score)
+    up = np.zeros(size, dtype=np.bool_)
     last = -1
-
-    def raise_best() -> int:
-        best = int(np.where(up, lowest, score).argmax())
-        _moved(table, score, best, -base)
-        up[best] = True
-        return best
-
     for _ in range(number):
-        last = raise_best()
-    for _ in range(_EXCHANGES * len(score) if 0 < number < len(score) else 0):
-        worst = int(np.where(up, score, highest).argmin())
+        last = _raise_best(table, starts, listed, score, up, base)
+    if number == 0 or number == size:
+        return up
+    for _ in range(exchanges):
+        worst = -1
+        for one in range(size):
+            if up[one] and (worst < 0 or score[one] < score[worst]):
+                worst = one
         if worst == last:
             break
-        _moved(table, score, worst, base)
+        _moved(table, starts, listed, score, worst, base)
         up[worst] = False
-        last = raise_best()
+        last = _raise_best(table, starts, listed, score, up, base)
     return up
 
 
-def _moved(table: IntArray, score: IntArray, which: int, by: int) -> None:
+@compiled
+def _raise_best(table: Any, starts: Any, listed: Any, score: Any, up: Any, base: int) -> int:
+    """Raise the first of the best that are not raised yet, and say which one it is."""
+    best = -1
+    for one in range(len(score)):
+        if not up[one] and (best < 0 or score[one] > score[best]):
+            best = one
+    _moved(table, starts, listed, score, best, -base)
+    up[best] = True
+    return best
+
+
+@compiled
+def _moved(table: Any, starts: Any, listed: Any, score: Any, which: int, by: int) -> None:
     """Change the scores of the candidates that share published cells with one of them."""
-    for column in table:
-        if column[which] >= 0:
-            score[column == column[which]] += by
+    for cell in table[which]:
+        if cell >= 0:
+            for at in range(starts[cell], starts[cell + 1]):
+                score[listed[at]] += by
 
 
 def _read_off(cells: Tabulation, shown: IntArray) -> npt.NDArray[np.bool_]:

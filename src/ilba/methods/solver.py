@@ -38,11 +38,17 @@ def integer_program(
     return found
 
 
-def interval(matrix: Any, known: Any, of: Any) -> tuple[float, float]:
-    """The smallest and the largest value of a sum of cells that are not negative and fulfil matrix x = known."""
+def interval(matrix: Any, known: Any, of: Any, hidden: Any = None, least: float = 0.0) -> tuple[float, float]:
+    """The smallest and the largest value of a sum of cells that are not negative and fulfil matrix x = known.
+
+    Sums of `hidden` are at least `least`.
+    """
     optimize = scipy_part("optimize")
     ends = []
+    more: dict[str, Any] = {}
+    if hidden is not None and least > 0:
+        more = {"A_ub": -hidden, "b_ub": np.full(hidden.shape[0], -float(least))}
     for sign in (1.0, -1.0):
-        found = optimize.linprog(sign * of, A_eq=matrix, b_eq=known, bounds=(0, None), method="highs")
+        found = optimize.linprog(sign * of, A_eq=matrix, b_eq=known, bounds=(0, None), method="highs", **more)
         ends.append(sign * found.fun if found.status == 0 else np.inf)
     return float(ends[0]), float(ends[1])

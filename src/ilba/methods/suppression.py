@@ -7,13 +7,15 @@ the fewest blanks with which every primary cell stays unknown within a range, fo
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+import time
+import warnings
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.errors import InputError, suggesting
+from ilba.errors import InputError, Notice, suggesting
 from ilba.methods.controlled.kernels import compiled
 from ilba.methods.solver import integer_program, interval, scipy_part
 from ilba.methods.tabulation import Tabulation, tabulate
@@ -86,7 +88,7 @@ def suppress(
     if method == "gauss":
         blank = gauss(cells, primary)
     elif method == "optimal":
-        blank = optimal(cells, primary, width, seconds)
+        blank = best_pattern(cells, primary, width, seconds, strict=True)
     elif method == "primary":
         blank = primary
     else:
@@ -236,54 +238,179 @@ def attack_intervals(cells: Tabulation, blank: BoolArray) -> tuple[npt.NDArray[n
     return low, high
 
 
-def optimal(cells: Tabulation, primary: BoolArray, width: float, seconds: float | None = None) -> BoolArray:
+def best_pattern(
+    cells: Tabulation, primary: BoolArray, width: float, seconds: float | None, least: int = 0, *, strict: bool = False
+) -> BoolArray:
+    """The blanks of `optimal`; a notice says what is missing where time ran out. `strict` hides all cells or none."""
+    found = optimal(cells, primary, width, seconds, least)
+    if found.impossible and strict:
+        raise InputError(f"{found.told} Give a smaller width, or leave zeros blank too: zeros=True.")
+    if found.told is not None:
+        warnings.warn(found.told, Notice, stacklevel=3)
+    return found.blank
+
+
+class Pattern(NamedTuple):
+    """Which cells are blank, and how far the search for them got."""
+
+    blank: BoolArray
+    guarded: int
+    """how many of the primary cells are known to be unknown within the width"""
+    primary: int
+    """how many there are"""
+    least: int
+    """no pattern has fewer blanks; where the search came to its end this is their number"""
+    impossible: int = 0
+    """how many of them no pattern can hide, because the totals that are always published tell them"""
+
+    @property
+    def told(self) -> str | None:
+        """What is missing, in a sentence; None where the pattern is the best one."""
+        number = int(self.blank.sum())
+        if self.impossible:
+            return (
+                f"no pattern hides {self.impossible:,} of {self.primary:,} small cells within the width: what is "
+                f"always published tells them. They are blank all the same."
+            )
+        if self.guarded < self.primary:
+            return (
+                f"optimal suppression stopped in time: {self.guarded:,} of {self.primary:,} small cells are guarded by "
+                f"width, the others against equations alone, as by kind='gauss'; {number:,} blanks. Give more "
+                f"seconds, or fewer tables."
+            )
+        if number > self.least:
+            return (
+                f"optimal suppression stopped in time: all small cells are guarded, by {number:,} blanks; the fewest "
+                f"are at least {self.least:,}. Give more seconds."
+            )
+        return None
+
+
+def optimal(
+    cells: Tabulation, primary: BoolArray, width: float, seconds: float | None = None, least: int = 0
+) -> Pattern:
     """The fewest further blanks, and of these the smallest sum, with which each primary cell is unknown within `width`.
 
     For each primary cell two other tables are asked for that agree with the truth outside the blanks and are `width`
-    apart in that cell. Zeros and the grand total are published; a line of a table holds no blank or at least two.
+    apart in that cell. Zeros and the grand total are published. Everybody knows that a blank is at least `least`: 1
+    where zeros are published. A first pattern guards one cell after the other; while there is time, all cells are
+    looked at together.
     """
-    sparse = scipy_part("sparse")
-    shown, matrix = cells.published, cells.matrix().tocsr()
-    n, m = len(cells.count), len(cells)
-    free: BoolArray = (shown > 0) & (np.diff(matrix.indptr) < n)
-    wanted = np.flatnonzero(primary & free)
+    end = time.monotonic() + (seconds if seconds is not None else 1e9)
+    problem = _Problem(cells, width, least)
+    wanted = np.flatnonzero(primary & problem.free)
+    blank: BoolArray = primary & problem.free
     if not len(wanted):
-        return free & primary
-    most = float(shown.max()) + width
-    # Variables: a blank or not for each published cell; then for each primary cell two tables of inner cells.
-    blocks: list[Any] = []
-    lows: list[npt.NDArray[Any]] = []
-    highs: list[npt.NDArray[Any]] = []
-    tables = 2 * len(wanted)
+        return Pattern(blank, 0, 0, int(blank.sum()))
+    small = len(wanted) * len(cells) <= _TOGETHER
+    # Guard one cell after the other, those that are hardest to hide first. A large problem begins with what the
+    # Gaussian way leaves blank: what is not reached in time is guarded at least against equations.
+    start = blank if small else blank | (gauss(cells, primary) & problem.free)
+    guarded, pattern, impossible = 0, start, []
+    for cell in wanted[np.argsort(-cells.published[wanted], kind="stable")]:
+        left = end - time.monotonic()
+        if left <= 0:
+            break
+        try:
+            found = problem.solved(pattern, [cell], min(left, _ONE))
+        except InputError:  # even with every cell blank that may be
+            impossible.append(cell)
+            continue
+        if found is not None:
+            pattern, guarded = pattern | found[0], guarded + 1
+    hidden = wanted[~np.isin(wanted, impossible)]
+    bound = int(blank.sum())
+    left = end - time.monotonic()
+    if small and left > 0 and len(hidden):
+        found = problem.solved(blank, hidden, left)
+        if found is not None:
+            together, fewest = found
+            bound = max(bound, fewest)
+            if guarded < len(hidden) or problem.cost(together) <= problem.cost(pattern):
+                pattern, guarded = together, len(hidden)
+    elif guarded == len(hidden):
+        pattern = problem.without_idle(pattern, hidden, blank, end)
+    return Pattern(pattern, guarded, len(wanted), bound, len(impossible))
 
-    def rules(of_blanks: Any, of_table: Any, number: int, low: Any, high: Any) -> None:
-        parts = [of_blanks, *(of_table if k == number else sparse.csr_array(of_table.shape) for k in range(tables))]
-        blocks.append(sparse.hstack(parts))
-        lows.append(low)
-        highs.append(high)
 
-    for number in range(tables):
-        # outside blanks the tables agree with the truth: -shown z <= matrix y - shown <= most z
-        rules(sparse.diags_array(shown.astype(float)), matrix, number, shown, np.full(m, np.inf))
-        rules(-most * sparse.eye_array(m), matrix, number, np.full(m, -np.inf), shown)
-    for k, cell in enumerate(wanted):
-        parts = [sparse.csr_array((1, m))]
-        parts += [
-            matrix[[cell]] if t == 2 * k else -matrix[[cell]] if t == 2 * k + 1 else sparse.csr_array((1, n))
-            for t in range(tables)
+_TOGETHER = 20_000  # small cells times cells: up to here all are looked at together
+_STEPS = 4  # by how many widths a cell may move to let another move by one
+_ONE = 30.0  # seconds for one cell, at most
+
+
+class _Problem:
+    """The integer program behind optimal suppression."""
+
+    def __init__(self, cells: Tabulation, width: float, least: int) -> None:
+        self.shown, self.matrix = cells.published, cells.matrix().tocsr()
+        self.width, self.least = width, least
+        self.n, self.m = len(cells.count), len(cells)
+        self.free: BoolArray = (self.shown > 0) & (np.diff(self.matrix.indptr) < self.n)
+        self.heavy = float(self.shown.sum()) + 1  # one cell fewer is worth more than any sum
+
+    def cost(self, blank: BoolArray) -> float:
+        """What a pattern costs."""
+        return float(((self.heavy + self.shown) * blank).sum())
+
+    def solved(self, blank: BoolArray, wanted: Any, seconds: float) -> tuple[BoolArray, int] | None:
+        """The cheapest pattern that holds these blanks and guards these cells, and the fewest blanks that are possible.
+
+        None where no pattern was found in time.
+        """
+        sparse = scipy_part("sparse")
+        shown, matrix, n, m = self.shown.astype(float), self.matrix, self.n, self.m
+        # A table that differs from the truth splits into moves along which all cells change by the same few steps: by
+        # one each where a table has two variables. So no cell need move further than a few widths.
+        most = _STEPS * self.width
+        tables = 2 * len(wanted)
+        down = sparse.diags_array(np.minimum(shown - np.minimum(self.least, shown), most))
+        up = most * sparse.eye_array(m)
+        one = sparse.eye_array(tables)
+        # outside blanks the tables agree with the truth: -down z <= matrix y - shown <= most z
+        several = sparse.kron(one, matrix)
+        blocks = [
+            sparse.hstack([sparse.vstack([down] * tables), several]),
+            sparse.hstack([sparse.vstack([-up] * tables), several]),
         ]
-        blocks.append(sparse.hstack(parts))
-        lows.append(np.array([width]))
-        highs.append(np.array([np.inf]))
-    heavy = float(shown.sum()) + 1  # one cell fewer is worth more than any sum
-    cost = np.concatenate([heavy + shown, np.zeros(tables * n)])
-    whole = np.concatenate([np.ones(m), np.zeros(tables * n)])
-    lower = np.concatenate([(primary & free).astype(float), np.zeros(tables * n)])
-    upper = np.concatenate([free.astype(float), np.full(tables * n, np.inf)])
-    equations = sparse.vstack(blocks).tocsr()
-    right = np.concatenate(lows), np.concatenate(highs)
-    found = integer_program(cost, equations, right, whole, upper, lower=lower, seconds=seconds)
-    if found.x is None:
-        raise InputError("no pattern was found in the time given. Give more seconds, or a smaller table.")
-    blank: BoolArray = found.x[:m] > 0.5
-    return blank
+        apart = sparse.vstack(
+            [
+                sparse.hstack([sparse.csr_array((1, 2 * k * n)), matrix[[cell]], -matrix[[cell]],
+                               sparse.csr_array((1, (tables - 2 * k - 2) * n))])
+                for k, cell in enumerate(wanted)
+            ]
+        )  # fmt: skip
+        blocks.append(sparse.hstack([sparse.csr_array((len(wanted), m)), apart]))
+        far = np.full(tables * m, np.inf)
+        low = np.concatenate([np.tile(shown, tables), -far, np.full(len(wanted), self.width)])
+        high = np.concatenate([far, np.tile(shown, tables), np.full(len(wanted), np.inf)])
+        cost = np.concatenate([np.where(blank, 0.0, self.heavy + shown), np.zeros(tables * n)])
+        whole = np.concatenate([np.ones(m), np.zeros(tables * n)])
+        lower = np.concatenate([blank.astype(float), np.zeros(tables * n)])
+        upper = np.concatenate([self.free.astype(float), np.full(tables * n, np.inf)])
+        found = integer_program(
+            cost, sparse.vstack(blocks).tocsr(), (low, high), whole, upper, lower=lower, seconds=seconds
+        )
+        if found.x is None:
+            return None
+        bound = getattr(found, "mip_dual_bound", None)
+        fewest = int(blank.sum()) + (0 if bound is None else int(np.floor(bound / self.heavy + 1e-9)))
+        return found.x[:m] > 0.5, fewest
+
+    def without_idle(self, pattern: BoolArray, wanted: IntArray, primary: BoolArray, end: float) -> BoolArray:
+        """Publish blanks again that no cell needs, the largest counts first, while there is time."""
+        further = np.flatnonzero(pattern & ~primary)
+        for cell in further[np.argsort(-self.shown[further], kind="stable")]:
+            if time.monotonic() > end:
+                break
+            fewer = pattern.copy()
+            fewer[cell] = False
+            if all(self._guarded(fewer, one) for one in wanted):
+                pattern = fewer
+        return pattern
+
+    def _guarded(self, blank: BoolArray, cell: int) -> bool:
+        """Whether a cell is unknown within the width under a pattern."""
+        low, high = interval(
+            self.matrix[~blank], self.shown[~blank], self.matrix[[cell]].toarray()[0], self.matrix[blank], self.least
+        )
+        return high - low >= self.width - 1e-6

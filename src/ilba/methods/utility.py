@@ -35,14 +35,15 @@ def mean(values: npt.NDArray[np.generic]) -> float:
     return float(values.mean()) if len(values) else 0.0
 
 
-def by_size(count: IntArray, loss: IntArray, K: int) -> tuple[float, float, float]:
-    """The mean loss of counts below K, of those from K to 99, and of those from 100 on.
+def by_size(count: IntArray, loss: IntArray, K: int) -> tuple[float | None, float | None, float | None]:
+    """The mean loss of counts below K, of those from K to 99, and of those from 100 on; None where there are none.
 
-    >>> by_size(np.array([1, 7, 300]), np.array([2, 1, 0]), K=5)
-    (2.0, 1.0, 0.0)
+    >>> by_size(np.array([1, 7]), np.array([2, 1]), K=5)
+    (2.0, 1.0, None)
     """
     small, large = count < K, count >= max(LARGE, K)
-    return mean(loss[small]), mean(loss[~small & ~large]), mean(loss[large])
+    below, middle, above = (mean(loss[which]) if which.any() else None for which in (small, ~small & ~large, large))
+    return below, middle, above
 
 
 def neighbours(packed: IntArray, width: int, count: IntArray, value: IntArray) -> Neighbours:

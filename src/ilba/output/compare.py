@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -21,7 +22,7 @@ from ilba.attack.published import PublishedRows, PublishedTables
 from ilba.attack.risk import risk
 from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
-from ilba.errors import InputError, suggesting
+from ilba.errors import InputError, Notice, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import utility
 from ilba.methods.controlled.search import mean_masks
@@ -35,7 +36,7 @@ from ilba.secret.secret import Secret
 from ilba.tables.finest import FinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
-SHARES = ("blank", "lost", "ranks_turned", "guessed", "likely")
+SHARES = ("blank", "lost", "ranks_turned", "guessed", "likely", "provable_counts")
 """shares that `in_percent` of the audit does not know"""
 
 
@@ -49,6 +50,8 @@ class Comparison:
     """what was compared, in words"""
     notes: tuple[tuple[str, str, str], ...] = ()
     """for each method its label, what it is good at and what it does not do"""
+    remarks: tuple[str, ...] = ()
+    """what has to be known of a row: how far a search got, which method could not be used, what was sampled"""
 
     def in_words(self) -> pl.DataFrame:
         """Give the rows for paper and screen: shares in percent, and called so.
@@ -87,6 +90,7 @@ class Comparison:
             heads=[name.replace("_", " ") for name in rows.columns],
             rows=[[_shown(value) for value in row] for row in rows.iter_rows()],
             notes=self.notes,
+            remarks=self.remarks,
         )
 
     def to_csv(self, path: Path_) -> Path:
@@ -111,7 +115,9 @@ class Comparison:
         """A method a column and a measure a row, for a notebook."""
         rows = self.in_words()
         body = ([name.replace("_", " "), *map(_shown, rows[name])] for name in rows.columns[1:])
-        return notebook.page("Comparison", self.title, notebook.table(["", *rows["method"]], body))
+        points = notebook.table(["method", "strong", "weak"], self.notes) if self.notes else ""
+        remarks = "".join(map(notebook.note, self.remarks))
+        return notebook.page("Comparison", self.title, notebook.table(["", *rows["method"]], body) + points + remarks)
 
 
 @dataclass(frozen=True)
@@ -125,6 +131,7 @@ class _Candidate:
     additive: bool
     attacked: bool
     note: tuple[str, str, str] | None = None
+    remarks: tuple[str, ...] = ()
 
 
 @suggesting
@@ -196,16 +203,25 @@ def compare(
         else _published(given, finest, wanted, secret, bound, progress)
     )
     rows: list[dict[str, Any]] = []
-    notes = []
+    notes, remarks = [], []
     start = time.perf_counter()
     for done, one in enumerate(candidates, 1):
-        row = {**_measured(one, K, bound, progress), **_named(one, others, progress)}
-        rows.append({**row, "seconds": time.perf_counter() - start})
-        notes += [one.note] if one.note else []
+        if isinstance(one, InputError):
+            remarks.append(str(one))
+            if done == number and not rows:
+                raise one
+        else:
+            row = {**_measured(one, K, bound, progress), **_named(one, others, remarks, progress)}
+            rows.append({**row, "seconds": time.perf_counter() - start})
+            notes += [one.note] if one.note else []
+            remarks += [f"{one.name}: {text}" for text in one.remarks]
         tell(ProgressStep("comparing", done, number))
         start = time.perf_counter()
     return Comparison(
-        pl.DataFrame(rows, infer_schema_length=None), f"Methods compared on {len(wanted)} tables, K={K}", tuple(notes)
+        pl.DataFrame(rows, infer_schema_length=None),
+        f"Methods compared on {len(wanted)} tables, K={K}",
+        tuple(notes),
+        tuple(dict.fromkeys(remarks)),
     )
 
 
@@ -222,7 +238,10 @@ def measured_method(
     if masked is not None and method.policy is not None:
         one = _own(method.label, method.name, masked, method.policy, list(wanted))
     else:
-        (one,) = _published([method], finest, list(wanted), secret, None, progress)
+        (made,) = _published([method], finest, list(wanted), secret, None, progress)
+        if isinstance(made, InputError):
+            raise made
+        one = made
     return _measured(one, finest.design.threshold, None, progress)
 
 
@@ -250,18 +269,24 @@ def _published(
     secret: Any,
     bound: int | None,
     progress: Progress | None,
-) -> Iterator[_Candidate]:
-    """The tables of each method."""
+) -> Iterator[_Candidate | InputError]:
+    """The tables of each method; the error of one that cannot publish these."""
     for method in methods:
         note = (method.label, method.strong, method.weak)
-        masked = method.masks(finest, wanted, secret, bound, within(progress, method.label))
-        if method.policy is not None:
-            yield _own(method.label, method.name, masked, method.policy, wanted, note)
-            continue
-        made = MethodTables.made_by(method, masked, wanted)
-        base = made.tables.get(made.lattice.base)
-        bias = _bias(base, made.K) if base is not None else 0.0
-        yield _Candidate(method.label, method.name, made, bias, method.additive, method.bounded, note)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", Notice)
+            try:
+                masked = method.masks(finest, wanted, secret, bound, within(progress, method.label))
+                if method.policy is not None:
+                    one = _own(method.label, method.name, masked, method.policy, wanted, note)
+                else:
+                    made = MethodTables.made_by(method, masked, wanted)
+                    bias = _bias(made)
+                    one = _Candidate(method.label, method.name, made, bias, method.additive, method.bounded, note)
+            except InputError as problem:
+                yield InputError(f"{method.label}: not compared: {problem}")
+                continue
+        yield replace(one, remarks=tuple(str(one.message) for one in told if issubclass(one.category, Notice)))
 
 
 def _own(
@@ -277,9 +302,15 @@ def _own(
     return _Candidate(name, family, PublishedTables.of(masked, method, wanted), bias, additive, True, note)
 
 
-def _bias(rows: PublishedRows, K: int) -> float:
-    true, value = _counts(rows)
-    return max((abs(mean - x) for x, mean in mean_masks(true, value, K).items()), default=0.0)
+def _bias(made: MethodTables) -> float:
+    """How far small counts of the finest table lie from the truth on average, over those that are shown."""
+    base = made.tables.get(made.lattice.base)
+    if base is None:
+        return 0.0
+    true, value = _counts(base)
+    blank = made.shown[made.lattice.base].blank
+    seen = np.ones(len(true), dtype=bool) if blank is None else ~blank
+    return max((abs(mean - x) for x, mean in mean_masks(true[seen], value[seen], made.K).items()), default=0.0)
 
 
 def _counts(rows: PublishedRows) -> tuple[Any, Any]:
@@ -343,20 +374,22 @@ def _risk(one: _Candidate, K: int, progress: Progress | None) -> dict[str, Any]:
     """What everybody can prove, and what is guessed from a number by itself. Noise without a limit proves nothing."""
     published = one.published
     known = {"guessed": _alone(published, K, utility.guessed), "likely": _alone(published, K, utility.likely)}
-    found = {"provable": 0.0, "exact": 0.0, **known, "aggregates": 0, "safe": False}
+    found = {"provable": 0.0, "exact": 0.0, "provable_counts": 0.0, **known, "aggregates": 0, "safe": False}
     if one.attacked:
         report = audit(published, explanations=0, brief=True, progress=within(progress, one.name))
-        found |= {"provable": report.share, "exact": report.share_exact}
+        found |= {"provable": report.share, "exact": report.share_exact, "provable_counts": report.share_of_counts}
         found |= {"aggregates": report.aggregates, "safe": report.safe}
     return found
 
 
-def _named(one: _Candidate, attackers: Sequence[Any], progress: Progress | None) -> dict[str, Any]:
+def _named(one: _Candidate, attackers: Sequence[Any], remarks: list[str], progress: Progress | None) -> dict[str, Any]:
     """What the named attackers of `ilba.risk` learn, as shares of the small cells; null where they measure nothing."""
     found: dict[str, Any] = {}
     for attacker in attackers:
         report = risk(one.published, [attacker], examples=0, progress=within(progress, one.name))
         row = report.rows.row(0, named=True)
+        if isinstance(one.published, MethodTables):
+            remarks += [f"{one.name}: {text}" for text in report.notes]
         name, small = row["attacker"], row["small"]
         if attacker == "attribute":
             # Groups in which a method invents people are not seen from the cells that occur.
@@ -364,8 +397,7 @@ def _named(one: _Candidate, attackers: Sequence[Any], progress: Progress | None)
             found |= {f"attribute: {what}": row[what] if seen else None for what in ("groups", "people")}
             continue
         for column in ("proven", "likely"):
-            number = row[column] if one.attacked else None
-            found[f"{name}: {column}"] = None if number is None or not small else number / small
+            found[f"{name}: {column}"] = None if row[column] is None or not small else row[column] / small
     return found
 
 

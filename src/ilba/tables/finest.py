@@ -184,11 +184,13 @@ class FinestTable(AnyFinestTable):
     @cached_property
     def _source(self) -> Finest:
         K = self.design.threshold
+        if self.moves is not None:
+            count, whole = self._count, masking.Parts.whole
+            return Finest(self.codes.finest, self._words, lambda first, last: whole(count[first:last]), self._keys)
         return Finest(
             self.codes.finest,
             self._words,
             lambda first, last: masking.parts(self._count[first:last], self._masked[first:last], K),
-            self._keys if self.moves is not None else None,
         )
 
     def sums(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:

@@ -45,7 +45,7 @@ class Sums:
     @property
     def count(self) -> IntArray:
         """The true counts (confidential)."""
-        return self.parts.sum_large + self.parts.sum_small
+        return self.parts.total
 
     def part(self, first: int, last: int) -> Sums:
         """Some of the cells."""
@@ -58,9 +58,9 @@ class Sums:
         return self.cell_index.project([word[first:last] for word in self.packed], target, lists)
 
     def chunk(self, first: int, last: int) -> list[IntArray]:
-        """Some of what is added up: the parts, the record keys where there are any, and the number of cells."""
-        keys = [] if self.keys is None else [self.keys]
-        return [part[first:last] for part in (*self.parts, *keys, self.observed)]
+        """Some of what is added up: the parts and the number of cells; with record keys counts and keys, no parts."""
+        added = [*self.parts] if self.keys is None else [self.count, self.keys]
+        return [part[first:last] for part in (*added, self.observed)]
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ class Finest:
         return {}
 
     def chunk(self, first: int, last: int) -> list[IntArray]:
-        """Some of what is added up."""
-        keys = [] if self.keys is None else [self.keys[first:last]]
-        return [*self.parts(first, last), *keys, np.ones(last - first, dtype=np.int64)]
+        """Some of what is added up, as for `Sums`."""
+        parts, ones = self.parts(first, last), np.ones(last - first, dtype=np.int64)
+        return [*parts, ones] if self.keys is None else [parts.total, self.keys[first:last], ones]
 
 
 def roll_up(codes: CodeLists, source: Sums | Finest, target: CellIndex) -> Sums:
@@ -117,16 +117,22 @@ def roll_up(codes: CodeLists, source: Sums | Finest, target: CellIndex) -> Sums:
         packed = source.project(first, last, target, codes.lists)
         pieces.append(added_up(target, packed, source.chunk(first, last)))
     packed, sums = pieces[0] if len(pieces) == 1 else _merged(target, pieces)
-    keys = sums[4] % KEY_RANGE if source.keys is not None else None
-    return Sums(target, packed, Parts(*sums[:4]), sums[-1], keys)
+    return _made(target, packed, sums, source.keys is not None)
+
+
+def _made(target: CellIndex, packed: list[IntArray], sums: Sequence[IntArray], keyed: bool) -> Sums:
+    """Sums from what was added up. A count that is moved by its key is one number, whatever its cells are."""
+    if not keyed:
+        return Sums(target, packed, Parts(*sums[:4]), sums[4])
+    count, keys, observed = sums
+    return Sums(target, packed, Parts.whole(count), observed, keys % KEY_RANGE)
 
 
 def together(sums: Sequence[Sums]) -> Sums:
     """The sums of one table over several sets of finest cells."""
     first = sums[0]
     packed, values = _merged(first.cell_index, [(one.packed, one.chunk(0, len(one))) for one in sums])
-    keys = values[4] % KEY_RANGE if first.keys is not None else None
-    return Sums(first.cell_index, packed, Parts(*values[:4]), values[-1], keys)
+    return _made(first.cell_index, packed, values, first.keys is not None)
 
 
 def _merged(
