@@ -1,16 +1,20 @@
-"""The 103 cubes of the EU census of 2021 as one plan of tables: count, choose masks, publish, compare.
+"""The 103 cubes of the EU census of 2021 as one plan of tables: count, choose masks, publish, audit, compare.
 
-    ILBA_SHARED=.. python bench/eu_cubes.py [--people 100000] [--compare]
+    ILBA_SHARED=.. python bench/eu_cubes.py [--people 100000] [--compare] [--methods rounding:3,..] [--group 1]
 
 The variables, their levels and the cubes are those of the reference data. People are made up: each variable is drawn by
 itself, a few codes often and most of them seldom, so nearly everybody is alone in the finest table of all 19 variables.
-Each cube is a table at its own breakdown; no lattice of all levels is made. Printed is the time of each step.
+Each cube is a table at its own breakdown; no lattice of all levels is made. `--compare` lets the same attacker loose on
+all of them by each method. `--group` takes the cubes of one group alone, with all their margins at all levels. Printed
+is the time of each step.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import resource
 import tempfile
 import time
 import warnings
@@ -21,11 +25,24 @@ import polars as pl
 
 import ilba
 from ilba.design.design import Selection
+from ilba.progress import ProgressStep
 
 SECRET = ilba.Secret(bytes(range(32)))
 LEVELS = {"lpw": "nl"}  # of the others the finest level is h; geo_n is the whole country
 NO_HIERARCHY = {"har": 3, "yat": 12}
-METHODS = ["controlled", "ilba", "cell-key:D=2,V=1", "rounding:3"]
+METHODS = [
+    "controlled",
+    "ilba",
+    "sca",
+    "cell-key:D=2;V=1",
+    "cell-key:D=5;V=3;js=2;pstay=0.5",
+    "rounding:3",
+    "rounding:5",
+    "small-count-rounding:5",
+    "suppression:kind=primary",
+    "noise:1",
+]
+MEASURES = ["mean_loss", "p99_loss", "max_loss", "provable_counts", "aggregates", "blank", "seconds"]
 
 
 def hierarchies(folder: Path) -> dict[str, pl.DataFrame]:
@@ -63,7 +80,7 @@ def people(variables: dict[str, pl.DataFrame], number: int) -> pl.DataFrame:
 def built(variables: dict[str, pl.DataFrame], number: int) -> ilba.FinestTable:
     """The finest table of all variables."""
     deep = {name: paths.columns for name, paths in variables.items() if paths.width > 1}
-    first = {"geo": deep.pop("geo"), **deep}
+    first = dict(sorted(deep.items(), key=lambda one: one[0] != "geo"))  # areas are the first hierarchy, where they are
     keys = [name for name, paths in variables.items() if paths.width == 1]
     return ilba.build(people(variables, number), first, keys, secret=SECRET)
 
@@ -87,10 +104,37 @@ def cubes(finest: ilba.FinestTable, folder: Path) -> list[Selection]:
     return list(dict.fromkeys(found))
 
 
+def margins(finest: ilba.FinestTable, folder: Path, group: str) -> list[Selection]:
+    """The cubes of a group with all their margins, each hierarchy at all its levels."""
+    rows = pl.read_csv(folder / "hypercube_variables.csv", infer_schema=False)
+    levels = {one.name: ["", *one.columns] for one in finest.design.hierarchies}
+    found = []
+    for (name,), cube in rows.group_by("cube", maintain_order=True):
+        if str(name).split(".")[0] != group:
+            continue
+        variables = [one for one in cube["variable"] if one in levels]
+        keys = [one for one in cube["variable"] if one in finest.design.keys]
+        for chosen in itertools.product(*(levels[one] for one in variables)):
+            level = {one: column for one, column in zip(variables, chosen, strict=True) if column}
+            for some in itertools.product([False, True], repeat=len(keys)):
+                kept = [key for key, there in zip(keys, some, strict=True) if there]
+                found.append(finest.design.select(level or 0, kept))
+    return list(dict.fromkeys(found))
+
+
+def of_group(variables: dict[str, pl.DataFrame], folder: Path, group: str) -> dict[str, pl.DataFrame]:
+    """The variables of the cubes of a group."""
+    rows = pl.read_csv(folder / "hypercube_variables.csv", infer_schema=False)
+    used = rows.filter(pl.col("cube").str.split(".").list.first() == group, pl.col("level").fill_null("") != "n")
+    return {name: paths for name, paths in variables.items() if name in set(used["variable"])}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--people", type=int, default=100_000)
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--methods", default=",".join(METHODS), help="with ; between the parameters of one")
+    parser.add_argument("--group", help="all margins of the cubes of one group")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", ilba.Notice)
     folder = Path(os.environ.get("ILBA_SHARED", "../shared")) / "outside" / "08_eu_2021"
@@ -99,22 +143,35 @@ def main() -> None:
     def told(text: str) -> None:
         print(f"{time.perf_counter() - start:7.1f} s  {text}", flush=True)
 
-    finest = built(hierarchies(folder), asked.people)
+    variables = hierarchies(folder)
+    if asked.group:
+        variables = of_group(variables, folder, asked.group)
+    finest = built(variables, asked.people)
     told(f"{asked.people:,} people counted: {len(finest):,} cells of {len(finest.design.columns)} columns")
-    wanted = cubes(finest, folder)
+    wanted = margins(finest, folder, asked.group) if asked.group else cubes(finest, folder)
     cells = sum(len(table.detail) for table in finest.tables(wanted))
-    told(f"{len(wanted)} cubes tabulated: {cells:,} cells that occur")
-    masked = finest.controlled(wanted)
-    told(f"masks chosen jointly: {masked.control}")
-    with tempfile.TemporaryDirectory() as home:
-        release = masked.release(Path(home) / "cubes", tables=wanted, ledger=False)
-        told(f"published: {release}, each folder proven to be a function of its masked counts")
-    if asked.compare:
-        compared = ilba.compare(finest, methods=METHODS, tables=wanted, secret=SECRET)
-        told("compared:")
-        for row in compared.rows.iter_rows(named=True):
-            mean, largest, proven = row["mean_loss"], row["max_loss"], row["provable"]
-            print(f"{row['method']:<24} mean {mean:.2f} largest {largest} proven {proven:.1%}")
+    told(f"{len(wanted)} tables: {cells:,} cells that occur")
+    if not asked.compare:
+        masked = finest.controlled(wanted)
+        told(f"masks chosen jointly: {masked.control}")
+        with tempfile.TemporaryDirectory() as home:
+            release = masked.release(Path(home) / "cubes", tables=wanted, ledger=False)
+            told(f"published: {release}, each folder proven to be a function of its masked counts")
+        report = ilba.audit(masked, tables=wanted, explanations=0)
+        told(f"audited: {report.verdict}")
+        return
+    chosen = [one.replace(";", ",") for one in asked.methods.split(",")]
+
+    def tell(step: ProgressStep) -> None:
+        if step.stage == "comparing":
+            told(f"{chosen[step.done - 1]} done")
+
+    compared = ilba.compare(finest, methods=chosen, tables=wanted, secret=SECRET, progress=tell)
+    told(f"{compared.title}:")
+    print(compared.text(MEASURES))
+    print("\n".join(compared.remarks))
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"{memory:.2f} GB at most")
 
 
 if __name__ == "__main__":

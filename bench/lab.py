@@ -31,7 +31,9 @@ METHODS = [
     "suppression",
     "noise:1",
     "noise:epsilon=1,fit=true",
+    "suppression:kind=optimal,seconds=60",
 ]
+MEASURES = ["mean_loss", "p99_loss", "max_loss", "provable", "provable_counts", "blank", "invented", "seconds"]
 
 
 SECRET = ilba.Secret(bytes(range(32)))
@@ -75,12 +77,9 @@ def main(what: str) -> None:
             )
 
     compared = ilba.compare(finest, methods=METHODS, secret=SECRET, progress=tell, **wanted)
-    for row in compared.rows.iter_rows(named=True):
-        print(
-            "{method:<32} loss {mean_loss:6.2f} p99 {p99_loss:4} max {max_loss:5} proven {provable:7.2%} "
-            "exact {exact:7.2%} blank {blank:6.2%} invented {invented:8,} {seconds:7.1f} s".format(**row)
-        )
     print(compared.title)
+    print(compared.text(MEASURES))
+    print("\n".join(compared.remarks))
 
 
 if __name__ == "__main__":

@@ -244,3 +244,33 @@ def test_a_brief_audit_says_the_same_of_what_is_proven_and_looks_no_further(fine
     one = ilba.audit(finest, "ilba", ["region"], brief=True)
     assert one.cells_disclosed == 0
     assert one.cells_certified is not None
+
+
+@pytest.fixture
+def narrow(monkeypatch):
+    """Let no common refinement be followed, as if it had too many cells."""
+    monkeypatch.setattr("ilba.attack.lattice.WIDEST", 0)
+    monkeypatch.setattr("ilba.attack.published.WIDEST", 10**6)
+
+
+def test_tables_whose_common_refinement_is_too_large_are_tied_by_their_common_margins(narrow, secret):
+    """What one table leaves blank the other one tells: their common margin is published in neither of them."""
+    counts = pl.DataFrame({"town": [1, 2, 2], "sex": [1, 1, 1], "job": [1, 1, 2], "N": [2, 40, 50]})
+    finest = ilba.FinestTable.from_counts(counts, ["town"], ["sex", "job"], secret=secret)
+    report = ilba.audit(finest, "suppression:kind=primary", ["town.sex", "all.sex.job"])
+    assert report.cells_small is None, "the finest cells are not followed"
+    assert report.tables.select("table", "small", "disclosed", "exact").rows() == [
+        ("all.sex.job", 0, 0, 0),
+        ("town.sex", 1, 1, 1),
+    ]
+    assert report.share_of_counts == 1
+    assert not report.safe
+    assert ilba.audit(finest, "sca-sums", ["town.sex", "all.sex.job"]).safe
+
+
+def test_where_one_table_is_the_finest_of_all_common_margins_prove_the_same(finest, narrow, monkeypatch):
+    names = ["rounding:3", "cell-key:D=2,V=1", "suppression:kind=primary"]
+    found = [ilba.audit(finest, name, keys=["sex"], levels=[0, 1, 2]).tables for name in names]
+    monkeypatch.setattr("ilba.attack.lattice.WIDEST", 10**6)
+    for name, tables in zip(names, found, strict=True):
+        assert ilba.audit(finest, name, keys=["sex"], levels=[0, 1, 2]).tables.equals(tables), name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -66,3 +67,42 @@ def test_primary_suppression_alone_leaves_blanks_that_can_be_computed(folder):
 def test_a_method_that_is_not_known_is_refused(folder):
     with pytest.raises(ilba.InputError, match="'gauss', 'optimal' or 'primary'"):
         suppress(pl.read_csv(folder / "g0_in.csv"), 3, "region*hovedint", method="best")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_optimal_blanks_are_no_more_than_the_gaussian_ones_where_those_protect_as_well(seed):
+    """Random tables: each primary cell is guarded, at no more than the cost of any other pattern that guards."""
+    rng = np.random.default_rng(seed)
+    frame = pl.DataFrame({"row": np.repeat(list("abcd"), 4), "col": list("wxyz") * 4, "freq": rng.poisson(6, 16)})
+    for width in (1, 3):
+        try:
+            found = suppress(frame, 3, method="optimal", width=width, intervals=True, seconds=30)
+        except ilba.InputError as problem:
+            assert "no pattern hides" in str(problem)
+            continue
+        hidden = found.filter("primary", pl.col("count") > 0)
+        assert (hidden["attack_hi"] - hidden["attack_lo"] >= width - 1e-6).all()
+        gauss = suppress(frame, 3, intervals=True)
+        guards = gauss.filter("primary").select((pl.col("attack_hi") - pl.col("attack_lo") >= width).all()).item()
+        if guards and not gauss.filter(pl.col("suppressed") & (pl.col("count") == 0)).height:
+            assert found["suppressed"].sum() <= gauss["suppressed"].sum()
+
+
+def test_what_is_proven_of_optimal_blanks_is_nothing_where_they_are_wide_enough(secret):
+    """Everybody knows that a blank is not 0 where zeros are published; the pattern takes it into account."""
+    finest = ilba.build(ilba.datasets.census(600), ["LA2"], ["gender", "mar"], secret=secret)
+    gauss, best = (
+        ilba.compare(finest, methods=[name]).rows.to_dicts()[0]
+        for name in ("suppression", "suppression:kind=optimal,seconds=3")
+    )
+    assert gauss["provable"] > 0
+    assert (best["provable"], best["exact"]) == (0, 0)
+    exact = ilba.compare(finest, methods=["suppression:kind=optimal,width=1,seconds=3"])
+    assert exact.rows["exact"].item() == 0
+    assert exact.rows["blank"].item() <= best["blank"]
+
+
+def test_a_search_that_is_stopped_says_how_far_it_got(secret):
+    finest = ilba.build(ilba.datasets.census(2000), ["LA2"], ["gender", "mar", "age"], secret=secret)
+    found = ilba.compare(finest, methods=["suppression:kind=optimal,seconds=1"])
+    assert any("small cells are guarded by width" in text for text in found.remarks)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import stat
+from dataclasses import dataclass
 
 import polars as pl
 import pytest
 
 import ilba
+from ilba import methods
 from ilba.attack.audit import losses
 from ilba.output.compare import Comparison, compare
 from support.people import HKEY
@@ -107,7 +109,6 @@ def test_a_list_of_methods_gives_a_row_each_with_the_loss_of_its_own_tables(lab)
     assert rows["suppression"]["max_loss"] == 0
     assert rows["suppression"]["blank"] > 0
     assert rows["suppression"]["loss_below_K"] is None, "a size of which no count is shown has no loss"
-    assert rows["noise epsilon=2"]["invented"] > 0
     assert not rows["noise epsilon=2"]["safe"]
     assert rows["controlled"]["safe"]
     assert rows["controlled"]["lost"] > 0
@@ -161,7 +162,40 @@ def test_named_attackers_learn_what_risk_says_they_learn(small, secret):
             assert row[f"{attacker}: likely"] == by[attacker]["likely"] / by[attacker]["small"], (name, attacker)
     assert noise["neighbour: proven"] == noise["insider: proven"] == 0
     assert noise["attribute: groups"] is None
+    assert noise["invented"] > 0
+    assert own["invented"] == rounded["invented"] == 0
     assert "outsider: likely %" in found.in_words().columns
 
 
 ALL = {"levels": [0, 1, 2]}
+
+
+def test_a_method_that_cannot_publish_these_tables_is_named_and_the_others_are_compared(small, secret):
+    @dataclass(frozen=True)
+    class Never(methods.Method):
+        """Refuses."""
+
+        name, about, strong, weak = "never", "-", "-", "-"
+
+        def publish(self, cells):
+            raise ilba.InputError("it cannot be done.")
+
+        def preimage(self, value, size):
+            return value, value
+
+    found = compare(small, methods=["rounding:3", Never()], **WANTED)
+    assert found.rows["method"].to_list() == ["rounding base=3"]
+    assert found.remarks == ("never: not compared: it cannot be done.",)
+    with pytest.raises(ilba.InputError, match="it cannot be done"):
+        compare(small, methods=[Never()], **WANTED)
+
+
+def test_chosen_measures_are_a_line_for_each_method_within_80_columns(lab):
+    text = lab.text(["mean_loss", "max_loss", "provable", "blank"])
+    assert [line.split("  ")[0] for line in text.splitlines()[-6:]] == lab.rows["method"].to_list()
+    assert "mean loss" in text
+    assert "provable %" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert max(map(len, lab.text().splitlines())) <= 80
+    with pytest.raises(ilba.InputError, match="Did you mean 'mean_loss'"):
+        lab.text(["mean_los"])

@@ -22,9 +22,9 @@ from ilba.cli.words import (
     print_frame,
     print_json,
     secret_of,
-    shown,
     some_tables,
     typed_level,
+    typed_list,
     typed_pairs,
 )
 from ilba.errors import InputError, UnsafeRelease
@@ -346,7 +346,9 @@ def choose_k_command(
     called = [" ".join(str(part) for part in row) for row in words.select(_called(words)).iter_rows()]
     measures = words.drop("method", "K", "bound", strict=False).insert_column(0, pl.Series("method", called))
     click.echo("What each attacker learns, and what it costs (confidential)")
-    click.echo(_side_by_side(measures, shutil.get_terminal_size((80, 24)).columns))
+    from ilba.output.compare import side_by_side
+
+    click.echo(side_by_side(measures, shutil.get_terminal_size((80, 24)).columns))
     if out:
         click.echo(f"{out}: with a chart, confidential")
 
@@ -458,6 +460,13 @@ def risk_command(
 @click.option(
     "--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else the secret beside the store]."
 )
+@click.option(
+    "--measure",
+    "measures",
+    type=typed_list,
+    metavar="NAME,..",
+    help="Show only these columns, a line for each method, such as mean_loss,provable.",
+)
 @click.option("-o", "--out", type=click.Path(), help="Write the comparison with its chart as HTML (confidential).")
 @page_lang
 @click.option("--csv", "csv_path", type=click.Path(), help="Write the rows as csv (confidential).")
@@ -471,6 +480,7 @@ def compare_command(
     keys: list[str] | None,
     max_keys: int | None,
     secret: str | None,
+    measures: list[str] | None,
     out: str | None,
     csv_path: str | None,
     as_json: bool,
@@ -502,7 +512,10 @@ def compare_command(
         print_json(comparison.rows.to_dicts())
     else:
         click.echo(f"{comparison.title} (confidential)")
-        click.echo(_side_by_side(comparison.in_words(), shutil.get_terminal_size((80, 24)).columns))
+        wide = shutil.get_terminal_size((80, 24)).columns
+        click.echo(comparison.text(measures, wide))
+        if measures:
+            return
         click.echo(
             "Loss: absolute difference of masked and true count; suppressed cells have none.\n"
             "Totals: tables of one variable. Differences, ranks: of neighbouring areas.\n"
@@ -517,20 +530,3 @@ def compare_command(
             click.echo(textwrap.fill(text, 79))
         for name, strong, weak in comparison.notes:
             click.echo(textwrap.fill(f"{name}: {strong}. But: {weak}.", 79, subsequent_indent="  "))
-
-
-def _side_by_side(rows: pl.DataFrame, width: int) -> str:
-    """Show one column per method and one row per measure; on a narrow terminal, further methods follow below."""
-    measures = ["", *(name.replace("_", " ") for name in rows.columns[1:])]
-    labels = max(map(len, measures))
-    blocks: list[list[str]] = []
-    for method, *values in rows.iter_rows():
-        head = textwrap.wrap(method, 9, break_long_words=False) or [""]
-        cells = ["-" if value is None else shown(value) for value in values]
-        wide = max(map(len, [*head, *cells])) + 2
-        if not blocks or len(blocks[-1][0]) + wide > width:
-            blocks.append([f"{measure:<{labels}}" for measure in ["", "", *measures]])
-        head = ["", "", *head][-3:] if len(head) <= 3 else [*head[:2], " ".join(head[2:])]
-        wide = max(wide, max(map(len, head)) + 2)
-        blocks[-1] = [line + f"{cell:>{wide}}" for line, cell in zip(blocks[-1], [*head, *cells], strict=True)]
-    return "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks) + "\n"

@@ -222,6 +222,15 @@ class CountedTables:
         return np.split(published, np.cumsum([len(table.count) for table in self.tables])[:-1])
 
 
+def documented_as(cls: type, base: type, names: Sequence[str]) -> None:
+    """Complete the docstrings of functions that a class overrides by the sections of those of its base."""
+    for name in names:
+        own = cls.__dict__.get(name)
+        if own is not None and "Parameters" not in (own.__doc__ or ""):
+            first, _, sections = inspect.cleandoc(getattr(base, name).__doc__).partition("\n\n")
+            own.__doc__ = f"{inspect.cleandoc(own.__doc__ or first)}\n\n{sections}\n"
+
+
 class Method(ABC):
     """A way to protect tables of counts."""
 
@@ -261,11 +270,7 @@ class Method(ABC):
 
     def __init_subclass__(cls) -> None:
         """Complete the docstrings of a method: what a function takes and gives is said once, here."""
-        for name in ("masks", "publish", "preimage", "blank_range", "chance", "blank_chance"):
-            own = cls.__dict__.get(name)
-            if own is not None and "Parameters" not in (own.__doc__ or ""):
-                first, _, sections = inspect.cleandoc(getattr(Method, name).__doc__).partition("\n\n")
-                own.__doc__ = f"{inspect.cleandoc(own.__doc__ or first)}\n\n{sections}\n"
+        documented_as(cls, Method, ("masks", "publish", "preimage", "blank_range", "chance", "blank_chance"))
 
     @property
     def label(self) -> str:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -19,41 +20,106 @@ import numpy.typing as npt
 from ilba.errors import InputError
 from ilba.methods import exact
 from ilba.methods.exact import ByteStream
-from ilba.methods.method import Shown
+from ilba.methods.method import Shown, documented_as
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
-_REACH = 40  # standard deviations that are summed or drawn: what lies beyond is less than any float
+_REACH = 45  # times the scale that are summed or drawn: what lies beyond is less than any float
 
 
 class NoiseDistribution(ABC):
     """A distribution of whole numbers around 0."""
 
+    def __init_subclass__(cls) -> None:
+        """Complete the docstrings of a distribution."""
+        documented_as(cls, NoiseDistribution, ("p", "exact"))
+
+    @property
+    @abstractmethod
+    def scale(self) -> float:
+        """How far it spreads."""
+
     @abstractmethod
     def p(self, k: npt.ArrayLike) -> FloatArray:
-        """The chance of each whole number."""
+        """Compute the chance of each whole number.
 
-    @property
-    @abstractmethod
-    def variance(self) -> float:
-        """The variance."""
+        Parameters
+        ----------
+        k : array_like of int
+            Whole numbers.
 
-    @property
-    @abstractmethod
-    def mean_abs(self) -> float:
-        """The mean absolute value: the mean loss of a count."""
-
-    @abstractmethod
-    def tail(self, m: int) -> float:
-        """The chance of a value of at least m on either side, m at least 1."""
-
-    @abstractmethod
-    def draw(self, rng: np.random.Generator, size: int) -> IntArray:
-        """Draw values in floating point, to compare methods with."""
+        Returns
+        -------
+        array of float
+            The chances.
+        """
 
     @abstractmethod
     def exact(self, stream: ByteStream, size: int) -> IntArray:
-        """Draw values to be published, exactly, from random bytes."""
+        """Draw values to be published, exactly, from random bytes.
+
+        Parameters
+        ----------
+        stream : ByteStream
+            Where randomness comes from.
+        size : int
+            How many.
+
+        Returns
+        -------
+        array of int
+            The values.
+        """
+
+    @cached_property
+    def _support(self) -> IntArray:
+        far = math.ceil(_REACH * self.scale) + 1
+        return np.arange(-far, far + 1)
+
+    @property
+    def variance(self) -> float:
+        """The variance."""
+        return float((self._support.astype(np.float64) ** 2 * self.p(self._support)).sum())
+
+    @property
+    def mean_abs(self) -> float:
+        """The mean absolute value: the mean loss of a count."""
+        return float((np.abs(self._support) * self.p(self._support)).sum())
+
+    def tail(self, m: int) -> float:
+        """Compute the chance of a value of at least m on either side.
+
+        Parameters
+        ----------
+        m : int
+            At least 1.
+
+        Returns
+        -------
+        float
+            The chance.
+        """
+        far = self._support[self._support >= m]
+        return float(2 * self.p(far)[::-1].sum())
+
+    def draw(self, rng: np.random.Generator, size: int) -> IntArray:
+        """Draw values in floating point, to compare methods with.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Where randomness comes from.
+        size : int
+            How many.
+
+        Returns
+        -------
+        array of int
+            The values.
+        """
+        ends = np.cumsum(self.p(self._support))
+        drawn: IntArray = self._support[np.minimum(np.searchsorted(ends, rng.random(size)), len(ends) - 1)]
+        return drawn
 
 
 @dataclass(frozen=True)
@@ -91,81 +157,13 @@ class DiscreteLaplace(NoiseDistribution):
         return math.exp(-1 / self.scale)
 
     def p(self, k: npt.ArrayLike) -> FloatArray:
-        """Compute the chance of each whole number.
-
-        Parameters
-        ----------
-        k : array_like of int
-            Whole numbers.
-
-        Returns
-        -------
-        array of float
-            The chances.
-        """
+        """Compute the chance of each whole number, in closed form."""
         a = self.alpha
         chances: FloatArray = (1 - a) / (1 + a) * a ** np.abs(np.asarray(k, dtype=np.float64))
         return chances
 
-    @property
-    def variance(self) -> float:
-        """The variance, 2a/(1-a)^2."""
-        return 2 * self.alpha / (1 - self.alpha) ** 2
-
-    @property
-    def mean_abs(self) -> float:
-        """The mean absolute value, 2a/(1-a^2)."""
-        return 2 * self.alpha / (1 - self.alpha**2)
-
-    def tail(self, m: int) -> float:
-        """Compute the chance of a value of at least m on either side.
-
-        Parameters
-        ----------
-        m : int
-            At least 1.
-
-        Returns
-        -------
-        float
-            2a^m/(1+a).
-        """
-        return 2 * self.alpha**m / (1 + self.alpha)
-
-    def draw(self, rng: np.random.Generator, size: int) -> IntArray:
-        """Draw values, to compare methods with.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Where randomness comes from.
-        size : int
-            How many.
-
-        Returns
-        -------
-        array of int
-            The values.
-        """
-        chance = 1 - self.alpha
-        drawn: IntArray = rng.geometric(chance, size) - rng.geometric(chance, size)
-        return drawn
-
     def exact(self, stream: ByteStream, size: int) -> IntArray:
-        """Draw values to be published, exactly, from random bytes.
-
-        Parameters
-        ----------
-        stream : ByteStream
-            Where randomness comes from.
-        size : int
-            How many.
-
-        Returns
-        -------
-        array of int
-            The values.
-        """
+        """Draw values to be published, exactly, from random bytes."""
         return exact.laplace(stream, Fraction(str(self.sensitivity)) / Fraction(str(self.epsilon)), size)
 
 
@@ -194,6 +192,11 @@ class DiscreteGaussian(NoiseDistribution):
             raise InputError("sigma and sensitivity have to be above 0.")
 
     @property
+    def scale(self) -> float:
+        """Sigma."""
+        return self.sigma
+
+    @property
     def rho(self) -> float:
         """The privacy loss in the sense of zero-concentrated differential privacy."""
         return self.sensitivity**2 / (2 * self.sigma**2)
@@ -213,88 +216,14 @@ class DiscreteGaussian(NoiseDistribution):
         """
         return self.rho + 2 * math.sqrt(self.rho * math.log(1 / delta))
 
-    @property
-    def _support(self) -> IntArray:
-        far = math.ceil(_REACH * self.sigma) + 1
-        return np.arange(-far, far + 1)
-
     def p(self, k: npt.ArrayLike) -> FloatArray:
-        """Compute the chance of each whole number.
-
-        Parameters
-        ----------
-        k : array_like of int
-            Whole numbers.
-
-        Returns
-        -------
-        array of float
-            The chances.
-        """
+        """Compute the chance of each whole number."""
         whole = np.exp(-(self._support.astype(np.float64) ** 2) / (2 * self.sigma**2)).sum()
         chances: FloatArray = np.exp(-(np.asarray(k, dtype=np.float64) ** 2) / (2 * self.sigma**2)) / whole
         return chances
 
-    @property
-    def variance(self) -> float:
-        """The variance."""
-        return float((self._support.astype(np.float64) ** 2 * self.p(self._support)).sum())
-
-    @property
-    def mean_abs(self) -> float:
-        """The mean absolute value."""
-        return float((np.abs(self._support) * self.p(self._support)).sum())
-
-    def tail(self, m: int) -> float:
-        """Compute the chance of a value of at least m on either side.
-
-        Parameters
-        ----------
-        m : int
-            At least 1.
-
-        Returns
-        -------
-        float
-            The chance.
-        """
-        far = self._support[self._support >= m]
-        return float(2 * self.p(far)[::-1].sum())
-
-    def draw(self, rng: np.random.Generator, size: int) -> IntArray:
-        """Draw values, to compare methods with.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Where randomness comes from.
-        size : int
-            How many.
-
-        Returns
-        -------
-        array of int
-            The values.
-        """
-        ends = np.cumsum(self.p(self._support))
-        drawn: IntArray = self._support[np.minimum(np.searchsorted(ends, rng.random(size)), len(ends) - 1)]
-        return drawn
-
     def exact(self, stream: ByteStream, size: int) -> IntArray:
-        """Draw values to be published from random bytes.
-
-        Parameters
-        ----------
-        stream : ByteStream
-            Where randomness comes from.
-        size : int
-            How many.
-
-        Returns
-        -------
-        array of int
-            The values. The variance is rounded up to six digits.
-        """
+        """Draw values to be published from random bytes. The variance is rounded up to six digits."""
         return exact.gaussian(stream, Fraction(math.ceil(self.sigma**2 * 10**6), 10**6), size)
 
 

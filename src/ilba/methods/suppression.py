@@ -113,11 +113,19 @@ def gauss(cells: Tabulation, primary: BoolArray, score: npt.NDArray[Any] | None 
     order = order[~primary[order]]
     # Inner cells that lie in the same published cells cannot be told apart: one of them stands for all.
     kinds = np.unique(cells.member, axis=0)
+    if len(kinds) > _UNKNOWNS:
+        raise InputError(
+            f"{len(kinds):,} inner cells are told apart by these tables; the Gaussian way solves equations with at "
+            f"most {_UNKNOWNS:,} unknowns. Take fewer tables, or kind='primary'."
+        )
     starts, inside = _listed(kinds, len(shown))
     blank = _gauss(starts, inside, order, np.flatnonzero(primary), len(kinds))
     result = primary.copy()
     result[blank] = True
     return result
+
+
+_UNKNOWNS = 25_000  # their equations fill 2.5 GB
 
 
 def _listed(member: IntArray, size: int) -> tuple[IntArray, IntArray]:
@@ -312,7 +320,7 @@ def optimal(
         if left <= 0:
             break
         try:
-            found = problem.solved(pattern, [cell], min(left, _ONE))
+            found = problem.solved(pattern, [cell], left, whole=False)
         except InputError:  # even with every cell blank that may be
             impossible.append(cell)
             continue
@@ -320,6 +328,9 @@ def optimal(
             pattern, guarded = pattern | found[0], guarded + 1
     hidden = wanted[~np.isin(wanted, impossible)]
     bound = int(blank.sum())
+    if guarded == len(hidden):
+        now = time.monotonic()
+        pattern = problem.without_idle(pattern, hidden, blank, now + _TIDYING * (end - now))
     left = end - time.monotonic()
     if small and left > 0 and len(hidden):
         found = problem.solved(blank, hidden, left)
@@ -328,14 +339,12 @@ def optimal(
             bound = max(bound, fewest)
             if guarded < len(hidden) or problem.cost(together) <= problem.cost(pattern):
                 pattern, guarded = together, len(hidden)
-    elif guarded == len(hidden):
-        pattern = problem.without_idle(pattern, hidden, blank, end)
     return Pattern(pattern, guarded, len(wanted), bound, len(impossible))
 
 
 _TOGETHER = 20_000  # small cells times cells: up to here all are looked at together
 _STEPS = 4  # by how many widths a cell may move to let another move by one
-_ONE = 30.0  # seconds for one cell, at most
+_TIDYING = 0.3  # the share of the time that is left in which blanks are taken back that no cell needs
 
 
 class _Problem:
@@ -352,10 +361,13 @@ class _Problem:
         """What a pattern costs."""
         return float(((self.heavy + self.shown) * blank).sum())
 
-    def solved(self, blank: BoolArray, wanted: Any, seconds: float) -> tuple[BoolArray, int] | None:
+    def solved(
+        self, blank: BoolArray, wanted: Any, seconds: float, *, whole: bool = True
+    ) -> tuple[BoolArray, int] | None:
         """The cheapest pattern that holds these blanks and guards these cells, and the fewest blanks that are possible.
 
-        None where no pattern was found in time.
+        None where no pattern was found in time. Without `whole` a blank costs by how far its cell moves: that is a
+        linear program, and every cell that moves is blank.
         """
         sparse = scipy_part("sparse")
         shown, matrix, n, m = self.shown.astype(float), self.matrix, self.n, self.m
@@ -384,17 +396,17 @@ class _Problem:
         low = np.concatenate([np.tile(shown, tables), -far, np.full(len(wanted), self.width)])
         high = np.concatenate([far, np.tile(shown, tables), np.full(len(wanted), np.inf)])
         cost = np.concatenate([np.where(blank, 0.0, self.heavy + shown), np.zeros(tables * n)])
-        whole = np.concatenate([np.ones(m), np.zeros(tables * n)])
+        integral = np.concatenate([np.full(m, float(whole)), np.zeros(tables * n)])
         lower = np.concatenate([blank.astype(float), np.zeros(tables * n)])
         upper = np.concatenate([self.free.astype(float), np.full(tables * n, np.inf)])
         found = integer_program(
-            cost, sparse.vstack(blocks).tocsr(), (low, high), whole, upper, lower=lower, seconds=seconds
+            cost, sparse.vstack(blocks).tocsr(), (low, high), integral, upper, lower=lower, seconds=seconds
         )
         if found.x is None:
             return None
         bound = getattr(found, "mip_dual_bound", None)
         fewest = int(blank.sum()) + (0 if bound is None else int(np.floor(bound / self.heavy + 1e-9)))
-        return found.x[:m] > 0.5, fewest
+        return found.x[:m] > (0.5 if whole else 1e-6), fewest
 
     def without_idle(self, pattern: BoolArray, wanted: IntArray, primary: BoolArray, end: float) -> BoolArray:
         """Publish blanks again that no cell needs, the largest counts first, while there is time."""

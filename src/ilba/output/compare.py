@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from ilba.attack.published import PublishedRows, PublishedTables
 from ilba.attack.risk import risk
 from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
-from ilba.errors import InputError, Notice, suggesting
+from ilba.errors import InputError, Notice, listing, nearest, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import utility
 from ilba.methods.controlled.search import mean_masks
@@ -38,6 +39,8 @@ from ilba.tables.finest import FinestTable
 Path_: TypeAlias = str | os.PathLike[str]
 SHARES = ("blank", "lost", "ranks_turned", "guessed", "likely", "provable_counts")
 """shares that `in_percent` of the audit does not know"""
+CELLS = ("adds_up", "blank", "invented", "lost", "seconds")
+"""columns that tell what happens to cells and sums"""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,35 @@ class Comparison:
         shares = {*SHARES, *(c for c in rows.columns if c.endswith((": proven", ": likely")))}
         return rows.select((pl.col(c) * 100).alias(f"{c} %") if c in shares else pl.col(c) for c in rows.columns)
 
+    @suggesting
+    def text(self, measures: Sequence[str] | None = None, width: int = 80) -> str:
+        """Write the comparison for a screen: a column for each method, or a line where measures are chosen.
+
+        Parameters
+        ----------
+        measures : sequence of str, optional
+            Columns of `rows`, such as "mean_loss". Left out, all of them.
+        width : int, default 80
+            How many characters a line may have. With all measures further methods follow below.
+
+        Returns
+        -------
+        str
+            Lines of text. Confidential.
+
+        Raises
+        ------
+        InputError
+            There is no such measure.
+        """
+        if measures is None:
+            return side_by_side(self.in_words(), width)
+        for name in measures:
+            if name not in self.rows.columns:
+                known = [one for one in self.rows.columns if one not in ("method", "family")]
+                raise InputError(f"there is no measure {name!r}.{nearest(name, known)} They are {listing(known)}.")
+        return _lines(Comparison(self.rows.select("method", *measures), self.title).in_words())
+
     def to_html(self, path: Path_, lang: str = "en") -> Path:
         """Write the comparison with its chart of risk against loss: one file, for its owner alone.
 
@@ -87,11 +119,20 @@ class Comparison:
             lang=lang,
             title=self.title,
             picture=inline(charts.svg(charts.risk(self.rows))),
-            heads=[name.replace("_", " ") for name in rows.columns],
-            rows=[[_shown(value) for value in row] for row in rows.iter_rows()],
+            groups=[(head, *_group(rows, columns)) for head, columns in self._groups(rows.columns)],
             notes=self.notes,
             remarks=self.remarks,
         )
+
+    @staticmethod
+    def _groups(columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+        """The columns of the page in three tables."""
+        cells = [name for name in columns if name.removesuffix(" %") in CELLS]
+        first = columns.index("provable %")
+        learnt = [name for name in columns[first:] if name not in cells]
+        yield "What users lose", [name for name in columns[1:first] if name not in cells]
+        yield "Cells and sums", cells
+        yield "What attackers learn", learnt
 
     def to_csv(self, path: Path_) -> Path:
         """Write the rows as csv, for their owner alone.
@@ -412,6 +453,46 @@ def _alone(published: PublishedTables, K: int, measure: Callable[..., float]) ->
         value = value if hidden is None else np.where(hidden, -1, value)
     grid = published.codes.cell_index(table_of(published.design, published.lattice.base)).grid
     return measure(count, value, grid - len(count), K)
+
+
+def _group(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """Heads and lines of one table of the page."""
+    chosen = rows.select("method", *columns)
+    return [n.replace("_", " ") for n in chosen.columns], [[_shown(v) for v in row] for row in chosen.iter_rows()]
+
+
+def side_by_side(rows: pl.DataFrame, width: int) -> str:
+    """Show one column per method and one row per measure; on a narrow screen, further methods follow below."""
+    measures = ["", *(name.replace("_", " ") for name in rows.columns[1:])]
+    labels = max(map(len, measures))
+    blocks: list[list[str]] = []
+    for method, *values in rows.iter_rows():
+        head = textwrap.wrap(method, 9, break_long_words=False) or [""]
+        cells = ["-" if value is None else _shown(value) for value in values]
+        wide = max(map(len, [*head, *cells])) + 2
+        if not blocks or len(blocks[-1][0]) + wide > width:
+            blocks.append([f"{measure:<{labels}}" for measure in ["", "", *measures]])
+        head = ["", "", *head][-3:] if len(head) <= 3 else [*head[:2], " ".join(head[2:])]
+        wide = max(wide, max(map(len, head)) + 2)
+        blocks[-1] = [line + f"{cell:>{wide}}" for line, cell in zip(blocks[-1], [*head, *cells], strict=True)]
+    return "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks) + "\n"
+
+
+def _lines(rows: pl.DataFrame) -> str:
+    """A line for each method, the heads of the columns above each other where they are long."""
+    heads = [textwrap.wrap(name.replace("_", " "), 11) for name in rows.columns[1:]]
+    deep = max(map(len, heads), default=1)
+    cells = [["-" if value is None else _shown(value) for value in rows[name]] for name in rows.columns[1:]]
+    wide = [max(map(len, [*head, *column])) + 2 for head, column in zip(heads, cells, strict=True)]
+    first = max(map(len, rows["method"]))
+    filled = [[*[""] * (deep - len(head)), *head] for head in heads]
+    columns = [[*head, *column] for head, column in zip(filled, cells, strict=True)]
+    names = [*[""] * deep, *rows["method"]]
+    lines = zip(names, *columns, strict=True)
+    return "\n".join(
+        (f"{name:<{first}}" + "".join(f"{text:>{size}}" for text, size in zip(texts, wide, strict=True))).rstrip()
+        for name, *texts in lines
+    )
 
 
 def _shown(value: object) -> str:
