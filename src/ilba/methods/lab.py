@@ -277,7 +277,8 @@ class SmallCountRounding(Method):
 
     def publish(self, cells: CountedTables) -> list[Shown]:
         """Round the small inner cells and sum again."""
-        inner = round_small(cells.joint, self.base, self.base - 1, True, False, cells.rng("small counts"))
+        rng = cells.rng("small counts")
+        inner = round_small(cells.joint, self.base, self.base - 1, True, False, rng, at_once=_TOGETHER)
         return [Shown(value) for value in cells.split(cells.joint.sums(inner))]
 
     def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
@@ -463,6 +464,8 @@ class Noise(Method):
 
 
 _DELTA = 1e-10
+_TOGETHER = 5000
+"""small counts that are chosen together; the work grows with the square of it (the R package takes 1000)"""
 METHODS: dict[str, Callable[..., Method]] = {
     cls.name: cls for cls in (SCA, ILBA, Controlled, CellKey, Rounding, SmallCountRounding, Suppression, Noise)
 }

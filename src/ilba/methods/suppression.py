@@ -278,7 +278,7 @@ class Pattern(NamedTuple):
         if self.impossible:
             return (
                 f"no pattern hides {self.impossible:,} of {self.primary:,} small cells within the width: what is "
-                f"always published tells them. They are blank all the same."
+                f"always published tells them."
             )
         if self.guarded < self.primary:
             return (
@@ -308,8 +308,9 @@ def optimal(
     problem = _Problem(cells, width, least)
     wanted = np.flatnonzero(primary & problem.free)
     blank: BoolArray = primary & problem.free
+    whole = int((primary & (cells.published > 0) & ~problem.free).sum())  # the grand total is always published
     if not len(wanted):
-        return Pattern(blank, 0, 0, int(blank.sum()))
+        return Pattern(blank, 0, whole, int(blank.sum()), whole)
     small = len(wanted) * len(cells) <= _TOGETHER
     # Guard one cell after the other, those that are hardest to hide first. A large problem begins with what the
     # Gaussian way leaves blank: what is not reached in time is guarded at least against equations.
@@ -339,7 +340,7 @@ def optimal(
             bound = max(bound, fewest)
             if guarded < len(hidden) or problem.cost(together) <= problem.cost(pattern):
                 pattern, guarded = together, len(hidden)
-    return Pattern(pattern, guarded, len(wanted), bound, len(impossible))
+    return Pattern(pattern, guarded, len(wanted) + whole, bound, len(impossible) + whole)
 
 
 _TOGETHER = 20_000  # small cells times cells: up to here all are looked at together

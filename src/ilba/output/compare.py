@@ -480,7 +480,7 @@ def side_by_side(rows: pl.DataFrame, width: int) -> str:
 
 def _lines(rows: pl.DataFrame) -> str:
     """A line for each method, the heads of the columns above each other where they are long."""
-    heads = [textwrap.wrap(name.replace("_", " "), 11) for name in rows.columns[1:]]
+    heads = [textwrap.wrap(name.replace("_", " "), 8, break_long_words=False) for name in rows.columns[1:]]
     deep = max(map(len, heads), default=1)
     cells = [["-" if value is None else _shown(value) for value in rows[name]] for name in rows.columns[1:]]
     wide = [max(map(len, [*head, *column])) + 2 for head, column in zip(heads, cells, strict=True)]
