@@ -19,7 +19,7 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba.cli.judging import _side_by_side
+from ilba.output.compare import side_by_side
 from support.commands import run, run_alone
 from support.people import HKEY, KEY
 from support.places import GOLDEN
@@ -538,7 +538,7 @@ def test_a_comparison_fits_into_80_columns_and_cuts_no_word():
     measures = {"mean_loss": 1.234, "within_half_K %": 99.5, "adds_up": True, "aggregates": 123_456, "safe": False}
     rows = pl.DataFrame({"method": methods, **{name: [value] * 10 for name, value in measures.items()}})
     for width in (80, 60, 200):
-        lines = _side_by_side(rows, width).splitlines()
+        lines = side_by_side(rows, width).splitlines()
         assert max(map(len, lines)) <= width
         assert any(line.startswith("within half K %") for line in lines)
         assert sum(line.count("123456") for line in lines) == 10

@@ -38,6 +38,7 @@ KNOWS = {
     "attribute": "looks for groups in which everybody is shown with the same value",
 }
 """what each attacker knows, in a sentence"""
+NEEDS_TRUTH = "this attacker is measured against the truth. Give the store: risk(release, store=...)."
 
 
 @dataclass(frozen=True)
@@ -348,7 +349,7 @@ def small_cells(view: PublishedTables) -> tuple[IntArray, IntArray, IntArray]:
     """The occupied finest cells with at most K: as integers, with true and masked counts."""
     rows = view.base
     if rows is None or rows.truth is None:
-        raise InputError("this attacker is measured against the truth. Give the store: risk(release, store=...).")
+        raise InputError(NEEDS_TRUTH)
     small = rows.truth.sum_small + rows.truth.sum_large <= view.K if view.move else rows.truth.sum_large == 0
     counts = rows.truth.sum_small[small].astype(np.int64) + rows.truth.sum_large[small]
     return rows.packed[small], counts, rows.value[small].astype(np.int64)

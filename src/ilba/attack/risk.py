@@ -431,7 +431,9 @@ class _Work:
 
     def _insider(self, one: Insider) -> None:
         view, K = self.published, self.published.K
-        if self.guessing is not None and one.unknown == 1:
+        if self.guessing is not None and one.unknown is None and one.cells == 1:
+            if self.guessing.published.base is None or self.guessing.published.base.truth is None:
+                raise InputError(named.NEEDS_TRUTH)
             self.row(one.name, one.knows, **self._bets(self.guessing.insider(), one.name))
             return
         if not view.split:
