@@ -31,6 +31,7 @@ from ilba.attack.published import (
     Policy,
     PublishedRows,
     PublishedTables,
+    Touched,
     Truth,
     policy_of,
     published_rows,
@@ -97,6 +98,10 @@ class _Told(AttackerView):
         """Work out what each table of a level says by itself, and what was told of it."""
         known = super().knowledge(level, first, last)
         return {node: self._with(node, bounds) for node, bounds in known.items()}
+
+    def touched(self, level: int, first: int, last: int) -> Iterator[Touched] | None:
+        """Work out the same of the few cells that hold a listed finest cell, where nothing was told of the level."""
+        return None if any(node[0] == level for node in self.told) else super().touched(level, first, last)
 
     def _with(self, node: Node, known: CellBounds) -> CellBounds:
         told = self.told.get(node)
@@ -338,13 +343,9 @@ class _Work:
                 small = (truth.sum_large == 0) & (truth.sum_small > 0) & (truth.sum_small < K)
                 self.counts[node] = [int(small.sum()), 0, 0]
             return
-        for block in attack.blocks():
-            for node in (one for one in block.own if not one[0]):
-                lo, hi = (side[node].reshape(-1, 1) for side in (block.kinds[0].low, block.kinds[0].high))
-                proven = (lo >= 1) & (hi < K)
-                if node in block.large:
-                    proven.reshape(-1)[block.large[node]] = False
-                self.counts[node] = list(counted(whole, node, whole.tables[node], (0, 1), (lo, hi), proven))
+        for part in attack.parts():
+            for node in (one for one in part.own if not one[0]):
+                self.counts[node] = list(counted(whole, part, node, whole.tables[node], part.proven(node, K)))
 
     def report(self, seconds: float) -> AuditReport:
         """All areas and the whole, added up."""

@@ -16,7 +16,7 @@ import polars as pl
 
 from ilba.attack.bounds import Attack
 from ilba.attack.intervals import AttackerView, Brought, ExactRows, Intervals, at, open_cells
-from ilba.attack.kernels import close_areas
+from ilba.attack.kernels import CELL, END, HIGH, LOW, MARK, close_area
 from ilba.attack.lattice import Node, node_of, table_of
 from ilba.attack.published import PublishedTables, packed_cells
 from ilba.data.microdata import Microdata, labelled
@@ -363,29 +363,15 @@ def propagated(known: Intervals) -> tuple[IntArray, IntArray]:
     starts = np.searchsorted(flat[order], np.arange(sets + 1))
     members = (order // max(known.member.shape[1], 1)).astype(np.int32)
     families = np.arange(n, n + sets, dtype=np.int32), starts, members
-    cell = np.concatenate([members, families[0]])
-    belongs = np.concatenate([np.repeat(np.arange(sets), np.diff(starts)), np.arange(sets)])
-    by_cell = np.argsort(cell, kind="stable")
-    of_cell = np.searchsorted(cell[by_cell], np.arange(n + sets + 1)), belongs[by_cell].astype(np.int32)
-    ends = [
-        np.clip(np.concatenate(end), -(2**30), 2**30).astype(np.int32)[None]
-        for end in ((known.low, known.least), (known.high, known.most))
-    ]
-    sides = (ends[0], ends[1], ends[0], ends[1])
-    marks = np.zeros((1, n + sets), np.uint8), np.ones(1, np.int64), np.zeros(1, np.int64), 1
-    rules = np.zeros((1, 1), np.int32), np.zeros((0, 3), np.int32)
-    close_areas(
-        sides,
-        False,
-        known.K,
-        families,
-        of_cell,
-        rules,
-        marks,
-        (np.empty(max(sets, 1), np.int32), np.zeros(max(sets, 1), np.uint8)),
-        (np.zeros((n + sets, 4), np.int64), np.zeros((1, max(sets, 1), 6), np.int64)),
-    )
-    return ends[0][0, :n].astype(np.int64), ends[1][0, :n].astype(np.int64)
+    listed = np.zeros((n + sets, 8), np.int64)
+    listed[:, CELL], listed[:, END] = np.arange(n + sets), -1
+    for column, end in ((LOW, (known.low, known.least)), (HIGH, (known.high, known.most))):
+        listed[:, column] = np.clip(np.concatenate(end), -(2**30), 2**30)
+    row = np.full(n + sets, MARK, np.uint8)  # every cell is listed
+    runs = np.array([0, sets]), np.array([1]), np.array([0])
+    work = np.empty_like(listed), np.empty(n + sets, np.int32)
+    close_area(row, listed, *work, families, runs, np.ones(2, np.uint8), known.K, False, MARK)
+    return listed[:n, LOW].copy(), listed[:n, HIGH].copy()
 
 
 def errors_within(view: PublishedTables, bound: int) -> bool:

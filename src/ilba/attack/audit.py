@@ -17,14 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.attack.bounds import Attack
+from ilba.attack.bounds import Attack, Part, Proven
 from ilba.attack.deciding import decide
 from ilba.attack.explanations import explain
 from ilba.attack.fewcells import Decided
 from ilba.attack.field import MethodTables
 from ilba.attack.joint_verdict import JointReport
 from ilba.attack.lattice import Node, table_of
-from ilba.attack.published import POLICIES, PublishedTables
+from ilba.attack.published import POLICIES, PublishedRows, PublishedTables
 from ilba.attack.together import audit_together
 from ilba.attack.verdict import AuditReport
 from ilba.cells.codes import CodeLists
@@ -449,24 +449,20 @@ class Findings:
         self._safe: dict[Node, int] | None = None
         none = np.zeros(0, dtype=np.int64)
         disclosed: list[tuple[IntArray, IntArray, IntArray]] = [(none, none, none)]
-        for block in attack.blocks():
-            for node in block.own:
-                lo, hi = (side[node].reshape(-1, side[node].shape[-1]) for side in _sides(block))
-                proven = (lo >= 1) & (hi < K)
-                if node in block.large:
-                    proven.reshape(-1)[block.large[node]] = False
-                first, last = block.rows[node[0]]
-                self._count(node, first, last, lo, hi, proven)
+        for part in attack.parts():
+            for node in part.own:
+                found = part.proven(node, K)
+                for number, more in enumerate(counted(published, part, node, self._rows(node), found)):
+                    self.counts[node][number] += more
                 if node != self._base:
-                    cell, area = np.nonzero(proven)
-                    aggregates.setdefault(node, []).append((area + first) * lattice.width(node) + cell)
+                    aggregates.setdefault(node, []).append(found.packed)
                     continue
-                cell, area = np.nonzero(proven)
-                disclosed.append(((area + first) * width + cell, lo[cell, area], hi[cell, area]))
+                disclosed.append(found[:3])
+                first, last = part.rows[node[0]]
                 ends = np.searchsorted(cells, [first * width, last * width])
                 inside = slice(int(ends[0]), int(ends[1]))
-                place = cells[inside] % width, cells[inside] // width - first
-                low[inside], high[inside] = lo[place], hi[place]
+                area, cell = np.divmod(cells[inside], width)
+                low[inside], high[inside] = part.at(node, area - first, cell)
         packed, lo, hi = (np.concatenate(parts) for parts in zip(*disclosed, strict=True))
         # The worst first: what is known most exactly, and of that the smallest counts.
         order = np.lexsort((packed, hi, hi - lo))[:MOST_WORST]
@@ -555,10 +551,8 @@ class Findings:
                 high=pl.when(known).then(most).otherwise(pl.col("high")),
             )
 
-    def _count(self, node: Node, first: int, last: int, lo: IntArray, hi: IntArray, proven: Any) -> None:
-        rows = self.published.base if node == self._base else self.published.tables.get(node)
-        for number, more in enumerate(counted(self.published, node, rows, (first, last), (lo, hi), proven)):
-            self.counts[node][number] += more
+    def _rows(self, node: Node) -> PublishedRows | None:
+        return self.published.base if node == self._base else self.published.tables.get(node)
 
     @property
     def tables(self) -> pl.DataFrame:
@@ -567,21 +561,20 @@ class Findings:
 
 
 def counted(
-    published: PublishedTables, node: Node, rows: Any, areas: tuple[int, int], ends: tuple[Any, Any], proven: Any
+    published: PublishedTables, part: Part, node: Node, rows: PublishedRows | None, found: Proven
 ) -> tuple[int, int, int]:
     """How many cells of some areas of a table are truly small, proven to be, and proven exactly."""
-    (lo, hi), K = ends, published.K
-    found = int(proven.sum()), int((proven & (lo == hi)).sum())
+    proven = len(found.packed), int((found.low == found.high).sum())
     if rows is None or rows.truth is None:
-        return (0, *found)
-    inside, area, cell = published.place(node, rows, *areas)
+        return (0, *proven)
+    inside, area, cell = published.place(node, rows, *part.rows[node[0]])
     small, large = rows.truth.sum_small[inside], rows.truth.sum_large[inside]
     true = small if published.split else small + large
     # What is called a proof must hold for the truth; this is cheap, and worth more than trust in the code.
-    below, above = lo[cell, area], hi[cell, area]
-    if (true < below).any() or (true > above).any() or int((lo > 0).sum()) != int((below > 0).sum()):
+    below, above = part.at(node, area, cell)
+    if (true < below).any() or (true > above).any() or found.occupied != int((below > 0).sum()):
         raise AssertionError("the attack excluded the truth. This is a mistake in ilba: please report it.")
-    return (int(((small + large > 0) & (small + large < K)).sum()), *found)
+    return (int(((small + large > 0) & (small + large < published.K)).sum()), *proven)
 
 
 def in_tables(
@@ -604,7 +597,3 @@ def in_tables(
             "undecided": pl.Series(open_, dtype=pl.Int64),
         }
     )
-
-
-def _sides(block: Any) -> tuple[dict[Node, Any], dict[Node, Any]]:
-    return block.kinds[0].low, block.kinds[0].high

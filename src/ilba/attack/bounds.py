@@ -5,28 +5,32 @@ reading two more for how many of its small cells are occupied). They start from 
 over and over: a cell is at least the sum of what its parts are at least, and a part is at most what is left of the
 whole when the other parts are at least what they are. When nothing moves any more, what stands there is proven.
 
-Tables of the finest areas are worked on a few areas at a time; between two visits only what is not the common case is
-kept of them.
+A small release is kept as arrays; a large one as rows of areas, which hold little more than what is not the common
+case (`closing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from ilba.attack.closing import Closing, Rows, Said, close_block, farness
+from ilba.attack.kernels import HIGH, LOW
 from ilba.attack.lattice import Array, Edge, Lattice, Node, Region, Step, collapse, spread
-from ilba.attack.published import Positive, PublishedTables
+from ilba.attack.published import CellBounds, Positive, PublishedTables
 from ilba.errors import InputError
 from ilba.progress import Progress, ProgressStep, silent
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 _BUDGET = 3_000_000
-"""cells of all tables that are worked on together: small enough for the processor's caches"""
+"""up to so many cells of all tables are kept as arrays; more as rows of areas"""
+_AREAS = 256
+"""finest areas of which it is worked out together what their tables say by themselves"""
 _FEW = 0.2
 """up to this share of the parents, only their own children are looked at, one by one"""
 
@@ -64,8 +68,6 @@ class Block:
         self.edges = list(edges)
         self.kinds: list[Bounds] = []
         self.listed: dict[Node, Positive] = {}
-        self.outside: dict[tuple[int, Edge], tuple[Array, Array]] = {}
-        """what lies in other blocks of the same parents: sums of lows and of highs"""
         self.large: dict[Node, IntArray] = {}
         """the places of cells that hold a large cell, and so are not small themselves"""
         self.events: list[Event] | None = None
@@ -83,9 +85,7 @@ class Block:
     def close(self, K: int, moved: set[Node] | None = None) -> set[Node]:
         """Run the attack inside the block to its fixpoint; which tables moved is given and returned."""
         if self.events is None:
-            from ilba.attack.closing import Closing
-
-            return Closing(self, K, moved).run()
+            return close_block(self, K, moved)
         return self._close_recorded(K, moved)
 
     def _close_recorded(self, K: int, moved: set[Node] | None = None) -> set[Node]:
@@ -141,9 +141,6 @@ class Block:
         parent_low, parent_high = bounds.low[edge.parent], bounds.high[edge.parent]
         low, high = bounds.low[edge.child], bounds.high[edge.child]
         sum_low, sum_high = self.sums(kind, edge)
-        if (kind, edge) in self.outside:
-            beside_low, beside_high = self.outside[kind, edge]
-            sum_low, sum_high = sum_low + beside_low, sum_high + beside_high
         up = self._raise(kind, edge.parent, sum_low, edge) | self._lower(kind, edge.parent, sum_high, edge)
 
         # The children can only gain where the parent knows more than their sum does,
@@ -248,6 +245,62 @@ class Block:
         """Whether no truth is left."""
         return any(bool((b.low[node] > b.high[node]).any()) for b in self.kinds for node in b.low)
 
+    def proven(self, node: Node, K: int) -> Proven:
+        """The cells of a table that are proven to lie in 1..K-1, as integers."""
+        lo, hi = (side[node].reshape(-1, side[node].shape[-1]) for side in (self.kinds[0].low, self.kinds[0].high))
+        known = (lo >= 1) & (hi < K)
+        if node in self.large:
+            known.reshape(-1)[self.large[node]] = False
+        cell, area = np.nonzero(known)
+        low, high = lo[cell, area].astype(np.int64), hi[cell, area].astype(np.int64)
+        return Proven((area + self.rows[node[0]][0]) * len(lo) + cell, low, high, int((lo > 0).sum()))
+
+    def at(self, node: Node, area: IntArray, cell: IntArray) -> tuple[IntArray, IntArray]:
+        """Low and high of some cells of a table; areas are counted from the first one here."""
+        lo, hi = (side[node].reshape(-1, side[node].shape[-1]) for side in (self.kinds[0].low, self.kinds[0].high))
+        return lo[cell, area].astype(np.int64), hi[cell, area].astype(np.int64)
+
+
+class Proven(NamedTuple):
+    """What is proven of a table: cells in 1..K-1 as integers, with low and high, and how many cells hold somebody."""
+
+    packed: IntArray
+    low: IntArray
+    high: IntArray
+    occupied: int
+
+
+class Part(Protocol):
+    """Some areas of some tables, and what is proven of them."""
+
+    rows: dict[int, tuple[int, int]]
+    own: list[Node]
+
+    def proven(self, node: Node, K: int) -> Proven:
+        """The cells of a table that are proven to lie in 1..K-1, as integers."""
+
+    def at(self, node: Node, area: IntArray, cell: IntArray) -> tuple[IntArray, IntArray]:
+        """Low and high of some cells of a table; areas are counted from the first one here."""
+
+
+class _Level:
+    """All tables of a level, kept as rows."""
+
+    def __init__(self, rows: Rows, ends: dict[int, tuple[int, int]], large: dict[Node, IntArray]) -> None:
+        self._rows, self.rows, self._large = rows, ends, large
+        self.own = rows.families.nodes
+        self.at = rows.at
+
+    def proven(self, node: Node, K: int) -> Proven:
+        cell, area, listed = self._rows.found(node, 0, self._rows.areas)
+        cells = self._rows.families.cells(node)
+        packed = (area + self.rows[node[0]][0]) * (cells.stop - cells.start) + cell
+        low, high = listed[:, LOW].astype(np.int64), listed[:, HIGH].astype(np.int64)
+        known = (low >= 1) & (high < K)
+        if node in self._large:
+            known &= ~np.isin(packed, self._large[node])
+        return Proven(packed[known], low[known], high[known], int((low > 0).sum()))
+
 
 class Attack:
     """The attack on a release, or on the part of it that lies below one area."""
@@ -261,56 +314,100 @@ class Attack:
         self.rows = (within or Region(0, 0)).rows(lattice)
         self.finest = max(self.rows)
         nodes = [node for node in lattice.nodes if node[0] in self.rows]
-        edges = [edge for edge in lattice.edges if edge.parent[0] in self.rows]
+        self._edges = [edge for edge in lattice.edges if edge.parent[0] in self.rows]
         cells = sum(lattice.width(node) * (self.rows[node[0]][1] - self.rows[node[0]][0]) for node in nodes)
+        self._budget = budget
         self.chunks: list[tuple[int, int]] = []
+        """runs of finest areas, where these are too many to be looked at together"""
         self.whole = Block(lattice, self.rows, (), ())
-        """the tables that are always at hand: all of them in a small release, else those above the finest areas"""
-        self._bottom = [node for node in nodes if node[0] == self.finest]
-        self._inner = [edge for edge in edges if edge.child[0] == self.finest]
-        self._kept: dict[int, _Kept] = {}
-        self._totals: dict[tuple[int, Edge], tuple[Array, Array]] = {}
-        self._complete = False
-        if cells <= budget or record:
-            self.whole = self._block(self.rows, nodes, edges)
-            if record:
-                self.whole.events = []
-                copies = [
-                    ({n: a.copy() for n, a in b.low.items()}, {n: a.copy() for n, a in b.high.items()})
-                    for b in self.whole.kinds
-                ]
-                self.whole.start = [Bounds(low, high) for low, high in copies]
+        """a small release, with every table"""
+        self._large: dict[Node, IntArray] = {}
+        self._closing: Closing | None = None
+        if cells > budget and not record:
+            self._closing = self._of_rows(nodes)
             return
-        upper = {level: ends for level, ends in self.rows.items() if level < self.finest}
-        self.chunks = self._cut(upper, budget)
-        above = [node for node in nodes if node[0] in upper]
-        self.whole = self._block(upper, above, [edge for edge in edges if edge.child[0] in upper])
-        for edge in self._inner:
-            if edge.parent[0] in upper and self._splits(edge):
-                shape = self.whole.kinds[0].low[edge.parent].shape
-                for kind in range(len(self.whole.kinds)):
-                    self._totals[kind, edge] = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        self.whole = self._block(self.rows, nodes, self._edges)
+        if record:
+            self.whole.events = []
+            copies = [
+                ({n: a.copy() for n, a in b.low.items()}, {n: a.copy() for n, a in b.high.items()})
+                for b in self.whole.kinds
+            ]
+            self.whole.start = [Bounds(low, high) for low, high in copies]
 
-    def _cut(self, upper: dict[int, tuple[int, int]], budget: int) -> list[tuple[int, int]]:
-        """Runs of finest areas, each within the budget, whole parents together where they fit."""
-        lattice, (first, last) = self.lattice, self.rows[self.finest]
-        most = max(1, budget // sum(lattice.width(node) for node in self._bottom))
-        ends: Any = np.arange(first, last + 1)
-        if upper:
-            parents = lattice.codes.lists[0].parents(self.finest, max(upper))[first:last]
-            ends = np.append(first + np.flatnonzero(np.diff(parents, prepend=-1)), last)
-        chunks, start = [], first
-        while start < last:
-            fitting = ends[(ends > start) & (ends <= start + most)]
-            end = int(fitting[-1]) if len(fitting) else min(start + most, int(ends[ends > start][0]))
-            chunks.append((start, end))
-            start = end
-        return chunks
+    def _cut(self, level: int) -> list[tuple[int, int]]:
+        """Runs of areas of a level that are looked at together."""
+        first, last = self.rows[level]
+        width = sum(self.lattice.width(node) for node in self.lattice.nodes if node[0] == level)
+        most = max(1, self._budget // width)
+        return [(start, min(start + most, last)) for start in range(first, last, most)]
 
-    def _splits(self, edge: Edge) -> bool:
-        """Whether a parent of this edge has children in several chunks."""
-        parents = self.lattice.codes.lists[0].parents(self.finest, edge.parent[0])
-        return any(parents[end - 1] == parents[end] for _, end in self.chunks[:-1])
+    def _of_rows(self, nodes: Sequence[Node]) -> Closing:
+        """What each table says by itself, as rows of areas."""
+        published, lattice = self.published, self.lattice
+
+        def steps(edge: Edge) -> list[Step]:
+            return lattice.steps(edge, self.rows)
+
+        closing = Closing(lattice, self._edges, steps, published.K, published.counted)
+        for level in sorted(self.rows):
+            first, last = self.rows[level]
+            rows = closing.add(level, [node for node in nodes if node[0] == level], last - first)
+            if not self._hear_some(rows, level):
+                self._hear_all(rows, level)
+            rows.ready(published.K)
+        self.chunks = self._cut(self.finest)
+        return closing
+
+    def _hear_some(self, rows: Rows, level: int) -> bool:
+        """Take down what is said of the few cells that hold a listed one, where the tables can tell that."""
+        first, last = self.rows[level]
+        for start in range(first, last, _AREAS):
+            end = min(start + _AREAS, last)
+            found = self.published.touched(level, start, end)
+            if found is None:
+                return False
+            heard = list(found)
+            if start == first:
+                rows.begin(*farness(_said(one.otherwise) for one in heard))
+            run = slice(start - first, end - first)
+            for node, area, cell, said, otherwise in heard:
+                self._keep(node, said, area + start, cell)
+                some = _said(said)
+                if not rows.fill(node, _said(otherwise), run):  # not all cells of an area can be left to its row
+                    some, area, cell = _spread_out(some, _said(otherwise), area, cell, end - start)
+                rows.hear(node, some, area + run.start, cell)
+        return True
+
+    def _hear_all(self, rows: Rows, level: int) -> None:
+        """Take down what is said of every cell."""
+        first, _ = self.rows[level]
+        base = self.lattice.base
+        for start, end in self._cut(level):
+            known = self.published.knowledge(level, start, end)
+            said = {node: _said(one) for node, one in known.items()}
+            if base in said and base not in self.published.tables:
+                # Nothing is said of the base, so that all of its cells would be far: its parents bound it.
+                high = said[base].high
+                for edge in self._edges:
+                    if edge.child == base and edge.parent in said:
+                        above = spread(said[edge.parent].high, self.lattice.steps(edge, {level: (start, end)}))
+                        high = np.minimum(high, above)
+                said[base] = said[base]._replace(high=high)
+            if start == first:
+                rows.begin(*farness(said.values()))
+            for node, one in said.items():
+                cell, area = (part.reshape(-1) for part in np.indices((self.lattice.width(node), end - start)))
+                rows.hear(node, one, area + (start - first), cell)
+                self._keep(node, known[node], area + start, cell)
+
+    def _keep(self, node: Node, known: CellBounds, area: IntArray, cell: IntArray) -> None:
+        """Keep which cells hold a large one, and how many would look otherwise if the masks were the truth."""
+        self.misfits[node] = self.misfits.get(node, 0) + known.misfits
+        if known.large is not None:
+            some = np.flatnonzero(known.large)
+            packed = area[some] * self.lattice.width(node) + cell[some]
+            self._large[node] = np.union1d(self._large.get(node, packed[:0]), packed)
 
     def _block(self, rows: dict[int, tuple[int, int]], nodes: Sequence[Node], edges: Sequence[Edge]) -> Block:
         """A block that knows what each of its tables says by itself."""
@@ -339,116 +436,84 @@ class Attack:
     def run(self, progress: Progress | None = None) -> Attack:
         """Attack until nothing moves any more."""
         tell = progress or silent
-        touched: set[Node] | None = None  # None stands for every table
-        done = 0
-        while True:
-            visited = 0
-            for number in range(len(self.chunks)):
-                if number in self._kept and self._kept[number].saw == self._sees(number):
-                    continue
-                up = self._visit(number)
-                touched = None if touched is None else touched | up
-                visited += 1
-                done += 1
-                tell(ProgressStep("attacking", done, max(len(self.chunks), done + 1)))
-            self._complete = True
-            if not visited and touched is not None and not touched:
-                break
-            self.whole.close(self.published.K, touched)
-            touched = set()
-        self._check(self.whole)
-        tell(ProgressStep("attacking", max(done, 1), max(done, 1)))
-        return self
+        done = 1
+        if self._closing is None:
+            self.whole.close(self.published.K)
+            wrong = self.whole.contradicts()
+        else:
 
-    def _guests(self, number: int) -> Iterator[tuple[int, Node, tuple[Any, ...]]]:
-        """The parents of a chunk's cells in coarser areas: kind, table, and which of its areas."""
-        first, last = self.chunks[number]
-        for node in dict.fromkeys(edge.parent for edge in self._inner if edge.parent[0] != self.finest):
-            start, end = self.lattice.over(self.finest, node[0], first, last)
-            offset = self.rows[node[0]][0]
-            for kind in range(len(self.whole.kinds)):
-                yield kind, node, (..., slice(start - offset, end - offset))
+            def told(closed: int, of: int) -> None:
+                nonlocal done
+                done = closed
+                tell(ProgressStep("attacking", closed, of))
 
-    def _sees(self, number: int) -> tuple[int, ...]:
-        """A signature of what a chunk is told from outside: bounds only ever tighten, so sums tell of any change."""
-        seen: list[int] = []
-        for kind, node, where in self._guests(number):
-            bounds = self.whole.kinds[kind]
-            seen += [int(bounds.low[node][where].sum()), int(bounds.high[node][where].sum())]
-            for (of, edge), totals in self._totals.items():
-                if of == kind and edge.parent == node:
-                    seen += [int(total[where].sum()) for total in totals]
-        return (*seen, int(self._complete and bool(self._totals)))
-
-    def block(self, number: int) -> Block:
-        """A chunk with its bounds as they stand."""
-        first, last = self.chunks[number]
-        rows = {self.finest: (first, last)}
-        if number not in self._kept:
-            return self._block(rows, self._bottom, self._inner)
-        block = Block(self.lattice, rows, self._bottom, self._inner)
-        kept = self._kept[number]
-        block.kinds = [
-            Bounds(*({node: _unpack(v) for node, v in side.items()} for side in kind)) for kind in kept.kinds
-        ]
-        block.listed, block.large = kept.listed, kept.large
-        return block
-
-    def _visit(self, number: int) -> set[Node]:
-        """Attack a chunk, with its parents in coarser areas as guests; which of those moved."""
-        first, last = self.chunks[number]
-        block, new = self.block(number), number not in self._kept
-        for kind, node, where in self._guests(number):
-            block.rows[node[0]] = self.lattice.over(self.finest, node[0], first, last)
-            guest, home = block.kinds[kind], self.whole.kinds[kind]
-            # Sums over many areas are added up in the parent's type, so it must be a wide one.
-            guest.low[node] = home.low[node][where].astype(np.int64)
-            guest.high[node] = home.high[node][where].astype(np.int64)
-        places = {node: where for _, node, where in self._guests(number)}
-        before = {}
-        for (kind, edge), totals in self._totals.items():
-            before[kind, edge] = (0, 0) if new else block.sums(kind, edge)
-            block.outside[kind, edge] = tuple(
-                total[places[edge.parent]] - own for total, own in zip(totals, before[kind, edge], strict=True)
-            )
-        if not self._complete:  # what lies in chunks that were not looked at yet is not known
-            block.edges = [edge for edge in block.edges if (0, edge) not in self._totals]
-        block.close(self.published.K, None if new else set(places))
-        self._check(block)
-        for key, own in before.items():
-            for total, old, now in zip(self._totals[key], own, block.sums(*key), strict=True):
-                total[places[key[1].parent]] += now - old
-        moved = set()
-        for kind, node, where in self._guests(number):
-            guest, home = block.kinds[kind], self.whole.kinds[kind]
-            if (guest.low[node] > home.low[node][where]).any() or (guest.high[node] < home.high[node][where]).any():
-                home.low[node][where], home.high[node][where] = guest.low[node], guest.high[node]
-                moved.add(node)
-        kinds = [tuple({n: _pack(side[n]) for n in self._bottom} for side in (b.low, b.high)) for b in block.kinds]
-        self._kept[number] = _Kept(kinds, block.listed, block.large, self._sees(number))
-        return moved
-
-    def _check(self, block: Block) -> None:
-        if block.contradicts():
+            self._closing.run(told)
+            wrong = any(rows.contradicts() for rows in self._closing.levels.values())
+        if wrong:
             raise InputError(
                 f"the tables contradict each other: no data gives all of them with method="
                 f"{self.published.policy.name!r}, K={self.published.K} and cells={self.published.cells!r}. Give the "
                 f"method, the threshold and the reading with which they were made."
             )
+        tell(ProgressStep("attacking", done, done))
+        return self
+
+    def parts(self) -> Iterator[Part]:
+        """What is proven, a part at a time; each table of each area is one part's own."""
+        if self._closing is None:
+            yield self.whole
+            return
+        for level, rows in self._closing.levels.items():
+            yield _Level(rows, {level: self.rows[level]}, self._large)
 
     def blocks(self) -> Iterator[Block]:
-        """All bounds, a part at a time; each table of each area is one block's own."""
-        if self.whole.own:
+        """All bounds as arrays, some areas at a time; each table of each area is one block's own."""
+        if self._closing is None:
             yield self.whole
-        for number in range(len(self.chunks)):
-            yield self.block(number)
+            return
+        for level, rows in self._closing.levels.items():
+            for start, end in self._cut(level):
+                yield self._dense(rows, level, start, end)
+
+    def _dense(self, rows: Rows, level: int, start: int, end: int) -> Block:
+        block = Block(self.lattice, {level: (start, end)}, rows.families.nodes, ())
+        block.kinds = [Bounds(), Bounds()] if rows.counted else [Bounds()]
+        first = self.rows[level][0]
+        for node in block.own:
+            shape, width = (*self.lattice.shape(node), end - start), self.lattice.width(node)
+            sides = iter(rows.dense(node, start - first, end - first))
+            for bounds in block.kinds:
+                bounds.low[node], bounds.high[node] = next(sides).reshape(shape), next(sides).reshape(shape)
+            if node in self._large:
+                inside = slice(*np.searchsorted(self._large[node], [start * width, end * width]))
+                area, cell = np.divmod(self._large[node][inside], width)
+                block.large[node] = cell * (end - start) + area - start
+        return block
 
 
-class _Kept(NamedTuple):
-    kinds: list[Any]
-    listed: dict[Node, Positive]
-    large: dict[Node, IntArray]
-    saw: tuple[int, ...]
+def _said(known: CellBounds) -> Said:
+    return Said(known.low, known.high, known.least, known.most, None if known.listed is None else tuple(known.listed))
+
+
+def _spread_out(
+    some: Said, otherwise: Said, area: IntArray, cell: IntArray, areas: int
+) -> tuple[Said, IntArray, IntArray]:
+    """What is said of every cell, from what is said of some and of all others."""
+    place = cell * areas + area
+    sides = []
+    for own, other in zip(some[:4], otherwise[:4], strict=True):
+        side = None if own is None or other is None else np.repeat(other, areas)
+        if side is not None:
+            side[place] = own
+        sides.append(side)
+    low, high, least, most = sides
+    assert low is not None and high is not None  # noqa: S101, PT018 - both are always said
+    rules = None if some.rules is None else (place[some.rules[0]], *some.rules[1:])
+    if rules is not None:
+        order = np.argsort(rules[0])
+        rules = tuple(part[order] for part in rules)
+    every = np.arange(len(low))
+    return Said(low, high, least, most, rules), every % areas, every // areas
 
 
 def _longest(block: Block, edge: Edge) -> int:
@@ -478,27 +543,3 @@ def _children(
         coordinates[axis] = first[again] + running if order is None else order[first[again] + running]
         of = of[again]
     return np.ravel_multi_index(coordinates, shape).astype(np.int64, copy=False), of
-
-
-def _pack(values: Array) -> Any:
-    """An array as the places where it is not the common value, when these are few; else in one byte where that does."""
-    flat = values.reshape(-1)
-    common = flat[len(flat) // 2]
-    for fill in {0, int(common)}:
-        other = np.flatnonzero(flat != fill)
-        if len(other) * 3 < len(flat):
-            return values.shape, values.dtype, fill, other.astype(np.int32), flat[other]
-    if values.dtype != np.int8 and flat.size and int(flat.min()) >= -128 and int(flat.max()) < 128:
-        return values.dtype, values.astype(np.int8)
-    return values
-
-
-def _unpack(kept: Any) -> Array:
-    if isinstance(kept, np.ndarray):
-        return kept
-    if len(kept) == 2:
-        return np.asarray(kept[1].astype(kept[0]))
-    shape, dtype, fill, place, values = kept
-    flat = np.full(int(np.prod(shape)), fill, dtype=dtype)
-    flat[place] = values
-    return flat.reshape(shape)

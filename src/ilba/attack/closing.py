@@ -1,21 +1,45 @@
-"""Run the attack on one block without writing its steps down: the block as rows of areas, for compiled loops."""
+"""Run the attack without writing its steps down: every area as a row of cells, for compiled loops.
+
+The tables of a level are the same for all its areas, so the families of cells are listed once. Of each area is kept a
+row with one small number a cell, and a list of the few cells of which more is known (`kernels`). Areas of a level touch
+each other only through coarser areas, so some are worked on at the same time.
+"""
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ilba.attack.kernels import add_up, close_areas, settle_levels, settle_mapped
+from ilba.attack.kernels import (
+    AT,
+    CELL,
+    END,
+    HIGH,
+    LEAST,
+    LOW,
+    MOST,
+    add_part,
+    close_area,
+    rule,
+    settle_whole,
+    tell_part,
+)
 from ilba.attack.lattice import Array, Edge, IntArray, Lattice, Node, Step, spread
 
-_AREAS = 4
-"""areas for each core that are worth a thread"""
+T = TypeVar("T")
+
+_TOGETHER = 8
+"""areas that a thread is given at a time"""
+_FAR = 0.02
+"""a wider number for each cell is worth it where more than this share of the empty cells needs one"""
+_HUGE = 2**30
+"""lists hold numbers of four bytes up to this"""
 
 
 class Families(NamedTuple):
@@ -26,266 +50,399 @@ class Families(NamedTuple):
     parents: Array
     member_at: IntArray
     members: Array
-    family_at: IntArray
-    family_of: Array
+    runs: tuple[IntArray, IntArray, IntArray]
+    """where the families of two tables begin, the coarser of the two, and the finer"""
 
     @classmethod
     def of(cls, lattice: Lattice, nodes: list[Node], edges: Iterable[tuple[Edge, list[Step]]]) -> Families:
         """List the families of the tables `nodes`, all of one level, along edges between them."""
         at = np.concatenate(([0], np.cumsum([lattice.width(node) for node in nodes]))).astype(np.int64)
-        parents, sizes, members = [], [], []
+        none = np.zeros(0, np.int64)
+        parents, sizes, members, above, below = [none], [none], [none], [], []
         for edge, steps in edges:
-            shapes = [(*lattice.shape(node), 1) for node in edge]
-            place = spread(np.arange(math.prod(shapes[0])).reshape(shapes[0]), steps)
-            place = np.broadcast_to(place, shapes[1]).reshape(-1)
-            order = np.argsort(place, kind="stable")
-            above, below = nodes.index(edge.parent), nodes.index(edge.child)
-            parents.append(np.arange(math.prod(shapes[0])) + at[above])
+            place = _place(lattice, edge, steps)
+            above.append(nodes.index(edge.parent))
+            below.append(nodes.index(edge.child))
+            parents.append(np.arange(lattice.width(edge.parent)) + at[above[-1]])
             sizes.append(np.bincount(place, minlength=len(parents[-1])))
-            members.append(order + at[below])
-        if not parents:
-            empty = np.zeros(0, np.int32)
-            return cls(nodes, at, empty, np.zeros(1, np.int64), empty, np.zeros(int(at[-1]) + 1, np.int64), empty)
-        parent, size, member = (np.concatenate(part) for part in (parents, sizes, members))
-        family = np.arange(len(parent))
-        cell = np.concatenate([parent, member])
-        belongs = np.concatenate([family, np.repeat(family, size)])
-        order = np.argsort(cell, kind="stable")
+            members.append(np.argsort(place, kind="stable") + at[below[-1]])
+        first = np.cumsum([len(part) for part in parents])
         return cls(
             nodes,
             at,
-            parent.astype(np.int32),
-            np.concatenate(([0], np.cumsum(size))),
-            member.astype(np.int32),
-            np.searchsorted(cell[order], np.arange(int(at[-1]) + 1)),
-            belongs[order].astype(np.int32),
+            np.concatenate(parents).astype(np.int32),
+            np.concatenate(([0], np.cumsum(np.concatenate(sizes)))),
+            np.concatenate(members).astype(np.int32),
+            (first, np.array(above, dtype=np.int64), np.array(below, dtype=np.int64)),
         )
-
-
-class _Level:
-    """All tables of one level: a row for each area, in it the cells of one table after the other."""
-
-    def __init__(self, families: Families, kinds: Sequence[Any], listed: dict[Node, Any], dtype: Any) -> None:
-        self.families = families
-        nodes = families.nodes
-        self.areas = kinds[0].low[nodes[0]].shape[-1]
-        width = int(families.at[-1])
-        self.kinds: list[tuple[Array, Array]] = []
-        for bounds in kinds:
-            rows = tuple(np.empty((self.areas, width), dtype=dtype) for _ in range(2))
-            for side, into in zip((bounds.low, bounds.high), rows, strict=True):
-                for node in nodes:
-                    into[:, self.cells(node)] = side[node].reshape(-1, self.areas).T
-            self.kinds.append((rows[0], rows[1]))
-        self.dirty = np.zeros((self.areas, width), dtype=np.uint8)
-        self.sums = np.zeros((self.areas, max(len(families.parents), 1), 6), dtype=dtype)
-        """of each family of each area: sums of lows and highs, and the widest part, for both kinds of bounds"""
-        self.stamp, self.looked = np.zeros(self.areas, np.int64), np.zeros(self.areas, np.int64)
-        self.rule_of = np.full((self.areas, width if len(kinds) == 2 else 1), -1, dtype=np.int32)
-        rules = [np.zeros((0, 3), dtype=dtype)]
-        count = 0
-        for node in nodes if len(kinds) == 2 else ():
-            if node in listed:
-                place, *limits = listed[node]
-                cell = place // self.areas + families.at[nodes.index(node)]
-                self.rule_of[place % self.areas, cell] = count + np.arange(len(place))
-                rules.append(np.stack(limits, axis=1).astype(dtype))
-                count += len(place)
-        self.rules = np.concatenate(rules)
-
-    def recall(self) -> None:
-        """Add up the families of areas that were closed before."""
-        add_up(tuple(side for kind in self.kinds for side in kind), self.families[2:5], self.sums)
 
     def cells(self, node: Node) -> slice:
         """Where the cells of a table stand in a row."""
-        number = self.families.nodes.index(node)
-        return slice(int(self.families.at[number]), int(self.families.at[number + 1]))
+        number = self.nodes.index(node)
+        return slice(int(self.at[number]), int(self.at[number + 1]))
 
 
-class _Between(NamedTuple):
-    """An edge from one level to another, with the same cells in both."""
+def _place(lattice: Lattice, edge: Edge, steps: Sequence[Step]) -> IntArray:
+    """For each cell of an edge's child, within an area, the parent's cell."""
+    shapes = [(*lattice.shape(node), 1) for node in edge]
+    inside = [step for step in steps if step.axis < len(shapes[0]) - 1]
+    place = spread(np.arange(math.prod(shapes[0])).reshape(shapes[0]), inside)
+    return np.broadcast_to(place, shapes[1]).reshape(-1)
 
-    edge: Edge
-    place: IntArray
+
+class Said(NamedTuple):
+    """What one table says of some of its cells: bounds on sums, on numbers of occupied cells, and its rules."""
+
+    low: Array
+    high: Array
+    least: Array | None
+    most: Array | None
+    rules: tuple[Array, ...] | None
+    """which of the cells have a released sum above 0, and of those |S_K|, the end of the block, how many are shifted"""
+
+
+class Rows:
+    """All tables of one level: a row and a list of cells for each area."""
+
+    def __init__(self, families: Families, areas: int, counted: bool) -> None:
+        self.families, self.areas, self.counted = families, areas, counted
+        self.width = int(families.at[-1])
+        self.row: Array = np.zeros((0, 0), np.uint8)
+        self.mark = 0
+        self.lists: list[Array] = []
+        self.moved = np.ones((areas, len(families.nodes)), np.uint8)
+        self.stamp = np.ones(areas, np.int64)
+        self._heard: list[tuple[IntArray, Array]] = []
+
+    def begin(self, far: float, highest: int) -> None:
+        """Make room, with one byte for each cell unless the share `far` of the empty cells has a high beyond that."""
+        dtype: Any = np.uint8
+        if far > _FAR:
+            dtype = next(t for t in (np.uint16, np.int32, np.int64) if highest < np.iinfo(t).max)
+        self.row = np.empty((self.areas, self.width), dtype)
+        self.mark = int(np.iinfo(dtype).max)
+
+    def _empty(self, said: Said) -> tuple[Array, Array]:
+        """Which cells a row alone can hold, and what it holds of them."""
+        empty: Array = (said.low == 0) & (said.high >= 0) & (said.high < self.mark)
+        if said.least is None or said.most is None:
+            return empty, said.high
+        empty &= (said.least == 0) & (np.minimum(said.most, said.high) <= 1)
+        return empty, np.where(said.most > 0, said.high, 0)
+
+    def fill(self, node: Node, said: Said, areas: slice) -> bool:
+        """Take down what a table says of each cell of any area; whether rows can hold that."""
+        empty, top = self._empty(said)
+        if not empty.all():
+            return False
+        self.row[areas, self.families.cells(node)] = top.reshape(-1)
+        return True
+
+    def hear(self, node: Node, said: Said, area: IntArray, cell: IntArray) -> None:
+        """Take down what a table says of some cells."""
+        at = self.families.cells(node).start
+        empty, top = (part.reshape(-1) for part in self._empty(said))
+        if said.rules is not None:
+            empty[said.rules[0]] = False
+        self.row[area, at + cell] = np.where(empty, top, self.mark)
+        where = np.flatnonzero(~empty)
+        listed = np.zeros((len(where), 8), np.int64)
+        listed[:, CELL] = cell[where] + at
+        listed[:, END] = -1
+        for column, side in zip((LOW, HIGH, LEAST, MOST), said[:4], strict=True):
+            if side is not None:
+                listed[:, column] = side.reshape(-1)[where]
+        if said.rules is not None:
+            ruled, *limits = said.rules
+            listed[np.searchsorted(where, ruled), AT:] = np.stack(limits, axis=1)
+        if len(listed):
+            small = int(np.abs(listed).max()) < _HUGE
+            self._heard.append((area[where], listed.astype(np.int32) if small else listed))
+
+    def ready(self, K: int) -> None:
+        """Put what was heard into the lists of the areas."""
+        dtype = np.int32 if all(listed.dtype == np.int32 for _, listed in self._heard) else np.int64
+        empty = np.zeros((0, 8), dtype)
+        number = np.concatenate([np.zeros(0, np.int64), *(part for part, _ in self._heard)])
+        listed = np.concatenate([empty, *(part.astype(dtype, copy=False) for _, part in self._heard)])
+        self._heard = []
+        order = np.argsort(number, kind="stable")
+        listed = listed[order]
+        if self.counted:
+            rule(listed, K)
+        ends = np.searchsorted(number[order], np.arange(1, self.areas))
+        self.lists = [part.copy() for part in np.split(listed, ends)]
+
+    def dense(self, node: Node, first: int, last: int) -> list[Array]:
+        """Low and high, and in the observed reading least and most, of a table in some of its areas, cells first."""
+        cells = self.families.cells(node)
+        top = self.row[first:last, cells].T
+        place, number, listed = self.found(node, first, last)
+        high = np.where(top == self.mark, 0, top).astype(np.int64)
+        sides = [np.zeros_like(high), high]
+        if self.counted:
+            sides += [np.zeros_like(high), (high > 0).astype(np.int64)]
+        for side, column in zip(sides, (LOW, HIGH, LEAST, MOST), strict=False):
+            side[place, number] = listed[:, column]
+        return sides
+
+    def found(self, node: Node, first: int, last: int) -> tuple[IntArray, IntArray, Array]:
+        """The listed cells of a table in some of its areas: cell, area counted from the first one, and their lists."""
+        cells = self.families.cells(node)
+        lists = self.lists[first:last]
+        if not lists:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 8), np.int64)
+        listed = np.concatenate(lists)
+        number = np.repeat(np.arange(len(lists)), [len(one) for one in lists])
+        inside = (listed[:, CELL] >= cells.start) & (listed[:, CELL] < cells.stop)
+        listed = listed[inside]
+        return listed[:, CELL].astype(np.int64) - cells.start, number[inside], listed
+
+    def at(self, node: Node, area: IntArray, cell: IntArray) -> tuple[IntArray, IntArray]:
+        """Low and high of some cells of a table."""
+        place = cell + self.families.cells(node).start
+        high = self.row[area, place].astype(np.int64)
+        low = np.zeros(len(high), np.int64)
+        there = np.flatnonzero(high == self.mark)
+        if len(there):
+            cells, areas, listed = self.found(node, 0, self.areas)
+            width = self.families.cells(node)
+            keys = areas * (width.stop - width.start) + cells
+            order = np.argsort(keys)
+            spot = order[np.searchsorted(keys[order], area[there] * (width.stop - width.start) + cell[there])]
+            low[there], high[there] = listed[spot, LOW], listed[spot, HIGH]
+        return low, high
+
+    def contradicts(self) -> bool:
+        """Whether no truth is left."""
+        kinds = ((LOW, HIGH), (LEAST, MOST)) if self.counted else ((LOW, HIGH),)
+        return any(bool((listed[:, lo] > listed[:, hi]).any()) for listed in self.lists for lo, hi in kinds)
+
+
+class _Link(NamedTuple):
+    """Tables of a level and of a finer one: where each cell of the finer belongs, and each of its areas."""
+
+    above: int
+    below: int
+    place: Array
+    has: Array
+    """which cells of the coarser row have parts here"""
     starts: IntArray
-    seen: list[IntArray]
-
-
-class _Other(NamedTuple):
-    """An edge along several axes at once: the parent's place of each cell of the child."""
-
-    edge: Edge
-    groups: IntArray
-    seen: list[int]
+    areas: IntArray
+    """the finer areas of each coarser one"""
+    over: IntArray
+    """the coarser area of each finer one"""
+    seen: IntArray
 
 
 class Closing:
-    """The attack inside one block, to its fixpoint."""
+    """The attack on rows of areas, to its fixpoint."""
 
-    def __init__(self, block: Any, K: int, moved: set[Node] | None) -> None:
-        self.block, self.K = block, K
-        lattice: Lattice = block.lattice
-        kinds = block.kinds
-        self.counted = len(kinds) == 2
-        tables = list(kinds[0].low)
-        edges = [edge for edge in block.edges if edge.parent in kinds[0].low]
-        self.dtype = self._type(edges)
-        self.levels: dict[int, _Level] = {}
-        for level in sorted({node[0] for node in tables}):
-            nodes = [node for node in tables if node[0] == level]
-            inner = [edge for edge in edges if edge.parent[0] == edge.child[0] == level]
-            key = (tuple(nodes), tuple(inner))
-            if key not in lattice.families:  # the same for every block
-                lattice.families[key] = Families.of(lattice, nodes, [(edge, block.steps(edge)) for edge in inner])
-            self.levels[level] = _Level(lattice.families[key], kinds, block.listed, self.dtype)
-        self.clock = 1
-        for rows in self.levels.values():
-            rows.stamp[:] = 1
-            if moved is None:
-                continue
-            rows.looked[:] = 1  # looked at before; only what moved since is looked at again
-            rows.stamp[:] = int(any(node in moved for node in rows.families.nodes)) * 2
-            for node in rows.families.nodes:
-                rows.dirty[:, rows.cells(node)] = node in moved
-            rows.recall()
-        self.clock = 2
-        self.between: list[_Between] = []
-        self.others: list[_Other] = []
-        for edge in edges:
+    def __init__(
+        self, lattice: Lattice, edges: Sequence[Edge], steps: Callable[[Edge], list[Step]], K: int, counted: bool
+    ) -> None:
+        self.lattice, self.K, self.counted = lattice, K, counted
+        self.levels: dict[int, Rows] = {}
+        self.links: list[_Link] = []
+        self._edges, self._steps = edges, steps
+        self._clock = 2
+        self._own = threading.local()
+
+    def add(self, level: int, nodes: list[Node], areas: int) -> Rows:
+        """Make room for the tables of a level."""
+        inner = [edge for edge in self._edges if edge.parent[0] == edge.child[0] == level]
+        key = (tuple(nodes), tuple(inner))
+        if key not in self.lattice.families:  # the same for every area
+            listed = [(edge, self._steps(edge)) for edge in inner]
+            self.lattice.families[key] = Families.of(self.lattice, nodes, listed)
+        self.levels[level] = Rows(self.lattice.families[key], areas, self.counted)
+        return self.levels[level]
+
+    def link(self) -> None:
+        """Find out which cells of finer areas add up to which cells of coarser ones."""
+        for edge in self._edges:
             if edge.parent[0] == edge.child[0]:
                 continue
-            steps = block.steps(edge)
-            parent, child = self.levels[edge.parent[0]], self.levels[edge.child[0]]
-            side_by_side = len(steps) == 1 and steps[0].order is None
-            if side_by_side and steps[0].axis == len(lattice.shape(edge.child)):
-                ends = np.append(np.array([0]) if steps[0].starts is None else steps[0].starts, child.areas)
-                here, there = parent.cells(edge.parent), child.cells(edge.child)
-                place = np.array([here.start, there.start, here.stop - here.start])
-                seen = [np.zeros(parent.areas, dtype=np.int64) for _ in kinds]
-                self.between.append(_Between(edge, place, ends.astype(np.int64), seen))
+            steps = self._steps(edge)
+            above, below = edge.parent[0], edge.child[0]
+            upper, lower = self.levels[above].families, self.levels[below].families
+            here, there = upper.cells(edge.parent), lower.cells(edge.child)
+            along = [step for step in steps if step.axis == len(self.lattice.shape(edge.child))]
+            over = along[0].spread if along else None
+            over = np.zeros(self.levels[below].areas, np.int64) if over is None else over
+            for link in self.links:
+                fits = (link.above, link.below) == (above, below) and np.array_equal(link.over, over)
+                if fits and not link.has[here].any() and (link.place[there] < 0).all():
+                    break
             else:
-                shapes = [kinds[0].low[node].shape for node in edge]
-                places = spread(np.arange(math.prod(shapes[0])).reshape(shapes[0]), steps)
-                groups = np.ascontiguousarray(np.broadcast_to(places, shapes[1])).reshape(-1)
-                self.others.append(_Other(edge, groups, [0]))
-        self.work = np.zeros(
-            (4, max((int(rows.families.at[-1]) for rows in self.levels.values()), default=0)), dtype=self.dtype
-        )
+                order = np.argsort(over, kind="stable")
+                starts = np.searchsorted(over[order], np.arange(self.levels[above].areas + 1))
+                link = _Link(
+                    above, below, np.full(int(lower.at[-1]), -1, np.int32), np.zeros(int(upper.at[-1]), bool),
+                    starts, order, over, np.zeros(self.levels[above].areas, np.int64),
+                )  # fmt: skip
+                self.links.append(link)
+            link.place[there] = _place(self.lattice, edge, steps) + here.start
+            link.has[here] = True
 
-    def _type(self, edges: list[Edge]) -> Any:
-        """Integers in which the sums along any edge fit."""
-        kinds, block = self.block.kinds, self.block
-        peak = max((int(high.max(initial=0)) for bounds in kinds for high in bounds.high.values()), default=0) + 1
-        beside = max((int(np.abs(part).max(initial=0)) for pair in block.outside.values() for part in pair), default=0)
-        longest = 1
-        for edge in edges:
-            shape = kinds[0].low[edge.child].shape
-            longest = max(longest, math.prod(_longest(shape, step) for step in block.steps(edge)))
-        return np.int32 if 2 * (peak * longest + beside) < 2**31 else np.int64
+    def run(self, tell: Callable[[int, int], None] | None = None) -> None:
+        """Until nothing moves. `tell` is called with how many of the finest areas were closed, and of how many."""
+        self.link()
+        self._tell, self._done = tell, 0
+        with ThreadPoolExecutor(os.cpu_count() or 1) as self._pool:
+            order = sorted(self.levels)
+            if order:
+                self._converge(order, len(order) - 1)
 
-    def run(self) -> set[Node]:
-        """Until nothing moves; which tables moved."""
-        newest = -1
+    def _converge(self, order: list[int], last: int) -> None:
+        """Close the levels up to one, coarse ones first: what they leave to a finer one saves it work."""
+        links = [link for link in self.links if link.below == order[last]]
         while True:
-            for rows in self.levels.values():
-                self._close_areas(rows)
-            for one in self.between:
-                self._settle_levels(one)
-            for other in self.others:
-                self._settle_mapped(other)
-            now = max((int(rows.stamp.max(initial=0)) for rows in self.levels.values()), default=0)
-            if now == newest:
-                break
-            newest = now
-        return self._written()
+            if last:
+                self._converge(order, last - 1)
+            for link in links:
+                self._settle(link)
+            self._close(order[last], finest=last == len(self.levels) - 1)
+            if not last:
+                return
+            for link in links:
+                self._settle(link)
+            if not any(self.levels[level].moved.any() for level in order[: last + 1]):
+                return
 
-    def _close_areas(self, rows: _Level) -> None:
-        """Close each area of a level. An area touches no other one, so some are worked on at the same time."""
-        own, number = rows.families, max(len(rows.families.parents), 1)
-        kinds = rows.kinds if self.counted else rows.kinds * 2
+    def _close(self, level: int, finest: bool) -> None:
+        """Close the areas of a level in which something moved."""
+        rows = self.levels[level]
+        own = rows.families
+        families = own.parents, own.member_at, own.members
 
-        def close(areas: slice) -> int:
-            return close_areas(
-                tuple(side[areas] for kind in kinds for side in kind),
-                self.counted,
-                self.K,
-                own[2:5],
-                own[5:7],
-                (rows.rule_of[areas], rows.rules),
-                (rows.dirty[areas], rows.stamp[areas], rows.looked[areas], self.clock),
-                (np.empty(number, np.int32), np.zeros(number, np.uint8)),
-                (np.zeros((int(own.at[-1]), 4), self.dtype), rows.sums[areas]),
-            )
+        def close(areas: IntArray) -> int:
+            listed, at = self._work(rows)
+            for a in areas:
+                kept = rows.lists[a]
+                number, changed = close_area(
+                    rows.row[a], kept, listed, at, families, own.runs, rows.moved[a], self.K, self.counted, rows.mark
+                )
+                if number > len(kept):
+                    rows.lists[a] = listed[:number].copy()
+                if changed:
+                    rows.stamp[a] = self._clock
+            return len(areas)
 
+        self._clock += 1
+        waiting = np.flatnonzero(rows.moved.any(axis=1))
+        for number in self._each(close, waiting):
+            if finest and self._tell is not None:
+                self._done += number
+                self._tell(self._done, max(rows.areas, self._done + 1))
+
+    def _settle(self, link: _Link) -> None:
+        """Let areas of a level and the coarser areas around them tell each other what they know."""
+        upper, lower = self.levels[link.above], self.levels[link.below]
+        newest = upper.stamp.copy()
+        np.maximum.at(newest, link.over, lower.stamp)
+        waiting = np.flatnonzero(newest > link.seen)
+        self._clock += 1
+        link.seen[waiting] = self._clock
+        self._clock += 1
+
+        def settle(areas: IntArray) -> int:
+            listed, at = self._work(upper)
+            sums, limit = np.empty((4, upper.width), np.int64), np.empty(upper.width, lower.row.dtype)
+            for g in areas:
+                parts = link.areas[link.starts[g] : link.starts[g + 1]]
+                sums[:] = 0
+                sums[0, ~link.has] = -1
+                limit[:] = lower.mark - 1
+                for a in parts:
+                    add_part(lower.row[a], lower.lists[a], link.place, sums, lower.mark)
+                number, changed = settle_whole(
+                    upper.row[g], upper.lists[g], listed, at, upper.families.at, sums, limit, lower.mark - 1,
+                    upper.moved[g], self.K, self.counted, upper.mark,
+                )  # fmt: skip
+                if number > len(upper.lists[g]):
+                    upper.lists[g] = listed[:number].copy()
+                if changed:
+                    upper.stamp[g] = self._clock
+                more, place = self._work(lower)
+                for a in parts:
+                    number, changed = tell_part(
+                        lower.row[a], lower.lists[a], more, place, lower.families.at, link.place, sums, limit,
+                        lower.moved[a], self.K, self.counted, lower.mark,
+                    )  # fmt: skip
+                    if number > len(lower.lists[a]):
+                        lower.lists[a] = more[:number].copy()
+                    if changed:
+                        lower.stamp[a] = self._clock
+            return len(areas)
+
+        for _ in self._each(settle, waiting):
+            pass
+
+    def _each(self, work: Callable[[IntArray], T], areas: IntArray) -> Iterable[T]:
+        """Work on some areas, on all cores where that is worth it."""
         cores = os.cpu_count() or 1
-        waiting = np.flatnonzero(rows.stamp > rows.looked)
-        if cores == 1 or len(waiting) < _AREAS * cores:
-            self.clock = close(slice(None))
-            return
-        cuts = [0, *(int(waiting[len(waiting) * i // cores]) for i in range(1, cores)), rows.areas]
-        with ThreadPoolExecutor(cores) as pool:
-            # Stamps of different areas may be the same: each is compared with what was looked at before.
-            self.clock = max(pool.map(close, (slice(*ends) for ends in itertools.pairwise(cuts))))
+        if cores == 1 or len(areas) < 2:
+            return [work(areas)] if len(areas) else []
+        pieces = max(-(-len(areas) // _TOGETHER), min(cores, len(areas)))
+        return self._pool.map(work, np.array_split(areas, pieces))
 
-    def _settle_levels(self, one: _Between) -> None:
-        edge = one.edge
-        parent, child = self.levels[edge.parent[0]], self.levels[edge.child[0]]
-        marks = parent.dirty, parent.stamp, child.dirty, child.stamp
-        for kind, (above, below) in enumerate(zip(parent.kinds, child.kinds, strict=True)):
-            beside = self.block.outside.get((kind, edge))
-            others = [np.zeros((0, 0), np.int64)] * 2
-            if beside is not None:
-                others = [np.ascontiguousarray(part.reshape(-1, parent.areas).T, dtype=np.int64) for part in beside]
-            self.clock = settle_levels(
-                above, below, one.place, one.starts, tuple(others), marks, one.seen[kind], self.clock, self.work
-            )
-
-    def _settle_mapped(self, one: _Other) -> None:
-        parent, child = self.levels[one.edge.parent[0]], self.levels[one.edge.child[0]]
-        if max(int(rows.stamp.max(initial=0)) for rows in (parent, child)) <= one.seen[0]:
-            return
-        cells = parent.cells(one.edge.parent), child.cells(one.edge.child)
-        self.clock += 1
-        one.seen[0] = self.clock
-        for kind, (above, below) in enumerate(zip(parent.kinds, child.kinds, strict=True)):
-            beside = self.block.outside.get((kind, one.edge))
-            others = [np.zeros(0, np.int64)] * 2
-            if beside is not None:
-                others = [np.ascontiguousarray(part, dtype=np.int64).reshape(-1) for part in beside]
-            flat = [
-                tuple(side[:, where].T.copy().reshape(-1) for side in sides)
-                for sides, where in zip((above, below), cells, strict=True)
-            ]
-            moved = settle_mapped(flat[0], flat[1], one.groups, tuple(others))
-            sides_of = (above, below)
-            for rows, sides, where, new, did in zip((parent, child), sides_of, cells, flat, moved, strict=True):
-                if not did:
-                    continue
-                self.clock += 1
-                for side, values in zip(sides, new, strict=True):
-                    now = values.reshape(-1, rows.areas).T
-                    differs = side[:, where] != now
-                    rows.dirty[:, where] |= differs
-                    rows.stamp[differs.any(axis=1)] = self.clock
-                    side[:, where] = now
-
-    def _written(self) -> set[Node]:
-        """Put the bounds back into the block."""
-        changed: set[Node] = set()
-        for rows in self.levels.values():
-            for node in rows.families.nodes:
-                for bounds, sides in zip(self.block.kinds, rows.kinds, strict=True):
-                    for side, values in zip((bounds.low, bounds.high), sides, strict=True):
-                        new = values[:, rows.cells(node)].T.reshape(side[node].shape)
-                        if not np.array_equal(new, side[node]):
-                            changed.add(node)
-                            side[node][...] = new
-        return changed
+    def _work(self, rows: Rows) -> tuple[Array, Array]:
+        """Room for the list of one area, and for the place of each cell in it; each thread has its own."""
+        dtype = rows.lists[0].dtype if rows.lists else np.dtype(np.int32)
+        key = f"{dtype}-{rows.width}"
+        if not hasattr(self._own, key):
+            setattr(self._own, key, (np.empty((rows.width, 8), dtype), np.empty(rows.width, np.int32)))
+        found: tuple[Array, Array] = getattr(self._own, key)
+        return found
 
 
-def _longest(shape: tuple[int, ...], step: Step) -> int:
-    """How many cells are summed into one along an axis, at most."""
-    if step.starts is None:
-        return shape[step.axis]
-    return int(np.diff(step.starts, append=shape[step.axis]).max())
+def close_block(block: Any, K: int, moved: set[Node] | None) -> set[Node]:
+    """Run the attack on one block of dense arrays; which tables moved before is given, which move now is returned."""
+    kinds, lattice = block.kinds, block.lattice
+    counted = len(kinds) == 2
+    tables = list(kinds[0].low)
+    edges = [edge for edge in block.edges if edge.parent in kinds[0].low]
+    closing = Closing(lattice, edges, block.steps, K, counted)
+    for level in sorted({node[0] for node in tables}):
+        nodes = [node for node in tables if node[0] == level]
+        rows = closing.add(level, nodes, kinds[0].low[nodes[0]].shape[-1])
+        said = {node: _said(block, node) for node in nodes}
+        rows.begin(*farness(said.values()))
+        for node, one in said.items():
+            cell, area = (part.reshape(-1) for part in np.indices((lattice.width(node), rows.areas)))
+            rows.hear(node, one, area, cell)
+        rows.ready(K)
+        if moved is not None:
+            rows.moved[:] = [node in moved for node in nodes]
+    closing.run()
+    changed: set[Node] = set()
+    for rows in closing.levels.values():
+        for node in rows.families.nodes:
+            sides = iter(rows.dense(node, 0, rows.areas))
+            for bounds in kinds:
+                for side in (bounds.low[node], bounds.high[node]):
+                    new = next(sides).reshape(side.shape)
+                    if not np.array_equal(new, side):
+                        changed.add(node)
+                        side[...] = new
+    return changed
+
+
+def farness(said: Iterable[Said]) -> tuple[float, int]:
+    """How many of the empty cells have a high that does not fit into one byte, and the highest of them."""
+    far = number = highest = 0
+    for one in said:
+        high = one.high[one.low == 0]
+        far += int((high >= np.iinfo(np.uint8).max).sum())
+        number += high.size
+        highest = max(highest, int(high.max(initial=0)))
+    return far / max(number, 1), highest
+
+
+def _said(block: Any, node: Node) -> Said:
+    low, high = block.kinds[0].low[node], block.kinds[0].high[node]
+    if len(block.kinds) == 1:
+        return Said(low, high, None, None, None)
+    rules = block.listed.get(node)
+    return Said(low, high, block.kinds[1].low[node], block.kinds[1].high[node], None if rules is None else tuple(rules))

@@ -9,7 +9,7 @@ left, as flat arrays. Looking for other worlds, asking a solver and computing pr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeAlias
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from ilba.attack.bounds import Attack
 from ilba.attack.lattice import Array, Lattice, Node, table_of
-from ilba.attack.published import CellBounds, PublishedRows, PublishedTables
+from ilba.attack.published import CellBounds, PublishedRows, PublishedTables, Touched
 from ilba.methods import masking
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -60,6 +60,14 @@ class AttackerView(PublishedTables):
         """Work out what each table of a level says by itself, and what is known of it from elsewhere."""
         known = self._read_by.knowledge(self, level, first, last)
         return {node: self._narrowed(node, first, last, bounds) for node, bounds in known.items()}
+
+    def touched(self, level: int, first: int, last: int) -> Iterator[Touched] | None:
+        """Work out the same of the few cells that hold a listed finest cell, where the tables alone speak."""
+        nodes = [node for node in self.lattice.nodes if node[0] == level]
+        narrowed = any(node in self.brought.exact or node not in self.tables for node in nodes)
+        if narrowed or self.brought.bound is not None or not self.split or level != self.lattice.base[0]:
+            return None
+        return self._touched(level, first, last) if self._read_by is PublishedTables else None
 
     def _small_sum(
         self, node: Node, first: int, last: int, at_k: Array, n_large: Array, large: Array, n_listed: Array

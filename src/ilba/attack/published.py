@@ -7,7 +7,7 @@ cells and to look for counterexamples; the attack never reads it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple, TypeAlias
@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.attack.lattice import WIDEST, Array, Edge, Lattice, Node, collapse, node_of, table_of
+from ilba.attack.kernels import parts_of_rows
+from ilba.attack.lattice import WIDEST, Array, Edge, Lattice, Node, collapse, node_of, spread, table_of
 from ilba.cells.codes import CellIndex, CodeLists
 from ilba.design.design import MASKED, Cells, Design, Selection
 from ilba.design.tables import selections, wanted_tables
@@ -109,6 +110,16 @@ class CellBounds(NamedTuple):
     """the part of the count that is public because it lies in large cells; None where that is not known"""
     misfits: int
     """how many cells would look otherwise if the masked finest table were the truth"""
+
+
+class Touched(NamedTuple):
+    """What one table says of the cells that hold a listed finest cell, and of any other cell of an area."""
+
+    node: Node
+    area: IntArray
+    cell: IntArray
+    said: CellBounds
+    otherwise: CellBounds
 
 
 def published_rows(
@@ -398,23 +409,97 @@ class PublishedTables:
                 made[node] = (at, many, amount, small)
         return made
 
+    def touched(self, level: int, first: int, last: int) -> Iterator[Touched] | None:
+        """Work out the same for the finest areas, of the few cells that hold a listed finest cell, and of all others.
+
+        Parameters
+        ----------
+        level : int
+            The level of the first hierarchy.
+        first : int
+            The first area.
+        last : int
+            The area after the last one.
+
+        Returns
+        -------
+        iterator of Touched or None
+            A table after the other; nothing where only `knowledge` can tell.
+        """
+        if not self.split or level != self.lattice.base[0] or type(self).knowledge is not PublishedTables.knowledge:
+            return None
+        return self._touched(level, first, last)
+
+    def _touched(self, level: int, first: int, last: int) -> Iterator[Touched]:
+        lattice, base, K = self.lattice, self.lattice.base, self.K
+
+        def by_area(node: Node) -> tuple[tuple[IntArray, IntArray, IntArray], int]:
+            inside, area, cell = self.place(node, self.tables[node], first, last)
+            starts = np.searchsorted(area, np.arange(last - first + 1))
+            return (starts, cell, self.tables[node].value[inside].astype(np.int64)), inside.start
+
+        finest, _ = by_area(base)
+        numbers: IntArray = np.arange(lattice.width(base))
+        for node in (one for one in lattice.nodes if one[0] == level):
+            rows, offset = by_area(node)
+            width, shape = lattice.width(node), (*lattice.shape(node), 1)
+            steps = lattice.steps(Edge(node, base), {level: (0, 1)})
+            above = np.broadcast_to(spread(numbers[:width].reshape(shape), steps), (*lattice.shape(base), 1)).reshape(
+                -1
+            )
+            work = np.zeros((width, 6), np.int64)
+            work[:, 5] = -1
+            found = np.empty((len(finest[1]) + len(rows[1]), 8), np.int64)
+            found = found[: parts_of_rows(finest, above, rows, last - first, K, found, work)]
+            area, cell, at_k, n_large, large, n_listed, value, row = np.ascontiguousarray(found.T)
+            size = self._finest_cells(node, first, first + 1).reshape(-1)
+            flags = None
+            own = self.tables[node]
+            if own.type1 is not None and own.type2 is not None:
+                there = np.where(row >= 0, row + offset, 0)
+                flags = [np.where(row >= 0, part[there], 0).astype(np.int64) for part in (own.type1, own.type2)]
+            nothing: IntArray = np.zeros(width, np.int64)
+            yield Touched(
+                node,
+                area,
+                cell,
+                self._of_small(node, value, size[cell], (at_k, n_large, large, n_listed), flags),
+                self._of_small(node, nothing, size, (nothing,) * 4, None if flags is None else [nothing] * 2),
+            )
+
     def _small_sum(
         self, node: Node, first: int, last: int, at_k: Array, n_large: Array, large: Array, n_listed: Array
     ) -> CellBounds:
         """The finest table is released: bounds on the sum of the small cells of each aggregate."""
-        K, rows, policy = self.K, self.tables[node], self.policy
-        released = self.dense(node, first, last, rows.value) - large
+        rows = self.tables[node]
+        value, flags = self.dense(node, first, last, rows.value), None
+        if rows.type1 is not None and rows.type2 is not None:
+            flags = [self.dense(node, first, last, part) for part in (rows.type1, rows.type2)]
+        size = self._finest_cells(node, first, last)
+        return self._of_small(node, value, size, (at_k, n_large, large, n_listed), flags)
+
+    def _of_small(
+        self,
+        node: Node,
+        value: Array,
+        size: Array,
+        parts: tuple[Array, Array, Array, Array],
+        flags: Sequence[Array] | None,
+    ) -> CellBounds:
+        """The same for any cells of a table: what was released, how many finest cells there are, and their parts."""
+        K, policy = self.K, self.policy
+        at_k, n_large, large, n_listed = parts
+        released = value - large
         if (released < 0).any():
             raise self._contradiction(node)
-        n_grid = self._finest_cells(node, first, last) - n_large
+        n_grid = size - n_large
         n = n_listed if policy.listed else n_grid
         least = most = listed = None
         misfits = 0
         if self.misfits is None:
             other = if_masked(policy, self.cells, n_grid, at_k, K)
             misfits = int((other.sum_masked != released).sum())
-        if self.misfits is None and rows.type1 is not None and rows.type2 is not None:
-            flags = (self.dense(node, first, last, part) for part in (rows.type1, rows.type2))
+        if self.misfits is None and flags is not None:
             misfits += sum(int((a != b).sum()) for a, b in zip(flags, other[1:], strict=True))
         if node == self.lattice.base:
             at = (released == K) & (n_large == 0)
@@ -432,7 +517,7 @@ class PublishedTables:
         elif self.cells == "grid" or policy.listed:
             low, high = masking.preimage(released, n, at_k, K)
             if policy.flags:
-                low, high = self._flagged(node, first, last, released, n, low, high)
+                low, high = self._flagged(node, flags, released, n, low, high)
             wrong = low > high
         else:
             low, high, least, most, listed, wrong = self._unknown_number(released, n, at_k)
@@ -448,13 +533,13 @@ class PublishedTables:
         return self.split and self.policy.scheme == "ilba" and self.cells == "observed" and not self.policy.listed
 
     def _flagged(
-        self, node: Node, first: int, last: int, released: Array, n: Array, low: Array, high: Array
+        self, node: Node, flags: Sequence[Array] | None, released: Array, n: Array, low: Array, high: Array
     ) -> tuple[Array, Array]:
         """With type1 and type2 the block itself is known."""
-        K, rows = self.K, self.tables[node]
-        if rows.type1 is None or rows.type2 is None:
+        K = self.K
+        if flags is None:
             raise InputError(f"the table {table_of(self.design, node).name!r} has no type1 and type2.")
-        shift = self.dense(node, first, last, rows.type2) - self.dense(node, first, last, rows.type1)
+        shift = flags[1] - flags[0]
         block = np.where(released == K, 0, (released - 1 - K // 2) // K) + shift
         several = (n >= 2) & (released > 0)
         low = np.where(several, np.maximum(low, block * K + 1), low)
