@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,8 +13,9 @@ import ilba
 from ilba.attack.areas import audit_by_areas
 from ilba.attack.bounds import Attack
 from ilba.design.tables import wanted_tables
-from support.people import HKEY, KEY, population
+from support.people import HKEY, ILBA, KEY, population
 
+NAMES = ["block.sex.age.job", "town.sex.age", "town.sex", "town.job", "all.age", "all"]
 SOME = ["block.sex.age.job", "town.sex", "region.age", "town.job", "all", "all.sex.job"]
 WITHOUT = ["town.sex", "town.age", "region.sex.age", "all.sex", "all.age"]
 
@@ -110,3 +114,46 @@ def test_the_bounds_of_a_later_visit_are_those_of_the_whole_attack(secret):
             large[attack.whole.large.get(node, [])] = True
             proven = ((low >= 1) & (high < K)).reshape(-1) & ~large
             assert int(proven.sum()) == parts.tables.filter(pl.col("table") == name)["disclosed"][0]
+
+
+def test_a_release_of_sums_is_decided_by_the_theorem_and_its_folder(secret, tmp_path):
+    finest = ilba.build(population(400), HKEY, KEY, secret=secret)
+    for number, names in enumerate((NAMES, NAMES[1:])):
+        release = finest.release(tmp_path / f"sums{number}", tables=names, ledger=False)
+        whole, parts = ilba.audit(release), ilba.audit(release, areas=True)
+        assert parts.safe == whole.safe
+        assert parts.certificate
+        assert parts.tables.equals(whole.tables)
+        assert parts.folder == whole.folder
+        assert parts.ranges.is_empty()
+        assert parts.ranges.schema == whole.ranges.schema
+
+
+@pytest.mark.parametrize(("name", "by"), [("town.sex", 5), ("all", 5), ("block.sex.age.job", -3)])
+def test_a_release_whose_tables_are_no_sums_is_not_called_safe(secret, tmp_path, name, by):
+    finest = ilba.build(population(400), HKEY, KEY, secret=secret)
+    release = finest.release(tmp_path / "sums", tables=NAMES, ledger=False)
+    file = release.path / release.tables[name].file
+    rows = release.table(name)
+    first = rows["N_masked"].arg_max()
+    rows = rows.with_row_index("\0").with_columns(
+        pl.when(pl.col("\0") == first).then(pl.col("N_masked") + by).otherwise(pl.col("N_masked")).alias("N_masked")
+    )
+    rows.drop("\0").write_parquet(file)
+    told = json.loads((release.path / "release.json").read_bytes())
+    for entry in told["tables"]:
+        if entry["name"] == name:
+            entry["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    (release.path / "release.json").write_text(json.dumps(told))
+    with pytest.raises(ilba.InputError, match="not sums of one masked table"):
+        ilba.audit(ilba.Release(release.path), areas=True)
+
+
+def test_a_release_that_needs_an_attack_is_sent_back_to_its_store(secret, tmp_path):
+    finest = ilba.build(population(300), HKEY, KEY, secret=secret)
+    release = finest.release(tmp_path / "out", tables=["town.sex"], **ILBA)
+    with pytest.raises(ilba.InputError, match="Give its store"):
+        ilba.audit(release, areas=True)
+    sums = finest.release(tmp_path / "sums", tables=["town.sex"], ledger=False)
+    with pytest.raises(ilba.InputError, match="as it is"):
+        ilba.audit(sums, areas=True, max_keys=1)

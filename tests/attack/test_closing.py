@@ -50,3 +50,30 @@ def test_areas_that_are_worked_on_at_the_same_time_prove_the_same(secret, cells,
         for node in other.low:
             assert np.array_equal(one.low[node], other.low[node]), node
             assert np.array_equal(one.high[node], other.high[node]), node
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+@pytest.mark.parametrize("method", ["ilba", "r-file", "sca-aggregates", "sca-sums"])
+@pytest.mark.parametrize("names", ["all", SOME, UPPER], ids=["all", "some", "without the finest"])
+def test_rows_of_areas_prove_what_arrays_prove(secret, cells, method, names):
+    finest = ilba.build(population(200), HKEY, KEY, secret=secret, cells=cells)
+    published = PublishedTables.of(finest, method, wanted_tables(finest.design, names))
+    small, large = Attack(published).run(), Attack(published, budget=100).run()
+    assert len(large.chunks) > 2
+    found = {}
+    for block in large.blocks():
+        for kind, bounds in enumerate(block.kinds):
+            for node in block.own:
+                for is_high, side in enumerate((bounds.low, bounds.high)):
+                    found.setdefault((kind, node, is_high), []).append(side[node])
+    for kind, bounds in enumerate(small.whole.kinds):
+        for node in bounds.low:
+            for is_high, side in enumerate((bounds.low, bounds.high)):
+                assert np.array_equal(np.concatenate(found[kind, node, is_high], axis=-1), side[node]), node
+    # What is counted is the same too, with the cells that hold a large one left out.
+    for one in small.parts():
+        for node in one.own:
+            proven = [part.proven(node, published.K) for part in large.parts() if node in part.own]
+            packed = np.concatenate([part.packed for part in proven])
+            assert np.array_equal(np.sort(packed), np.sort(one.proven(node, published.K).packed))
+            assert sum(part.occupied for part in proven) == one.proven(node, published.K).occupied

@@ -221,7 +221,7 @@ class _Work:
         self.misfits = 0
         self.left = 0
         """areas that could be told more after the last visit"""
-        self._sums: dict[Node, list[Sums]] = {node: [] for node in self.above}
+        self._sums: dict[Node, Sums] = {}
         self._parts: dict[Node, tuple[Array, ...]] = {}
         self._done = 0
         self.counts: dict[Node, list[int]] = {node: [0, 0, 0] for node in nodes}
@@ -257,7 +257,11 @@ class _Work:
         if first:
             self.misfits += published.misfits or 0
             for selection, sums in part.sums([table_of(design, node) for node in self.above]):
-                self._sums[node_of(design, selection)].append(sums)
+                node = node_of(design, selection)
+                before_these = self._sums.get(node)
+                self._sums[node] = (
+                    sums if before_these is None else _added(self.areas.codes, selection, [before_these, sums])
+                )
             if self.split and self.above:
                 shown = view._public_parts(1, 0, 1, [below(node) for node in self.above])
                 for node in self.above:
@@ -280,11 +284,11 @@ class _Work:
         self.found[number] = found.small or 0, found.disclosed, found.exact
         if first and len(self.worst) < self.explanations:  # with what is published of the area alone
             self.worst += explain(published, *found.worst, self.explanations - len(self.worst))
-        for block in attack.blocks():
+        for block in attack.blocks([1]) if self.shared else ():
             for node in block.own:
                 if node in self.shared:
                     sides = [side[node] for kind in block.kinds for side in (kind.low, kind.high)]
-                    self.ends[number][node] = tuple(np.array(side) for side in sides)
+                    self.ends[number][node] = tuple(_narrow(side) for side in sides)
 
     def _count_small(self, number: int, published: PublishedTables) -> None:
         K = published.K
@@ -302,8 +306,7 @@ class _Work:
         codes, tables = self.areas.codes, {}
         for node in self.above:
             selection = table_of(self.design, node)
-            sums = _added(codes, selection, self._sums[node])
-            self._sums[node] = []
+            sums = _added(codes, selection, [self._sums.pop(node)])
             tables[node], unlike = published_rows(codes, self.policy, self.cells, node, sums)
             self.misfits += unlike
         whole = _Whole(codes, self.policy, self.cells, tables, self.split)
@@ -320,11 +323,11 @@ class _Work:
     def _tell_areas(self, attack: Attack) -> list[dict[Node, Ends]]:
         """For each area what the whole leaves to it, where that is less than it had."""
         found: list[dict[Node, Ends]] = [{} for _ in self.ends]
-        for block in attack.blocks():
+        for block in attack.blocks([1]):
             for node in (one for one in block.own if one[0]):
                 sides = [side[node] for kind in block.kinds for side in (kind.low, kind.high)]
                 for place, number in enumerate(range(*block.rows[1])):
-                    now = tuple(np.array(side[..., place : place + 1]) for side in sides)
+                    now = tuple(_narrow(side[..., place : place + 1]) for side in sides)
                     if any((a != b).any() for a, b in zip(now, self.ends[number][node], strict=True)):
                         found[number][node] = now
         # All of it is told again, since an area is attacked from the beginning.
@@ -379,6 +382,11 @@ class _Work:
             seconds=seconds,
             why=why,
         )
+
+
+def _narrow(side: Array) -> Array:
+    """A copy in four bytes where that does: bounds of all areas are kept."""
+    return side.astype(np.int64 if side.size and int(np.abs(side).max()) >= 2**31 else np.int32)
 
 
 def _added(codes: CodeLists, selection: Selection, parts: Sequence[Sums]) -> Sums:

@@ -165,7 +165,8 @@ def audit(
     areas : bool, default False
         Attack one top-level area of the first hierarchy after the other, with the tables of the whole as shared bounds:
         for a finest table that is larger than memory allows. It may be on Spark, or the path of a store. The ranges
-        of single cells are left out, and counterexamples are not looked for.
+        of single cells are left out, and counterexamples are not looked for. A release of sums, as "controlled" makes
+        it, is decided by the theorem, after checking that its tables are sums and that its folder tells nothing more.
 
     Returns
     -------
@@ -262,7 +263,9 @@ def audit(
 def _by_areas(
     finest: Any, method: Method | str | None, chosen: Any, others: Any, explanations: int, progress: Progress | None
 ) -> AuditReport:
-    from ilba.attack.areas import audit_by_areas  # it builds on this module
+    # Both build on this module.
+    from ilba.attack.areas import audit_by_areas
+    from ilba.attack.summed import audit_of_sums
 
     if isinstance(method, Method):
         raise InputError("areas=True takes the name of a method of the audit itself, such as 'ilba'.")
@@ -270,8 +273,14 @@ def _by_areas(
         raise InputError("areas=True takes no store= and no solver_seconds=: give the finest table or its path alone.")
     if method is not None and not isinstance(method, str):
         raise InputError(f"areas=True takes the method by its name, such as 'ilba', not a {type(method).__name__}.")
+    if isinstance(finest, Release):
+        if method is not None or chosen != ("all", None, None, None):
+            raise InputError("a release is audited as it is: leave out method and the choice of tables.")
+        return audit_of_sums(finest, progress)
     if not isinstance(finest, (AnyFinestTable, str, os.PathLike)):
-        raise InputError(f"areas=True takes a finest table or the path of a store, not a {type(finest).__name__}.")
+        raise InputError(
+            f"areas=True takes a finest table, the path of a store, or a release, not a {type(finest).__name__}."
+        )
     return audit_by_areas(finest, method, lambda codes: wanted_tables(codes.design, *chosen), explanations, progress)
 
 

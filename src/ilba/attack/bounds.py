@@ -11,7 +11,7 @@ case (`closing`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.attack.closing import Closing, Rows, Said, close_block, farness
-from ilba.attack.kernels import HIGH, LOW
 from ilba.attack.lattice import Array, Edge, Lattice, Node, Region, Step, collapse, spread
 from ilba.attack.published import CellBounds, Positive, PublishedTables
 from ilba.errors import InputError
@@ -286,20 +285,30 @@ class Part(Protocol):
 class _Level:
     """All tables of a level, kept as rows."""
 
-    def __init__(self, rows: Rows, ends: dict[int, tuple[int, int]], large: dict[Node, IntArray]) -> None:
-        self._rows, self.rows, self._large = rows, ends, large
+    def __init__(self, rows: Rows, level: int, ends: tuple[int, int], large: dict[Node, IntArray]) -> None:
+        self._rows, self._large = rows, large
+        self.rows = {level: ends}
         self.own = rows.families.nodes
-        self.at = rows.at
+        self._listed = rows.by_table()
 
     def proven(self, node: Node, K: int) -> Proven:
-        cell, area, listed = self._rows.found(node, 0, self._rows.areas)
+        place, low, high = self._listed[node]
         cells = self._rows.families.cells(node)
-        packed = (area + self.rows[node[0]][0]) * (cells.stop - cells.start) + cell
-        low, high = listed[:, LOW].astype(np.int64), listed[:, HIGH].astype(np.int64)
+        packed = place + self.rows[node[0]][0] * (cells.stop - cells.start)
         known = (low >= 1) & (high < K)
         if node in self._large:
-            known &= ~np.isin(packed, self._large[node])
+            known &= ~np.isin(packed, self._large[node], assume_unique=True)
         return Proven(packed[known], low[known], high[known], int((low > 0).sum()))
+
+    def at(self, node: Node, area: IntArray, cell: IntArray) -> tuple[IntArray, IntArray]:
+        cells = self._rows.families.cells(node)
+        high = self._rows.row[area, cell + cells.start].astype(np.int64)
+        low = np.zeros(len(high), np.int64)
+        there = np.flatnonzero(high == self._rows.mark)
+        place, lows, highs = self._listed[node]
+        spot = np.searchsorted(place, area[there] * (cells.stop - cells.start) + cell[there])
+        low[there], high[there] = lows[spot], highs[spot]
+        return low, high
 
 
 class Attack:
@@ -464,15 +473,26 @@ class Attack:
             yield self.whole
             return
         for level, rows in self._closing.levels.items():
-            yield _Level(rows, {level: self.rows[level]}, self._large)
+            yield _Level(rows, level, self.rows[level], self._large)
 
-    def blocks(self) -> Iterator[Block]:
-        """All bounds as arrays, some areas at a time; each table of each area is one block's own."""
+    def blocks(self, levels: Container[int] | None = None) -> Iterator[Block]:
+        """All bounds as arrays, some areas at a time; each table of each area is one block's own.
+
+        Parameters
+        ----------
+        levels : container of int, optional
+            Only these levels are needed. Left out, all of them.
+
+        Yields
+        ------
+        Block
+            Some areas of some tables.
+        """
         if self._closing is None:
             yield self.whole
             return
         for level, rows in self._closing.levels.items():
-            for start, end in self._cut(level):
+            for start, end in self._cut(level) if levels is None or level in levels else ():
                 yield self._dense(rows, level, start, end)
 
     def _dense(self, rows: Rows, level: int, start: int, end: int) -> Block:

@@ -198,20 +198,20 @@ class Rows:
         listed = listed[inside]
         return listed[:, CELL].astype(np.int64) - cells.start, number[inside], listed
 
-    def at(self, node: Node, area: IntArray, cell: IntArray) -> tuple[IntArray, IntArray]:
-        """Low and high of some cells of a table."""
-        place = cell + self.families.cells(node).start
-        high = self.row[area, place].astype(np.int64)
-        low = np.zeros(len(high), np.int64)
-        there = np.flatnonzero(high == self.mark)
-        if len(there):
-            cells, areas, listed = self.found(node, 0, self.areas)
-            width = self.families.cells(node)
-            keys = areas * (width.stop - width.start) + cells
-            order = np.argsort(keys)
-            spot = order[np.searchsorted(keys[order], area[there] * (width.stop - width.start) + cell[there])]
-            low[there], high[there] = listed[spot, LOW], listed[spot, HIGH]
-        return low, high
+    def by_table(self) -> dict[Node, tuple[IntArray, IntArray, IntArray]]:
+        """The listed cells of each table, sorted: areas times cells, with low and high."""
+        own, at = [listed[:, : HIGH + 1] for listed in self.lists], self.families.at
+        listed = np.concatenate([np.zeros((0, HIGH + 1), np.int64), *own]).astype(np.int64)
+        number = np.repeat(np.arange(len(own)), [len(one) for one in own])
+        table = np.searchsorted(at, listed[:, CELL], side="right") - 1
+        place = number * np.diff(at)[table] + listed[:, CELL] - at[table]
+        order = np.lexsort((place, table))
+        ends = np.searchsorted(table[order], np.arange(len(at)))
+        found = {}
+        for node, first, last in zip(self.families.nodes, ends[:-1], ends[1:], strict=True):
+            these = order[first:last]
+            found[node] = place[these], listed[these, LOW], listed[these, HIGH]
+        return found
 
     def contradicts(self) -> bool:
         """Whether no truth is left."""
@@ -297,18 +297,21 @@ class Closing:
     def _converge(self, order: list[int], last: int) -> None:
         """Close the levels up to one, coarse ones first: what they leave to a finer one saves it work."""
         links = [link for link in self.links if link.below == order[last]]
+        rows = self.levels[order[last]]
         while True:
             if last:
                 self._converge(order, last - 1)
             for link in links:
-                self._settle(link)
+                self._settle(link, down=True)
+            if not rows.moved.any():
+                if not any(self.levels[level].moved.any() for level in order[:last]):
+                    return
+                continue
             self._close(order[last], finest=last == len(self.levels) - 1)
             if not last:
                 return
             for link in links:
-                self._settle(link)
-            if not any(self.levels[level].moved.any() for level in order[: last + 1]):
-                return
+                self._settle(link, down=False)
 
     def _close(self, level: int, finest: bool) -> None:
         """Close the areas of a level in which something moved."""
@@ -336,15 +339,18 @@ class Closing:
                 self._done += number
                 self._tell(self._done, max(rows.areas, self._done + 1))
 
-    def _settle(self, link: _Link) -> None:
-        """Let areas of a level and the coarser areas around them tell each other what they know."""
+    def _settle(self, link: _Link, down: bool) -> None:
+        """Tell coarser areas what the finer ones inside add up to; and, on the way down, these what is left to them."""
         upper, lower = self.levels[link.above], self.levels[link.below]
         newest = upper.stamp.copy()
         np.maximum.at(newest, link.over, lower.stamp)
         waiting = np.flatnonzero(newest > link.seen)
         self._clock += 1
-        link.seen[waiting] = self._clock
+        if down:
+            link.seen[waiting] = self._clock
         self._clock += 1
+
+        straight = bool((link.place == np.arange(upper.width)).all()) if upper.width == lower.width else False
 
         def settle(areas: IntArray) -> int:
             listed, at = self._work(upper)
@@ -355,7 +361,7 @@ class Closing:
                 sums[0, ~link.has] = -1
                 limit[:] = lower.mark - 1
                 for a in parts:
-                    add_part(lower.row[a], lower.lists[a], link.place, sums, lower.mark)
+                    add_part(lower.row[a], lower.lists[a], link.place, straight, sums, lower.mark)
                 number, changed = settle_whole(
                     upper.row[g], upper.lists[g], listed, at, upper.families.at, sums, limit, lower.mark - 1,
                     upper.moved[g], self.K, self.counted, upper.mark,
@@ -365,9 +371,9 @@ class Closing:
                 if changed:
                     upper.stamp[g] = self._clock
                 more, place = self._work(lower)
-                for a in parts:
+                for a in parts if down else ():
                     number, changed = tell_part(
-                        lower.row[a], lower.lists[a], more, place, lower.families.at, link.place, sums, limit,
+                        lower.row[a], lower.lists[a], more, place, lower.families.at, link.place, straight, sums, limit,
                         lower.moved[a], self.K, self.counted, lower.mark,
                     )  # fmt: skip
                     if number > len(lower.lists[a]):

@@ -355,7 +355,7 @@ def open_cells(attack: Attack) -> tuple[IntArray, IntArray, IntArray]:
     published = attack.published
     base, found = published.lattice.base, []
     width = published.lattice.width(base)
-    for block in attack.blocks():
+    for block in attack.blocks([base[0]]):
         if base not in block.own:
             continue
         low, high = (side[base].reshape(width, -1) for side in (block.kinds[0].low, block.kinds[0].high))

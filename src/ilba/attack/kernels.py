@@ -125,7 +125,8 @@ def _settled(
 ) -> tuple[int, bool, bool]:
     """Let a listed whole and its parts tell each other what they know; how many are listed, and which of them moved."""
     s = at[p]
-    least = most = few = many = wide = broad = 0
+    least: Any = np.int64(0)
+    most, few, many, wide, broad = least, least, least, least, least
     for c in members:
         high = np.int64(row[c])
         if high != mark:
@@ -200,7 +201,7 @@ def close_area(
                 whole = np.int64(row[p])
                 parts = members[member_at[f] : member_at[f + 1]]
                 if whole != mark:
-                    total, empty = 0, True
+                    total, empty = np.int64(0), True
                     for c in parts:
                         high = np.int64(row[c])
                         if high > whole:
@@ -237,13 +238,22 @@ def close_area(
 
 
 @compiled
-def add_part(row: Any, kept: Any, place: Any, sums: Any, mark: int) -> None:
-    """Add the bounds of an area's cells to those of the coarser area: `place` is where each belongs there, or -1."""
-    for c in range(len(row)):
-        high = np.int64(row[c])
-        if high != 0 and high != mark and place[c] >= 0:
-            sums[1, place[c]] += high
-            sums[3, place[c]] += 1
+def add_part(row: Any, kept: Any, place: Any, straight: bool, sums: Any, mark: int) -> None:
+    """Add the bounds of an area's cells to those of the coarser area.
+
+    place: where each cell belongs there, or -1; straight: every cell at its own place.
+    """
+    high, number = sums[1], sums[3]
+    if straight:
+        for c in range(len(row)):
+            some = 0 if row[c] == mark else row[c]
+            high[c] += some
+            number[c] += 1 if some > 0 else 0
+    else:
+        for c in range(len(row)):
+            if row[c] != 0 and row[c] != mark and place[c] >= 0:
+                high[place[c]] += row[c]
+                number[place[c]] += 1
     for r in range(len(kept)):
         g = place[kept[r, 0]]
         if g >= 0:
@@ -311,13 +321,19 @@ def settle_whole(
 
 @compiled
 def tell_part(
-    row: Any, kept: Any, listed: Any, at: Any, tables: Any, place: Any, left: Any, limit: Any, moved: Any, K: int,
-    counted: bool, mark: int,
+    row: Any, kept: Any, listed: Any, at: Any, tables: Any, place: Any, straight: bool, left: Any, limit: Any,
+    moved: Any, K: int, counted: bool, mark: int,
 ) -> tuple[int, bool]:  # fmt: skip
     """Tell an area what the coarser area leaves to it. Returned is as of `close_area`."""
     number, changed = len(kept), False
     for t in range(len(tables) - 1):
         fell = False
+        if straight:  # most tables are told nothing, which is quickly seen
+            beyond = 0
+            for c in range(tables[t], tables[t + 1]):
+                beyond += (row[c] > limit[c]) & (row[c] != mark)
+            if beyond == 0:
+                continue
         for c in range(tables[t], tables[t + 1]):
             high = np.int64(row[c])
             if high == 0 or high == mark:

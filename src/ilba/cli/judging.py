@@ -97,7 +97,7 @@ def report_command(
     help="The secret for --mask-thr [else a temporary secret], or of --store, to find its published masks.",
 )
 @click.option("--within", metavar="AREA", help="Only this area of the top level, for a store larger than memory.")
-@click.option("--areas", is_flag=True, help="All areas of the top level, one after the other, for a large store.")
+@click.option("--areas", is_flag=True, help="One top-level area after the other, for a large store or release.")
 @click.option(
     "--solver-seconds",
     type=float,
@@ -155,17 +155,16 @@ def audit_command(
         "max_keys": max_keys,
     }
     if Path(source).is_dir() and not (Path(source) / ABOUT).exists():
-        if chosen:
+        if method or mask_thr or tables or levels or keys or max_keys is not None or within is not None:
             raise InputError(
-                "a release is audited unchanged: leave out --method, --mask-thr, --within, --areas and the choice of "
-                "tables."
+                "a release is audited unchanged: leave out --method, --mask-thr, --within and the choice of tables."
             )
         with ProgressBar(as_json) as bar:
             bar.stage("attacking")
             counted: AnyFinestTable | None = opened(store) if store else None
             if counted is not None and secret:
                 counted = counted.published(secret=secret)
-            report = audit(Release(source), store=counted, solver_seconds=solver_seconds, progress=bar)
+            report = audit(Release(source), store=counted, solver_seconds=solver_seconds, areas=areas, progress=bar)
         _told_of_audit(report, out, as_json, require_safe)
         return
     if store:
