@@ -251,33 +251,38 @@ class _Work:
 
     def _visit(self, number: int, told: Mapping[Node, Ends], first: bool) -> None:
         part = self.areas.part(self.areas.labels[number])
-        design = part.design
-        published = PublishedTables.of(part, self.policy.name, [table_of(design, node) for node in self.own])
-        view = _Told(published, self.shared, told)
         if first:
-            self.misfits += published.misfits or 0
-            for selection, sums in part.sums([table_of(design, node) for node in self.above]):
-                node = node_of(design, selection)
-                before_these = self._sums.get(node)
-                self._sums[node] = (
-                    sums if before_these is None else _added(self.areas.codes, selection, [before_these, sums])
-                )
-            if self.split and self.above:
-                shown = view._public_parts(1, 0, 1, [below(node) for node in self.above])
-                for node in self.above:
-                    own = shown[below(node)]
-                    before = self._parts.get(node)
-                    self._parts[node] = (
-                        own if before is None else tuple(a + b for a, b in zip(before, own, strict=True))
-                    )
+            self._add_up(part)
         if self.policy.scheme == "sums":  # nothing follows from sums of masks: the small cells are counted
-            self._count_small(number, published)
+            self._count_small(number, part)
         else:
-            self._attack(number, view, published, first)
+            wanted = [table_of(part.design, node) for node in self.own]
+            published = PublishedTables.of(part, self.policy.name, wanted)
+            self._attack(number, _Told(published, self.shared, told), published, first)
         self._done += 1
         self.tell(ProgressStep("auditing areas", self._done, max(len(self.areas.labels), self._done)))
 
+    def _add_up(self, part: FinestTable) -> None:
+        """Add an area to the tables of the whole."""
+        design = part.design
+        for selection, sums in part.sums([table_of(design, node) for node in self.above]):
+            node = node_of(design, selection)
+            before = [self._sums[node]] if node in self._sums else []
+            self._sums[node] = _added(self.areas.codes, selection, [*before, sums])
+
+    def _show(self, view: _Told) -> None:
+        """Add what the finest table shows of an area to what it shows of the whole."""
+        for node, own in view._public_parts(1, 0, 1, [below(node) for node in self.above]).items():
+            top = (0, *node[1:])
+            if top in self.above:
+                before = self._parts.get(top)
+                self._parts[top] = own if before is None else tuple(a + b for a, b in zip(before, own, strict=True))
+
     def _attack(self, number: int, view: _Told, published: PublishedTables, first: bool) -> None:
+        if first:
+            self.misfits += published.misfits or 0
+            if self.split and self.above:
+                self._show(view)
         attack = Attack(view).run()
         found = Findings(attack, ranges=False)
         self.by_area[number] = {node: found.counts[node] for node in self.own}
@@ -290,25 +295,24 @@ class _Work:
                     sides = [side[node] for kind in block.kinds for side in (kind.low, kind.high)]
                     self.ends[number][node] = tuple(_narrow(side) for side in sides)
 
-    def _count_small(self, number: int, published: PublishedTables) -> None:
-        K = published.K
-
-        def small(rows: PublishedRows | None) -> int:
-            if rows is None or rows.truth is None:
-                return 0
-            return int(((rows.truth.sum_large == 0) & (rows.truth.sum_small > 0) & (rows.truth.sum_small < K)).sum())
-
-        self.by_area[number] = {node: (small(published.tables[node]), 0, 0) for node in self.own}
-        self.found[number] = small(published.base), 0, 0
+    def _count_small(self, number: int, part: FinestTable) -> None:
+        design, K = part.design, part.design.threshold
+        base = Lattice(part.codes, self.own).base
+        counts: dict[Node, Sequence[int]] = {}
+        for selection, sums in part.sums([table_of(design, node) for node in dict.fromkeys([*self.own, base])]):
+            parts = sums.parts
+            small = (parts.sum_large == 0) & (parts.sum_small > 0) & (parts.sum_small < K)
+            counts[node_of(design, selection)] = int(small.sum()), 0, 0
+        self.found[number] = counts[base][0], 0, 0
+        self.by_area[number] = {node: counts[node] for node in self.own}
 
     def _whole(self) -> _Whole:
         """The tables of the whole, from the sums of all areas."""
         codes, tables = self.areas.codes, {}
         for node in self.above:
-            selection = table_of(self.design, node)
-            sums = _added(codes, selection, [self._sums.pop(node)])
+            sums = self._sums.pop(node)
             tables[node], unlike = published_rows(codes, self.policy, self.cells, node, sums)
-            self.misfits += unlike
+            self.misfits += unlike if self.policy.scheme != "sums" else 0
         whole = _Whole(codes, self.policy, self.cells, tables, self.split)
         whole.parts = self._parts
         return whole
