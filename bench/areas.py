@@ -2,6 +2,8 @@
 
     python bench/areas.py                             1, 4 and 10 cities of a million people, gender, edu and age
     python bench/areas.py --cities 4,10 --keys 5      all 160 tables
+    python bench/areas.py --method controlled         sums of masks, which need no attack
+    python bench/areas.py --release FOLDER            a release of sums, as `bench/nation_release.py --keep` leaves it
     python bench/areas.py --folder FOLDER             where the stores lie, or are made
 
 Every number of cities has a process of its own, so that its peak memory is its own. "beyond" is the peak memory less
@@ -26,14 +28,14 @@ from ilba.attack.areas import VISITS
 from nation import AREAS, KEYS, SECRET, built, peak
 
 
-def audited(cities: int, keys: int, folder: Path) -> dict[str, Any]:
+def audited(cities: int, keys: int, method: str, folder: Path) -> dict[str, Any]:
     finest = built(cities, folder)
     if keys < len(KEYS):  # a smaller finest table of the same people
         counts = finest.table("OA", KEYS[:keys]).detail.select(*AREAS, *KEYS[:keys], "N")
         finest = ilba.FinestTable.from_counts(counts, AREAS, KEYS[:keys], secret=SECRET)
         del counts
     before, wall, cpu = peak(), time.perf_counter(), time.process_time()
-    report = ilba.audit(finest, "ilba", areas=True, explanations=0)
+    report = ilba.audit(finest, method, areas=True, explanations=0)
     return {
         "cities": cities, "tables": len(report.published.tables), "cells": len(finest), "small": report.cells_small,
         "proven": report.cells_disclosed, "cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall,
@@ -41,21 +43,38 @@ def audited(cities: int, keys: int, folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def of_release(folder: Path) -> None:
+    release = ilba.Release(folder)
+    before, wall, cpu = peak(), time.perf_counter(), time.process_time()
+    report = ilba.audit(release, areas=True)
+    rows = sum(table.rows for table in release.tables.values())
+    print(
+        f"{len(release.tables)} tables, {rows:,} rows: {report.verdict} {time.process_time() - cpu:.0f} s of the "
+        f"processor, {time.perf_counter() - wall:.0f} s on the wall; {peak():.2f} GB, {before:.2f} before"
+    )
+
+
 def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--cities", default="1,4,10")
     asked.add_argument("--keys", type=int, default=3)
+    asked.add_argument("--method", default="ilba")
+    asked.add_argument("--release", type=Path)
     asked.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "ilba-nation")
     asked.add_argument("--one", type=int, help=argparse.SUPPRESS)
     given = asked.parse_args()
+    if given.release:
+        of_release(given.release)
+        return 0
     given.folder.mkdir(parents=True, exist_ok=True)
     if given.one:
-        print(json.dumps(audited(given.one, given.keys, given.folder)))
+        print(json.dumps(audited(given.one, given.keys, given.method, given.folder)))
         return 0
     rows = []
     print(f"at most {VISITS} visits to an area")
     for cities in map(int, given.cities.split(",")):
-        command = [sys.executable, __file__, "--one", str(cities), "--keys", str(given.keys), "--folder", given.folder]
+        command = [sys.executable, __file__, "--one", cities, "--keys", given.keys, "--method", given.method]
+        command += ["--folder", given.folder]
         said = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
         row = json.loads(said.stdout.splitlines()[-1])
         rows.append(row)
