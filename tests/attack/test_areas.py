@@ -13,6 +13,7 @@ import ilba
 from ilba.attack.areas import audit_by_areas
 from ilba.attack.bounds import Attack
 from ilba.design.tables import wanted_tables
+from ilba.release.manifest import dump
 from support.people import HKEY, ILBA, KEY, population
 
 NAMES = ["block.sex.age.job", "town.sex.age", "town.sex", "town.job", "all.age", "all"]
@@ -118,7 +119,7 @@ def test_the_bounds_of_a_later_visit_are_those_of_the_whole_attack(secret):
 
 def test_a_release_of_sums_is_decided_by_the_theorem_and_its_folder(secret, tmp_path):
     finest = ilba.build(population(400), HKEY, KEY, secret=secret)
-    for number, names in enumerate((NAMES, NAMES[1:])):
+    for number, names in enumerate((NAMES, ["block.job", *NAMES[1:]])):
         release = finest.release(tmp_path / f"sums{number}", tables=names, ledger=False)
         whole, parts = ilba.audit(release), ilba.audit(release, areas=True)
         assert parts.safe == whole.safe
@@ -144,7 +145,7 @@ def test_a_release_whose_tables_are_no_sums_is_not_called_safe(secret, tmp_path,
     for entry in told["tables"]:
         if entry["name"] == name:
             entry["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
-    (release.path / "release.json").write_text(json.dumps(told))
+    (release.path / "release.json").write_text(dump(told))
     with pytest.raises(ilba.InputError, match="not sums of one masked table"):
         ilba.audit(ilba.Release(release.path), areas=True)
 

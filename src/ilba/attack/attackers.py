@@ -361,8 +361,8 @@ def propagated(known: Intervals) -> tuple[IntArray, IntArray]:
     flat = known.member.reshape(-1)
     order = np.argsort(flat, kind="stable")
     starts = np.searchsorted(flat[order], np.arange(sets + 1))
-    members = (order // max(known.member.shape[1], 1)).astype(np.int32)
-    families = np.arange(n, n + sets, dtype=np.int32), starts, members
+    members = (order // max(known.member.shape[1], 1)).astype(np.uint32)
+    families = np.arange(n, n + sets, dtype=np.uint32), starts, members
     listed = np.zeros((n + sets, 8), np.int64)
     listed[:, CELL], listed[:, END] = np.arange(n + sets), -1
     for column, end in ((LOW, (known.low, known.least)), (HIGH, (known.high, known.most))):

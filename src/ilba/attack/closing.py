@@ -70,9 +70,9 @@ class Families(NamedTuple):
         return cls(
             nodes,
             at,
-            np.concatenate(parents).astype(np.int32),
+            np.concatenate(parents).astype(np.uint32),  # without a sign no place counts from the end: quicker loops
             np.concatenate(([0], np.cumsum(np.concatenate(sizes)))),
-            np.concatenate(members).astype(np.int32),
+            np.concatenate(members).astype(np.uint32),
             (first, np.array(above, dtype=np.int64), np.array(below, dtype=np.int64)),
         )
 

@@ -121,13 +121,14 @@ def _told(
 
 @compiled
 def _settled(
-    row: Any, listed: Any, number: int, at: Any, p: int, members: Any, K: int, counted: bool, mark: int
+    row: Any, listed: Any, number: int, at: Any, p: int, parts: Any, members: Any, K: int, counted: bool, mark: int
 ) -> tuple[int, bool, bool]:
     """Let a listed whole and its parts tell each other what they know; how many are listed, and which of them moved."""
     s = at[p]
     least: Any = np.int64(0)
     most, few, many, wide, broad = least, least, least, least, least
-    for c in members:
+    for k in range(parts[0], parts[1]):
+        c = members[k]
         high = np.int64(row[c])
         if high != mark:
             most += high
@@ -158,7 +159,8 @@ def _settled(
     down = False
     # Only the widest part gains, when the slack that the others leave is smaller than it is wide.
     if wide > -left[0] or wide > left[1] or (counted and (broad > -left[2] or broad > left[3])):
-        for c in members:
+        for k in range(parts[0], parts[1]):
+            c = members[k]
             number, moved = _told(row, listed, number, at, c, left, K, counted, mark)
             down |= moved
     return number, up, down
@@ -199,10 +201,11 @@ def close_area(
             for f in range(first[e], first[e + 1]):
                 p = parents[f]
                 whole = np.int64(row[p])
-                parts = members[member_at[f] : member_at[f + 1]]
+                start, end = member_at[f], member_at[f + 1]
                 if whole != mark:
                     total, empty = np.int64(0), True
-                    for c in parts:
+                    for k in range(start, end):
+                        c = members[k]
                         high = np.int64(row[c])
                         if high > whole:
                             if high == mark:
@@ -218,7 +221,7 @@ def close_area(
                             up = True
                         continue
                     number = _enlist(row, listed, number, at, p, mark)
-                number, rose, fell = _settled(row, listed, number, at, p, parts, K, counted, mark)
+                number, rose, fell = _settled(row, listed, number, at, p, (start, end), members, K, counted, mark)
                 up |= rose
                 down |= fell
             if up or down:
