@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from ilba.attack.bounds import Attack, Known, Proven
+from ilba.attack.bounds import Attack, Portion, Proven
 from ilba.attack.deciding import decide
 from ilba.attack.explanations import explain
 from ilba.attack.fewcells import Decided
@@ -570,7 +570,7 @@ class Findings:
 
 
 def counted(
-    published: PublishedTables, part: Known, node: Node, rows: PublishedRows | None, found: Proven
+    published: PublishedTables, part: Portion, node: Node, rows: PublishedRows | None, found: Proven
 ) -> tuple[int, int, int]:
     """How many cells of some areas of a table are truly small, proven to be, and proven exactly."""
     proven = len(found.packed), int((found.low == found.high).sum())

@@ -269,7 +269,7 @@ class Proven(NamedTuple):
     occupied: int
 
 
-class Known(Protocol):
+class Portion(Protocol):
     """Some areas of some tables, and what is proven of them."""
 
     rows: dict[int, tuple[int, int]]
@@ -467,7 +467,7 @@ class Attack:
         tell(ProgressStep("attacking", done, done))
         return self
 
-    def parts(self) -> Iterator[Known]:
+    def parts(self) -> Iterator[Portion]:
         """What is proven, a part at a time; each table of each area is one part's own."""
         if self._closing is None:
             yield self.whole
