@@ -161,7 +161,8 @@ class Rows:
 
     def ready(self, K: int) -> None:
         """Put what was heard into the lists of the areas."""
-        dtype = np.int32 if all(listed.dtype == np.int32 for _, listed in self._heard) else np.int64
+        small = all(listed.dtype == np.int32 for _, listed in self._heard)
+        dtype = np.int32 if small and self.row.itemsize <= 4 else np.int64  # an empty cell may be listed later
         empty = np.zeros((0, 8), dtype)
         number = np.concatenate([np.zeros(0, np.int64), *(part for part, _ in self._heard)])
         listed = np.concatenate([empty, *(part.astype(dtype, copy=False) for _, part in self._heard)])
