@@ -3,11 +3,11 @@
     python bench/page_speed.py [--areas 10000] [--frames 60] [--release FOLDER]
     python bench/page_speed.py --nation 125000
 
-A browser of this machine shows areas that are squares of a grid, three levels deep, served on the loopback. A nation has
-four levels and an outline with 13 corners for each area; a reader goes from its regions down to output areas. Script is
-counted in time of the page's thread, as the browser's own metrics tell it, so that a busy machine changes it little; all
-work of that thread, with style, layout and drawing, stands beside it, because a canvas is drawn after the script ended.
-The first view is on the wall clock.
+A browser of this machine shows areas that are squares of a grid, three levels deep, served on the loopback. A nation
+has four levels and an outline with 13 corners for each area; a reader goes from its regions down to output areas.
+Script is counted in time of the page's thread, as the browser's own metrics tell it, so that a busy machine changes
+it little; all work of that thread, with style, layout and drawing, stands beside it, because a canvas is drawn after
+the script ended. The first view is on the wall clock.
 """
 
 from __future__ import annotations
