@@ -603,7 +603,7 @@ class _Service:
 def _tag(request: Request, digest: str, body: str) -> str:
     """What is different for every answer. It is made from what was asked, and never from what the client calls us."""
     asked = [__version__, digest, request.scope["path"], request.scope["query_string"].decode("latin-1"), body]
-    return hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:32]
+    return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:32]
 
 
 def _sent(answer: Answer, tag: str) -> Response:
