@@ -468,7 +468,7 @@ def side_by_side(rows: pl.DataFrame, width: int) -> str:
     blocks: list[list[str]] = []
     for method, *values in rows.iter_rows():
         head = textwrap.wrap(method, 9, break_long_words=False) or [""]
-        cells = ["-" if value is None else _shown(value) for value in values]
+        cells = [_shown(value) for value in values]
         wide = max(map(len, [*head, *cells])) + 2
         if not blocks or len(blocks[-1][0]) + wide > width:
             blocks.append([f"{measure:<{labels}}" for measure in ["", "", *measures]])
@@ -482,7 +482,7 @@ def _lines(rows: pl.DataFrame) -> str:
     """A line for each method, the heads of the columns above each other where they are long."""
     heads = [textwrap.wrap(name.replace("_", " "), 8, break_long_words=False) for name in rows.columns[1:]]
     deep = max(map(len, heads), default=1)
-    cells = [["-" if value is None else _shown(value) for value in rows[name]] for name in rows.columns[1:]]
+    cells = [[_shown(value) for value in rows[name]] for name in rows.columns[1:]]
     wide = [max(map(len, [*head, *column])) + 2 for head, column in zip(heads, cells, strict=True)]
     first = max(map(len, rows["method"]))
     filled = [[*[""] * (deep - len(head)), *head] for head in heads]
@@ -496,8 +496,8 @@ def _lines(rows: pl.DataFrame) -> str:
 
 
 def _shown(value: object) -> str:
-    if value is None:
-        return "unknown"
+    if value is None:  # not measured, or there is no such count
+        return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.2f}" if isinstance(value, float) else str(value)

@@ -188,8 +188,8 @@ WORDS = {
         "이하인 표이고, 차이와 순위는 이웃한 지역 사이의 것입니다. 공란에는 손실이 없고 공란으로 셉니다. 만들어진 칸은 아무도 없는데 "
         "다른 값으로 공표된 칸, 잃은 칸은 누군가 있는데 0으로 공표된 칸입니다. 추측은 공표값 뒤에 가장 흔한 빈도와 같은 작은 칸의 "
         "비율입니다. 한도 없는 잡음은 아무것도 증명하지 않으며, 안전은 보증된 것에만 씁니다.",
-    "What users lose": "이용자가 잃는 것", "Cells and sums": "셀과 합계", "What attackers learn": "공격자가 알아내는 것",
-    "provable counts %": "입증 가능한 공표 수치 %", "Strong and weak points": "장점과 단점", "method": "방법", "strong": "장점", "weak": "단점",
+    "What users lose": "이용자가 잃는 것", "Cells and sums": "칸과 합계", "What attackers learn": "공격자가 알아내는 것",
+    "provable counts %": "증명 가능한 공표 빈도 %", "Strong and weak points": "장점과 단점", "method": "방법", "strong": "장점", "weak": "단점",
     "mean loss": "평균 손실", "p99 loss": "99% 손실", "max loss": "최대 손실", "loss below K": "K 미만의 손실", "loss to 99": "99까지의"
     " 손실",
     "loss from 100": "100 이상의 손실", "loss of totals": "합계의 손실", "loss of differences": "차이의 손실",
