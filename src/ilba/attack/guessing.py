@@ -30,8 +30,8 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 ROUNDS = 8
-WIDEST = 401
-"""at most so many counts of a cell are told apart; what lies beyond has next to no chance"""
+WIDEST = 801
+"""at most so many counts of a cell are told apart; noise that spreads further is not followed"""
 WORK = 3_000_000
 """counts of all cells together that are followed; of a larger design a sample of areas"""
 _DAMPING = 0.5
@@ -109,6 +109,9 @@ class Guessing:
             inside = np.isin(self.known.packed // width, self.areas)
             packed, low, high = self.known.packed[inside], self.known.low[inside], self.known.high[inside]
         self.packed: IntArray = packed
+        self.own: FloatArray | None = None
+        if 2 * _reach(view) + 1 > WIDEST:
+            return
         own = self._read(base)
         start, end = self._window(own, low, high)
         self.low, self.high, self.start = low, high, start
@@ -425,17 +428,14 @@ class Guessing:
 
 
 def _reach(published: MethodTables) -> int:
-    """How far from a number the counts behind it are looked for."""
+    """How far from a number the counts behind it have to be looked for."""
     method, K = published.method, published.K
     if not method.bounded:
-        spread = method.chance(np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64), published.number)
-        if spread is None:
+        far = np.full(4 * WIDEST, 4 * WIDEST)
+        said = method.chance(far, far - np.arange(4 * WIDEST), np.ones_like(far), published.number)
+        if said is None:
             return K
-        away = np.arange(4 * WIDEST)
-        far = np.full(len(away), 4 * WIDEST)
-        said = method.chance(far, far - away, np.ones_like(far), published.number)
-        inside = np.flatnonzero(np.asarray(said) > 1e-7 * float(np.max(np.asarray(said))))
-        return int(min(max(inside.max(initial=K), K), WIDEST // 2))
+        return max(int(np.flatnonzero(said > 1e-6 * said.max()).max()), K)
     tried = np.array([0, 1, K, 10 * K, 100 * K, 1000 * K])
     low, high = method.preimage(tried, np.ones_like(tried))
     near = np.concatenate([tried - low, high - tried])

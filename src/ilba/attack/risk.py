@@ -47,7 +47,11 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 ALL = ("proof", "outsider", "neighbour", "insider", "attribute")
 CELLS = 2_000_000
 """finest cells for which probabilities are computed; of a larger design a sample of areas"""
-_NO_CHANCES = "Not measured: the numbers of this method are fitted to each other, and one alone tells no chances."
+_MOST = 8  # times the cells that are followed: so large may a single area be
+_TOO_LARGE = (
+    "Chances are not measured: one area has more cells, with more counts each, than are followed. Take fewer keys."
+)
+_NO_CHANCES = "Not measured: the numbers are fitted to each other, or their noise is too wide for one to tell much."
 _NEEDS_FINEST = "Not measured: the finest table is not among these tables, or its large counts were allowed to move."
 
 
@@ -264,7 +268,11 @@ class _Work:
         if not isinstance(self.published, MethodTables):
             return None
         view = measured(self.published)
-        areas = posterior.sampled_areas(view, min(self.most_cells, Guessing.cells_to_follow(view)))
+        most = Guessing.cells_to_follow(view)
+        areas = posterior.sampled_areas(view, min(self.most_cells, most))
+        if len(areas) * view.lattice.width(view.lattice.base) > _MOST * most:  # a single area is too large
+            self.notes.append(_TOO_LARGE)
+            return None
         known = None
         if view.bounded:
             known = self.known if view is self.published else Known.of(view, Brought(), within(self.progress, "proof"))
@@ -312,6 +320,10 @@ class _Work:
     def _outside(self) -> Guesses | None:
         return None if self.guessing is None else self.guessing.outsider(within(self.progress, "outsider"))
 
+    def _unmeasured(self, name: str) -> None:
+        if _TOO_LARGE not in self.notes:
+            self.notes.append(f"{name}: {_NEEDS_FINEST}")
+
     def _outsider_of_field(self, guessing: Guessing) -> None:
         self.row("outsider", KNOWS["outsider"], **self._bets(self._outside, "outsider"))
         if self._outside is None:
@@ -328,7 +340,7 @@ class _Work:
             return
         if not self.published.split:
             self.row("outsider", KNOWS["outsider"])
-            self.notes.append(f"outsider: {_NEEDS_FINEST}")
+            self._unmeasured("outsider")
             return
         believed = self._beliefs(self.known, "outsider")
         self._believed = believed
@@ -438,7 +450,7 @@ class _Work:
             return
         if not view.split:
             self.row(one.name, one.knows)
-            self.notes.append(f"{one.name}: {_NEEDS_FINEST}")
+            self._unmeasured(one.name)
             return
         bound = self._insider_bound(one.name)
         seen = AttackerView(view, Brought(bound=bound))
