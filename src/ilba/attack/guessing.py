@@ -32,7 +32,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 ROUNDS = 8
 WIDEST = 801
 """at most so many counts of a cell are told apart; noise that spreads further is not followed"""
-WORK = 3_000_000
+WORK = 1_500_000
 """counts of all cells together that are followed; of a larger design a sample of areas"""
 _DAMPING = 0.5
 _ESTIMATES = 60  # rounds in which the shares of counts are estimated
