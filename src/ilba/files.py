@@ -42,6 +42,12 @@ def writable(path: str | os.PathLike[str]) -> Path:
     return target
 
 
+def writable_folder(path: str | os.PathLike[str]) -> Path:
+    """The same for a folder that is written anew, or replaced."""
+    target = Path(os.path.realpath(path))
+    return writable(target / "any").parent if target.is_dir() else writable(path)
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: bytes = b"") -> Iterator[Path]:
     """Give a temporary path beside `path`; on success it takes the place of `path` in one step.

@@ -760,6 +760,12 @@ def test_the_ledger_is_shown_checked_exported_and_looked_after(folder, people, t
     assert stat.S_IMODE((tmp_path / "list.csv").stat().st_mode) == 0o600
     told = run("doctor", "s.parquet", "a", "agency.ledger", "agency.secret", cwd=tmp_path).stdout
     assert "a ledger of 1 publication" in told
+    shutil.copy(Path(__file__).parents[1] / "data" / "r" / "full_tb.rds", tmp_path)
+    (tmp_path / "notes.csv").write_text("a,b\n")
+    here = run("doctor", cwd=tmp_path).stdout
+    assert set(told.splitlines()) < set(here.splitlines())
+    assert "full_tb.rds: a finest table of R with 4 cells" in here
+    assert "notes.csv" not in here
     risky = ["release", "s.parquet", "--method", "ilba", "--accept-risk", "--tables", "town.sex", "--out", "b"]
     refused = run(*risky, cwd=tmp_path, code=2).stderr
     assert not (tmp_path / "b").exists()

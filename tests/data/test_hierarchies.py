@@ -81,3 +81,24 @@ def test_a_file_that_is_not_there_is_answered_with_the_nearest(tmp_path):
     (tmp_path / "regions.hrc").write_text("A\n")
     with pytest.raises(ilba.InputError, match=r"Did you mean 'regions\.hrc'"):
         ilba.read_hierarchy(tmp_path / "region.hrc")
+
+
+def test_a_file_of_tau_argus_gives_the_levels_above_a_column(tmp_path, secret):
+    file = tmp_path / "nace.hrc"
+    file.write_text("A\n@A01\n@@A011\n@@A012\n@A02\nB\n@B05\n")
+    firms = pl.DataFrame({"branch": [*["A011"] * 6, *["A012"] * 7, *["A02"] * 8, *["B05"] * 9], "size": ["s"] * 30})
+    levels = ["section", "division", "branch"]
+    finest = ilba.build(firms, levels, ["size"], hrc={"branch": file}, secret=secret)
+    assert finest.table("division").frame["N_masked"].to_list() == [13, 8, 9]
+    assert finest.table("section").frame.drop("type1", "type2").rows() == [("A", 21), ("B", 9)]
+    trimmed = ilba.build(
+        firms.with_columns(branch=" " + pl.col("branch")), levels, ["size"], recipe={"size": {}}, hrc={"branch": file},
+        secret=secret,
+    )  # fmt: skip
+    assert trimmed.frame.equals(finest.frame)
+    with pytest.raises(ilba.InputError, match="2 levels above the finest, and 1 are named"):
+        ilba.build(firms, levels[1:], ["size"], hrc={"branch": file}, secret=secret)
+    with pytest.raises(ilba.InputError, match="Did you mean 'branch'"):
+        ilba.build(firms, levels, ["size"], hrc={"brnch": file}, secret=secret)
+    with pytest.raises(ilba.InputError, match=r"--hrc COLUMN=nace\.hrc"):
+        ilba.build(firms, ["nace.hrc"], ["size"], secret=secret)

@@ -88,6 +88,21 @@ def test_only_the_records_that_are_asked_for_are_counted(recipe, secret, tmp_pat
         assert counted(data, recipe, secret) == CLEAN[:2]
 
 
+def test_a_line_of_totals_is_not_counted_and_a_missing_value_is_no_total(recipe, secret, tmp_path):
+    recipe.without = {"status": ["out", "never"]}
+    for data in sources(tmp_path):
+        assert counted(data, recipe, secret) == CLEAN[:2]
+    people = pl.DataFrame({"town": ["a"] * 6 + ["Total "], "sex": [None, *["f"] * 5, None]})
+    left = ilba.build(
+        people,
+        ["town"],
+        recipe=ilba.Recipe(without={"town": ["Total"], "sex": ["x"]}),
+        missing="category",
+        secret=secret,
+    )
+    assert left.frame["N"].sum() == 6
+
+
 @pytest.mark.parametrize(
     ("steps", "values", "expected"),
     [

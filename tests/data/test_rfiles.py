@@ -107,7 +107,7 @@ def test_a_finest_table_of_r_keeps_dates_factors_and_logical_values_as_documente
         ("numbers.rds", "has no data frame, but an object of the kind integer"),
         ("two.RData", r"several data frames \(people, others\)"),
         ("none.RData", "has no data frame, only numbers"),
-        ("full_tb.rds", r"Open it with ilba\.read_rds"),
+        ("full_tb.rds", r"ilba table full_tb\.rds.* ilba\.read_rds"),
     ],
 )
 def test_a_file_without_one_data_frame_is_refused_with_what_to_do(name, says):

@@ -7,8 +7,10 @@ import tomllib
 import polars as pl
 import pyreadstat
 import pytest
+import xlsxwriter
 
 import ilba
+from ilba.publication.planning import counted
 from ilba.publication.prepared import Prepared
 
 
@@ -56,3 +58,62 @@ def test_names_of_columns_with_odd_letters_are_written_so_that_they_are_read_bac
     pl.DataFrame({"시 군": ["a", "b"] * 50, "a.b = c": ["x", "y", "z", "x"] * 25}).write_csv(tmp_path / "p.csv")
     ilba.init(tmp_path / "p.csv", out=tmp_path)
     assert {*Prepared(tmp_path).design.columns} == {"시 군", "a.b = c"}
+
+
+TITLES = "Register of Böblingen, 2025\n31.12.2025\n\n"
+FOOTNOTES = "\nInsgesamt;;;;\nSource: office, own figures\n* without second homes\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16"])
+def test_titles_footnotes_and_totals_of_an_office_file_are_not_records(tmp_path, encoding):
+    records = [f"0{n % 4};{'fm'[n % 3 % 2]};{n % 91};k.A.;x" for n in range(300)]
+    body = "AGS;sex;age;job;Größe\n" + "\n".join(records) + "\nTotal;;300;;\nTotal;m;100;;"
+    (tmp_path / "p.csv").write_bytes((TITLES + body + FOOTNOTES).encode(encoding))
+    with xlsxwriter.Workbook(tmp_path / "towns.xlsx") as book:
+        sheet = book.add_worksheet()
+        rows = ["Towns", "", "AGS", "00", "01", "02", "03", "04", "Source: office"]
+        for place, word in enumerate(rows):
+            sheet.write_row(
+                place + 1, 0, [word, *(("name", "area") if word == "AGS" else ("T", 1) if word.isdigit() else ())]
+            )
+    found = ilba.inspect(tmp_path / "p.csv", tmp_path / "towns.xlsx")
+    assert found.records.records == 302
+    assert "names in line 4, 3 lines of notes" in found.records.about
+    assert "'Total' looks like a line of totals" in str(found)
+    ilba.init(tmp_path / "p.csv", tmp_path / "towns.xlsx", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert (plain["source"]["header"], plain["source"]["notes"]) == (4, "drop")
+    assert plain["recipe"]["without"] == {"AGS": ["Total"]}
+    assert (plain["codes"]["AGS"]["header"], plain["codes"]["AGS"]["notes"]) == (4, "drop")
+    prepared = Prepared(tmp_path)
+    codes = prepared.labels.filter(pl.col("variable") == "AGS")["code"]
+    assert codes.drop_nulls().to_list() == ["00", "01", "02", "03", "04"]
+    assert counted(prepared)[0].frame.group_by("AGS").agg(pl.col("N").sum())["N"].to_list() == [75] * 4
+
+
+def test_a_file_whose_names_are_in_the_first_line_is_read_as_before(tmp_path):
+    (tmp_path / "p.csv").write_text(",town,sex\n" + "".join(f"{n},a{n % 3},f\n" for n in range(60)))
+    records = ilba.inspect(tmp_path / "p.csv").records
+    assert (records.reading.header, records.reading.notes, records.records) == (0, "", 60)
+    (tmp_path / "q.csv").write_text("code;name\n1;Aa, Bb\n2;Cc, Dd\n3;Ee\n")
+    assert ilba.inspect(tmp_path / "q.csv").records.reading.separator == ";"
+
+
+def test_a_fitting_file_of_tau_argus_becomes_the_hierarchy(tmp_path):
+    (tmp_path / "nace.hrc").write_text("A\n@A01\n@@011\n@@012\nB\n@B05\n@@051\n")
+    pl.DataFrame({"branch": ["11", "12", "51"] * 40, "size": ["s", "l"] * 60}).write_csv(tmp_path / "p.csv")
+    ilba.init(tmp_path / "p.csv", tmp_path / "nace.hrc", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert plain["hierarchies"] == {
+        "area": {"column": "branch", "levels": ["branch_1", "branch_2"], "file": "nace.hrc"}
+    }
+    assert (plain["keys"], plain["recipe"]) == (["size"], {"branch": {"pad": 3}})
+    assert counted(Prepared(tmp_path))[0].table("branch_1").frame["N_masked"].to_list() == [80, 40]
+
+
+def test_a_named_file_that_cannot_be_read_is_refused_and_never_replaced_by_a_code_list(tmp_path):
+    (tmp_path / "p.parquet").write_bytes(b"PAR1 damaged")
+    pl.DataFrame({"code": ["1", "2", "3"] * 9, "name": ["a", "b", "c"] * 9}).write_csv(tmp_path / "towns.csv")
+    with pytest.raises(ilba.InputError, match=r"p\.parquet cannot be read.* leave it out"):
+        ilba.init(tmp_path / "p.parquet", tmp_path / "towns.csv", out=tmp_path)
+    assert not (tmp_path / "publication.toml").exists()

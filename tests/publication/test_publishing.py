@@ -261,3 +261,18 @@ def test_the_state_is_no_truth_about_the_release(agency):
     assert "release" in quietly(ilba.publish, agency).done
     assert ilba.Release(agency / "release").table("AGS").equals(before)
     assert "publication.json" in {one.name for one in (agency / "confidential").iterdir()}
+
+
+@pytest.mark.parametrize("entry", ["release", "exports", "confidential"])
+def test_an_output_folder_that_cannot_be_written_is_told_before_the_work(tmp_path, entry):
+    messy.write(tmp_path / "data")
+    quietly(ilba.init, tmp_path / "data", out=tmp_path)
+    file = tmp_path / "publication.toml"
+    text = file.read_text("utf-8").replace('confidential = "confidential"', "") + f'{entry} = "nowhere/x"\n'
+    lines = [line for line in text.splitlines() if not line.startswith(entry) or "nowhere" in line]
+    file.write_text("\n".join(lines), "utf-8")
+    before = sorted(tmp_path.rglob("*"))
+    refused = run("publish", cwd=tmp_path, code=2).stderr
+    assert f"outputs.{entry}: cannot write" in refused
+    assert "Create it first" in refused
+    assert sorted(tmp_path.rglob("*")) == before

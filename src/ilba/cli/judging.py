@@ -11,6 +11,7 @@ import click
 import polars as pl
 
 from ilba.cli.words import (
+    OutputFile,
     ProgressBar,
     commands,
     example,
@@ -86,10 +87,10 @@ def report_command(
 @click.option("--mask-thr", type=int, multiple=True, help="Try this threshold K. Repeatable.")
 @named_tables
 @some_tables
-@click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")
+@click.option("-o", "--out", type=OutputFile(), help="Write the report as HTML (confidential).")
 @page_lang
 @click.option(
-    "--chart", type=click.Path(), help="With several methods or K: chart of risk and loss as html, svg or png."
+    "--chart", type=OutputFile(), help="With several methods or K: chart of risk and loss as html, svg or png."
 )
 @click.option(
     "--secret",
@@ -286,8 +287,8 @@ def _what_if(
 @named_tables
 @some_tables
 @click.option("--secret", type=click.Path(), help="The secret that draws the masks [else a temporary one].")
-@click.option("-o", "--out", type=click.Path(), help="Write the rows with a chart as HTML (confidential).")
-@click.option("--chart", type=click.Path(), help="Write only the chart, as html, svg or png (confidential).")
+@click.option("-o", "--out", type=OutputFile(), help="Write the rows with a chart as HTML (confidential).")
+@click.option("--chart", type=OutputFile(), help="Write only the chart, as html, svg or png (confidential).")
 @json_option
 def choose_k_command(
     store: str,
@@ -381,7 +382,7 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
 @click.option("--within", metavar="AREA", help="Only this area of the top level, for a store larger than memory.")
 @named_tables
 @some_tables
-@click.option("-o", "--out", type=click.Path(), help="Write the report as HTML (confidential).")
+@click.option("-o", "--out", type=OutputFile(), help="Write the report as HTML (confidential).")
 @page_lang
 @json_option
 def risk_command(
@@ -466,9 +467,9 @@ def risk_command(
     metavar="NAME,..",
     help="Show only these columns, a line for each method, such as mean_loss,provable.",
 )
-@click.option("-o", "--out", type=click.Path(), help="Write the comparison with its chart as HTML (confidential).")
+@click.option("-o", "--out", type=OutputFile(), help="Write the comparison with its chart as HTML (confidential).")
 @page_lang
-@click.option("--csv", "csv_path", type=click.Path(), help="Write the rows as csv (confidential).")
+@click.option("--csv", "csv_path", type=OutputFile(), help="Write the rows as csv (confidential).")
 @json_option
 def compare_command(
     store: str,

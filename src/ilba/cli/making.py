@@ -12,6 +12,7 @@ import click
 import polars as pl
 
 from ilba.cli.words import (
+    OutputFile,
     ProgressBar,
     Verbs,
     called,
@@ -33,6 +34,7 @@ from ilba.cli.words import (
     typed_labels,
     typed_level,
     typed_list,
+    typed_pairs,
 )
 from ilba.errors import InputError, Notice, listing, notice, some
 from ilba.files import replacing
@@ -72,6 +74,12 @@ def demo_command(out: str, records: int) -> None:
     required=True,
     metavar="A,B,..",
     help="Hierarchy, coarse to fine. Several: --hkey area=A,B --hkey industry=X,Y.",
+)
+@click.option(
+    "--hrc",
+    multiple=True,
+    metavar="COL=FILE",
+    help="File of tau-ARGUS with the levels above a column: --hkey A,B,COL --hrc COL=x.hrc.",
 )
 @click.option(
     "--key",
@@ -124,6 +132,10 @@ def demo_command(out: str, records: int) -> None:
 @click.option("--encoding", default="", help="Encoding of a csv file that is not UTF-8, such as cp949 or cp1252.")
 @click.option("--separator", default="", help="Separator of a csv file: ';', '|' or tab.")
 @click.option("--sheet", default="", help="The sheet of a workbook [the first].")
+@click.option(
+    "--header", type=click.IntRange(min=0), default=0, help="The line of a csv file or sheet with the names of columns."
+)
+@click.option("--notes", type=click.Choice(["drop"]), help="Leave out lines with text in their first column alone.")
 @click.option("--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en .., parent.")
 @click.option(
     "--population",
@@ -141,6 +153,7 @@ def demo_command(out: str, records: int) -> None:
 def build_command(
     data: str,
     hkey: tuple[str, ...],
+    hrc: tuple[str, ...],
     key: list[str] | None,
     mask_thr: int,
     out: str,
@@ -154,6 +167,8 @@ def build_command(
     encoding: str,
     separator: str,
     sheet: str,
+    header: int,
+    notes: str | None,
     labels: str | None,
     engine: dict[str, Any],
     as_json: bool,
@@ -168,12 +183,14 @@ def build_command(
     types = dict(pair.partition("=")[::2] for pair in schema)
     with ProgressBar(as_json) as bar:
         source: Any = data
-        how: Any = {"encoding": encoding, "separator": separator, "sheet": sheet}
+        how: Any = {
+            "encoding": encoding, "separator": separator, "sheet": sheet, "header": header, "notes": notes or ""
+        }  # fmt: skip
         if engine["engine"] == "spark":
             from ilba.spark import read
 
             bar.stage("starting")
-            source, types = read(session_of(engine), data, types), {}
+            source, types, how = read(session_of(engine), data, types, how), {}, {}
         finest = build(
             source,
             named_lists(hkey, "--hkey"),
@@ -188,6 +205,7 @@ def build_command(
             schema=types or None,
             read=how if any(how.values()) else None,
             labels=labels,
+            hrc=typed_pairs("--hrc", hrc, "x.hrc"),
             **of_whom,
             output_path=out,
             progress=bar,
@@ -229,8 +247,8 @@ def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
 @click.option("--public", is_flag=True, help="Only the public part of the table, by the rules of `ilba release`.")
 @click.option("--accept-risk", is_flag=True, help="With --public: also if the audit does not find the table safe.")
 @ledger_options
-@click.option("-o", "--out", type=click.Path(), help="Write the whole table: .csv, .xlsx or .parquet.")
-@click.option("--loss", type=click.Path(), help="Write the distribution of the information loss as CSV.")
+@click.option("-o", "--out", type=OutputFile(), help="Write the whole table: .csv, .xlsx or .parquet.")
+@click.option("--loss", type=OutputFile(), help="Write the distribution of the information loss as CSV.")
 @click.option(
     "--rows",
     type=click.IntRange(min=1),

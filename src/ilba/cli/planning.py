@@ -45,6 +45,9 @@ def init_command(paths: tuple[str, ...], out: str, mask_thr: int, population: st
     if as_json:
         print_json({"file": str(file), "source": said.source.file, "proposed": list(said.proposed)})
         return
+    areas = [(one if isinstance(one, list) else [*one.levels, one.column]) for one in said.hierarchies.values()]
+    chains = "; ".join(" > ".join(columns) for columns in areas)
+    click.echo(f"records of {said.source.file} by {chains}; keys {', '.join(said.keys) or 'none'}")
     click.echo(f"{file}: check and correct each proposed entry, then remove it from the list `proposed`")
     click.echo(f"Next: {called()} plan{'' if out == 'publication.toml' else ' ' + shlex.quote(str(file))}")
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from ilba.cli.words import (
+    OutputFile,
     ProgressBar,
     called,
     commands,
@@ -87,7 +88,7 @@ from ilba.errors import InputError, MissingExtra, listing, some
     "--where", multiple=True, metavar="COL=A,B", help="With --from-ledger: the labels that this store counts."
 )
 @click.option("--rename", multiple=True, metavar="COL=OLD", help="With --from-ledger: the name of a column there.")
-@click.option("--audit", "audit_path", type=click.Path(), help="Write the report of the audit here (confidential).")
+@click.option("--audit", "audit_path", type=OutputFile(), help="Write the report of the audit here (confidential).")
 @click.option(
     "--require-safe", is_flag=True, help="Refuse --accept-risk: publish only tables that are certified or found safe."
 )
@@ -163,7 +164,7 @@ def release_command(
     "--format", "kind", help="csv, parquet, xlsx, json-stat, sdmx-csv, sdmx-ml or px [by the ending of --out]."
 )
 @click.option(
-    "-o", "--out", type=click.Path(), help="The file to write [the table's name with the ending of the format]."
+    "-o", "--out", type=OutputFile(), help="The file to write [the table's name with the ending of the format]."
 )
 @click.option("--lang", default="en", show_default=True, help="Language of the labels, such as ko.")
 @click.option("--agency", default="ILBA", show_default=True, help="Maintenance agency in SDMX identifiers.")

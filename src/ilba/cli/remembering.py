@@ -8,7 +8,17 @@ from typing import Any
 import click
 import polars as pl
 
-from ilba.cli.words import Verbs, commands, example, json_option, opened, print_frame, print_json, typed_list
+from ilba.cli.words import (
+    OutputFile,
+    Verbs,
+    commands,
+    example,
+    json_option,
+    opened,
+    print_frame,
+    print_json,
+    typed_list,
+)
 from ilba.errors import InputError, some
 from ilba.files import replacing
 from ilba.release.examining import examine
@@ -151,7 +161,7 @@ def withdraw_command(ledger: str, number: int, unseen: bool, reason: str, as_jso
 @example("ilba ledger export agency.ledger --out publications.json")
 @ledger_commands.command("export", short_help="Write the publications as JSON or CSV")
 @click.argument("ledger")
-@click.option("-o", "--out", type=click.Path(), required=True, help="The file: .json or .csv (confidential).")
+@click.option("-o", "--out", type=OutputFile(), required=True, help="The file: .json or .csv (confidential).")
 def export_ledger_command(ledger: str, out: str) -> None:
     """Write the list of publications, without masks, to a file that only you can read."""
     import json
@@ -172,11 +182,11 @@ def export_ledger_command(ledger: str, out: str) -> None:
 
 @example("ilba doctor full_tb.parquet release agency.ledger")
 @commands.command("doctor", short_help="Find old or conflicting files, and say what to type")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="[PATH...]")
 @json_option
 def doctor_command(paths: tuple[str, ...], as_json: bool) -> None:
-    """Check stores, releases, secrets and ledgers of every version. Changes nothing."""
-    findings = examine([Path(path) for path in paths])
+    """Check stores, releases, secrets and ledgers of every version: those named, else all here. Changes nothing."""
+    findings = examine([Path(path) for path in paths or (".",)])
     if as_json:
         print_json({"confidential": True, "findings": [one._asdict() for one in findings]})
     else:

@@ -18,6 +18,7 @@ import polars as pl
 
 from ilba import __version__
 from ilba.errors import InputError, Notice, nearest
+from ilba.files import writable
 from ilba.progress import ProgressStep
 from ilba.tables.beside import secret_path
 from ilba.tables.finest import FinestTable
@@ -119,6 +120,16 @@ def typed_level(text: str) -> Any:
         return int(text) if text.lstrip("-").isdecimal() else text
     pairs = (part.partition("=") for part in typed_list(text))
     return {name.strip(): typed_level(level.strip()) for name, _, level in pairs}
+
+
+class OutputFile(click.Path):
+    """A file to be written: that it can be is checked before the work begins."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check the path, and leave it as it was typed."""
+        found = super().convert(value, param, ctx)
+        writable(found)
+        return found
 
 
 class ProgressBar:

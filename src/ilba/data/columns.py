@@ -37,8 +37,21 @@ MISSING = frozenset(
         "?",
         "missing",
         "Missing",
+        "k.A.",
+        "k. A.",
+        "n.a.",
+        "N.A.",
+        "<NA>",
+        "#NV",
     ]
 )
+TOTALS = frozenset(
+    [
+        *("total", "totals", "grand total", "insgesamt", "gesamt", "summe", "ensemble", "totaal", "totale", "razem"),
+        *("suma", "ogółem", "celkem", "yhteensä", "summa", "i alt", "всего", "итого", "합계", "총계", "合計", "総数"),
+    ]
+)
+"""what a line of totals is called, in lower case"""
 _AGES = re.compile(r"(^|[^a-z])(age|ages|alter|edad|âge|ålder|leeftijd|wiek|eta)([^a-z]|$)|나이|연령", re.IGNORECASE)
 _WEIGHTS = re.compile(r"weight|wgt|gewicht|pondera|peso|가중", re.IGNORECASE)
 _IDENTIFIERS = re.compile(r"(^|_)(id|uuid|pid|hid|ssn|nr|number|num|key)$|^id|주민|번호", re.IGNORECASE)
@@ -71,6 +84,8 @@ class ColumnFacts:
     """how dates are written"""
     comma: bool = False
     """whether numbers have a decimal comma"""
+    totals: tuple[str, ...] = ()
+    """values that look like a line of totals"""
     label: str = ""
     """the label of the column in a file of SPSS, Stata or SAS"""
     recode: Mapping[str, str] = field(default_factory=dict)
@@ -87,7 +102,7 @@ class ColumnFacts:
         plain |= {"missing": few(self.missing, K), "missing_spellings": list(self.spellings)}
         return plain | {
             "blanks": few(self.blanks, K), "alike": [list(group) for group in self.alike], "pad": self.pad or None,
-            "date": self.date or None, "label": self.label or None,
+            "date": self.date or None, "label": self.label or None, "totals": list(self.totals),
         }  # fmt: skip
 
     def remarks(self, K: int) -> list[str]:
@@ -101,6 +116,8 @@ class ColumnFacts:
             said.append(f"nearly the same: {listing(groups, 3)}")
         elif self.blanks:
             said.append(f"blanks around values in {few_text(self.blanks, K)} records")
+        if self.totals:
+            said.append(f"{listing(map(repr, self.totals))} looks like a line of totals")
         if self.pad:
             said.append(f"leading zeros up to {self.pad} letters make values equal")
         if self.date:
@@ -133,7 +150,13 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     trimmed = counted.with_columns(pl.col("value").str.strip_chars().alias("trimmed"))
     is_missing = pl.col("trimmed").is_null() | (pl.col("trimmed") == "") | pl.col("trimmed").is_in(list(MISSING))
     absent = trimmed.filter(is_missing)
+    is_total = pl.col("trimmed").str.to_lowercase().is_in(list(TOTALS))
     there = trimmed.filter(~is_missing)
+    sums = there.filter(is_total)
+    if sums.height < there.height and sums["records"].sum() <= 0.05 * there["records"].sum():
+        there = there.filter(~is_total)
+    else:  # a category called so
+        sums = sums.clear()
     spellings = tuple(sorted(one for one in absent["trimmed"].drop_nulls().unique() if one))
     blanks = int(there.filter(pl.col("value") != pl.col("trimmed"))["records"].sum())
     values = there.group_by("trimmed").agg(pl.col("records").sum()).sort("trimmed")
@@ -145,6 +168,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
         "blanks": blanks,
         "date": date,
         "comma": comma,
+        "totals": tuple(sorted(sums["trimmed"].unique())),
     }
     facts = ColumnFacts(column.name, kind, values.height, records, label=label, **common)
     if kind not in ("category", "code", "number", "text") or values.height > 20_000 or kind == "text":

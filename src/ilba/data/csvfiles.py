@@ -34,17 +34,19 @@ _MARKS = {
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
-def scan_csv(paths: Sequence[Path_], encoding: str = "", separator: str = "") -> tuple[pl.LazyFrame, list[str]]:
+def scan_csv(
+    paths: Sequence[Path_], encoding: str = "", separator: str = "", header: int = 0
+) -> tuple[pl.LazyFrame, list[str]]:
     """The lines of csv files of the same columns as text, and the names of these columns."""
     files = [Path(path) for path in paths]
     sources = [_readable(file, encoding) for file in files]
     if any(not isinstance(source, Path) for source in sources):  # then all are read into memory
         sources = [io.BytesIO(_content(one)) if isinstance(one, Path) else one for one in sources]
     if separator:
-        frame = _scanned(sources, "\t" if separator == "tab" else separator)
+        frame = _scanned(sources, "\t" if separator == "tab" else separator, header)
         return frame, frame.collect_schema().names()
     tabs = Path(files[0].name.removesuffix(".gz")).suffix.lower() == ".tsv"
-    frame = _scanned(sources, "\t" if tabs else ",")
+    frame = _scanned(sources, "\t" if tabs else ",", header)
     names = frame.collect_schema().names()
     if len(names) > 1 or tabs:
         return frame, names
@@ -56,14 +58,14 @@ def scan_csv(paths: Sequence[Path_], encoding: str = "", separator: str = "") ->
             f"{shlex.quote(found[0])} (read={{'separator': {found[0]!r}}}), or write it with commas."
         )
     if found:
-        frame = _scanned(sources, found[0])
+        frame = _scanned(sources, found[0], header)
         names = frame.collect_schema().names()
     return frame, names
 
 
-def _scanned(sources: Sequence[Source], separator: str) -> pl.LazyFrame:
+def _scanned(sources: Sequence[Source], separator: str, header: int) -> pl.LazyFrame:
     given: Any = sources[0] if len(sources) == 1 else list(sources)
-    return pl.scan_csv(given, infer_schema=False, separator=separator)
+    return pl.scan_csv(given, infer_schema=False, separator=separator, skip_lines=max(header - 1, 0))
 
 
 def known_encoding(name: str) -> str:
@@ -180,6 +182,17 @@ def read_head(file: Path, encoding: str) -> str:
     """The beginning of a text file."""
     with _opened(file) as begins:
         return codecs.getincrementaldecoder(encoding)().decode(begins.read(2**16))
+
+
+def read_tail(file: Path, encoding: str) -> list[str]:
+    """The last lines of a text file that is not packed; nothing of a packed one."""
+    if file.suffix.lower() == ".gz":
+        return []
+    with file.open("rb") as content:
+        size = content.seek(0, os.SEEK_END)
+        content.seek(max(size - 2**14, 0) // 4 * 4)
+        name = {"utf-16": "utf-16-le", "utf-32": "utf-32-le"}.get(encoding, encoding)
+        return content.read().decode(name, errors="ignore").splitlines()[1:]
 
 
 def read_text(path: Path_, encoding: str = "") -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,9 +18,21 @@ import polars as pl
 
 from ilba import notebook
 from ilba.data.columns import ColumnFacts, facts_of
-from ilba.data.csvfiles import guessed, read_head
+from ilba.data.csvfiles import guessed, read_head, read_tail
 from ilba.data.hierarchies import read_hierarchy
-from ilba.data.reading import LABELLED, STATISTICAL, WORKBOOKS, Reading, column_labels, kind_of, scan, sheets_of
+from ilba.data.reading import (
+    LABELLED,
+    STATISTICAL,
+    WORKBOOKS,
+    Reading,
+    column_labels,
+    header_of_sheet,
+    is_note,
+    kind_of,
+    scan,
+    sheets_of,
+    told,
+)
 from ilba.data.recipe import as_text
 from ilba.data.shapes import Shapes, is_map, read_shapes
 from ilba.errors import IlbaError, InputError, listing, nearest, some
@@ -27,6 +40,8 @@ from ilba.errors import IlbaError, InputError, listing, nearest, some
 Path_: TypeAlias = str | os.PathLike[str]
 SAMPLE = 200_000
 _SEPARATORS = (",", ";", "\t", "|", "^")
+LEAVES = "finest codes"
+"""what the codes of a hierarchy are called that have none below"""
 _NEEDED = 0.5
 """share of the codes of a column that a code list or map must have to match it"""
 
@@ -50,6 +65,8 @@ class FileFacts:
     """pairs of a coarser column and a finer one that is nested in it"""
     same: tuple[tuple[str, str], ...] = ()
     """pairs of equivalent columns: a code and its name"""
+    depth: int = 0
+    """of a hierarchy: how many levels it has"""
     frame: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
 
     def column(self, name: str) -> ColumnFacts:
@@ -160,7 +177,7 @@ class Inspection:
         for one in self.files:
             lines.append(f"{one.path}: {one.about}")
             wide = max((len(column.name) for column in one.columns), default=0)
-            for name, kind, values, remarks in self._rows(one) if one.what != "map" else ():
+            for name, kind, values, remarks in self._rows(one) if one.what not in ("map", "hierarchy") else ():
                 lines.append(f"  {name:<{wide}}  {kind:<10} {some(values, 'value'):>14}  {remarks}".rstrip())
             for coarse, fine in one.nests:
                 lines.append(f"  each {fine} lies in one {coarse}")
@@ -262,7 +279,7 @@ def _is_known(file: Path) -> bool:
 def _matching(source: FileFacts | None, sheets: list[FileFacts]) -> tuple[FileFacts, Match | None]:
     """The sheet of a workbook that matches the records best, else the longest; with its match."""
     longest = max(sheets, key=lambda one: (one.records, len(one.columns)))
-    if source is None or longest.what not in ("table", "map"):
+    if source is None or longest.what not in ("table", "map", "hierarchy"):
         return longest, None
     found = [(one, match) for one in sheets for match in _matches(source, [one])]
     return max(found, key=lambda pair: (pair[1].best, pair[0].records), default=(longest, None))
@@ -286,7 +303,9 @@ def _one_file(file: Path) -> FileFacts:
     if file.suffix.lower() == ".hrc":
         tree = read_hierarchy(file)
         about = f"a hierarchy of {some(tree.tree.height, 'code')} on {some(tree.depth, 'level')}"
-        return FileFacts(str(file), "hierarchy", about)
+        leaves = pl.DataFrame({LEAVES: tree.tree.filter("is_leaf")["code"]})
+        facts = tuple(facts_of(column) for column in leaves.get_columns())
+        return FileFacts(str(file), "hierarchy", about, leaves.height, columns=facts, frame=leaves, depth=tree.depth)
     if file.is_file() and is_map(file):
         shapes = read_shapes(file)
         about = f"a map of {some(shapes.properties.height, 'shape')}, {_projection(shapes)}"
@@ -306,18 +325,26 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
     sheets: tuple[str, ...] = ()
     if kind == "csv":
         encoding = guessed(file)
-        separator = _separator(read_head(file, encoding))
-        reading = Reading(encoding, "tab" if separator == "\t" else separator)
+        separator, header = _layout(read_head(file, encoding))
+        reading = Reading(encoding, "tab" if separator == "\t" else separator, header=header)
         named = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}.get(separator, repr(separator))
         certain = "" if encoding.startswith("utf") else " (a guess)"
         said = f"csv with {named} in {encoding}{certain}"
     elif kind in WORKBOOKS:
         sheets = tuple(sheets_of(file))
         named = f"the sheet {sheet!r} of " if len(sheets) > 1 else ""
-        reading, said = Reading(sheet=sheet), f"{named}a workbook ({listing(sheets, 5)})"
-    frame = scan(file, None, reading).head(SAMPLE + 1).collect()
+        reading = Reading(sheet=sheet, header=header_of_sheet(file, sheet))
+        said = f"{named}a workbook ({listing(sheets, 5)})"
+    frame = told(lambda: scan(file, None, reading).head(SAMPLE + 1).collect(), repr(str(file)))
     is_part = frame.height > SAMPLE
     frame = _texts(frame.head(SAMPLE))
+    if reading.header:
+        said += f", names in line {reading.header}"
+    if kind == "csv" or kind in WORKBOOKS:
+        frame, notes = _without_notes(frame)
+        if notes or (is_part and kind == "csv" and _ends_in_notes(file, reading)):
+            reading = replace(reading, notes="drop")
+            said += ", with lines of notes" if is_part else f", {some(notes, 'line')} of notes"
     labels = _labels(file, kind)
     columns = tuple(facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
     decimal = "," if any(one.comma for one in columns) else "."
@@ -336,17 +363,39 @@ def _labels(file: Path, kind: str) -> dict[str, str]:
     return column_labels(file, kind) if kind in LABELLED else {}
 
 
-def _separator(head: str) -> str:
-    """The separator: it gives the same number of columns, more than one, in most lines."""
-    lines = [line for line in head.splitlines()[:60] if line.strip()]
-    best, most = ",", 1
+def _layout(head: str) -> tuple[str, int]:
+    """The separator, and the line with the names of columns where it is not the first.
+
+    The separator gives the same number of columns, more than one, in most lines. Titles above the names fill one
+    column at most.
+    """
+    lines = head.splitlines()[:80]
+    filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    best, reached, header = ",", (False, 1.0), 0
     for separator in _SEPARATORS:
-        rows = list(csv.reader(lines, delimiter=separator))
-        width = len(rows[0]) if rows else 1
-        steady = sum(len(row) == width for row in rows) >= 0.9 * len(rows)
-        if steady and width > most:
-            best, most = separator, width
-    return best
+        rows = [(number, next(csv.reader([line], delimiter=separator))) for number, line in filled]
+        widths = Counter(len(row) for _, row in rows)
+        width = widths.most_common(1)[0][0] if widths else 1
+        named = [number for number, row in rows if len(row) == width and sum(bool(c.strip()) for c in row) > 1]
+        below = [row for number, row in rows if named and number >= named[0]]
+        share = sum(len(row) == width for row in below) / max(len(below), 1)
+        if width > 1 and share > 0.5 and (share >= 0.9, width * share) > reached:
+            best, reached, header = separator, (share >= 0.9, width * share), named[0]
+    return best, header if header > 1 else 0
+
+
+def _without_notes(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """The records, and how many lines are notes: text in the first column alone, at most one in twenty."""
+    records = frame.filter(~is_note(frame.columns)) if frame.width > 2 else frame
+    notes = frame.height - records.height
+    return (records, notes) if notes <= max(5, frame.height // 20) else (frame, 0)
+
+
+def _ends_in_notes(file: Path, reading: Reading) -> bool:
+    """Whether the last lines of a large file are notes."""
+    separator = "\t" if reading.separator == "tab" else reading.separator
+    lines = [line for line in read_tail(file, reading.encoding) if line.strip()][-5:]
+    return any(line.count(separator) < 2 or not line.partition(separator)[2].strip(separator) for line in lines)
 
 
 # --- how columns belong together

@@ -169,6 +169,7 @@ class Source:
                 raise InputError(
                     f"{argument} names {column!r}, which {self._said} does not have."
                     f"{nearest(column, self.columns)} Its columns are {listing(self.columns, 30)}."
+                    f"{_hint_of(column, self.columns)}"
                 )
 
     def refuse_counted(self) -> None:
@@ -259,7 +260,7 @@ class Microdata(Source):
 
     def number(self) -> int:
         """The number of records that the recipe keeps."""
-        source = self._kept(self._only([*(self.recipe.where if self.recipe else ()), self.columns[0]]))
+        source = self._kept(self._only([*(self.recipe.asks if self.recipe else ()), self.columns[0]]))
         if isinstance(source, pl.LazyFrame):
             return int(told(lambda: source.select(pl.len()).collect(engine="streaming"), self._said).item())
         import narwhals as nw
@@ -269,7 +270,7 @@ class Microdata(Source):
     def _made(self, column: str) -> pl.DataFrame:
         """The different values of a column that a recipe makes."""
         names = self.spelled_in([column])
-        source = self._kept(self._only([*names, *(self.recipe.where if self.recipe else ())]))
+        source = self._kept(self._only([*names, *(self.recipe.asks if self.recipe else ())]))
         if isinstance(source, pl.LazyFrame):
             found = self._distinct(source, [names], None)[0]
         else:
@@ -281,13 +282,22 @@ class Microdata(Source):
 
     def _kept(self, source: Any) -> Any:
         """The records that the recipe keeps."""
-        for column, values in (self.recipe.where if self.recipe else {}).items():
-            if isinstance(source, pl.LazyFrame):
+        if self.recipe is None:
+            return source
+        if isinstance(source, pl.LazyFrame):
+            for column, values in self.recipe.where.items():
                 source = source.filter(pl.col(column).cast(pl.String).str.strip_chars().is_in(values))
-            else:
-                import narwhals as nw
+            for column, values in self.recipe.without.items():
+                named = pl.col(column).cast(pl.String).str.strip_chars().is_in(values)
+                source = source.filter(~named.fill_null(value=False))
+            return source
+        import narwhals as nw
 
-                source = source.filter(nw.col(column).cast(nw.String).str.strip_chars().is_in(values))
+        for column, values in self.recipe.where.items():
+            source = source.filter(nw.col(column).cast(nw.String).str.strip_chars().is_in(values))
+        for column, values in self.recipe.without.items():
+            named = nw.col(column).cast(nw.String).str.strip_chars().is_in(values)
+            source = source.filter(nw.col(column).is_null() | ~named)
         return source
 
     def count(
@@ -311,7 +321,7 @@ class Microdata(Source):
         """
         check_missing(missing)
         names = self.spelled_in(design.columns)
-        where = self.recipe.where if self.recipe else ()
+        where = self.recipe.asks if self.recipe else ()
         beside = [name for name in (weight, carry, record_key) if name]
         source = self._kept(self._only([*dict.fromkeys([*names, *where, *beside])]))
         if record_key and not isinstance(source, pl.LazyFrame):  # added up here: every engine rounds the same way
@@ -470,6 +480,18 @@ def _reached(column: pl.Expr, steps: Sequence[int]) -> pl.Expr:
     for step in steps:
         digit = digit + (column >= step).cast(pl.Int64)
     return digit
+
+
+def _hint_of(column: str, columns: Sequence[str]) -> str:
+    """What to type where a name is a file, or the names of columns are further down."""
+    if column.lower().endswith(".hrc"):
+        return f" A file of tau-ARGUS goes with hrc= (--hrc COLUMN={column}), and hkey names its levels and the column."
+    if len(columns) == 1:
+        return (
+            " If the names of the columns are in another line, say in which: read={'header': 4} (--header 4). "
+            "`ilba inspect` finds it."
+        )
+    return ""
 
 
 def _refuse_undeclared(observed: Sequence[pl.DataFrame], given: Sequence[pl.DataFrame]) -> None:

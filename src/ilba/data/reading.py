@@ -35,7 +35,8 @@ LABELLED = (*STATISTICAL, *R_FILES)
 """files that may have labels of columns and codes"""
 _TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
 _HINTS = {
-    "more fields": " A line has more fields than the first one has names.",
+    "more fields": " A line has more fields than the first one has names. If the names are further down, say in which "
+    "line: --header 4 (read={'header': 4}); `ilba inspect` finds it.",
     "quote": " A quotation mark is not closed.",
 }
 
@@ -50,9 +51,17 @@ class Reading:
     """between the columns of a csv file; by default comma, semicolon, tab or bar, by the first line"""
     sheet: str = ""
     """of a workbook; by default the first"""
+    header: int = 0
+    """the line with the names of the columns, in a csv file or a workbook; by default the first"""
+    notes: str = ""
+    """"drop" leaves out lines that have text in their first column alone: titles and footnotes"""
 
     def __post_init__(self) -> None:
         known_encoding(self.encoding)
+        if not isinstance(self.header, int) or isinstance(self.header, bool) or not 0 <= self.header <= 1000:
+            raise InputError(f"header={self.header!r} is not the number of a line. Write 4 for the fourth line.")
+        if self.notes not in ("", "drop"):
+            raise InputError(f"notes={self.notes!r} is not known. Write 'drop' to leave out titles and footnotes.")
         if self.separator not in ("", "tab") and len(self.separator.encode()) != 1:
             raise InputError(f"separator={self.separator!r} is not one letter. Write ';' or '|', or 'tab'.")
 
@@ -65,15 +74,25 @@ class Reading:
         for name, value in given.items():
             if name not in known:
                 raise InputError(f"read names {name!r}.{nearest(name, known)} It takes {listing(known)}.")
-            if not isinstance(value, str):
+            if not isinstance(value, str) and name != "header":
                 raise InputError(f"read gives {name}={value!r}, which is not text.")
         return cls(**given)
 
 
 def scan(path: Path_, schema: Schema | None = None, reading: Reading | None = None) -> pl.LazyFrame:
     """The records of a file, a folder of parts, or the files that match a pattern."""
-    text = os.fspath(path)
     reading = reading or Reading()
+    frame = _scan(os.fspath(path), schema, reading)
+    return frame if reading.notes != "drop" else frame.filter(~is_note(frame.collect_schema().names()))
+
+
+def is_note(columns: Sequence[str]) -> pl.Expr:
+    """Whether a line has text in its first column alone: a title or a footnote, no record."""
+    blank = [pl.col(name).is_null() | (pl.col(name).cast(pl.String).str.strip_chars() == "") for name in columns[1:]]
+    return pl.all_horizontal(blank) if len(columns) > 2 else pl.lit(value=False)
+
+
+def _scan(text: str, schema: Schema | None, reading: Reading) -> pl.LazyFrame:
     file = Path(text)
     if file.is_dir():
         parts = sorted(part for part in file.rglob("*.parquet") if not part.name.startswith((".", "_")))
@@ -110,7 +129,7 @@ def scan(path: Path_, schema: Schema | None = None, reading: Reading | None = No
     if kind in ("rds", "rdata", "rda"):
         return _no_schema(schema, lambda: read_r_frame(file).lazy())
     if kind in WORKBOOKS:
-        return _no_schema(schema, lambda: read_sheet(file, reading.sheet).lazy())
+        return _no_schema(schema, lambda: read_sheet(file, reading.sheet, reading.header).lazy())
     raise InputError(f"{text!r} cannot be read: its ending is unknown. Known are: {READ}.")
 
 
@@ -136,7 +155,7 @@ def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str, reading: 
         if isinstance(named, str):
             raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
         types[column] = named
-    frame, known = told(lambda: scan_csv(paths, reading.encoding, reading.separator), repr(text))
+    frame, known = told(lambda: scan_csv(paths, reading.encoding, reading.separator, reading.header), repr(text))
     for column in known:
         twice = column.partition("_duplicated_")[0]
         if twice != column and twice in known:
@@ -154,14 +173,27 @@ def sheets_of(file: Path) -> list[str]:
     return list(_workbook(file).sheet_names)
 
 
-def read_sheet(file: Path, sheet: str = "") -> pl.DataFrame:
+def header_of_sheet(file: Path, sheet: str = "") -> int:
+    """The first line of a sheet in which each column has a name; 0 if it is the first, or there is none."""
+    book = _workbook(file)
+    for line in range(30):
+        try:
+            names = book.load_sheet(sheet or 0, dtypes="string", header_row=line, n_rows=1).to_polars().columns
+        except Exception:  # it has many errors of its own
+            return 0
+        if names and not any(name.startswith("__UNNAMED__") for name in names):
+            return line + 1 if line else 0
+    return 0
+
+
+def read_sheet(file: Path, sheet: str = "", header: int = 0) -> pl.DataFrame:
     """A sheet of a workbook, every cell as its displayed text, without empty lines."""
     book = _workbook(file)
     names = list(book.sheet_names)
     if sheet and sheet not in names:
         raise InputError(f"{str(file)!r} has no sheet {sheet!r}.{nearest(sheet, names)} It has {listing(names)}.")
     try:
-        frame: pl.DataFrame = book.load_sheet(sheet or 0, dtypes="string").to_polars()
+        frame: pl.DataFrame = book.load_sheet(sheet or 0, dtypes="string", header_row=max(header - 1, 0)).to_polars()
     except Exception as problem:
         raise InputError(f"the sheet {sheet or names[0]!r} of {str(file)!r} cannot be read: {problem}") from None
     return frame.filter(~pl.all_horizontal(pl.all().is_null())) if frame.width else frame

@@ -41,6 +41,13 @@ class Lookup(Struct, frozen=True):
     sheet: str = ""
     encoding: str = ""
     separator: str = ""
+    header: Annotated[int, Meta(ge=0, le=1000, description="the line with the names of the columns")] = 0
+    notes: Annotated[Literal["", "drop"], Meta(description="drop: leave out titles and footnotes")] = ""
+
+    @property
+    def reading(self) -> Reading:
+        """How the file is read."""
+        return Reading(self.encoding, self.separator, self.sheet, self.header, self.notes)
 
 
 class ColumnRecipe(Struct, frozen=True):
@@ -93,6 +100,8 @@ class Recipe:
         Spellings of a missing value in every column, such as "NA".
     where : dict, optional
         Only records with these values: a mapping from a column of the data to its values.
+    without : dict, optional
+        Not the records with these values, such as a line of totals: {"town": ["Total"]}.
     decimal : {".", ","}, default "."
         How numbers are written.
     folder : path, default "."
@@ -118,11 +127,13 @@ class Recipe:
         trim: bool = True,
         missing: Sequence[str] = (),
         where: Mapping[str, Sequence[str]] | None = None,
+        without: Mapping[str, Sequence[str]] | None = None,
         decimal: str = ".",
         folder: Path_ = ".",
     ) -> None:
         self.trim, self.missing, self.decimal, self.folder = trim, tuple(missing), decimal, Path(folder)
         self.where = {column: [str(one) for one in values] for column, values in (where or {}).items()}
+        self.without = {column: [str(one) for one in values] for column, values in (without or {}).items()}
         self.columns = {
             name: given if isinstance(given, ColumnRecipe) else checked(given, ColumnRecipe, f"recipe.{name}")
             for name, given in (columns or {}).items()
@@ -145,11 +156,29 @@ class Recipe:
         """Take old and new codes of a recode from here, not from its file."""
         self._lookups[column] = pl.DataFrame({_TEXT: known.to_series(0), "to": known.to_series(1)})
 
+    def climb(self, column: str, levels: Sequence[str], paths: pl.DataFrame, said: str) -> None:
+        """Make the levels above a column from paths of codes, one column a level, the finest last."""
+        if paths.width != len(levels) + 1:
+            raise InputError(
+                f"{said} has {some(paths.width - 1, 'level')} above the finest, and {len(levels)} are named "
+                f"({listing(levels) or 'none'}). Name each level before {column!r}, from coarse to fine."
+            )
+        finest = paths.to_series(-1)
+        for place, level in enumerate(levels):
+            self.columns[level] = ColumnRecipe(source=column, recode=said)
+            self.know(level, pl.DataFrame({"from": finest, "to": paths.to_series(place)}))
+        self._order = self._ordered()
+
     def of_every_record(self) -> Recipe:
-        """The same recipe without `where`; what it changes is noted here."""
+        """The same recipe for all records; what it changes is noted here."""
         same = copy.copy(self)
-        same.where = {}
+        same.where, same.without = {}, {}
         return same
+
+    @property
+    def asks(self) -> list[str]:
+        """The columns of the data that decide which records count."""
+        return list(dict.fromkeys([*self.where, *self.without]))
 
     def _ordered(self) -> list[str]:
         """The columns, each after its source column."""
@@ -180,7 +209,7 @@ class Recipe:
 
     def check_sources(self, there: Sequence[str], said: str) -> None:
         """Refuse a recipe that names columns which the data does not have."""
-        for name in [*self.columns, *self.where]:
+        for name in [*self.columns, *self.asks]:
             source = self.made_from(name)
             if source not in there:
                 raise InputError(
@@ -288,9 +317,7 @@ class Recipe:
         given = entry.recode
         assert given is not None  # noqa: S101 - asked only where there is one
         recode = Lookup(given) if isinstance(given, str) else given
-        frame = scan(
-            self.folder / recode.file, None, Reading(recode.encoding, recode.separator, recode.sheet)
-        ).collect()
+        frame = scan(self.folder / recode.file, None, recode.reading).collect()
         if frame.width < 2:
             raise InputError(f"recipe.{name}: {recode.file!r} has one column. Write two: old value, new value.")
         chosen = []

@@ -13,6 +13,7 @@ import contextlib
 import gzip
 import lzma
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,7 +132,8 @@ def _held(path: Path_) -> Value:
             [held] = frames.values()
         if "full_tb" in held.names and not held.is_frame:
             raise InputError(
-                "is a finest table that the R package saved. Open it with ilba.read_rds; build counts records."
+                "is a finest table that the R package saved: counts, not records. Commands on stores take it as it is: "
+                f"ilba table {shlex.quote(Path(path).name)}, ilba audit .., ilba release ... In Python: ilba.read_rds."
             )
         if not held.is_frame:
             raise InputError(f"has no data frame, but an object of the kind {listing(held.classes) or held.kind}.")

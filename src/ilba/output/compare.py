@@ -23,7 +23,7 @@ from ilba.attack.published import PublishedRows, PublishedTables
 from ilba.attack.risk import risk
 from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
-from ilba.errors import InputError, Notice, listing, nearest, suggesting
+from ilba.errors import InputError, Notice, listing, nearest, notice, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import utility
 from ilba.methods.controlled.search import mean_masks
@@ -231,6 +231,9 @@ def compare(
     """
     if finest.method != "ilba":
         raise InputError("the masks of this store were chosen jointly already. Compare from the store that was built.")
+    if finest.fingerprint is None and finest.own_secret(secret) is None:
+        secret = Secret.new()
+        notice("drawn with a secret that is thrown away: the figures differ a little from run to run.")
     others = [one for one in checked(attackers) if one != "proof"] if attackers else []
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
     K, tell = finest.design.threshold, progress or silent

@@ -32,6 +32,13 @@ Words: TypeAlias = Annotated[
 ]
 Format: TypeAlias = Literal["csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "sdmx-ml", "px"]
 
+Header: TypeAlias = Annotated[
+    int, Meta(ge=0, le=1000, description="the line with the names of the columns; by default the first")
+]
+Notes: TypeAlias = Annotated[
+    Literal["", "drop"], Meta(description="drop: leave out lines with text in their first column alone")
+]
+
 
 class SourceEntry(Struct, frozen=True):
     """The file of records."""
@@ -41,6 +48,8 @@ class SourceEntry(Struct, frozen=True):
     separator: Annotated[str, Meta(description="of a csv file: a letter, or tab")] = ""
     decimal: Annotated[Literal[".", ","], Meta(description="how numbers are written")] = "."
     sheet: Annotated[str, Meta(description="of a workbook")] = ""
+    header: Header = 0
+    notes: Notes = ""
     record_key: Annotated[str, Meta(description="with cell keys: the column of record keys")] = ""
     missing: Annotated[
         Literal["drop", "category"], Meta(description="records with a missing value: left out, or a category")
@@ -72,6 +81,8 @@ class FileEntry(Struct, frozen=True):
     sheet: str = ""
     encoding: str = ""
     separator: str = ""
+    header: Header = 0
+    notes: Notes = ""
 
 
 class CodeListFields(FileEntry, frozen=True):
@@ -165,6 +176,7 @@ class _RecipeFields(Struct):
     trim: Annotated[bool, Meta(description="drop blanks around all values")] = True
     missing: Annotated[list[str], Meta(description="spellings of a missing value in every column")] = []
     where: Annotated[dict[str, list[str]], Meta(description="count only records with these values")] = {}
+    without: Annotated[dict[str, list[str]], Meta(description="do not count records with these values: totals")] = {}
 
 
 def found_at(path: Path_ | None = None) -> Path:

@@ -15,7 +15,7 @@ from ilba.data.microdata import Microdata
 from ilba.data.reading import kind_of, scan
 from ilba.data.recipe import Change
 from ilba.design.design import Selection
-from ilba.errors import Conflict, IlbaError, StoreError, UnsafeRelease, listing, some
+from ilba.errors import Conflict, IlbaError, InputError, StoreError, UnsafeRelease, listing, some
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import LIMIT, Choice, Measured, can_compare, choices, masked_by, measured
 from ilba.publication.doubts import doubts
@@ -187,7 +187,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     matches = prepared.matched(finest)
     wanted = prepared.wanted
     refused, said, is_other = _ledger(prepared, finest, is_own)
-    refused += _other_release(prepared)
+    refused += [*_other_release(prepared), *_unwritable(prepared)]
     compared: list[Choice] = []
     learnt: list[Measured] = []
     notes = doubts(finest)
@@ -266,6 +266,7 @@ def _on_spark(prepared: Prepared, spark: Any) -> Any:
     """The records on Spark. Files that Spark cannot read go through the memory of this process."""
     source, reading = prepared.source, prepared.reading
     is_plain = kind_of(source) == "csv" and reading.encoding in ("", "utf-8", "utf-8-sig") and reading.separator
+    is_plain = is_plain and not reading.notes and reading.header < 2
     if source.is_dir() or kind_of(source) in ("parquet", "orc") or is_plain:
         return importlib.import_module("ilba.spark").read(spark, str(source), read=reading if is_plain else None)
     return spark.createDataFrame(scan(source, None, reading).collect().to_arrow())
@@ -349,6 +350,15 @@ def refuse_replacing(prepared: Prepared) -> None:
     """Refuse to replace the release of another wave or population."""
     for problem in _other_release(prepared):
         raise UnsafeRelease(problem)
+
+
+def _unwritable(prepared: Prepared) -> list[str]:
+    """Which output folder cannot be written."""
+    try:
+        prepared.check_places()
+    except InputError as problem:
+        return [str(problem)]
+    return []
 
 
 def _other_release(prepared: Prepared) -> list[str]:

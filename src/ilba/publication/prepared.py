@@ -23,6 +23,7 @@ from ilba.data.shapes import read_shapes
 from ilba.design.design import COUNT, Design, Selection
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, listing, nearest, some
+from ilba.files import writable_folder
 from ilba.methods.lab import method_of
 from ilba.methods.method import Method
 from ilba.publication.file import NAME, FileEntry, HierarchyFields, PublicationFile, found_at, load, words
@@ -100,6 +101,17 @@ class Prepared:
         """The public folder of exported tables."""
         return self._of_wave("exports")
 
+    def check_places(self) -> None:
+        """Refuse output folders that cannot be written, before anything is counted."""
+        written = {"release": self.release, "confidential": self.confidential}
+        if self.said.outputs.formats and self.said.outputs.exports:
+            written["exports"] = self.exports
+        for entry, folder in written.items():
+            try:
+                writable_folder(folder)
+            except InputError as problem:
+                raise InputError(f"outputs.{entry}: {problem}") from None
+
     def _of_wave(self, entry: str) -> Path:
         """An output folder, with the name of the wave where it stands for it."""
         name, wave = getattr(self.said.outputs, entry), self.said.population.wave
@@ -144,18 +156,17 @@ class Prepared:
     def reading(self) -> Reading:
         """The encoding, separator and sheet of the file of records."""
         source = self.said.source
-        return Reading(source.encoding, source.separator, source.sheet)
+        return Reading(source.encoding, source.separator, source.sheet, source.header, source.notes)
 
     def _columns(self) -> dict[str, ColumnRecipe]:
-        plain = {name: entry for name, entry in self.said.recipe.items() if isinstance(entry, dict) and name != "where"}
+        given = self.said.recipe.items()
+        plain = {name: entry for name, entry in given if isinstance(entry, dict) and name not in ("where", "without")}
         made = Recipe(plain).columns
         for hierarchy in self.said.hierarchies.values():
             if isinstance(hierarchy, HierarchyFields):
                 for place, level in enumerate(hierarchy.levels):
                     prefix = hierarchy.prefixes[place] if hierarchy.prefixes else None
-                    made[level] = ColumnRecipe(
-                        source=hierarchy.column, prefix=prefix, recode=hierarchy.file or None, trim=False
-                    )
+                    made[level] = ColumnRecipe(source=hierarchy.column, prefix=prefix, recode=hierarchy.file or None)
         return made
 
     @cached_property
@@ -167,13 +178,14 @@ class Prepared:
             trim=said.get("trim", True),
             missing=said.get("missing", ()),
             where=said.get("where"),
+            without=said.get("without"),
             decimal=self.said.source.decimal,
             folder=self.folder,
         )
         for hierarchy in self.said.hierarchies.values():
             if isinstance(hierarchy, HierarchyFields) and hierarchy.file:
-                for level, known in _levels(hierarchy, self.place(hierarchy.file)).items():
-                    recipe.know(level, known)
+                file = self.place(hierarchy.file)
+                recipe.climb(hierarchy.column, hierarchy.levels, _paths_in(hierarchy, file), file.name)
         return recipe
 
     def _hierarchies(self) -> dict[str, list[str]]:
@@ -289,7 +301,7 @@ class Prepared:
             return None
 
     def _table(self, entry: FileEntry) -> pl.DataFrame:
-        reading = Reading(entry.encoding, entry.separator, entry.sheet)
+        reading = Reading(entry.encoding, entry.separator, entry.sheet, entry.header, entry.notes)
         frame = scan(self.place(entry.file), None, reading).collect()
         columns = [as_text(column) for column in frame.get_columns()]
         return pl.DataFrame([column for column in columns if column is not None])
@@ -369,19 +381,9 @@ def _rows(variable: str, codes: list[Any], parents: list[Any] | None = None, **l
     return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
-def _levels(given: HierarchyFields, file: Path) -> dict[str, pl.DataFrame]:
-    """The code of each finest code at each level above."""
-    if file.suffix.lower() == ".hrc":
-        paths = read_hierarchy(file).paths
-    else:
-        paths = _paths_of_edges(given, file)
-    if paths.width != len(given.levels) + 1:
-        raise InputError(
-            f"{file.name!r} has {some(paths.width - 1, 'level')} above the finest, and {len(given.levels)} are named "
-            f"({listing(given.levels)}). Name each."
-        )
-    finest = paths.to_series(-1)
-    return {level: pl.DataFrame({"from": finest, "to": paths.to_series(i)}) for i, level in enumerate(given.levels)}
+def _paths_in(given: HierarchyFields, file: Path) -> pl.DataFrame:
+    """The path of each finest code, one column a level."""
+    return read_hierarchy(file).paths if file.suffix.lower() == ".hrc" else _paths_of_edges(given, file)
 
 
 def _paths_of_edges(given: HierarchyFields, file: Path) -> pl.DataFrame:

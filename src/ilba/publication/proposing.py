@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba.data.columns import ColumnFacts
-from ilba.data.inspecting import FileFacts, Inspection, Match, inspect
-from ilba.data.reading import LABELLED, Reading, kind_of, value_labels
+from ilba.data.inspecting import LEAVES, FileFacts, Inspection, Match, inspect
+from ilba.data.reading import LABELLED, kind_of, value_labels
 from ilba.data.shapes import is_map
-from ilba.errors import InputError, listing
+from ilba.errors import InputError, listing, notice
 from ilba.files import creating, replacing
 from ilba.publication.file import NAME, SCHEMA, schema_text
 
@@ -60,9 +60,13 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
     if target.exists():
         raise InputError(f"{str(target)!r} exists. Edit it, or write to another place: --out FILE.")
     found = inspect(*paths, mask_thr=mask_thr)
+    unread = {one.path: f"{one.path} {one.about}" for one in found.files if one.what == "unreadable"}
     if found.records is None:
-        unread = [f"{one.path} {one.about}" for one in found.files if one.what == "unreadable"]
-        raise InputError(f"none of these files has records. {listing(unread, 3)}".rstrip())
+        raise InputError(f"none of these files has records. {listing(unread.values(), 3)}".rstrip())
+    for path, text in unread.items():
+        if any(Path(one) == Path(path) for one in paths):  # it may be the file of records
+            raise InputError(f"{text} Mend it, or leave it out.")
+        notice(text)
     if not found.hierarchies:
         raise InputError(
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
@@ -128,7 +132,8 @@ class _Proposal:
         name, year = _name_and_year(Path(self.source.path).stem)
         self.population, self.wave = population or name, wave or ("" if population else year)
         self.files: dict[str, pl.DataFrame] = {}
-        self.lists = {m.column: m for m in found.matches if not self._is_map(m)}
+        self.trees = {m.column: m for m in found.matches if self._is_tree(m)}
+        self.lists = {m.column: m for m in found.matches if not self._is_map(m) and not self._is_tree(m)}
         self.shapes = {m.column: m for m in found.matches if self._is_map(m)}
         self.hierarchies = self._hierarchies()
         keys = [key for key in found.keys if key not in {c for h in self.hierarchies.values() for c in h}]
@@ -137,14 +142,29 @@ class _Proposal:
     def _is_map(self, match: Match) -> bool:
         return is_map(Path(match.file))
 
+    def _is_tree(self, match: Match) -> bool:
+        return match.by == LEAVES and match.file.lower().endswith(".hrc")
+
     def _place(self, path: str) -> str:
         return Path(os.path.relpath(path, self.folder)).as_posix()
 
     def _hierarchies(self) -> dict[str, list[str]]:
         chains = [list(chain) for chain in self.found.hierarchies]
         self.derived: dict[str, tuple[str, Match]] = {}
+        self.above: dict[str, list[str]] = {}
+        """for each column with a file of its hierarchy: the names of the levels above it"""
+        for column, match in self.trees.items():
+            chain = next((one for one in chains if column in one), None)
+            if chain is not None and chain != [column]:
+                continue  # the data has columns for the levels
+            if chain is None:
+                chain = [column]
+                chains.append(chain)
+            depth = next(one.depth for one in self.found.files if one.path == match.file)
+            self.above[column] = [f"{column}_{level}" for level in range(1, depth)]
+            chain[:0] = self.above[column]
         for chain in chains:
-            match = self.lists.get(chain[-1])
+            match = self.lists.get(chain[-1]) if chain[-1] not in self.above else None
             if match is None:
                 continue
             for level in self._levels_in(match, taken={*chain, *(c.name for c in self.source.columns)}):
@@ -177,6 +197,8 @@ class _Proposal:
         steps: dict[str, dict[str, Any]] = {}
         used = [*(c for h in self.hierarchies.values() for c in h), *self.keys]
         for name in used:
+            if any(name in above for above in self.above.values()):
+                continue  # made from the file of the hierarchy
             if name in self.derived:
                 fine, match = self.derived[name]
                 listed = next(one for one in self.found.files if one.path == match.file)
@@ -210,15 +232,19 @@ class _Proposal:
         names = (f"{name}{number}.csv" for number in ("", *(f"-{n}" for n in range(2, 1000))))
         return next(one for one in names if not (self.folder / one).exists())
 
-    def _file(self, one: FileFacts) -> dict[str, str]:
-        reading = one.reading if one.reading != Reading() else Reading()
-        plain = {"file": self._place(one.path)}
+    def _file(self, one: FileFacts) -> dict[str, Any]:
+        reading = one.reading
+        plain: dict[str, Any] = {"file": self._place(one.path)}
         if reading.encoding and not reading.encoding.startswith("utf"):
             plain["encoding"] = reading.encoding
         if reading.separator and reading.separator != ",":
             plain["separator"] = reading.separator
         if reading.sheet and len(one.sheets) > 1:
             plain["sheet"] = reading.sheet
+        if reading.header:
+            plain["header"] = reading.header
+        if reading.notes:
+            plain["notes"] = reading.notes
         return plain
 
     def codes(self) -> dict[str, dict[str, Any]]:
@@ -258,6 +284,8 @@ class _Proposal:
         proposed += [f"codes.{name}" for name in codes] + [f"maps.{name}" for name in self.shapes]
         spellings = sorted({text for c in source.columns for text in c.spellings})
         proposed += ["recipe.missing"] if spellings else []
+        totals = {column.name: list(column.totals) for column in source.columns if column.totals}
+        proposed += ["recipe.without"] if totals else []
         lines = [
             f"#:schema {CONFIDENTIAL}/{SCHEMA}",
             "# The source, content and method of a publication, written by `ilba init`. Edit it and keep it.",
@@ -296,11 +324,12 @@ class _Proposal:
             "",
             "# From coarse to fine: columns; or {column = .., levels = [..], file = 'x.hrc'}, or prefixes = [2, 5].",
             "[hierarchies]",
-            *(f"{_name(name)} = {_toml(columns)}" for name, columns in self.hierarchies.items()),
+            *(f"{_name(name)} = {_toml(self._levels(columns))}" for name, columns in self.hierarchies.items()),
             "",
             "# How columns are cleaned first: trim, missing, case, replace, split, date, pad, prefix, bands, recode.",
             "[recipe]",
             *([f"missing = {_toml(spellings)}"] if spellings else []),
+            *([f"without = {_toml(totals)}     # lines of totals"] if totals else []),
             *(f"{_name(name)} = {_toml(steps)}" for name, steps in recipe.items()),
             "",
             *self._matched_lines(codes),
@@ -323,6 +352,14 @@ class _Proposal:
         ]  # fmt: skip
         return "\n".join(lines)
 
+    def _levels(self, columns: list[str]) -> Any:
+        """A hierarchy: its columns, or the finest one with the file of those above."""
+        above = self.above.get(columns[-1])
+        if not above:
+            return columns
+        file = self._place(self.trees[columns[-1]].file)
+        return {"column": columns[-1], "levels": above, "file": file}
+
     def _folder_lines(self) -> list[str]:
         """The public folders: one for each wave, where there are waves."""
         end = "-{wave}" if self.wave else ""
@@ -344,6 +381,10 @@ class _Proposal:
             lines.append('decimal = ","')
         if len(source.sheets) > 1:
             lines.append(f"sheet = {_toml(source.reading.sheet)}")
+        if source.reading.header:
+            lines.append(f"header = {source.reading.header}     # the line with the names of the columns")
+        if source.reading.notes:
+            lines.append('notes = "drop"     # lines with text in their first column alone: titles and footnotes')
         is_missing = any(c.missing for c in source.columns if c.name in self.keys or c.name in self.derived)
         lines.append(f'missing = "{"category" if is_missing else "drop"}"     # of records: category or drop')
         return lines

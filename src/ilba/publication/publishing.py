@@ -151,6 +151,7 @@ def publish(
         Publishing would give counts away. Nothing was published.
     """
     prepared = Prepared(path)
+    prepared.check_places()
     refuse_replacing(prepared)
     if prepared.said.outputs.pdf:
         pdf.require()

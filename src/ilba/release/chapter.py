@@ -67,8 +67,9 @@ def ledger_of(given: Given, secret: Secret | None, is_trial: bool, anew: bool = 
     place = given if isinstance(given, str | os.PathLike) else os.environ.get(ENVIRONMENT) or None
     if secret is None:
         raise UnsafeRelease(
-            "masks are kept in a ledger under a secret, and none is at hand. Give secret=, the path of a secret file, "
-            "or set ILBA_SECRET. A trial is published with ledger=False (--no-ledger)."
+            "masks are kept in a ledger beside a secret, and there is no secret. Make one, once: ilba secret new "
+            "agency.secret. Then give secret= (--secret agency.secret), or set ILBA_SECRET. A trial is published with "
+            "ledger=False (--no-ledger)."
         )
     if place is None:
         if secret.place is None:

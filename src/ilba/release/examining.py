@@ -19,7 +19,7 @@ from ilba.release.manifest import FORMAT
 from ilba.release.reading import MANIFEST, Release, digest
 from ilba.release.telling import leaks
 from ilba.secret.secret import Secret
-from ilba.tables.opening import open_store
+from ilba.tables.opening import open_store, read_rds
 from ilba.tables.store import ABOUT
 
 
@@ -36,11 +36,14 @@ class Finding(NamedTuple):
 
 
 def examine(paths: Sequence[Path]) -> list[Finding]:
-    """Look at stores, releases, secrets and ledgers, and at releases of one population against each other."""
+    """Look at stores, releases, secrets and ledgers, and at releases of one population against each other.
+
+    Of another folder, all of these in it and in its folders are looked at.
+    """
     releases: list[Release] = []
     ledgers: list[Ledger] = []
     found: list[Finding] = []
-    for path in paths:
+    for path in [one for given in paths for one in _held(given)]:
         try:
             kind = _kind(path)
             if kind == "release":
@@ -64,21 +67,63 @@ def examine(paths: Sequence[Path]) -> list[Finding]:
     return found
 
 
+def _held(path: Path, depth: int = 2) -> list[Path]:
+    """The path itself; of a folder that is none of ours, what is ours in it."""
+    if not path.is_dir() or _kind_of_folder(path):
+        return [path]
+    inside = [one for one in sorted(path.iterdir()) if not one.name.startswith(".")]
+    files = [one for one in inside if one.is_file() and _is_ours(one)]
+    folders = [one for one in inside if one.is_dir()]
+    below = [found for one in folders if depth or _kind_of_folder(one) for found in _held(one, depth - 1)]
+    return [*files, *(one for one in below if one.is_file() or _kind_of_folder(one))] or [path]
+
+
+def _is_ours(file: Path) -> bool:
+    """Whether a file in a folder looks like a secret, a store, or the finest table of R."""
+    ending = file.suffix.lower()
+    try:
+        if ending == ".parquet":
+            return "ilba" in pl.read_parquet_metadata(file) and not file.name.endswith(".masks.parquet")
+        if ending == ".rds":
+            return not _is_frame(file)
+    except (pl.exceptions.PolarsError, OSError):
+        return False
+    return ending == ".secret"
+
+
+def _is_frame(file: Path) -> bool:
+    """Whether an .rds file is no finest table."""
+    try:
+        read_rds(file)
+    except IlbaError:
+        return True
+    return False
+
+
+def _kind_of_folder(path: Path) -> str:
+    names = (("release", MANIFEST), ("ledger", LOG), ("store", ABOUT))
+    return next((kind for kind, file in names if (path / file).exists()), "")
+
+
 def _kind(path: Path) -> str:
     if not path.exists():
         raise StoreError(f"there is no {str(path)!r}.")
     if path.is_dir():
-        for kind, file in (("release", MANIFEST), ("ledger", LOG), ("store", ABOUT)):
-            if (path / file).exists():
-                return kind
-        raise StoreError(f"{str(path)!r} is neither a store nor a release nor a ledger.")
+        if kind := _kind_of_folder(path):
+            return kind
+        raise StoreError(f"{str(path)!r} is no store, release or ledger, and none is in it.")
     with path.open("rb") as handle:
         return "secret" if handle.read(11) == b"ilba-secret" else "store"
 
 
 def _store(path: Path) -> Iterator[Finding]:
     said = shlex.quote(str(path))
-    finest = open_store(path)
+    is_r = path.suffix.lower() == ".rds"
+    finest = read_rds(path) if is_r else open_store(path)
+    if is_r:
+        text = f"a finest table of R with {some(len(finest), 'cell')}, K={finest.design.threshold}."
+        yield Finding(str(path), "store", text, f"ilba convert {said} {shlex.quote(str(path.with_suffix('.parquet')))}")
+        return
     text = f"a store of {some(len(finest), 'cell')}, {finest.method}, K={finest.design.threshold}"
     if finest.population.declared:
         yield Finding(str(path), "store", f"{text}, population {finest.population}.")

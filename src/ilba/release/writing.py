@@ -24,7 +24,7 @@ from ilba.data.codelists import listed_paths, read_labels
 from ilba.design.design import MASKED, Design, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, StoreError, UnsafeRelease, listing, nearest, notice, some
-from ilba.files import making, writable
+from ilba.files import making, writable, writable_folder
 from ilba.methods.controlled.search import Chosen, bound_of, move_of
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.release.chapter import Chapter, Given, ledger_of, opened
@@ -335,8 +335,10 @@ def _method(finest: AnyFinestTable, asked: Method | None, stated_bound: int | No
         return "controlled"
     if method is None and finest.fingerprint is None:
         raise InputError(
-            "the masks of this store came with its counts. Publish with them by method='ilba'. method='controlled' "
-            "chooses new masks: do that only where the old ones were never published."
+            "the masks of this store came with its counts, so say how to publish. If tables with these masks were "
+            "published: method='ilba' (--method ilba). If none ever was: method='controlled' (--method controlled) "
+            "chooses new ones, and nobody can prove a small count. Both need a secret file: ilba secret new "
+            "agency.secret, then secret= (--secret agency.secret)."
         )
     if method == "controlled" and finest.fingerprint is None:
         notice(
@@ -524,7 +526,7 @@ def _check_bound(finest: AnyFinestTable, wanted: Sequence[Selection], bound: int
 
 def _free(path: Path_) -> Path:
     target = Path(os.path.realpath(path))
-    writable(target / MANIFEST) if target.is_dir() else writable(target)
+    writable_folder(target)
     if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / MANIFEST).exists())):
         raise InputError(
             f"{os.fspath(path)!r} exists and is not a release, which this would destroy. Choose another name."

@@ -19,7 +19,7 @@ from ilba.cells.tree import walk
 from ilba.design.design import COUNT, MASKED, Level, Names, Origins, Selection
 from ilba.design.recordkeys import RECORD_KEY, RecordKeys
 from ilba.errors import InputError, SecretError, StoreError, WriteError, suggesting
-from ilba.files import PRIVATE, making, replacing, writable
+from ilba.files import PRIVATE, making, replacing, writable_folder
 from ilba.methods.controlled.search import Chosen, How, extra_bound
 from ilba.progress import Progress
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
@@ -577,8 +577,8 @@ class SparkFinestTable(AnyFinestTable):
         chosen = given_secret(secret)
         if chosen is None:
             raise SecretError(
-                "choosing masks jointly needs the secret that drew them. Give secret=, the path of the secret file, "
-                "or set ILBA_SECRET."
+                "choosing masks jointly needs the secret that drew them. Give secret= (--secret), the path of "
+                "the secret file, or set ILBA_SECRET."
             )
         self._check_secret(chosen.fingerprint)
         return SecretSource.of(chosen, secret)
@@ -677,7 +677,7 @@ def free_place(path: Path_) -> Path:
         raise InputError(
             f"{os.fspath(path)!r} exists and is not a store, which this would destroy. Choose another name."
         )
-    writable(target / store.ABOUT) if target.is_dir() else writable(target)
+    writable_folder(target)
     return target
 
 

@@ -130,6 +130,9 @@ class SparkMicrodata(Source):
         F, frame = pyspark("sql.functions"), self._frame
         for name, values in (self.recipe.where if self.recipe else {}).items():
             frame = frame.where(F.trim(F.col(quoted(name)).cast("string")).isin(values))
+        for name, values in (self.recipe.without if self.recipe else {}).items():
+            named = F.trim(F.col(quoted(name)).cast("string")).isin(values)
+            frame = frame.where(~F.coalesce(named, F.lit(False)))
         return frame
 
     def _made(self, name: str) -> pl.DataFrame:

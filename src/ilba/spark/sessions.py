@@ -185,6 +185,11 @@ def read(
     csv = re.search(r"\.(csv|tsv|txt)(\.gz)?$", text, re.IGNORECASE)
     if schema and not csv:
         raise InputError("schema goes with csv files; this file has types already.")
+    if csv and (how.header > 1 or how.notes):
+        raise InputError(
+            "Spark reads csv files with the names in their first line and no footnotes: header and notes go with the "
+            "embedded engine, or with `ilba publish --engine spark`."
+        )
     if csv:
         # Everything as text: the code 01 must not become the number 1.
         separator = "\t" if csv[1].lower() == "tsv" or how.separator == "tab" else how.separator or ","

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAli
 
 from ilba.cells.codes import CodeLists
 from ilba.data.codelists import listed_paths, read_labels
+from ilba.data.hierarchies import read_hierarchy
 from ilba.data.microdata import Microdata, Missing, is_spark
 from ilba.data.reading import Reading, Schema
 from ilba.data.recipe import Recipe
-from ilba.design.design import Cells, Design, HKey, Names, Origins, hierarchies_of, names_of
+from ilba.design.design import Cells, Design, Hierarchy, HKey, Names, Origins, hierarchies_of, names_of
 from ilba.design.population import Population
-from ilba.errors import InputError, SecretError, listing, notice, suggesting
+from ilba.errors import InputError, SecretError, listing, nearest, notice, suggesting
 from ilba.files import writable
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.secret import Secret, given_secret
@@ -74,6 +76,7 @@ def build(
     schema: Schema | None = None,
     read: Reading | Mapping[str, str] | None = None,
     recipe: Recipe | Mapping[str, Any] | None = None,
+    hrc: Mapping[str, Path_] | None = None,
     output_path: Path_ | None = None,
     labels: Any = None,
     population: str = "",
@@ -119,6 +122,9 @@ def build(
     recipe : Recipe or dict, optional
         What is done to columns before they are labels: see `ilba.Recipe`. A mapping from columns to steps, such as
         {"age": {"width": 5, "top": 85}, "sex": {"case": "lower"}}.
+    hrc : dict, optional
+        For the finest column of a hierarchy the `.hrc` file (tau-ARGUS) that gives the levels above it, which `hkey`
+        names: `hkey=["section", "division", "branch"], hrc={"branch": "nace.hrc"}`.
     output_path : path, optional
         Where to save the store.
     labels : path or frame, optional
@@ -177,7 +183,7 @@ def build(
         _spark().SparkMicrodata(data) if on_spark else Microdata.open(data, schema=schema, reading=Reading.of(read))
     )
     source.refuse_counted()
-    source.follow(Recipe.of(recipe))
+    source.follow(_climbing(Recipe.of(recipe), hierarchies_of(hkey, hkey_rank), hrc or {}))
     areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
     source.require(areas, "hkey")
     aside = {*areas, record_key}
@@ -211,6 +217,25 @@ def build(
     else:
         finest.save(target, progress)
     return finest
+
+
+def _climbing(recipe: Recipe | None, hierarchies: Sequence[Hierarchy], hrc: Mapping[str, Path_]) -> Recipe | None:
+    """The recipe, with the levels that files of hierarchies give."""
+    if not hrc:
+        return recipe
+    climbing = Recipe() if recipe is None else copy.copy(recipe)
+    climbing.columns = dict(climbing.columns)
+    for column, file in hrc.items():
+        chain = next((one.columns for one in hierarchies if one.columns[-1] == column), None)
+        if chain is None:
+            finest = [one.columns[-1] for one in hierarchies]
+            raise InputError(
+                f"hrc names {column!r}, which is not the finest column of a hierarchy.{nearest(column, finest)} "
+                f"Finest are {listing(finest)}. The levels above it come from the "
+                f"file: hkey=['level1', 'level2', {column!r}]."
+            )
+        climbing.climb(column, chain[:-1], read_hierarchy(file).paths, Path(file).name)
+    return climbing
 
 
 def _check_record_key(source: Microdata | SparkMicrodata, record_key: str | None, columns: Sequence[str]) -> None:

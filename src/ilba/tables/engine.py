@@ -231,9 +231,9 @@ class AnyFinestTable(ABC):
         found = self.own_secret(secret)
         if found is None:
             raise InputError(
-                "this store holds no record keys, and the secret that draws them is not at hand. Give secret=, set "
-                "ILBA_SECRET, or build again with record_key= (--record-key) and the column that holds the key "
-                "of each record."
+                "this store holds no record keys, and the secret that draws them is not at hand. Give secret= "
+                "(--secret), set ILBA_SECRET, or build again with record_key= (--record-key) and the column "
+                "that holds the key of each record."
             )
         self._check_secret(found.fingerprint)
         return found

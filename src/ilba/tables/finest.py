@@ -486,8 +486,8 @@ class FinestTable(AnyFinestTable):
         found = self.own_secret(secret)
         if found is None:
             raise SecretError(
-                "choosing masks jointly needs the secret that drew them. Give secret=, the path of the secret file, "
-                "or set ILBA_SECRET."
+                "choosing masks jointly needs the secret that drew them. Give secret= (--secret), the path of "
+                "the secret file, or set ILBA_SECRET."
             )
         return found
 

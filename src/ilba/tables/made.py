@@ -46,8 +46,8 @@ class KeyedChance(Chance):
     def _derived(self, purpose: str) -> Secret:
         if self.secret is None:
             raise SecretError(
-                "this method draws by the secret of the store, which is not at hand. Give secret=, the path of the "
-                "secret file, or set ILBA_SECRET."
+                "this method draws by the secret of the store, which is not at hand. Give secret= (--secret), the "
+                "path of the secret file, or set ILBA_SECRET."
             )
         return self.secret.derived(purpose)
 
