@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ilba.design.design import Design, Hierarchy
     from ilba.design.population import Population
     from ilba.errors import (
+        Advice,
         Conflict,
         IlbaError,
         InputError,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Advice",
     "AuditReport",
     "Chosen",
     "Comparison",
@@ -143,6 +145,7 @@ _HOMES = {
     "design.design": ("Design", "Hierarchy"),
     "design.population": ("Population",),
     "errors": (
+        "Advice",
         "Conflict",
         "IlbaError",
         "InputError",

@@ -13,6 +13,7 @@
     └── MissingExtra (ImportError) an optional package has to be installed for this
 
     Notice (UserWarning)          a warning; the work continues
+    └── Advice                    how the design could be better; not an error for --strict either
 
 A message says what was given, what was expected and what to type next. It never contains a true count or a secret.
 """
@@ -85,6 +86,10 @@ class Notice(UserWarning):
     """Something that the user should know, such as rows left out; the work continues."""
 
 
+class Advice(Notice):
+    """How the design could be better. Every run says it, so that `--strict` does not take it for an error."""
+
+
 ELSEWHERE = {
     "area": "hkey", "areas": "hkey", "geo": "hkey", "geography": "hkey", "hierarchy": "hkey", "hierarchies": "hkey",
     "by": "key", "variables": "key", "vars": "key", "tab_vars": "key", "dimensions": "key", "dim_var": "key",
@@ -114,12 +119,12 @@ def suggesting(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def notice(text: str) -> None:
+def notice(text: str, kind: type[Notice] = Notice) -> None:
     """Warn with `text`, at the caller's line outside this package."""
     depth, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("ilba", "contextlib"):
         depth, frame = depth + 1, frame.f_back
-    warnings.warn(text, Notice, stacklevel=depth)
+    warnings.warn(text, kind, stacklevel=depth)
 
 
 def nearest(word: object, known: Iterable[object]) -> str:

@@ -443,3 +443,9 @@ def test_what_is_undecided_is_ranked_by_what_the_outsider_believes(town):
         believed = report.undecided["small"].drop_nulls().to_list()
         assert believed == sorted(believed, reverse=True)
         assert "because" in str(report)
+
+
+def test_the_risk_of_controlled_is_that_of_the_masks_a_release_would_choose(secret):
+    finest = ilba.build(ilba.datasets.census(600), ["LA1", "LA2"], ["gender", "age"], secret=secret)
+    wanted = {"attackers": ["insider"], "method": "controlled"}
+    assert ilba.risk(finest, **wanted).rows.equals(ilba.risk(finest.controlled(), **wanted).rows)

@@ -105,3 +105,16 @@ def test_a_file_that_says_nothing_useful_is_answered_and_nothing_is_written(text
     (tmp_path / "publication.toml").write_text(text)
     assert says in run("publish", cwd=tmp_path, code=2).stderr
     assert [file.name for file in tmp_path.rglob("*") if file.is_file()] == ["publication.toml"]
+
+
+def test_strict_stops_at_a_doubt_and_goes_on_with_advice(tmp_path):
+    pl.DataFrame({"town": range(300), "sex": ["f", "m"] * 150}).write_parquet(tmp_path / "p.parquet")
+    words = ["build", "p.parquet", "--hkey", "town", "--key", "sex", "--secret", "k"]
+    run("secret", "new", "k", cwd=tmp_path)
+    told = run("--strict", *words, cwd=tmp_path).stderr
+    assert "note: a finest cell has fewer than 2 records on average" in told
+    (tmp_path / "q.csv").write_text("town,sex\n1,f\n01,f\n")
+    assert (
+        "nearly the same"
+        in run("--strict", *["q.csv" if w == "p.parquet" else w for w in words], cwd=tmp_path, code=1).stderr
+    )

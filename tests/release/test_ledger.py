@@ -339,6 +339,29 @@ def test_an_older_copy_of_the_ledger_is_refused(census, agency):
     assert not (agency / "c").exists()
 
 
+def test_an_older_copy_catches_up_with_waves_that_show_no_finest_table(agency):
+    people = ilba.datasets.census(600)
+    few = {"hkey": HKEY[:2], "population": "p"}
+
+    def wave(data, name):
+        return built(data, agency, wave=name, output_path=agency / "s.parquet", **few)
+
+    wave(people, "1").release(agency / "a", max_keys=1)
+    shutil.copytree(agency / "agency.ledger", agency / "backup")
+    second = wave(people.tail(-20), "2").release(agency / "b", max_keys=1)
+    third = wave(people.tail(-20), "3").release(agency / "c")
+    shutil.rmtree(agency / "agency.ledger")
+    (agency / "backup").rename(agency / "agency.ledger")
+    with pytest.raises(StoreError, match=r"ilba ledger adopt RELEASE --store STORE"):
+        wave(people.tail(-20), "3").release(agency / "d")
+    ledger = Ledger(agency / "agency.ledger")
+    with pytest.raises(ilba.UnsafeRelease, match="build it again from the same records"):
+        ledger.adopt([second], wave(people.tail(-60), "2"))
+    ledger.adopt([second], wave(people.tail(-20), "2"))
+    again = wave(people.tail(-20), "3").release(agency / "d")
+    assert all(again.table(name).equals(third.table(name)) for name in third.tables)
+
+
 @pytest.mark.slow
 def test_after_a_kill_at_any_write_each_folder_has_its_entry_and_each_entry_its_folder(monkeypatch):
     """All of them: python bench/kills.py --kills 200."""

@@ -159,6 +159,11 @@ def _figures(found: RiskReport, attackers: Sequence[Attacker]) -> dict[str, Any]
     return figures
 
 
+def masked_jointly(finest: FinestTable, wanted: Sequence[Selection], progress: Progress | None) -> FinestTable:
+    """The same counts with masks as a release by the default method would choose them for these tables."""
+    return _Masked(finest, finest.own_secret()).by(finest.design.threshold, "controlled", None, wanted, progress)
+
+
 class _Masked:
     """The same counts with the masks of other thresholds, methods and bounds, by one secret."""
 

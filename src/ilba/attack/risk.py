@@ -133,6 +133,10 @@ def risk(
         stated, published = None, finest
     elif isinstance(finest, AnyFinestTable):
         wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
+        if method == "controlled" and not finest.chosen and isinstance(finest, FinestTable):
+            from ilba.attack.choosing import masked_jointly  # it measures by this function
+
+            finest = masked_jointly(finest, wanted, progress)
         stated, published = None, tables_by(method or finest.by or finest.method, finest, wanted)
     else:
         raise InputError(f"risk() takes a finest table or a release, not a {type(finest).__name__}.")

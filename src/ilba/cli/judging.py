@@ -197,6 +197,7 @@ def audit_command(
         own_method = method[0] if method else finest.method
         report = audit(finest, own_method, **wanted, solver_seconds=solver_seconds, progress=bar)
     _told_of_audit(report, out, as_json, require_safe)
+    _told_of_method(finest, method, as_json)
 
 
 def _several(
@@ -241,6 +242,12 @@ def _told_of_audit(report: Any, out: str | None, as_json: bool, require_safe: bo
         click.echo(f"{out}: the whole report, confidential")
     if require_safe and not report.safe:
         raise UnsafeRelease("the audit does not find these tables safe.")
+
+
+def _told_of_method(finest: FinestTable, method: object, as_json: bool) -> None:
+    """Say that a release by default is another one than this."""
+    if not method and not as_json and finest.method == "ilba":
+        click.echo("These are tables by iLBA. For those that `ilba release` makes by default: --method controlled.")
 
 
 def _what_if(
@@ -416,10 +423,12 @@ def risk_command(
         raise InputError("a release is measured unchanged: leave out --method, --within and the choice of tables.")
     if store and not is_release:
         raise InputError("--store goes with a release. Here the store itself is measured.")
+    measured: Any = Release(source) if is_release else opened(source) if within is None else None
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
+        measured = measured or open_store(source, within=within)
         report = risk(
-            Release(source) if is_release else opened(source) if within is None else open_store(source, within=within),
+            measured,
             chosen or ALL,
             tables or "all",
             method=method,
@@ -437,6 +446,8 @@ def risk_command(
     click.echo(report.to_json() if as_json else str(report))
     if out and not as_json:
         click.echo(f"{out}: the whole report, confidential")
+    if not is_release:
+        _told_of_method(measured, method, as_json)
 
 
 @example("ilba compare full_tb.parquet --method controlled --method rounding:base=5 --method cell-key:D=5,V=3,js=2")

@@ -36,7 +36,7 @@ from ilba.cli.words import (
     typed_list,
     typed_pairs,
 )
-from ilba.errors import InputError, Notice, listing, notice, some
+from ilba.errors import InputError, Notice, listing, some
 from ilba.files import replacing
 from ilba.secret.secret import Secret
 from ilba.tables.table import Table, csv_text, write_csv
@@ -175,7 +175,7 @@ def build_command(
     **of_whom: Any,
 ) -> None:
     """Count microdata into the finest table, mask it and save it as a store."""
-    from ilba.publication.doubts import doubts
+    from ilba.publication.doubts import tell_doubts
     from ilba.tables.building import build
 
     if len(hkey) > 1 and not any("=" in one for one in hkey):
@@ -210,8 +210,7 @@ def build_command(
             output_path=out,
             progress=bar,
         )
-    for doubt in doubts(finest):
-        notice(doubt)
+    tell_doubts(finest)
     _told_of_store(finest, out, as_json)
 
 

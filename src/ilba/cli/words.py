@@ -17,7 +17,7 @@ import click
 import polars as pl
 
 from ilba import __version__
-from ilba.errors import InputError, Notice, nearest
+from ilba.errors import Advice, InputError, Notice, nearest
 from ilba.files import writable
 from ilba.progress import ProgressStep
 from ilba.tables.beside import secret_path
@@ -344,3 +344,4 @@ def commands(strict: bool) -> None:
     """Publish frequency tables from microdata and protect small counts."""
     if strict:
         warnings.simplefilter("error", Notice)
+        warnings.simplefilter("always", Advice)

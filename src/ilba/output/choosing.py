@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -22,6 +23,11 @@ _KNOWS = {
     "insider": "insider",
     "groups": "attribute",
 }
+_LEARN = {
+    "outsider": "an outsider is rightly sure of",
+    "neighbour": "a neighbour proves",
+    "insider": "an insider who knows all but one proves",
+}
 
 
 def in_words(rows: pl.DataFrame) -> pl.DataFrame:
@@ -35,6 +41,33 @@ def in_words(rows: pl.DataFrame) -> pl.DataFrame:
     return in_percent(rows, [name for name in rows.columns if name not in _NUMBERS])
 
 
+def sentences(rows: pl.DataFrame) -> list[str]:
+    """Each way to publish in a sentence that can be copied into a memo.
+
+    >>> row = {"method": "sca-sums", "K": 5, "mean_loss": 1.9, "max_loss": 7, "provable": 0.0, "safe": True}
+    >>> print(sentences(pl.DataFrame([row | {"insider": 0.14}]))[0].replace(". ", ".\\n"))
+    K=5, sca-sums: nobody can prove a count of 1 to 4 from the tables.
+    The mean error of a count is 1.90, the largest 7.
+    Of these counts an insider who knows all but one proves 14.0%.
+    """
+    return [_sentence(row) for row in rows.iter_rows(named=True)]
+
+
+def _sentence(row: dict[str, Any]) -> str:
+    small = f"a count of 1 to {row['K'] - 1}"
+    bound = f", bound {row['bound']}" if row.get("bound") else ""
+    if row["safe"]:
+        proof = f"nobody can prove {small} from the tables."
+    elif row["provable"]:
+        proof = f"everybody who has the tables can prove {row['provable']:.1%} of the counts of 1 to {row['K'] - 1}."
+    else:
+        proof = f"the attack proves no count of 1 to {row['K'] - 1}, but does not certify the tables."
+    text = f"K={row['K']}, {row['method']}{bound}: {proof} "
+    text += f"The mean error of a count is {row['mean_loss']:.2f}, the largest {row['max_loss']:,}."
+    learnt = [f"{who} {row[name]:.1%}" for name, who in _LEARN.items() if row.get(name) is not None]
+    return f"{text} Of these counts {', '.join(learnt)}." if learnt else text
+
+
 def write_page(rows: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
     """Write the rows of `what_if` with their picture as one self-contained page, for its owner alone."""
     shown = in_words(rows)
@@ -46,6 +79,7 @@ def write_page(rows: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
         picture=inline(charts.svg(charts.attackers(rows))),
         heads=[name.replace("_", " ") for name in shown.columns],
         rows=[[_text(value) for value in row] for row in shown.iter_rows()],
+        sentences=sentences(rows),
         knows=[
             (name, KNOWS[attacker])
             for name, attacker in _KNOWS.items()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from ilba.errors import listing
+from ilba.errors import Advice, Notice, listing, notice
 from ilba.tables.engine import AnyFinestTable
 
 _MOST = 100_000
@@ -16,10 +16,17 @@ _MOST = 100_000
 
 def doubts(finest: AnyFinestTable) -> list[str]:
     """What a person should check before publishing."""
-    return [*_alike(finest), *_names(finest), *_lonely(finest)]
+    return [*_alike(finest), *_names(finest), *advice(finest)]
 
 
-def _lonely(finest: AnyFinestTable) -> list[str]:
+def tell_doubts(finest: AnyFinestTable) -> None:
+    """Say what a person should check, as notices; what could be better, as advice."""
+    better = advice(finest)
+    for doubt in doubts(finest):
+        notice(doubt, Advice if doubt in better else Notice)
+
+
+def advice(finest: AnyFinestTable) -> list[str]:
     """Nearly all finest cells are small: a column with many values, such as single years, should be grouped."""
     design = finest.design
     ((_, sums),) = finest.sums([design.select(0)])

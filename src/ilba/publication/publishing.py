@@ -29,7 +29,7 @@ from ilba.output.pages import LANGUAGES
 from ilba.output.report import report
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import can_compare, choices, measured
-from ilba.publication.doubts import doubts
+from ilba.publication.doubts import tell_doubts
 from ilba.publication.file import words
 from ilba.publication.planning import counted, refuse_other, refuse_replacing, total_of
 from ilba.publication.prepared import Matched, Prepared
@@ -246,8 +246,7 @@ class _Run:
         if not self.correction:
             refuse_other(prepared, self._book(), self.finest, self.finest.own_secret(prepared.secret()))
         self.matches = prepared.matched(self.finest)
-        for doubt in doubts(self.finest):
-            notice(doubt)
+        tell_doubts(self.finest)
         if said.proposed:
             notice(
                 f"these entries were proposed from the data and not confirmed: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from ilba.methods.controlled.search import Chosen
 from ilba.release.chapter import Chapter, beside, opened
 from ilba.release.ledger import Ledger, Publication
 from ilba.release.reading import MANIFEST, Release, digest
-from ilba.release.writing import entry_of, way
+from ilba.release.writing import chosen_again, entry_of, way
 from ilba.secret.secret import Secret
 from ilba.tables.finest import FinestTable
 
@@ -38,14 +38,14 @@ def adopt(
         raise InputError("name the release folders to be entered, or the tables= (--tables) that were published.")
     for release in releases:
         _check_fit(release, store)
-    published: list[tuple[Release | None, FinestTable]]
-    published = [(release, _as_published(release, store, masks)) for release in releases]
-    if tables:
-        published.append((None, store if masks is None else _masked_by(masks, store)))
-    _refuse_differing(published)
     entered = _aside(store.place) if store.place is not None else None
     before = len(ledger.publications)
     with opened(store, own, ledger, noted=False) as chapter:
+        published: list[tuple[Release | None, FinestTable]]
+        published = [(release, _as_published(release, store, masks, chapter, own)) for release in releases]
+        if tables:
+            published.append((None, store if masks is None else _masked_by(masks, store)))
+        _refuse_differing(published)
         chapter.check(published[0][1], way(published[0][1].method, store.design), accept_conflict)
         for made, masked in published:
             wanted = wanted_tables(store.design, list(tables) if made is None else list(made.tables))
@@ -98,26 +98,39 @@ def _check_fit(release: Release, store: FinestTable) -> None:
         )
 
 
-def _as_published(release: Release, store: FinestTable, masks: FinestTable | None) -> FinestTable:
+def _as_published(
+    release: Release, store: FinestTable, masks: FinestTable | None, chapter: Chapter, secret: Secret
+) -> FinestTable:
     """The store with the masks that a release shows, proven by making its tables again."""
     method = release.manifest["method"]
-    candidates: list[FinestTable | None] = [] if masks is None else [_masked_by(masks, store)]
     finest = release.design.finest.name
-    if masks is None and finest in release.tables:
-        first_way = Chosen(tuple(release.tables), None, held=False, way=1)
-        chosen = first_way if method == "controlled" else None
-        candidates.append(store.with_masks_shown(release.table(finest), chosen))
-    if masks is None and store.method == method:
-        candidates.append(store)
-    for masked in candidates:
+    for masked in _candidates(release, store, masks, chapter, secret):
         if masked is not None and masked.method == method and _gives(masked, release):
             return masked
     missing = "the masks file given with masks= (--masks)" if masks is None else "another masks file than this one"
     raise UnsafeRelease(
         f"the masks of the release {str(release.path)!r} cannot be found: the store does not give its numbers, and "
         f"{'it holds no finest table' if finest not in release.tables else 'its finest table is of other counts'}. "
-        f"Needed is the store as it was published, or {missing}: NAME.masks.parquet beside the store, or R's file."
+        f"Needed is the store as it was published (build it again from the same records, with the same wave), or "
+        f"{missing}: NAME.masks.parquet beside the store, or R's file."
     )
+
+
+def _candidates(
+    release: Release, store: FinestTable, masks: FinestTable | None, chapter: Chapter, secret: Secret
+) -> Iterator[FinestTable | None]:
+    """Tables whose masks may be those of a release, one after the other."""
+    if masks is not None:
+        yield _masked_by(masks, store)
+        return
+    method, finest = release.manifest["method"], release.design.finest.name
+    if finest in release.tables:
+        first_way = Chosen(tuple(release.tables), None, held=False, way=1)
+        yield store.with_masks_shown(release.table(finest), first_way if method == "controlled" else None)
+    if store.method == method:
+        yield store
+    if method == "controlled" and not store.chosen:
+        yield chosen_again(store, secret, chapter)
 
 
 def _masked_by(masks: FinestTable, store: FinestTable) -> FinestTable:

@@ -581,6 +581,7 @@ def _noted(place: Path | None, ledger: Ledger) -> str:
         raise StoreError(
             f"the ledger {str(ledger.path)!r} does not hold the last publication of this store: it is an older copy, "
             f"or another one ({there!r} was used). Masks that were published would be forgotten, so nothing was "
-            f"published. Restore the newest copy, or give ledger=."
+            f"published. Restore the newest copy, give ledger= (--ledger), or enter again what was published after the "
+            f"copy: ilba ledger adopt RELEASE --store STORE."
         )
     return name

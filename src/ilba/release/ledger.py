@@ -25,7 +25,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ilba.errors import InputError, StoreError, WriteError, notice
+from ilba.errors import Advice, InputError, StoreError, WriteError, notice
 from ilba.files import PRIVATE, making, replacing
 
 FORMAT = 1
@@ -166,7 +166,7 @@ class Ledger:
                     with replacing(folder / LOG) as temporary:
                         temporary.write_bytes(_line({"n": 0, "kind": "begin", "format": FORMAT, **_now()}, _NONE))
         except OSError as problem:
-            raise WriteError(f"the ledger {os.fspath(path)!r} cannot be written: {problem.strerror}.") from problem
+            raise _unwritten(path, problem) from problem
         return cls(folder)
 
     # --- reading
@@ -282,7 +282,7 @@ class Ledger:
                 self._checked(entry)
         extra = {path.name for path in (self.path / MASKS).iterdir() if not path.name.startswith(".")} - self._named()
         if extra and self._handle is None:
-            notice(f"{sorted(extra)[0]!r} is in no entry of the ledger; the next release removes it.")
+            notice(f"{sorted(extra)[0]!r} is in no entry of the ledger; the next release removes it.", Advice)
         return len(self.entries)
 
     # --- writing
@@ -328,7 +328,7 @@ class Ledger:
                 log.flush()
                 os.fsync(log.fileno())
         except OSError as problem:
-            raise WriteError(f"the ledger {str(self.path)!r} cannot be written: {problem.strerror}.") from problem
+            raise _unwritten(self.path, problem) from problem
         entry: Entry = json.loads(line)
         self.entries.append(entry)
         return entry
@@ -451,8 +451,15 @@ def checksum_of(place: Path) -> str:
     return _checksum(place / "release.json" if place.is_dir() else place)
 
 
+def _unwritten(place: Path_, problem: OSError) -> WriteError:
+    return WriteError(
+        f"the ledger {os.fspath(place)!r} cannot be written: {problem.strerror}. Nothing was published. A ledger in "
+        f"another place: ledger= (--ledger PATH), or set ILBA_LEDGER; always the same for the same people."
+    )
+
+
 def _tell_waiting() -> None:
-    notice("another publication is being written with this ledger. Waiting until it is done.")
+    notice("another publication is being written with this ledger. Waiting until it is done.", Advice)
 
 
 @contextlib.contextmanager
@@ -461,7 +468,7 @@ def _locked(file: Path, waiting: Callable[[], object]) -> Iterator[int]:
     try:
         handle = os.open(file, os.O_CREAT | os.O_RDWR, PRIVATE)
     except OSError as problem:
-        raise WriteError(f"the ledger {str(file.parent)!r} cannot be written: {problem.strerror}.") from problem
+        raise _unwritten(file.parent, problem) from problem
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

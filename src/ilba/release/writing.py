@@ -13,6 +13,7 @@ import datetime
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
@@ -23,7 +24,7 @@ from ilba.cells.codes import CodeLists, label_type
 from ilba.data.codelists import listed_paths, read_labels
 from ilba.design.design import MASKED, Design, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
-from ilba.errors import InputError, StoreError, UnsafeRelease, listing, nearest, notice, some
+from ilba.errors import InputError, Notice, StoreError, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable, writable_folder
 from ilba.methods.controlled.search import Chosen, bound_of, move_of
 from ilba.progress import Progress, ProgressStep, silent
@@ -35,6 +36,7 @@ from ilba.release.reading import CODES, MANIFEST, Path_, Release, digest
 from ilba.release.texts import read_texts
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
+from ilba.tables.finest import FinestTable
 
 if TYPE_CHECKING:
     from ilba.methods.method import Method
@@ -414,6 +416,18 @@ def _jointly_masked(
         masked = finest.with_masks(known, Chosen.from_json(dict(before)))
     _tell_of_other_tables(masked, wanted)
     return masked
+
+
+def chosen_again(finest: FinestTable, secret: Secret, chapter: Chapter) -> FinestTable:
+    """The masks that a release of all tables by default chooses with a ledger as it is: they depend on nothing else.
+
+    A ledger that was restored from a copy catches up with what was published after the copy was made.
+    """
+    planned = wanted_tables(finest.design, "all")
+    move = chapter.move(finest.design.threshold)
+    with warnings.catch_warnings(action="ignore", category=Notice):  # it was said when it was published
+        masked = _jointly_masked(finest, planned, (), _Asked(None, move, None), secret, chapter, None)
+    return masked.collect()
 
 
 def _summed(finest: AnyFinestTable, finer: Finer, method: str, chapter: Chapter, move: int) -> AnyFinestTable:

@@ -22,7 +22,7 @@ from ilba.data.codelists import no_code_list
 from ilba.data.microdata import Counted, Missing
 from ilba.design.design import COUNT, MASKED, Cells, HKey, Level, Names, Origins, Selection, threshold_of
 from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
-from ilba.errors import InputError, SecretError, StoreError, notice, some, suggesting
+from ilba.errors import Advice, InputError, SecretError, StoreError, notice, some, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import masking
 from ilba.methods.controlled.search import Chosen, How, behind, extra_bound, mean_masks
@@ -439,7 +439,8 @@ class FinestTable(AnyFinestTable):
         if bound is None and not control.held:
             notice(
                 "the usual bound could not be held everywhere in these tables. `ilba report`, or `control` in Python, "
-                "says how far (confidential)."
+                "says how far (confidential).",
+                Advice,
             )
         names, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
         chosen = how.chosen(names, asked, control.held)
