@@ -89,6 +89,7 @@ PUBLIC = [
     "JointReport",
     "Inspection",
     "MissingExtra",
+    "Advice",
     "Notice",
     "Population",
     "Plan",
