@@ -402,6 +402,9 @@ def test_tables_are_exported_and_a_report_is_written_from_the_command_line(folde
         done = run("export", "shop", "--table", "town.sex", "--format", kind, cwd=folder)
         assert f"{file}: public" in done.stdout
         assert (folder / file).stat().st_size > 100
+    assert "town.sex.px: public" in run("export", "shop", "town.sex", "--format", "px", cwd=folder).stdout
+    near = run("export", "shop", "town.sx", "--format", "px", cwd=folder, code=2).stderr
+    assert "name a table with --table. Did you mean 'town.sex'? This release has all, " in near
     files = json.loads(run("export", "shop", "--table", "all", "--format", "sdmx-csv", "--json", cwd=folder).stdout)
     assert len(files["files"]) == 2
     assert (

@@ -113,6 +113,10 @@ def test_a_cell_key_method_takes_a_ptable_of_either_layout(small, tmp_path):
         published(methods.CellKey(table), small).tables.values(), published(by_name, small).tables.values(), strict=True
     ):
         assert (one.value == other.value).all()
+    table.write_csv(tmp_path / "p2.csv", separator=";", decimal_comma=True, quote_style="never")
+    assert method_of(f"cell-key:ptable={tmp_path / 'p2.csv'}").ptable.equals(by_name.ptable)
+    with pytest.raises(ilba.InputError, match=r"the p-table .* cannot be read: No such file"):
+        method_of("cell-key:ptable=nowhere.csv")
     keyed = pl.DataFrame({"pcv": [1, 1, 2, 2], "ckey": [0, 1, 0, 1], "pvalue": [-1, 1, 0, 1]})
     values = published(methods.CellKey(keyed), small).tables
     assert all((rows.value >= 0).all() for rows in values.values())

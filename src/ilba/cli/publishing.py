@@ -27,7 +27,7 @@ from ilba.cli.words import (
     typed_list,
     typed_pairs,
 )
-from ilba.errors import InputError, MissingExtra, listing, some
+from ilba.errors import InputError, MissingExtra, listing, nearest, some
 
 
 @example("ilba release full_tb.parquet --out release --max-keys 3 --title 'Census 2010' --labels codes.csv")
@@ -159,7 +159,7 @@ def release_command(
 @example("ilba export release --table LA3.gender.age --out table.xlsx --lang ko")
 @commands.command("export", short_help="Write a published table as csv, xlsx, JSON-stat, SDMX, PX")
 @click.argument("release", nargs=-1, required=True, metavar="RELEASE...")
-@click.option("--table", required=True, help="The name of the table, such as LA3.gender.age.")
+@click.option("--table", help="The name of the table, such as LA3.gender.age; it may also follow the release.")
 @click.option(
     "--format", "kind", help="csv, parquet, xlsx, json-stat, sdmx-csv, sdmx-ml or px [by the ending of --out]."
 )
@@ -172,7 +172,7 @@ def release_command(
 @json_option
 def export_command(
     release: tuple[str, ...],
-    table: str,
+    table: str | None,
     kind: str | None,
     out: str | None,
     lang: str,
@@ -182,7 +182,15 @@ def export_command(
 ) -> None:
     """Write one table of a release in another format; with several waves of one population, as a time series."""
     from ilba.output.export import FORMATS, export
+    from ilba.release.reading import Release
 
+    if table is None:
+        names = list(Release(release[0]).tables)
+        if len(release) < 2 or release[-1] not in names:
+            near = nearest(release[-1], names) if len(release) > 1 else ""
+            raise InputError(f"name a table with --table.{near} This release has {listing(names, 20)}.")
+        *folders, table = release
+        release = tuple(folders)
     endings = {kind: kind for kind in FORMATS} | {"json-stat": "json", "sdmx-csv": "sdmx.csv", "sdmx-ml": "xml"}
     if kind is None:
         fitting = [kind for kind, ending in endings.items() if out and out.lower().endswith(f".{ending}")]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
@@ -503,10 +505,7 @@ def _checked(made: type[Method], values: dict[str, Any]) -> Method:
     import msgspec
 
     if "ptable" in values:
-        import polars as pl
-
-        path = str(values["ptable"])
-        values["ptable"] = pl.read_parquet(path) if path.endswith(".parquet") else pl.read_csv(path)
+        values["ptable"] = _ptable_in(str(values["ptable"]))
         return made(**values)
     try:
         return msgspec.convert(values, made)
@@ -521,3 +520,21 @@ def _typed(text: str) -> Any:
         except ValueError:
             continue
     return {"true": True, "yes": True, "false": False, "no": False}.get(text.lower(), text)
+
+
+def _ptable_in(path: str) -> Any:
+    """The p-table in a file: parquet, or csv with commas, tabs, or semicolons and perhaps decimal commas."""
+    import polars as pl
+
+    try:
+        if path.lower().endswith(".parquet"):
+            return pl.read_parquet(path)
+        text = Path(path).read_text("utf-8-sig")
+        head = text.partition("\n")[0]
+        separator = max(",;\t", key=head.count)
+        if separator != "," and "." not in text:
+            text = text.replace(",", ".")
+        return pl.read_csv(io.StringIO(text), separator=separator)
+    except (OSError, UnicodeError, pl.exceptions.PolarsError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is damaged or not what its name says"
+        raise InputError(f"the p-table {path!r} cannot be read: {reason}.") from None
