@@ -117,3 +117,11 @@ def test_a_named_file_that_cannot_be_read_is_refused_and_never_replaced_by_a_cod
     with pytest.raises(ilba.InputError, match=r"p\.parquet cannot be read.* leave it out"):
         ilba.init(tmp_path / "p.parquet", tmp_path / "towns.csv", out=tmp_path)
     assert not (tmp_path / "publication.toml").exists()
+
+
+def test_a_column_called_like_an_area_is_the_area_where_nothing_else_tells(tmp_path):
+    people = [f"{n % 4 + 1},{'fm'[n % 3 % 2]},{n % 11 + 1}\n" for n in range(600)]
+    (tmp_path / "p.csv").write_text("town,sex,educ\n" + "".join(people))
+    ilba.init(tmp_path / "p.csv", out=tmp_path)
+    assert proposed(tmp_path)["hierarchies"] == {"area": ["town"]}
+    assert proposed(tmp_path)["keys"] == ["sex", "educ"]

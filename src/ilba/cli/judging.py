@@ -263,6 +263,7 @@ def _what_if(
     from ilba.attack.choosing import what_if
     from ilba.output.choosing import in_words
 
+    _require_charts(chart)
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
         rows = what_if(finest, methods, thresholds, attackers="proof", secret=secret, **wanted, progress=bar)
@@ -322,6 +323,7 @@ def choose_k_command(
     from ilba.attack.risk import ALL
     from ilba.output.choosing import in_words, write_page
 
+    _require_charts(chart, out)
     named: list[Any] = list(attackers or ALL)
     if register:
         named.append(Register(dict(read_register(spec) for spec in register)))
@@ -358,6 +360,14 @@ def choose_k_command(
     click.echo(side_by_side(measures, shutil.get_terminal_size((80, 24)).columns))
     if out:
         click.echo(f"{out}: with a chart, confidential")
+
+
+def _require_charts(*files: str | None) -> None:
+    """Say before the work if a picture is wanted and cannot be drawn."""
+    if any(files):
+        from ilba.output import charts
+
+        charts.require()
 
 
 def _called(rows: pl.DataFrame) -> list[pl.Expr]:
@@ -502,6 +512,7 @@ def compare_command(
     """
     from ilba.output.compare import compare
 
+    _require_charts(out)
     with ProgressBar(as_json) as bar:
         bar.stage("comparing")
         comparison = compare(

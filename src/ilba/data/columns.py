@@ -53,6 +53,13 @@ TOTALS = frozenset(
 )
 """what a line of totals is called, in lower case"""
 _AGES = re.compile(r"(^|[^a-z])(age|ages|alter|edad|âge|ålder|leeftijd|wiek|eta)([^a-z]|$)|나이|연령", re.IGNORECASE)
+AREAS = re.compile(
+    r"(^|[^a-z])(area|region|town|city|county|district|municipality|province|state|parish|ward|place|geo\w*|nuts\w*|lau\w*|la\d)"
+    r"([^a-z]|$)|gemeinde|kreis|^ags$|bundesland|ortsteil|commune|canton|depart|insee|gemeente|wijk|buurt|comune|provinc"
+    r"|municipi|gmina|powiat|kommun|kunta|maakunta|시도|시군구|읍면동|행정|지역",
+    re.IGNORECASE,
+)
+"""how columns of areas are called"""
 _WEIGHTS = re.compile(r"weight|wgt|gewicht|pondera|peso|가중", re.IGNORECASE)
 _IDENTIFIERS = re.compile(r"(^|_)(id|uuid|pid|hid|ssn|nr|number|num|key)$|^id|주민|번호", re.IGNORECASE)
 _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")

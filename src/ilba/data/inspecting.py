@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba import notebook
-from ilba.data.columns import ColumnFacts, facts_of
+from ilba.data.columns import AREAS, ColumnFacts, facts_of
 from ilba.data.csvfiles import guessed, read_head, read_tail
 from ilba.data.hierarchies import read_hierarchy
 from ilba.data.reading import (
@@ -470,7 +470,7 @@ def _chains(one: FileFacts, matches: Sequence[Match]) -> tuple[tuple[str, ...], 
             taken.add(column)
     if not apart:
         possible = [c for c in one.columns if c.kind in ("category", "code") and c.values > 1 and c.name not in names]
-        largest = max(possible, key=lambda c: c.values, default=None)
+        largest = max(possible, key=lambda c: (bool(AREAS.search(c.name)), c.values), default=None)
         apart += [(largest.name,)] if largest else []
     return tuple(apart)
 
