@@ -77,7 +77,7 @@ def test_titles_footnotes_and_totals_of_an_office_file_are_not_records(tmp_path,
                 place + 1, 0, [word, *(("name", "area") if word == "AGS" else ("T", 1) if word.isdigit() else ())]
             )
     found = ilba.inspect(tmp_path / "p.csv", tmp_path / "towns.xlsx")
-    assert found.records.records == 302
+    assert found.records.records == 300
     assert "names in line 4, 3 lines of notes" in found.records.about
     assert "'Total' looks like a line of totals" in str(found)
     ilba.init(tmp_path / "p.csv", tmp_path / "towns.xlsx", out=tmp_path)
@@ -125,3 +125,24 @@ def test_a_column_called_like_an_area_is_the_area_where_nothing_else_tells(tmp_p
     ilba.init(tmp_path / "p.csv", out=tmp_path)
     assert proposed(tmp_path)["hierarchies"] == {"area": ["town"]}
     assert proposed(tmp_path)["keys"] == ["sex", "educ"]
+
+
+def test_a_file_without_names_is_not_published_under_the_values_of_its_first_person(tmp_path):
+    (tmp_path / "p.csv").write_text("".join(f"{n % 4},{'fm'[n % 3 % 2]},{n % 11 + 5}\n" for n in range(600)))
+    with pytest.raises(ilba.InputError, match="Its first line looks like a record"):
+        ilba.init(tmp_path / "p.csv", out=tmp_path)
+    assert "looks like a record" in str(ilba.inspect(tmp_path / "p.csv"))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Title\n\na,b\n1,2\n", r"Line 3 has 2 fields, the first line 1\. .*--header 3 "),
+        ("a,b\n" + "1,2\n" * 40 + "1,2,3\n", r"Line 42 has 3 fields, the first line 2\. Correct that line\."),
+        ("Title,,\nx,,\na,b,c\n1,2,3\n", r"columns without names\. .*--header 4 "),
+    ],
+)
+def test_a_line_that_does_not_fit_is_named(tmp_path, secret, text, says):
+    (tmp_path / "p.csv").write_text(text)
+    with pytest.raises(ilba.InputError, match=says):
+        ilba.build(tmp_path / "p.csv", ["a"], ["b"], secret=secret)

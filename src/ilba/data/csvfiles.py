@@ -8,6 +8,7 @@ error says what to type.
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
 import os
@@ -89,6 +90,30 @@ def not_utf8(path: Path_) -> str:
         f"{str(file)!r} is not UTF-8. Say which encoding it has, perhaps {name}: --encoding {name} "
         f"(read={{'encoding': {name!r}}}, or encoding = {name!r} under [source] of publication.toml). "
         f"Or turn it into UTF-8: {unpacked}iconv -f {name.upper()} -t UTF-8 {given}> utf8.csv"
+    )
+
+
+def longer_line(path: Path_) -> str:
+    """Which line of a csv file has more fields than the first, and what to do; nothing if it is far down."""
+    file = Path(path)
+    if not file.is_file():
+        return ""
+    lines = read_head(file, guessed(file), 2**24).splitlines()
+    separator = max([",", *_SEPARATORS], key=lines[0].count) if lines else ","
+    if lines and separator not in lines[0]:  # a title; the separator is that of most lines
+        separator = max([",", *_SEPARATORS], key=lambda one: sum(one in line for line in lines[:100]))
+    rows = csv.reader(lines, delimiter=separator)
+    width = len(next(rows, []))
+    longer = next((row for row in rows if len(row) > width), None)
+    if longer is None:
+        return ""
+    number = rows.line_num
+    told = f" Line {number} has {len(longer)} fields, the first line {width}."
+    if number > 30:
+        return f"{told} Correct that line."
+    return (
+        f"{told} If the names of the columns are there, say so: --header {number} (read={{'header': {number}}}, or "
+        f"header = {number} under [source] of publication.toml). Else correct that line."
     )
 
 
@@ -178,10 +203,10 @@ def _content(file: Path) -> bytes:
     return whole
 
 
-def read_head(file: Path, encoding: str) -> str:
+def read_head(file: Path, encoding: str, size: int = 2**16) -> str:
     """The beginning of a text file."""
     with _opened(file) as begins:
-        return codecs.getincrementaldecoder(encoding)().decode(begins.read(2**16))
+        return codecs.getincrementaldecoder(encoding)().decode(begins.read(size))
 
 
 def read_tail(file: Path, encoding: str) -> list[str]:

@@ -42,6 +42,7 @@ SAMPLE = 200_000
 _SEPARATORS = (",", ";", "\t", "|", "^")
 LEAVES = "finest codes"
 """what the codes of a hierarchy are called that have none below"""
+NAMELESS = "Its first line looks like a record: write the names of the columns into a line above it"
 _NEEDED = 0.5
 """share of the codes of a column that a code list or map must have to match it"""
 
@@ -295,7 +296,11 @@ def _looked_at(file: Path) -> list[FileFacts]:
             return [_table(file, sheet) for sheet in sheets_of(file)]
         return [_one_file(file)]
     except (IlbaError, OSError, pl.exceptions.PolarsError) as problem:
-        return [FileFacts(str(file), "unreadable", f"cannot be read: {problem}")]
+        return [FileFacts(str(file), "unreadable", f"cannot be read: {str(problem).removeprefix(_unread(file))}")]
+
+
+def _unread(file: Path) -> str:
+    return f"{str(file)!r} cannot be read: "
 
 
 def _one_file(file: Path) -> FileFacts:
@@ -347,10 +352,25 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
             said += ", with lines of notes" if is_part else f", {some(notes, 'line')} of notes"
     labels = _labels(file, kind)
     columns = tuple(facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
+    if totals := {one.name: one.totals for one in columns if one.totals}:
+        named = [pl.col(name).str.strip_chars().is_in(texts).fill_null(value=False) for name, texts in totals.items()]
+        frame = frame.filter(~pl.any_horizontal(named))  # what stands in a line of totals is no value of a column
+        facts = (facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
+        columns = tuple(replace(one, totals=totals.get(one.name, ())) for one in facts)
     decimal = "," if any(one.comma for one in columns) else "."
     size = f"the first {SAMPLE:,} records" if is_part else some(frame.height, "record")
     about = f"{said}, {size}, {some(frame.width, 'column')}"
+    if (kind == "csv" or kind in WORKBOOKS) and _is_nameless(frame):
+        about += f". {NAMELESS}"
     return FileFacts(str(file), "table", about, frame.height, is_part, reading, decimal, sheets, columns, frame=frame)
+
+
+def _is_nameless(frame: pl.DataFrame) -> bool:
+    """Whether the names of columns look like a record: most of them are values of their own columns."""
+    if frame.height < 20 or frame.width < 2:
+        return False
+    values = [bool(column.is_in([column.name]).any()) for column in frame.get_columns()]
+    return sum(values) > 0.5 * len(values)
 
 
 def _texts(frame: pl.DataFrame) -> pl.DataFrame:

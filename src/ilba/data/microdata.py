@@ -20,6 +20,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.cells.codes import CodeList, CodeLists, canonical
+from ilba.data.csvfiles import longer_line
 from ilba.data.reading import READ, Reading, Schema, kind_of, missing_extra, scan, told
 from ilba.data.recipe import Recipe
 from ilba.design.design import COUNT, MASKED, Design
@@ -169,7 +170,7 @@ class Source:
                 raise InputError(
                     f"{argument} names {column!r}, which {self._said} does not have."
                     f"{nearest(column, self.columns)} Its columns are {listing(self.columns, 30)}."
-                    f"{_hint_of(column, self.columns)}"
+                    f"{_hint_of(column, self._said)}"
                 )
 
     def refuse_counted(self) -> None:
@@ -482,16 +483,12 @@ def _reached(column: pl.Expr, steps: Sequence[int]) -> pl.Expr:
     return digit
 
 
-def _hint_of(column: str, columns: Sequence[str]) -> str:
+def _hint_of(column: str, said: str) -> str:
     """What to type where a name is a file, or the names of columns are further down."""
     if column.lower().endswith(".hrc"):
         return f" A file of tau-ARGUS goes with hrc= (--hrc COLUMN={column}), and hkey names its levels and the column."
-    if len(columns) == 1:
-        return (
-            " If the names of the columns are in another line, say in which: read={'header': 4} (--header 4). "
-            "`ilba inspect` finds it."
-        )
-    return ""
+    file = Path(said.strip("'"))
+    return longer_line(file) if kind_of(file) == "csv" else ""
 
 
 def _refuse_undeclared(observed: Sequence[pl.DataFrame], given: Sequence[pl.DataFrame]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import polars as pl
 
-from ilba.data.csvfiles import known_encoding, not_utf8, scan_csv
+from ilba.data.csvfiles import known_encoding, longer_line, not_utf8, scan_csv
 from ilba.data.rfiles import read_r_frame, read_r_labels
 from ilba.errors import IlbaError, InputError, MissingExtra, listing, nearest
 
@@ -35,8 +35,7 @@ LABELLED = (*STATISTICAL, *R_FILES)
 """files that may have labels of columns and codes"""
 _TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
 _HINTS = {
-    "more fields": " A line has more fields than the first one has names. If the names are further down, say in which "
-    "line: --header 4 (read={'header': 4}); `ilba inspect` finds it.",
+    "more fields": " A line has more fields than the line of names.",
     "quote": " A quotation mark is not closed.",
 }
 
@@ -158,6 +157,11 @@ def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str, reading: 
     frame, known = told(lambda: scan_csv(paths, reading.encoding, reading.separator, reading.header), repr(text))
     for column in known:
         twice = column.partition("_duplicated_")[0]
+        if twice != column and twice in known and not twice:
+            raise InputError(
+                f"{text!r} has columns without names. If the names are further down, say in which line: --header 4 "
+                f"(read={{'header': 4}}). `ilba inspect` finds it."
+            )
         if twice != column and twice in known:
             raise InputError(f"{text!r} has two columns called {twice!r}. Rename one of them.")
     if types:
@@ -279,6 +283,8 @@ def told(read: Callable[[], T], said: str) -> T:
         if "utf" in str(problem).lower():
             raise InputError(not_utf8(said.strip("'"))) from problem
         hint = next((hint for word, hint in _HINTS.items() if word in str(problem).lower()), "")
+        if "more fields" in str(problem).lower():
+            hint = longer_line(said.strip("'")) or hint
         raise InputError(f"{said} cannot be read: it is damaged or not what its name says.{hint}") from problem
     except Exception as problem:
         engine = type(problem).__module__.partition(".")[0].lstrip("_")

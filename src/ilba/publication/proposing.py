@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba.data.columns import ColumnFacts
-from ilba.data.inspecting import LEAVES, FileFacts, Inspection, Match, inspect
+from ilba.data.inspecting import LEAVES, NAMELESS, FileFacts, Inspection, Match, inspect
 from ilba.data.reading import LABELLED, kind_of, value_labels
 from ilba.data.shapes import is_map
 from ilba.errors import InputError, listing, notice
@@ -67,6 +67,8 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
         if any(Path(one) == Path(path) for one in paths):  # it may be the file of records
             raise InputError(f"{text} Mend it, or leave it out.")
         notice(text)
+    if NAMELESS in found.records.about:
+        raise InputError(f"{found.records.path} has no names of columns. {NAMELESS}.")
     if not found.hierarchies:
         raise InputError(
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
