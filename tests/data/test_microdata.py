@@ -327,7 +327,7 @@ def test_files_that_are_not_what_they_say_are_refused(tmp_path, people):
         "p.rds": "not a file that R saved",
         "p.xlsx": "cannot be read as a workbook",
         "empty.csv": "is empty",
-        "long.csv": "A line has more fields than the first one has names",
+        "long.csv": r"Line 3 has 3 fields, the first line 2\.",
         "other": "has parts with different columns or types",
         "parts": "has no .parquet files",
         "pp.csv": "Did you mean 'p.csv'",

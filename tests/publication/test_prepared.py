@@ -97,7 +97,7 @@ def test_a_map_by_any_property_matches_and_says_what_is_without(folder):
     [
         (
             '[maps]\ntown = {file = "t.geojson", code = "k"}',
-            r"has no code of 'town': the data has 01001, .* `ilba inspect`",
+            r"has no code of 'town': the data has 01001, .* write pad = 5 beside its file",
         ),
         ('[maps]\ntown = {file = "t.geojson"}', r"no property 'id'"),
         ('[maps]\ntown = {file = "t.geojso"}', r"there is no map .* Did you mean 't.geojson'"),

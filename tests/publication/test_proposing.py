@@ -146,3 +146,27 @@ def test_a_line_that_does_not_fit_is_named(tmp_path, secret, text, says):
     (tmp_path / "p.csv").write_text(text)
     with pytest.raises(ilba.InputError, match=says):
         ilba.build(tmp_path / "p.csv", ["a"], ["b"], secret=secret)
+
+
+def test_a_list_that_a_spreadsheet_robbed_of_its_zeros_matches_the_data(tmp_path):
+    pl.DataFrame({"AGS": ["08111", "8111", "8115", "10001"] * 60, "sex": ["f", "m", "m"] * 80}).write_csv(
+        tmp_path / "p.csv"
+    )
+    listed = pl.DataFrame(
+        {"key": ["8111", "8115", "10001", "8119"], "name": list("ABCD"), "land": ["08", "08", "10", "08"]}
+    )
+    listed.write_csv(tmp_path / "towns.csv")
+    ilba.init(tmp_path / "p.csv", tmp_path / "towns.csv", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert plain["recipe"]["AGS"] == {"pad": 5}
+    assert plain["codes"]["AGS"]["pad"] == plain["recipe"]["land"]["recode"]["pad"] == 5
+    prepared = Prepared(tmp_path)
+    finest, _ = counted(prepared)
+    assert finest.frame.group_by("land", "AGS").agg(pl.col("N").sum()).sort("AGS").rows() == [
+        ("08", "08111", 120), ("08", "08115", 60), ("10", "10001", 60),
+    ]  # fmt: skip
+    assert [(one.found, one.without, one.extra) for one in prepared.matched(finest)] == [(3, (), 1)]
+    file = tmp_path / "publication.toml"
+    file.write_text(file.read_text().replace(", pad = 5", ""))
+    with pytest.raises(ilba.InputError, match=r"no leading zeros\. Write recode = \{file = \.\., pad = 5\}"):
+        counted(Prepared(tmp_path))

@@ -526,11 +526,12 @@ def _match(column: str, codes: set[str], file: str, candidate: pl.Series) -> Mat
     if len(listed) < max(2, 0.9 * len(candidate)):  # a code list has each code once
         return None
     share = len(codes & listed) / len(codes)
-    widths = {len(code) for code in listed}
+    widths = {len(code) for code in listed if code.isdecimal()}
     padded, pad = 0.0, 0
-    if len(widths) == 1 and (width := widths.pop()) > 1:
+    if widths and (width := max([*widths, *(len(code) for code in codes if code.isdecimal())])) > 1:
         longer = {code.zfill(width) for code in codes}
-        padded, pad = len(longer & listed) / len(longer), width
+        padded, pad = len(longer & {code.zfill(width) for code in listed}) / len(longer), width
     if padded <= share:
         return Match(column, file, candidate.name, share, extra=len(listed - codes))
-    return Match(column, file, candidate.name, share, padded, pad, len(listed - {c.zfill(pad) for c in codes}))
+    extra = {code.zfill(pad) for code in listed} - {code.zfill(pad) for code in codes}
+    return Match(column, file, candidate.name, share, padded, pad, len(extra))

@@ -43,6 +43,7 @@ class Lookup(Struct, frozen=True):
     separator: str = ""
     header: Annotated[int, Meta(ge=0, le=1000, description="the line with the names of the columns")] = 0
     notes: Annotated[Literal["", "drop"], Meta(description="drop: leave out titles and footnotes")] = ""
+    pad: Annotated[Whole | None, Meta(description="add leading zeros to the old codes up to this length")] = None
 
     @property
     def reading(self) -> Reading:
@@ -329,7 +330,10 @@ class Recipe:
                 )
             chosen.append(wanted or frame.columns[place])
         known = pl.DataFrame({_TEXT: as_text(frame[chosen[0]]), "to": as_text(frame[chosen[1]])})
-        known = known.with_columns(pl.all().str.strip_chars()).drop_nulls(_TEXT).unique(maintain_order=True)
+        known = known.with_columns(pl.all().str.strip_chars()).drop_nulls(_TEXT)
+        if recode.pad:
+            known = known.with_columns(pl.col(_TEXT).str.zfill(recode.pad))
+        known = known.unique(maintain_order=True)
         twice = known.filter(pl.col(_TEXT).is_duplicated())[_TEXT].unique(maintain_order=True)
         if len(twice):
             raise InputError(
@@ -499,6 +503,9 @@ def _alike(lost: pl.Series, known: pl.Series) -> str:
     widths = {len(code) for code in codes}
     if len(widths) == 1 and (width := widths.pop()) and any(text.zfill(width) in codes for text in texts):
         return f" With leading zeros they match: write pad = {width}."
+    longer = {len(text) for text in texts}
+    if len(longer) == 1 and (width := longer.pop()) and any(code.zfill(width) in texts for code in codes):
+        return f" The file has no leading zeros. Write recode = {{file = .., pad = {width}}}."
     for case in ("lower", "upper"):
         if any(getattr(text, case)() in codes for text in texts):
             return f" In {case} case they match: write case = {case!r}."

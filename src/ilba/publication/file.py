@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from ilba.data.plain import checked
-from ilba.data.recipe import ColumnRecipe
+from ilba.data.recipe import ColumnRecipe, Whole
 from ilba.errors import InputError, nearest
 
 FORMAT = 1
@@ -91,6 +91,7 @@ class CodeListFields(FileEntry, frozen=True):
     code: Annotated[str, Meta(description="the column of codes; by default the first")] = ""
     label: Annotated[Words, Meta(description='the column of labels, or one per language: {en = "name"}')] = ""
     parent: Annotated[str, Meta(description="the column of the code one level up")] = ""
+    pad: Annotated[Whole | None, Meta(description="add leading zeros to its codes up to this length")] = None
 
 
 class MapFields(Struct, frozen=True):
@@ -99,6 +100,7 @@ class MapFields(Struct, frozen=True):
     file: Annotated[Name, Meta(description="GeoJSON, GeoPackage, shapefile")]
     code: Annotated[str, Meta(description="the property with the code; by default id")] = "id"
     layer: str = ""
+    pad: Annotated[Whole | None, Meta(description="add leading zeros to its codes up to this length")] = None
 
 
 class HierarchyFields(Struct, frozen=True):

@@ -255,6 +255,7 @@ class Prepared:
         frame = self._table(entry)
         code = self._chosen(frame, entry.code, f"codes.{column}", 0)
         codes = frame[code].str.strip_chars()
+        codes = codes.str.zfill(entry.pad) if entry.pad else codes
         kept = codes.is_not_null() & (codes != "")
         frame, codes = frame.filter(kept), codes.filter(kept)
         if codes.n_unique() < len(codes):
@@ -322,6 +323,8 @@ class Prepared:
         for column, entry in self.said.maps.items():
             self._require(column, "maps", areas)
             found[column] = read_shapes(self.place(entry.file), entry.layer).geojson(entry.code)
+            for one in found[column]["features"] if entry.pad else ():
+                one["id"] = str(one["id"]).zfill(entry.pad)
         return found
 
     def matched(self, finest: AnyFinestTable) -> list[Matched]:
@@ -362,6 +365,9 @@ def _hint(codes: set[str], listed: set[str], column: str) -> str:
     widths = {len(code) for code in listed}
     if len(widths) == 1 and any(code.zfill(width) in listed for code in codes for width in widths):
         return f" With leading zeros they match: write recipe.{column} = {{pad = {next(iter(widths))}}}."
+    longer = {len(code) for code in codes}
+    if len(longer) == 1 and any(code.zfill(width) in codes for code in listed for width in longer):
+        return f" It has no leading zeros: write pad = {next(iter(longer))} beside its file."
     shorter = {code.lstrip("0") for code in listed}
     if codes & shorter:
         return " The data has no leading zeros. Write pad in the recipe of the column."

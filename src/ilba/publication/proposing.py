@@ -204,7 +204,8 @@ class _Proposal:
             if name in self.derived:
                 fine, match = self.derived[name]
                 listed = next(one for one in self.found.files if one.path == match.file)
-                steps[name] = {"from": fine, "recode": self._file(listed) | {"from": match.by, "to": name}}
+                recode = self._file(listed) | {"from": match.by, "to": name} | self._padding(fine, match)
+                steps[name] = {"from": fine, "recode": recode}
                 continue
             column = self.source.column(name)
             found = self._cleaning(column)
@@ -212,9 +213,21 @@ class _Proposal:
                 steps[name] = found
         return steps
 
-    def _cleaning(self, column: ColumnFacts) -> dict[str, Any]:
+    def _pad(self, column: ColumnFacts) -> int:
+        """The length of the codes of a column, where leading zeros make them match; else 0."""
         pads = [m.pad for m in self.found.matches if m.column == column.name and m.padded > m.share]
-        pad = max([column.pad, *pads])
+        return max([column.pad, *pads])
+
+    def _padding(self, column: str, match: Match) -> dict[str, int]:
+        """What makes the codes of a list or map as long as those of its column."""
+        listed = next(one for one in self.found.files if one.path == match.file)
+        pad = self._pad(self.source.column(column))
+        codes = listed.frame[match.by].str.strip_chars().drop_nulls()
+        is_shorter = bool((codes.str.contains(r"^\d+$") & (codes.str.len_chars() < pad)).any())
+        return {"pad": pad} if is_shorter else {}
+
+    def _cleaning(self, column: ColumnFacts) -> dict[str, Any]:
+        pad = self._pad(column)
         if column.kind == "age":
             return {"width": 5, "top": 85}
         steps: dict[str, Any] = {}
@@ -257,7 +270,7 @@ class _Proposal:
             if column not in used:
                 continue
             listed = next(one for one in self.found.files if one.path == match.file)
-            found[column] = self._file(listed) | {"code": match.by}
+            found[column] = self._file(listed) | {"code": match.by} | self._padding(column, match)
             label = self._label_in(listed, match.by)
             if label:
                 found[column]["label"] = {"en": label}
@@ -400,6 +413,7 @@ class _Proposal:
         if shapes := {name: match for name, match in self.shapes.items() if name in used}:
             lines.append("[maps]")
             for name, match in shapes.items():
-                lines.append(f"{_name(name)} = {_toml({'file': self._place(match.file), 'code': match.by})}")
+                entry = {"file": self._place(match.file), "code": match.by} | self._padding(name, match)
+                lines.append(f"{_name(name)} = {_toml(entry)}")
             lines.append("")
         return lines
