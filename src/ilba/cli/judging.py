@@ -192,6 +192,7 @@ def audit_command(
         return
     if chart:
         raise InputError("--chart draws several methods or K. Give --method or --mask-thr, each once or more.")
+    _tell_of_length(finest, wanted, as_json)
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
         own_method = method[0] if method else finest.method
@@ -242,6 +243,19 @@ def _told_of_audit(report: Any, out: str | None, as_json: bool, require_safe: bo
         click.echo(f"{out}: the whole report, confidential")
     if require_safe and not report.safe:
         raise UnsafeRelease("the audit does not find these tables safe.")
+
+
+def _tell_of_length(finest: FinestTable, wanted: dict[str, Any], as_json: bool) -> None:
+    """Say beforehand that many tables of many cells take long."""
+    from ilba.design.tables import wanted_tables
+
+    tables = len(wanted_tables(finest.design, **wanted))
+    if tables * len(finest) > 3_000_000 and not as_json:
+        click.echo(
+            f"note: the attack on {tables} tables of {len(finest):,} finest cells may take minutes. Fewer tables: "
+            f"--max-keys 2, --levels NAME.",
+            err=True,
+        )
 
 
 def _told_of_method(finest: FinestTable, method: object, as_json: bool) -> None:

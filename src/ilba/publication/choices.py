@@ -16,7 +16,7 @@ from ilba.attack.audit import cells_to_attack
 from ilba.attack.risk import risk
 from ilba.data.columns import few
 from ilba.design.design import COUNT, Selection
-from ilba.errors import IlbaError, InputError, SecretError, notice
+from ilba.errors import IlbaError, InputError, SecretError, notice, some
 from ilba.methods.lab import ILBA, method_of
 from ilba.output.compare import measured_method
 from ilba.progress import Progress, within
@@ -103,7 +103,7 @@ class Measured:
             right = "" if self.right is None else f", right {self.right:.1%} of the times"
             said.append(f"guesses {self.likely:.1%} with more than 95% certainty{right}")
         if self.groups is not None:
-            said.append(f"finds {self.groups:,} groups in which everybody is shown with one value")
+            said.append(f"finds {some(self.groups, 'group')} in which everybody is shown with one value")
         known = f" {' and '.join(self.tables)}" if self.tables else f" ({_KNOWS[self.attacker]})"
         return f"{self.attacker}{known}: {'; '.join(said) or 'not measured: the finest table is not published'}"
 
