@@ -128,7 +128,7 @@ class OutputFile(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Check the path, and leave it as it was typed."""
         found = super().convert(value, param, ctx)
-        writable(found)
+        writable(os.fsdecode(found))
         return found
 
 

@@ -160,7 +160,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     is_total = pl.col("trimmed").str.to_lowercase().is_in(list(TOTALS))
     there = trimmed.filter(~is_missing)
     sums = there.filter(is_total)
-    if sums.height < there.height and sums["records"].sum() <= 0.05 * there["records"].sum():
+    if sums.height < there.height and int(sums["records"].sum()) <= 0.05 * int(there["records"].sum()):
         there = there.filter(~is_total)
     else:  # a category called so
         sums = sums.clear()

@@ -353,8 +353,8 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
     labels = _labels(file, kind)
     columns = tuple(facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
     if totals := {one.name: one.totals for one in columns if one.totals}:
-        named = [pl.col(name).str.strip_chars().is_in(texts).fill_null(value=False) for name, texts in totals.items()]
-        frame = frame.filter(~pl.any_horizontal(named))  # what stands in a line of totals is no value of a column
+        sums = [pl.col(name).str.strip_chars().is_in(texts).fill_null(value=False) for name, texts in totals.items()]
+        frame = frame.filter(~pl.any_horizontal(sums))  # what stands in a line of totals is no value of a column
         facts = (facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
         columns = tuple(replace(one, totals=totals.get(one.name, ())) for one in facts)
     decimal = "," if any(one.comma for one in columns) else "."

@@ -297,8 +297,8 @@ class Microdata(Source):
         for column, values in self.recipe.where.items():
             source = source.filter(nw.col(column).cast(nw.String).str.strip_chars().is_in(values))
         for column, values in self.recipe.without.items():
-            named = nw.col(column).cast(nw.String).str.strip_chars().is_in(values)
-            source = source.filter(nw.col(column).is_null() | ~named)
+            listed = nw.col(column).cast(nw.String).str.strip_chars().is_in(values)
+            source = source.filter(nw.col(column).is_null() | ~listed)
         return source
 
     def count(

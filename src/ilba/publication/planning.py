@@ -265,8 +265,8 @@ def counted(
 def _on_spark(prepared: Prepared, spark: Any) -> Any:
     """The records on Spark. Files that Spark cannot read go through the memory of this process."""
     source, reading = prepared.source, prepared.reading
-    is_plain = kind_of(source) == "csv" and reading.encoding in ("", "utf-8", "utf-8-sig") and reading.separator
-    is_plain = is_plain and not reading.notes and reading.header < 2
+    is_utf8 = reading.encoding in ("", "utf-8", "utf-8-sig")
+    is_plain = kind_of(source) == "csv" and is_utf8 and reading.separator and not reading.notes and reading.header < 2
     if source.is_dir() or kind_of(source) in ("parquet", "orc") or is_plain:
         return importlib.import_module("ilba.spark").read(spark, str(source), read=reading if is_plain else None)
     return spark.createDataFrame(scan(source, None, reading).collect().to_arrow())

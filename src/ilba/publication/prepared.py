@@ -323,8 +323,9 @@ class Prepared:
         for column, entry in self.said.maps.items():
             self._require(column, "maps", areas)
             found[column] = read_shapes(self.place(entry.file), entry.layer).geojson(entry.code)
-            for one in found[column]["features"] if entry.pad else ():
-                one["id"] = str(one["id"]).zfill(entry.pad)
+            if pad := entry.pad:
+                for one in found[column]["features"]:
+                    one["id"] = str(one["id"]).zfill(pad)
         return found
 
     def matched(self, finest: AnyFinestTable) -> list[Matched]:

@@ -155,14 +155,14 @@ class _Proposal:
         self.derived: dict[str, tuple[str, Match]] = {}
         self.above: dict[str, list[str]] = {}
         """for each column with a file of its hierarchy: the names of the levels above it"""
-        for column, match in self.trees.items():
+        for column, tree in self.trees.items():
             chain = next((one for one in chains if column in one), None)
             if chain is not None and chain != [column]:
                 continue  # the data has columns for the levels
             if chain is None:
                 chain = [column]
                 chains.append(chain)
-            depth = next(one.depth for one in self.found.files if one.path == match.file)
+            depth = next(one.depth for one in self.found.files if one.path == tree.file)
             self.above[column] = [f"{column}_{level}" for level in range(1, depth)]
             chain[:0] = self.above[column]
         for chain in chains:
