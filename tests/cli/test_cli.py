@@ -554,7 +554,7 @@ def test_methods_are_compared_and_a_controlled_release_is_safe(folder):
     rows = {row["method"]: row for row in json.loads(run(*words, cwd=folder).stdout)}
     assert len(rows) == 6
     page = (folder / "compare.html").read_text()
-    assert '<th scope="row">provable %</th>' in page
+    assert '<th scope="col">provable %</th>' in page
     assert f"<td>{100 * rows['iLBA, as R writes it']['provable']:.2f}</td>" in page
     assert rows["controlled"]["safe"]
     assert rows["controlled"]["provable"] == 0
