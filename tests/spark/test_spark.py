@@ -823,6 +823,15 @@ def test_a_recipe_on_spark_stops_and_keeps_as_in_memory(spark, tmp_path):
     recipe.where = {"in": ["1"]}
     finest = ilba.build(data, ["t"], ["s"], secret=SECRET, recipe=recipe)
     assert finest.collect().frame.select("t", "s", "N").rows() == [("a", "f", 9)]
+    recipe.where, recipe.without = {}, {"t": ["b"], "in": ["2"]}
+    (tmp_path / "t.hrc").write_text("R\n@a\n@b\n")
+    above = ilba.build(data, ["r", "t"], ["s"], secret=SECRET, recipe=recipe, hrc={"t": tmp_path / "t.hrc"})
+    assert above.collect().frame.select("r", "t", "s", "N").rows() == [("R", "a", "f", 9)]
+    (tmp_path / "p.csv").write_bytes("Ort;s\nKöln;f\n".encode("cp1252"))
+    read = engine.read(spark, str(tmp_path / "p.csv"), read={"encoding": "cp1252", "separator": ";"})
+    assert [row.Ort for row in read.collect()] == ["Köln"]
+    with pytest.raises(ilba.InputError, match="header and notes go with the embedded engine"):
+        engine.read(spark, str(tmp_path / "p.csv"), read={"header": 3})
 
 
 def test_the_workers_write_the_masks_that_a_ledger_keeps_and_memory_reads_them(spark, tmp_path, monkeypatch):
