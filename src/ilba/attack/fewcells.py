@@ -40,7 +40,7 @@ _FAR = 2**20
 """a count that is larger than any"""
 _NOTHING: IntArray = np.zeros(0, np.int64)
 
-NOT_ASKED = "the solver was not asked (solver_seconds=60, --solver-seconds 60)"
+NOT_ASKED = "the solver was not asked (solver_seconds=60 or --solver-seconds 60)"
 NO_TIME = "the time was over before the solver came to them"
 TOO_LONG = "their block took the solver too long"
 NO_BLOCK = "the tables leave no block of a few cells that the solver could be asked about"

@@ -71,7 +71,7 @@ WORDS = {
     "Undecided: {}.": "미정: {}.", "proof: Undecided: {}.": "증명: 미정: {}.", "proof: {} undecided: {}.": "증명: {} 미정: {}.",
     "{} cells because {}": "칸 {}개 - {}", "{} cell because {}": "칸 {}개 - {}",
     "{} aggregates because {}": "집계 칸 {}개 - {}", "{} aggregate because {}": "집계 칸 {}개 - {}",
-    "the solver was not asked (solver_seconds=60, --solver-seconds 60)": "풀이기에 묻지 않음(solver_seconds=60)",
+    "the solver was not asked (solver_seconds=60 or --solver-seconds 60)": "풀이기에 묻지 않음(solver_seconds=60)",
     "the time was over before the solver came to them": "풀이기가 이르기 전에 시간이 다 됨",
     "their block took the solver too long": "풀이기가 이 구획에서 너무 오래 걸림",
     "the tables leave no block of a few cells that the solver could be asked about": "풀이기에 물을 만한 작은 구획이 없음",
