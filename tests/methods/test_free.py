@@ -35,14 +35,19 @@ def moved(finest, secret):
 
 CHAIN = pl.DataFrame({"part": ["A", "B", "B"], "place": ["a", "b", "c"]}), ["part", "place"]
 SQUARE = pl.DataFrame({"row": ["1", "1", "2", "2"], "column": ["1", "2", "1", "2"]}), ["row"]
-SLOW = [(*toy, move, block) for toy in (CHAIN, SQUARE) for move, block in ((0, 200_000), (2, 200_000), (2, 1))]
+# move, size of a block, sweeps and noise
+FAST = (1, 200_000, 12, 0.5), (0, 200_000, 10, 1)
+ASKED = (0, 200_000, 12, 0), (2, 200_000, 12, 0), (2, 1, 12, 1), (0, 1, 10, 0.5)
+SLOW = [*((*CHAIN, *one) for one in ASKED), *((*SQUARE, *one) for one in (*FAST, *ASKED))]
 
 
 @pytest.mark.parametrize(
-    ("cells", "hkey", "move", "block"),
-    [(*CHAIN, 1, 200_000), *(pytest.param(*one, marks=pytest.mark.slow) for one in [(*SQUARE, 1, 200_000), *SLOW])],
+    ("cells", "hkey", "move", "block", "sweeps", "noise"),
+    [*((*CHAIN, *one) for one in FAST), *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)],
 )
-def test_no_view_of_a_toy_lets_anybody_conclude_that_a_count_is_small(cells, hkey, move, block, monkeypatch):
+def test_no_view_of_a_toy_lets_anybody_conclude_that_a_count_is_small(
+    cells, hkey, move, block, sweeps, noise, monkeypatch
+):
     """Every truth, the method and the secret fully known: what each view leaves possible for every union of cells."""
     monkeypatch.setattr("ilba.methods.controlled.plan.BLOCK", block)
     K, key = 3, [column for column in cells.columns if column not in hkey]
@@ -52,7 +57,7 @@ def test_no_view_of_a_toy_lets_anybody_conclude_that_a_count_is_small(cells, hke
         if not any(truth):
             return tuple(truth)
         finest = FinestTable.from_counts(cells.with_columns(N=pl.Series(truth)), hkey, key, K, secret=ZERO)
-        chosen = finest.controlled(levels=[0, 1], max_keys=0, secret=ZERO, move=move, sweeps=12)
+        chosen = finest.controlled(levels=[0, 1], max_keys=0, secret=ZERO, move=move, sweeps=sweeps, noise=noise)
         shown = {row[:-1]: row[-1] for row in chosen.frame.drop("N").iter_rows()}
         return tuple(shown.get(labels, 0) for labels in cells.iter_rows())
 

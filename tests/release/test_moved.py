@@ -97,3 +97,29 @@ def test_a_coarser_design_is_published_as_sums_of_counts_that_moved(census, agen
     expected = published.filter(pl.col("gender") == 2).select(*HKEY, "age", "N_masked").sort(*HKEY, "age")
     assert release.table("LA3.age").sort(*HKEY, "age").equals(expected)
     assert release.move == 1
+
+
+def test_noise_in_the_target_is_told_kept_and_proven_like_everything_else(census, agency):
+    finest = built(census, agency)
+    first = finest.release(agency / "a", noise=0.4)
+    assert first.manifest["parameters"] == {"noise": 0.4}
+    assert first.noise == 0.4
+    again = built(census, agency).release(agency / "a")  # in its place; noise is left out: the ledger says it
+    assert again.noise == 0.4
+    assert again.table(FINEST).equals(first.table(FINEST))
+    with pytest.raises(InputError, match=r"published with 0\.4, and keeps it"):
+        built(census, agency).release(agency / "b", noise=0.2)
+    with pytest.raises(InputError, match="goes with method='controlled'"):
+        built(census, agency).release(agency / "b", method="ilba", noise=0.4)
+    chosen = finest.published()
+    assert chosen.noise == 0.4
+    with pytest.raises(InputError, match=r"were chosen with 0\.4"):
+        chosen.release(agency / "b", noise=0.2)
+    counts = chosen.frame.filter(pl.col("N_masked") > 0).select(*HKEY, *KEY, N="N_masked")
+    world = FinestTable.from_counts(counts, HKEY, KEY, secret=agency / "agency.secret")
+    theirs = world.release(agency / "theirs", noise=0.4, ledger=False)
+    for table in again.tables.values():
+        assert (again.path / table.file).read_bytes() == (theirs.path / table.file).read_bytes()
+    told = [json.loads((one.path / "release.json").read_text()) | {"created": ""} for one in (again, theirs)]
+    assert told[0]["parameters"] == told[1]["parameters"]
+    assert ilba.audit(again).certificate

@@ -459,12 +459,12 @@ def test_a_cube_and_csv_files_are_the_embedded_engines(built, reference, tmp_pat
 # --- area by area
 
 
-@pytest.mark.parametrize("size", [200_000, 40])
-def test_masks_chosen_on_spark_are_those_of_the_embedded_engine_to_the_last(built, reference, monkeypatch, size):
+@pytest.mark.parametrize(("size", "noise"), [(200_000, 0), (40, 0.5)])
+def test_masks_chosen_on_spark_are_those_of_the_embedded_engine_to_the_last(built, reference, monkeypatch, size, noise):
     monkeypatch.setattr("ilba.methods.controlled.plan.BLOCK", size)
     finest, _ = built
-    chosen = finest.controlled(max_keys=2, secret=SECRET)
-    here = reference.controlled(max_keys=2, secret=SECRET)
+    chosen = finest.controlled(max_keys=2, secret=SECRET, noise=noise)
+    here = reference.controlled(max_keys=2, secret=SECRET, noise=noise)
     assert chosen.method == "controlled"
     assert chosen.chosen == here.chosen
     assert chosen.control == here.control
@@ -477,7 +477,7 @@ def test_masks_chosen_on_spark_are_those_of_the_embedded_engine_to_the_last(buil
 def test_counts_that_may_move_are_on_spark_what_they_are_in_memory_and_memory_reads_the_ledger(
     spark, built, reference, next_wave, tmp_path, monkeypatch
 ):
-    asked = {"tables": ["region.sex", "town"], "secret": SECRET, "move": 2, "sweeps": 12}
+    asked = {"tables": ["region.sex", "town"], "secret": SECRET, "move": 2, "sweeps": 12, "noise": 0.5}
     chosen, here = built[0].controlled(**asked), reference.controlled(**asked)
     assert chosen.chosen == here.chosen
     assert chosen.control == here.control
@@ -490,10 +490,10 @@ def test_counts_that_may_move_are_on_spark_what_they_are_in_memory_and_memory_re
     SECRET.to_file(tmp_path / "k")
     release = {"tables": ["town.sex"], "plan": ["town.sex"], "sweeps": 12}
     on = ilba.build(on_spark(spark, population()), HKEY, KEY, secret=tmp_path / "k")
-    ours = on.release(tmp_path / "spark", **release, move=2)
+    ours = on.release(tmp_path / "spark", **release, move=2, noise=0.5)
     theirs = ilba.build(population(), HKEY, KEY, secret=tmp_path / "k").release(tmp_path / "memory", **release)
     assert ours.table("town.sex").equals(theirs.table("town.sex"))
-    assert theirs.move == 2
+    assert (theirs.move, theirs.noise) == (2, 0.5)
 
 
 def wave() -> pl.DataFrame:

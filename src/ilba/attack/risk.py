@@ -127,20 +127,21 @@ def risk(
     chosen = named.checked(attackers)
     given_store = finest if isinstance(finest, FinestTable) else store if isinstance(store, FinestTable) else None
     if isinstance(finest, Release):
-        stated = finest.manifest.get("bound")
+        stated, noise = finest.manifest.get("bound"), finest.noise
         published = released(finest, store)
     elif isinstance(finest, PublishedTables):
-        stated, published = None, finest
+        stated, noise, published = None, 0.0, finest
     elif isinstance(finest, AnyFinestTable):
         wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
         if method == "controlled" and not finest.chosen and isinstance(finest, FinestTable):
             from ilba.attack.choosing import masked_jointly  # it measures by this function
 
             finest = masked_jointly(finest, wanted, progress)
-        stated, published = None, tables_by(method or finest.by or finest.method, finest, wanted)
+        stated, noise = None, finest.noise
+        published = tables_by(method or finest.by or finest.method, finest, wanted)
     else:
         raise InputError(f"risk() takes a finest table or a release, not a {type(finest).__name__}.")
-    work = _Work(published, bound if bound is not None else stated, given_store, cells, progress)
+    work = _Work(published, bound if bound is not None else stated, given_store, cells, progress, noise)
     for one in chosen:
         work.measure(one, examples, solver_seconds)
     return RiskReport(
@@ -179,6 +180,8 @@ class _Work:
     store: FinestTable | None
     most_cells: int
     progress: Progress | None
+    noise: float = 0.0
+    """for what share of the small cells the target was one off"""
     rows: list[dict[str, Any]] = field(default_factory=list)
     bins: list[dict[str, Any]] = field(default_factory=list)
     detail: list[dict[str, Any]] = field(default_factory=list)
@@ -529,6 +532,12 @@ class _Work:
             return None
         if self.bound is not None:
             return self.bound
+        if self.noise:
+            self.notes.append(
+                f"{name}: no bound of errors is assumed. With noise in the target ({self.noise:.0%} of the small "
+                f"cells) a sum of n small cells may be n further off than the usual bound."
+            )
+            return None
         usual = usual_bound(self.published.K)
         if self.published.policy.name == "controlled" and named.errors_within(self.published, usual):
             largest = declared_bound(self.published.K)

@@ -71,6 +71,12 @@ from ilba.errors import InputError, MissingExtra, listing, nearest, some
     help="How far large counts may move so that sums come nearer; published [as before, else 0].",
 )
 @click.option(
+    "--noise",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="For this share of small cells masks are chosen for a count that is one off; published [as before, else 0].",
+)
+@click.option(
     "--state-bound",
     "stated_bound",
     type=click.IntRange(min=1),

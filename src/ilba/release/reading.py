@@ -131,6 +131,12 @@ class Release:
         return bool(self.manifest["additive"])
 
     @property
+    def noise(self) -> float:
+        """For what share of the small cells the target was one off when masks were chosen jointly; else 0."""
+        told = self.manifest.get("parameters", {}) if self.manifest["method"] == "controlled" else {}
+        return float(told.get("noise", 0))
+
+    @property
     def move(self) -> int:
         """How far large counts may have moved when masks were chosen jointly: as declared."""
         return int(self.manifest.get("parameters", {}).get("move", 0))

@@ -26,7 +26,7 @@ from ilba.design.design import MASKED, Design, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, Notice, StoreError, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable, writable_folder
-from ilba.methods.controlled.search import Chosen, bound_of, move_of
+from ilba.methods.controlled.search import Chosen, bound_of, move_of, noise_of
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.release.chapter import Chapter, Given, ledger_of, opened
 from ilba.release.coarser import Finer, sums_of
@@ -63,6 +63,7 @@ def release(
     bound: int | None,
     sweeps: int | None,
     move: int | None,
+    noise: float | None,
     stated_bound: int | None,
     secret: Secret | Path_ | None,
     ledger: Given,
@@ -97,7 +98,7 @@ def release(
         writable(audit)
     if stated_bound is not None:
         bound_of(stated_bound, design.threshold)
-    move = _move(finest, chosen_method, move)
+    move, noise = _move(finest, chosen_method, move), _noise(finest, chosen_method, noise)
     if (chosen_method == "ilba" and design.cells == "grid") or (finest.by is not None and finest.by.fills):
         _check_declared_grid(finest, given, chosen_method)
     epsilon = None if finest.by is None else finest.by.spends
@@ -118,7 +119,7 @@ def release(
         if finer is not None:
             finest = _summed(finest, finer, chosen_method, chapter, moved)
         elif chosen_method == "controlled":
-            asked = _Asked(bound if stated_bound is None else stated_bound, moved, sweeps)
+            asked = _Asked(bound if stated_bound is None else stated_bound, moved, sweeps, noise)
             finest = _jointly_masked(finest.at_hand(), planned, wanted, asked, secret, chapter, progress)
             _refuse_interrupted(finest)
         else:
@@ -226,6 +227,18 @@ def _move(finest: AnyFinestTable, method: str, given: int | None) -> int | None:
     return finest.move if finest.chosen else move
 
 
+def _noise(finest: AnyFinestTable, method: str, given: float | None) -> float | None:
+    """For what share of the small cells the target is one off; None where the ledger is to say."""
+    if given is None:
+        return None
+    if method != "controlled":
+        raise InputError("noise= goes with method='controlled'. The method 'noise' has an epsilon: 'noise:epsilon=1'.")
+    noise = noise_of(given)
+    if finest.chosen and noise != finest.noise:
+        raise InputError(f"noise={given}: the masks of this store were chosen with {finest.noise}. Leave it out.")
+    return noise
+
+
 def _spelled(parameters: Mapping[str, Any]) -> str:
     """The parameters of a method in one line."""
     return ",".join(f"{name}={value}" for name, value in parameters.items())
@@ -234,7 +247,8 @@ def _spelled(parameters: Mapping[str, Any]) -> str:
 def _said(finest: AnyFinestTable) -> tuple[Mapping[str, Any], bool, bool, bool]:
     """What the method says of itself to readers: its parameters, and whether sums hold and counts are left blank."""
     if finest.by is None:
-        return {"move": finest.move} if finest.move else {}, finest.method == "controlled", False, False
+        told = {"move": finest.move, "noise": finest.noise}
+        return {name: of for name, of in told.items() if of}, finest.method == "controlled", False, False
     by = finest.by
     return by.parameters, by.additive, by.blanks and not by.absent_blank, by.absent_blank
 
@@ -389,6 +403,8 @@ class _Asked(NamedTuple):
     bound: int | None
     move: int
     sweeps: int | None = None
+    noise: float | None = None
+    """left out, as the population was published before"""
 
 
 def _jointly_masked(
@@ -403,13 +419,16 @@ def _jointly_masked(
     """The table with masks chosen jointly: those that were published where there are, and new ones beside them."""
     if finest.chosen:
         return finest
-    bound, move, sweeps = asked
+    bound, move, sweeps, noise = asked
     known = chapter.known(finest, "controlled", move)
     before = chapter.choice("controlled", finest.design.threshold, move)
+    kept = noise if before is None else float(before.get("noise", 0))
+    if noise not in (None, kept):
+        raise InputError(f"noise={noise}: this population was published with {kept}, and keeps it. Leave it out.")
     if before is None or known.unknown:
         fixed = None if before is None else known
         masked = finest.controlled(
-            planned, bound, secret=secret, previous=fixed, sweeps=sweeps, move=move, progress=progress
+            planned, bound, secret=secret, previous=fixed, sweeps=sweeps, move=move, noise=kept or 0, progress=progress
         )
         _tell_of_bound(masked)
     else:
@@ -601,6 +620,8 @@ def _refuse_another(target: Path, now: tuple[str, int, str], design: Design, by:
     told = before.manifest["method"]
     is_budgeted = by is not None and by.spends is not None and by.name == told  # epsilons add up, whatever they are
     parameters = "" if is_budgeted else _spelled(before.manifest.get("parameters", {}))
+    if told == "controlled":  # noise decides no mask that stands: the ledger keeps each
+        parameters = _spelled({"move": before.move}) if before.move else ""
     if (told, before.design.threshold, parameters or way(told, before.design)[2]) != now:
         raise UnsafeRelease(
             f"the release at {str(target)!r} shows the same columns by another method, K or reading (method={told!r}, "

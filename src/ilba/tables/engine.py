@@ -22,7 +22,7 @@ from ilba.design.population import Population
 from ilba.design.recordkeys import RecordKeys
 from ilba.design.tables import Tables, selections, wanted_tables
 from ilba.errors import InputError, SecretError, listing, suggesting
-from ilba.methods.controlled.search import Chosen, Control, How, move_of, sweeps_of
+from ilba.methods.controlled.search import Chosen, Control, How, move_of, noise_of, sweeps_of
 from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.progress import Progress
 from ilba.secret.secret import Secret, given_secret
@@ -139,6 +139,11 @@ class AnyFinestTable(ABC):
     def move(self) -> int:
         """How far large counts may have moved when masks were chosen jointly; 0 where they are what they are."""
         return self.chosen.move if self.chosen else 0
+
+    @property
+    def noise(self) -> float:
+        """For what share of the small cells the target was one off when masks were chosen jointly."""
+        return self.chosen.noise if self.chosen else 0.0
 
     @property
     def method(self) -> str:
@@ -494,6 +499,7 @@ class AnyFinestTable(ABC):
         previous: AnyFinestTable | KnownMasks | None = None,
         sweeps: int | None = None,
         move: int = 0,
+        noise: float = 0,
         progress: Progress | None = None,
     ) -> Self:
         """Choose masks jointly, so that plain sums of them stay near the truth in many tables.
@@ -535,6 +541,10 @@ class AnyFinestTable(ABC):
             How far large counts may move so that sums come nearer: a count of K or more by up to `move`, and a small
             one to 0 or to K .. K + `move`. The promise is the same. Counts of the finest table lie further from the
             truth, so it is for plans without it. Declare it before you see the data; a population keeps it.
+        noise : float, default 0
+            Against insiders: for this share of the small cells, from 0 to 1, sums are drawn to a target that is one
+            off, as the secret decides. Sums lie a little further from the truth, and tell less of a single cell.
+            Declare it before you see the data; a population keeps it.
         progress : callable, optional
             Called with each `ProgressStep` of the work.
 
@@ -558,7 +568,7 @@ class AnyFinestTable(ABC):
         if previous is not None and not isinstance(previous, AnyFinestTable | KnownMasks):
             raise InputError(f"previous is a {type(previous).__name__}; give the finest table of the earlier wave.")
         wanted = wanted_tables(self.design, tables, levels, keys, max_keys)
-        how = How(sweeps_of(sweeps, move := move_of(move, self.design.threshold)), move)
+        how = How(sweeps_of(sweeps, move := move_of(move, self.design.threshold)), move, noise_of(noise))
         return self._controlled(wanted, bound, secret, previous, progress, how)
 
     @abstractmethod
@@ -614,6 +624,7 @@ class AnyFinestTable(ABC):
         bound: int | None = None,
         sweeps: int | None = None,
         move: int | None = None,
+        noise: float | None = None,
         stated_bound: int | None = None,
         secret: Secret | Path_ | None = None,
         ledger: Ledger | Path_ | bool | None = None,
@@ -674,6 +685,9 @@ class AnyFinestTable(ABC):
         move : int, optional
             How far large counts may move so that sums come nearer, as `controlled` takes it. The release tells it, and
             every later one of the population keeps it. Left out, as the population was published before, else 0.
+        noise : float, optional
+            For what share of the small cells sums are drawn to a target that is one off, as `controlled` takes it. The
+            release tells it, and the population keeps it. Left out, as it was published before, else 0.
         stated_bound : int, optional
             A bound to be stated in the release, fixed before the data was seen. It is checked for every published
             table; where it does not hold nothing is published, and no bound can be stated later.

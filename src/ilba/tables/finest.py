@@ -436,7 +436,7 @@ class FinestTable(AnyFinestTable):
             extra_bound(drew.derived("controlled bound").number, self.design.threshold),
             how,
         )
-        if bound is None and not control.held:
+        if bound is None and not how.noise and not control.held:
             notice(
                 "the usual bound could not be held everywhere in these tables. `ilba report`, or `control` in Python, "
                 "says how far (confidential).",

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ilba.errors import InputError, some
 from ilba.methods.controlled import kernels
 from ilba.methods.controlled.kernels import BITS, CHANCES
+from ilba.methods.controlled.noise import target_noise
 from ilba.methods.controlled.plan import Layout, MaskBlock
 from ilba.methods.controlled.search import SWEEPS, Rules
 from ilba.methods.controlled.sets import Sets, sets_of
@@ -154,6 +155,11 @@ class _Problem:
         self.x = x.astype(np.int16)
         self.z = drawn.astype(np.int8)
         self.number = number
+        self.target = self.x
+        """the counts that sums are drawn to"""
+        if rules.noise:
+            small = np.ones(len(x), dtype=bool)
+            self.target = self.x + target_noise(sets, small, number, rules.noise, thresholds())
         degree = np.diff(sets.ptr)
         # A cell that shares no aggregate with another small cell has nothing to make up for: its draw stands.
         self.free = (degree > 0).astype(np.int8)
@@ -221,13 +227,14 @@ class _Problem:
 
     def _walk(self) -> None:
         fixed = self.free == 0
-        error = kernels.errors_of(*self._cell_sets, self.z, self.x, fixed, self.K, self.sets.n_sets)
+        error = kernels.errors_of(*self._cell_sets, self.z, self.target, fixed, self.K, self.sets.n_sets)
         self.error = (error + self.base).astype(np.int32)
         self.kind_error = self.before_classes + self._classes(fixed)
         kernels.self_balancing_walk(
-            *self._cell_sets, self.error, self.z, self.x, self.kind, self.free, self.number, self.K,
+            *self._cell_sets, self.error, self.z, self.target, self.kind, self.free, self.number, self.K,
             self._heat(_WALK_HEAT), thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff,
         )  # fmt: skip
+        self.kind_error = self.classes()  # a class aims at its true mean, whatever the target
 
     def _sweep(self, step: int) -> None:
         first, last = _HEATS

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ilba.errors import InputError, some
 from ilba.methods.controlled.block import Before, Cells, Done, Told, log_odds, thresholds
 from ilba.methods.controlled.kernels import BITS, compiled, mixed
+from ilba.methods.controlled.noise import target_noise
 from ilba.methods.controlled.plan import Layout, MaskBlock
 from ilba.methods.controlled.search import Rules
 from ilba.methods.controlled.sets import Sets, sets_of, turned
@@ -101,6 +102,10 @@ class _Search:
             raise InputError(f"{some(len(x), 'cell')} of one area are too many to choose masks for jointly.")
         self.sets, self.rules, self.area, self.x, self.number = sets, rules, area, x, number
         small = x < K
+        self.target = x
+        """the counts that sums are drawn to"""
+        if rules.noise:
+            self.target = x + target_noise(sets, small, number, rules.noise, thresholds())
         self.t = np.where(small, K * drawn, x)
         self.low = np.where(small, K, np.maximum(K, x - move)).astype(np.int32)
         self.top = np.where(small, K, x).astype(np.int32) + np.int32(move)
@@ -139,7 +144,7 @@ class _Search:
         cap = np.full(len(self.times), bound)
         cap[beyond][far] = 2 * bound
         self.state = np.zeros((len(self.times), 8), dtype=np.int32)
-        self.state[:, _ERROR] = self.base + self._off()
+        self.state[:, _ERROR] = self.base + self._off(self.target)
         self.state[:, _WEIGHT] = weight
         self.state[:, _CAP] = cap
         self.state[:, _DEAR] = _PRICE * weight
@@ -216,13 +221,13 @@ class _Search:
     def _over(self) -> int:
         return int((np.abs(self.state[:, _ERROR]) > self.rules.bound).sum())
 
-    def _off(self) -> IntArray:
-        found: IntArray = _summed(self.ptr, self.of, self.t - self.x, len(self.times))
+    def _off(self, target: IntArray) -> IntArray:
+        found: IntArray = _summed(self.ptr, self.of, self.t - target, len(self.times))
         return found
 
     def errors(self) -> IntArray:
         """What the block adds to the error of each sum, counted anew."""
-        return self._off()[: self.sets.n_sets]
+        return self._off(self.x)[: self.sets.n_sets]
 
     def classes(self) -> IntArray:
         """By how much the cells of each small count are off together."""

@@ -49,6 +49,8 @@ class Chosen:
     """how many sweeps were asked for"""
     move: int = 0
     """how far a large count may have moved; with 0 small counts are masked to 0 or K and all others stay"""
+    noise: float = 0.0
+    """for what share of the small cells the target was one off"""
 
     def to_json(self) -> dict[str, Any]:
         """Give it as plain values, for a file.
@@ -64,6 +66,8 @@ class Chosen:
             plain |= {"way": self.way, "sweeps": self.sweeps}
         if self.move:
             plain["move"] = self.move
+        if self.noise:
+            plain["noise"] = self.noise
         return plain
 
     @classmethod
@@ -82,7 +86,8 @@ class Chosen:
         """
         bound = None if plain["bound"] is None else int(plain["bound"])
         more = int(plain.get("way", 1)), int(plain.get("sweeps", SWEEPS)), int(plain.get("move", 0))
-        return cls(tuple(str(name) for name in plain["tables"]), bound, bool(plain["held"]), *more)
+        noise = float(plain.get("noise", 0))
+        return cls(tuple(str(name) for name in plain["tables"]), bound, bool(plain["held"]), *more, noise)
 
 
 @dataclass(frozen=True)
@@ -140,6 +145,8 @@ class How(NamedTuple):
     """how many sweeps are made over the cells of a block"""
     move: int = 0
     """how far a large count may move"""
+    noise: float = 0.0
+    """for what share of the small cells the target is one off"""
 
     @property
     def free(self) -> bool:
@@ -148,7 +155,7 @@ class How(NamedTuple):
 
     def chosen(self, tables: tuple[str, ...], bound: int | None, held: bool) -> Chosen:
         """What a store keeps of a choice that was made so."""
-        return Chosen(tables, bound, held, FREE_WAY if self.free else WAY, self.sweeps, self.move)
+        return Chosen(tables, bound, held, FREE_WAY if self.free else WAY, *self)
 
 
 @dataclass(frozen=True)
@@ -160,6 +167,7 @@ class Rules:
     """how far a count may lie from the truth"""
     sweeps: int = SWEEPS
     move: int = 0
+    noise: float = 0.0
 
     @property
     def free(self) -> bool:
@@ -172,6 +180,13 @@ def move_of(move: object, K: int) -> int:
     if isinstance(move, bool) or not isinstance(move, int | np.integer) or not 0 <= move <= K:
         raise InputError(f"move={move!r} is not a whole number from 0 to K={K}. 0 leaves large counts as they are.")
     return int(move)
+
+
+def noise_of(noise: object) -> float:
+    """For what share of the small cells the target is one off, given by the user."""
+    if isinstance(noise, bool) or not isinstance(noise, int | float | np.number) or not 0 <= noise <= 1:
+        raise InputError(f"noise={noise!r} is not a share from 0 to 1, such as 0.4. 0 draws sums to the true counts.")
+    return float(noise)
 
 
 def sweeps_of(sweeps: int | None, move: int) -> int:
