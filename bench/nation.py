@@ -30,6 +30,7 @@ import numpy as np
 import polars as pl
 
 import ilba
+from ilba.design.tables import selections
 from ilba.methods.controlled.search import declared_bound, extra_bound
 from ilba.methods.loss import LossSummary
 from ilba.tables.engine import class_means
@@ -58,8 +59,11 @@ def compiled() -> None:
 
 def errors(finest: ilba.FinestTable) -> Iterator[tuple[tuple[int, ...], np.ndarray[Any, Any]]]:
     """How many counts of each level are 0, 1, 2, ... off."""
-    for table in finest.cube():
-        yield table.selection.levels, np.bincount(np.abs(table.detail["loss"].to_numpy()))
+    for table, found in finest.losses(selections(finest.design)).items():
+        counted = np.zeros(found.largest + 1, np.int64)
+        for off, counts in found.by_loss.items():
+            counted[abs(off)] += counts
+        yield table.levels, counted
 
 
 def embedded(cities: int, bound: int | None, folder: Path, keep: bool) -> dict[str, Any]:

@@ -321,7 +321,7 @@ def choose_block(
     """
     import pyarrow as pa
 
-    from ilba.methods.controlled.block import Cells, choose_masks
+    from ilba.methods.controlled.block import Cells, Ready, choose_masks
     from ilba.methods.controlled.free import choose_values
 
     codes, columns = shipped.codes(), _columns(cells.to_batches())
@@ -338,7 +338,8 @@ def choose_block(
     draw = (draws.any_count if rules.free else draws)(words, count[small]).astype(np.uint64)
     given = Cells(codes.finest.digits(words), count[small], draw, masked[small] == K, known)
     solve = choose_values if rules.free else choose_masks
-    done = solve(_layout(shipped, tuple(wanted)), block, given, before, rules, lambda *_: None)
+    ready = Ready.of(_layout(shipped, tuple(wanted)), block, given)
+    done = solve(ready, before, rules, lambda *_: None)
     masked[small] = K * done.up.astype(np.int64) if done.values is None else done.values
     told = np.array([done.over, done.reached, done.kept, *done.classes], dtype=np.int64)
     parts = [(0, [columns[name] for name in names], count, masked)]

@@ -99,21 +99,50 @@ class Done(NamedTuple):
     """the masked counts of all cells, where more than 0 and K are possible"""
 
 
-def choose_masks(layout: Layout, block: MaskBlock, cells: Cells, before: Before, rules: Rules, told: Told) -> Done:
+class Ready(NamedTuple):
+    """A block whose masks can be chosen: its cells in the order of the labels, and their sets.
+
+    Nothing of it depends on other blocks, so it can be made before they are done.
+    """
+
+    block: MaskBlock
+    order: IntArray
+    """where each cell was among those that were given"""
+    cells: Cells
+    area: IntArray
+    """the finest area of each cell, along the dimension of the blocks"""
+    names: Words
+    """the different names of coarse sets"""
+    sets: Sets
+
+    @classmethod
+    def of(cls, layout: Layout, block: MaskBlock, cells: Cells) -> Ready:
+        """Make the cells of a block ready, in whatever order they are given."""
+        order = layout.order(cells.digits)
+        digits = [digit[order] for digit in cells.digits]
+        named = layout.named(digits)
+        area = digits[layout.along]
+        local = []
+        for level in block.levels:
+            starts = np.flatnonzero(np.diff(layout.areas.nodes[level][area], prepend=-1))
+            if layout.times[level].any():
+                local.append((np.append(starts, len(area)), layout.times[level]))
+        sets = sets_of(named, local, [one.times for one in block.carried])
+        known = None if cells.known is None else cells.known[order]
+        sorted_ = Cells(digits, cells.count[order], cells.number[order], cells.drawn[order], known)
+        return cls(block, order, sorted_, area, named.names, sets)
+
+    def carried(self, before: Before) -> list[IntArray]:
+        """The errors that other blocks left in the sets that reach beyond this one, for each area around it."""
+        return [share.of(self.names[seen]) for share, seen in zip(before.shares, self.sets.carried, strict=True)]
+
+
+def choose_masks(ready: Ready, before: Before, rules: Rules, told: Told) -> Done:
     """Choose the masks of a block."""
-    order = layout.order(cells.digits)
-    digits = [digit[order] for digit in cells.digits]
-    names = layout.named(digits)
-    area = digits[layout.along]
-    local = []
-    for level in block.levels:
-        starts = np.flatnonzero(np.diff(layout.areas.nodes[level][area], prepend=-1))
-        if layout.times[level].any():
-            local.append((np.append(starts, len(area)), layout.times[level]))
-    sets = sets_of(names, local, [one.times for one in block.carried])
-    known = None if cells.known is None else cells.known[order]
-    problem = _Problem(sets, rules, cells.count[order], cells.drawn[order], cells.number[order], known)
-    carried = [share.of(names.names[seen]) for share, seen in zip(before.shares, sets.carried, strict=True)]
+    block, order, cells, _, names, sets = ready
+    known = cells.known
+    problem = _Problem(sets, rules, cells.count, cells.drawn, cells.number, known)
+    carried = ready.carried(before)
     problem.start(carried, [one.far for one in block.carried], before)
     problem.solve(told)
     up = np.empty(len(order), dtype=np.int8)
@@ -122,7 +151,7 @@ def choose_masks(layout: Layout, block: MaskBlock, cells: Cells, before: Before,
     added, at = [], sets.n_local
     for seen, error in zip(sets.carried, carried, strict=True):
         end = at + len(seen)
-        added.append((names.names[seen], final[at:end] - error, sets.times[at:end]))
+        added.append((names[seen], final[at:end] - error, sets.times[at:end]))
         at = end
     local_errors = np.abs(final[: sets.n_local])
     own = np.abs(rules.K * problem.z.astype(np.int64) - problem.x)[sets.alone > 0]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
 from queue import SimpleQueue
 from threading import Event
 from typing import Any, Protocol, TypeAlias
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from ilba.cells.codes import CodeLists
 from ilba.design.design import Selection
 from ilba.errors import notice
-from ilba.methods.controlled.block import Before, Cells, Done, Told, choose_masks
+from ilba.methods.controlled.block import Before, Cells, Done, Ready, Told, choose_masks
 from ilba.methods.controlled.carry import TINY, Carry
 from ilba.methods.controlled.free import choose_values
 from ilba.methods.controlled.plan import Layout, MaskBlock, rounds
@@ -74,26 +75,27 @@ def choose(
     if rules.move and previous is not None:
         result = np.where(previous >= 0, previous, masked)
 
-    def cells_of(block: MaskBlock) -> tuple[IntArray, Cells]:
+    def ready(block: MaskBlock) -> tuple[IntArray, Ready]:
         here = small[first[block.number] : first[block.number + 1]]
         packed = [word[here] for word in words]
         number = (numbers.any_count if rules.free else numbers)(packed, count[here]).astype(np.uint64)
         known = None if previous is None else previous[here]
         if known is not None and not rules.free:
             known = np.where(known < 0, -1, known > 0).astype(np.int8)
-        return here, Cells(codes.finest.digits(packed), count[here], number, masked[here] == K, known)
+        cells = Cells(codes.finest.digits(packed), count[here], number, masked[here] == K, known)
+        return here, Ready.of(layout, block, cells)
 
-    def solved(block: MaskBlock, before: Before, told: Told) -> tuple[IntArray, Done]:
-        here, cells = cells_of(block)
+    def solved(made: tuple[IntArray, Ready], before: Before, told: Told) -> tuple[IntArray, Done]:
+        here, block = made
         solve = choose_values if rules.free else choose_masks
-        return here, solve(layout, block, cells, before, rules, told)
+        return here, solve(block, before, rules, told)
 
     sizes = np.bincount(count[is_small], minlength=K)[1:].astype(np.int64)
     tiny = small[np.isin(count[small], 1 + np.flatnonzero((sizes > 0) & (sizes <= TINY * K)))]
     ledger = Carry(blocks, rules, sizes, count[tiny], numbers([word[tiny] for word in words], count[tiny]))
-    with _Crew(solved, progress, len(blocks)) as crew:
-        for turn in rounds(blocks):
-            for block, (here, done) in zip(turn, crew.work(turn, ledger.before(turn)), strict=True):
+    with _Crew(ready, solved, progress, len(blocks)) as crew:
+        for turn, after in pairwise([*rounds(blocks), []]):
+            for block, (here, done) in zip(turn, crew.work(turn, ledger.before(turn), after), strict=True):
                 result[here] = K * done.up.astype(np.int64) if done.values is None else done.values
                 ledger.take(block, done)
             if ledger.interrupted:
@@ -109,29 +111,38 @@ def choose(
 class _Crew:
     """Works on the blocks of a round side by side, in threads; the loops let each other run.
 
-    Progress is told, and an interruption met, in the thread that called.
+    Where a thread is idle it makes the blocks of the next round ready. Progress is told, and an interruption met, in
+    the thread that called.
     """
 
-    def __init__(self, solved: Callable[..., Any], progress: Progress | None, blocks: int) -> None:
-        self._solved, self._tell, self._blocks = solved, progress or silent, blocks
+    def __init__(
+        self, ready: Callable[..., Any], solved: Callable[..., Any], progress: Progress | None, blocks: int
+    ) -> None:
+        self._ready, self._solved, self._tell, self._blocks = ready, solved, progress or silent, blocks
         self._done = 0
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = ThreadPoolExecutor(max(1, os.cpu_count() or 1))
+        self._made: dict[int, Future[Any]] = {}
 
     def __enter__(self) -> _Crew:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._pool:
-            self._pool.shutdown()
+        self._pool.shutdown(cancel_futures=True)
 
-    def work(self, turn: Sequence[MaskBlock], befores: Sequence[Before]) -> list[Any]:
-        """What comes of each block."""
+    def work(self, turn: Sequence[MaskBlock], befores: Sequence[Before], after: Sequence[MaskBlock]) -> list[Any]:
+        """What comes of each block of a round; `after` are those of the next one."""
         if len(turn) == 1:
-            results = [self._solved(turn[0], befores[0], self._told)]
+            made = self._made.pop(turn[0].number, None)
+            self._prepare(after)
+            results = [self._solved(made.result() if made else self._ready(turn[0]), befores[0], self._told)]
         else:
-            results = self._together(turn, befores)
+            results = self._together(turn, befores, after)
         self._done += len(turn)
         return results
+
+    def _prepare(self, after: Sequence[MaskBlock]) -> None:
+        for block in after:
+            self._made[block.number] = self._pool.submit(self._ready, block)
 
     def _told(self, part: str, over: int, done: int, total: int | None) -> None:
         where = f"{part}: {over:,} over the bound"
@@ -140,8 +151,7 @@ class _Crew:
             where += f", block {self._done + 1:,} of {self._blocks:,}"
         self._tell(ProgressStep("choosing masks", done, total, where))
 
-    def _together(self, turn: Sequence[MaskBlock], befores: Sequence[Before]) -> list[Any]:
-        self._pool = self._pool or ThreadPoolExecutor(max(1, os.cpu_count() or 1))
+    def _together(self, turn: Sequence[MaskBlock], befores: Sequence[Before], after: Sequence[MaskBlock]) -> list[Any]:
         told: SimpleQueue[tuple[str, int, int, int | None] | None] = SimpleQueue()
         stopped = Event()
 
@@ -150,9 +160,15 @@ class _Crew:
                 raise KeyboardInterrupt
             told.put(step)
 
-        futures = [self._pool.submit(self._solved, *one, tell) for one in zip(turn, befores, strict=True)]
+        def solve(block: MaskBlock, before: Before, made: Future[Any] | None) -> Any:
+            return self._solved(made.result() if made else self._ready(block), before, tell)
+
+        made = [self._made.pop(block.number, None) for block in turn]
+        futures = [self._pool.submit(solve, *one) for one in zip(turn, befores, made, strict=True)]
         for future in futures:
             future.add_done_callback(lambda _: told.put(None))
+        self._prepare(after)  # they wait until a thread is idle
+        del made
         left = len(futures)
         while left:
             try:

@@ -17,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.errors import InputError, some
-from ilba.methods.controlled.block import Before, Cells, Done, Told, log_odds, thresholds
+from ilba.methods.controlled.block import Before, Done, Ready, Told, log_odds, thresholds
 from ilba.methods.controlled.kernels import BITS, compiled, mixed
 from ilba.methods.controlled.noise import target_noise
-from ilba.methods.controlled.plan import Layout, MaskBlock
 from ilba.methods.controlled.search import Rules
-from ilba.methods.controlled.sets import Sets, sets_of, turned
+from ilba.methods.controlled.sets import Sets, turned
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -42,24 +41,14 @@ _FAR = 2**45
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
 
 
-def choose_values(layout: Layout, block: MaskBlock, cells: Cells, before: Before, rules: Rules, told: Told) -> Done:
-    """Choose the masked counts of all cells of a block, small and large; `cells.known` are values that stay."""
-    order = layout.order(cells.digits)
-    digits = [digit[order] for digit in cells.digits]
-    names = layout.named(digits)
-    area = digits[layout.along]
-    local = []
-    for level in block.levels:
-        starts = np.flatnonzero(np.diff(layout.areas.nodes[level][area], prepend=-1))
-        if layout.times[level].any():
-            local.append((np.append(starts, len(area)), layout.times[level]))
-    sets = sets_of(names, local, [one.times for one in block.carried])
-    carried = [share.of(names.names[seen]) for share, seen in zip(before.shares, sets.carried, strict=True)]
-    known = None if cells.known is None else cells.known[order]
+def choose_values(ready: Ready, before: Before, rules: Rules, told: Told) -> Done:
+    """Choose the masked counts of all cells of a block, small and large; `known` are values that stay."""
+    block, order, cells, area, names, sets = ready
+    carried, known = ready.carried(before), cells.known
     far = np.concatenate(
         [np.zeros(0, bool), *(np.full(len(e), c.far) for e, c in zip(carried, block.carried, strict=True))]
     )
-    search = _Search(sets, rules, area, cells.count[order], cells.drawn[order], cells.number[order], known)
+    search = _Search(sets, rules, area, cells.count, cells.drawn, cells.number, known)
     search.start(np.concatenate([np.zeros(0, np.int64), *carried]), far, before)
     search.solve(told)
     values = np.empty(len(order), dtype=np.int64)
@@ -68,7 +57,7 @@ def choose_values(layout: Layout, block: MaskBlock, cells: Cells, before: Before
     added, at = [], sets.n_local
     for seen in sets.carried:
         end = at + len(seen)
-        added.append((names.names[seen], final[at:end], sets.times[at:end]))
+        added.append((names[seen], final[at:end], sets.times[at:end]))
         at = end
     inside, own = np.abs(final[: sets.n_local]), np.abs(search.t - search.x)[sets.alone > 0]
     over = int(sets.times[: sets.n_local][inside > rules.bound].sum())
