@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import ilba
 from ilba import FinestTable, InputError, Ledger
+from ilba.cli import commands
 from ilba.errors import Conflict
 from ilba.tables.words import read_words
 
@@ -101,7 +103,11 @@ def test_a_coarser_design_is_published_as_sums_of_counts_that_moved(census, agen
 
 def test_noise_in_the_target_is_told_kept_and_proven_like_everything_else(census, agency):
     finest = built(census, agency)
-    first = finest.release(agency / "a", noise=0.4)
+    finest.save(agency / "s.parquet")
+    words = [str(agency / "s.parquet"), "--out", str(agency / "a"), "--secret", str(agency / "agency.secret")]
+    for asked, code in ((["--noise", "1.4"], 2), (["--noise", "0.4"], 0)):
+        assert CliRunner().invoke(commands, ["release", *words, *asked]).exit_code == code
+    first = ilba.Release(agency / "a")
     assert first.manifest["parameters"] == {"noise": 0.4}
     assert first.noise == 0.4
     again = built(census, agency).release(agency / "a")  # in its place; noise is left out: the ledger says it

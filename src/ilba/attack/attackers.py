@@ -29,6 +29,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
+_POOLED = 20  # counts of all tables that are added to those of each when the size of its errors is learnt
+
 KNOWS = {
     "proof": "has every released table and the method, and says only what is certain",
     "outsider": "has every released table and the method, and bets on what is likely",
@@ -318,11 +320,14 @@ def insider_beliefs(
     own = counts[is_open]
     error = ((known.least + known.most) // 2 - known.sums(own)).astype(np.float64)  # of the released sums
     size = np.bincount(known.member.reshape(-1), minlength=len(error))
+    whole = float((error[size > 1] ** 2).mean()) if (size > 1).any() else 0.0
     s, q, m = np.zeros(len(own)), np.zeros(len(own)), 0.0
     for table in range(len(known.tables)):
         inside = slice(int(known.first[table]), int(known.first[table + 1]))
-        several = size[inside] > 1
-        weight = 1 / max(float((error[inside][several] ** 2).mean()) if several.any() else 0.0, 0.25)
+        several = error[inside][size[inside] > 1]
+        # A table of few counts says little of its errors, and the one that is looked for is among them.
+        spread = (float((several**2).sum()) + _POOLED * whole) / (len(several) + _POOLED)
+        weight = 1 / max(spread, 0.25)
         off = error[known.member[:, table]]
         s, q, m = s + weight * off, q + weight * off**2, m + weight
     moved = own[:, None] - np.arange(K + 1)
