@@ -33,7 +33,7 @@ _PULL = 100  # what a field gains with each sweep by a mean error of one, in par
 _LEAD = 10  # the same for the cells of one count: so small a part of the heat
 _PRICE = 8  # of an error beyond the bound, squared, per weight
 _STRONGEST = 64 * _UNIT  # of a field
-_MENDING = 40  # passes over what is over the bound
+_MENDING = 400  # passes over what is over the bound, at most
 _DEARER = 40  # what this price is at least while mending, and how much it grows where a sum stays over
 _HEAVY = 64  # how often it grows
 _ERROR, _LINE, _WEIGHT, _CAP, _DEAR, _SEEN = range(6)  # the state of a sum
@@ -189,6 +189,7 @@ class _Search:
         for _ in range(_MENDING):
             if not self._over_caps():
                 return
+            self._lead(self._heat(_COLD / 2))
             h = _mend(*(*self._arrays, self._heat(_COLD / 2), np.uint64(h)))
             yield self._over()
 

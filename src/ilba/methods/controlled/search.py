@@ -22,8 +22,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 WAY = 3
 """The version of the way of choosing. 1 was one search over all cells; 2 goes block by block, and 3 looks for second
 flips among cells that have much in common, with nearer caps for blocks side by side."""
-FREE_WAY = 4
-"""The same of the longer search, which weighs errors and may move large counts."""
+FREE_WAY = 5
+"""The same of the longer search, which weighs errors and may move large counts; 4 mended less over the bound."""
 SWEEPS = 10
 """How many sweeps are made over the cells of a block, unless more are asked for."""
 FREE_SWEEPS = 200
