@@ -46,13 +46,36 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "ilba"
 KNOWN = Path(__file__).with_name("equivalent.toml")
 DOCSTRINGS = "project/test_docstrings.py"
+CONTROLLED = ["methods/test_controlled.py", "methods/test_free.py"]
 TESTS = {
     "methods/masking": ["methods/test_masking.py", "tables/test_finest.py", "tables/test_golden.py", DOCSTRINGS],
     "secret/secret": ["secret", DOCSTRINGS],
     "release/writing": ["release"],
     "release/folder": ["release"],
-    "release/memory": ["release/test_public.py"],
     "release/reading": ["release"],
+    "release/ledger": ["release"],
+    "release/chapter": ["release"],
+    "release/manifest": ["release"],
+    "release/adopting": ["release"],
+    "release/coarser": ["release"],
+    "release/examining": ["release"],
+    "release/net": ["release"],
+    "methods/cell_key": [
+        "methods/test_field_cell_keys.py",
+        "methods/test_lab.py",
+        "tables/test_cell_keys.py",
+        DOCSTRINGS,
+    ],
+    "methods/ptables": ["methods/test_field_cell_keys.py", DOCSTRINGS],
+    "tables/keys": ["tables/test_cell_keys.py"],
+    "methods/controlled/block": CONTROLLED,
+    "methods/controlled/carry": CONTROLLED,
+    "methods/controlled/choosing": CONTROLLED,
+    "methods/controlled/free": CONTROLLED,
+    "methods/controlled/plan": CONTROLLED,
+    "methods/controlled/search": CONTROLLED,
+    "methods/controlled/sets": CONTROLLED,
+    "data/recipe": ["data/test_recipe.py", "data/test_microdata.py", DOCSTRINGS],
     "attack/audit": ["attack", DOCSTRINGS],
     "attack/verdict": ["attack"],
     "attack/deciding": ["attack"],
