@@ -22,7 +22,9 @@ import argparse
 import ast
 import atexit
 import compileall
+import contextlib
 import copy
+import functools
 import gc
 import importlib.util
 import json
@@ -37,7 +39,7 @@ import tempfile
 import time
 import tomllib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,7 +138,7 @@ class Mutant:
     key: str
     line: int
     lines: range | None
-    source: str
+    source: Callable[[], str]
 
 
 Path_ = tuple[tuple[str, int | None], ...]
@@ -263,40 +265,59 @@ def at(tree: ast.AST, path: Path_) -> Any:
     return tree
 
 
-def replaced(tree: ast.Module, path: Path_, new: ast.AST | None) -> ast.Module:
-    tree = copy.deepcopy(tree)
+@contextlib.contextmanager
+def replaced(tree: ast.Module, path: Path_, new: ast.AST | None) -> Iterator[None]:
+    """The tree with another node in the place of one."""
     (field, place), parent = path[-1], at(tree, path[:-1])
-    put: Any = ast.Pass() if new is None else copy.deepcopy(new)
-    if place is None:
-        setattr(parent, field, put)
-    else:
-        getattr(parent, field)[place] = put
-    return ast.fix_missing_locations(tree)
+    put: Any = ast.Pass() if new is None else copy.copy(new)
+    held = getattr(parent, field)
+    before = held if place is None else held[place]
+    ast.fix_missing_locations(ast.copy_location(put, before))
+    try:
+        if place is None:
+            setattr(parent, field, put)
+        else:
+            held[place] = put
+        yield
+    finally:
+        if place is None:
+            setattr(parent, field, before)
+        else:
+            held[place] = before
 
 
 def mutants(source: str) -> list[Mutant]:
     """All mutants of a module, in the order of its lines, each once."""
     tree = ast.parse(source)
-    found, seen, texts = [], {}, {ast.unparse(tree)}
-    for path, node in visited(tree):
-        for new in changes(node):
+    found, seen, texts = [], {}, set()
+    for path, node in list(visited(tree)):
+        for new in list(changes(node)):
             if new is None and not isinstance(node, ast.stmt):
                 continue
-            try:
-                text = ast.unparse(replaced(tree, path, new))
-                compile(text, "mutant", "exec")
-            except (SyntaxError, ValueError):
-                continue
-            if text in texts:
-                continue
-            texts.add(text)
             place, statement, lines = surroundings(tree, path)
-            change = difference(headed(at(tree, statement)), headed(at(ast.parse(text), statement)))
-            key = f"{place or 'at import'}: {change}"
+            before, whole = headed(at(tree, statement)), ast.unparse(at(tree, statement))
+            with replaced(tree, path, new):
+                try:
+                    text = ast.unparse(at(tree, statement))
+                    compile(ast.Module([at(tree, path[:1])], []), "mutant", "exec")
+                except (SyntaxError, ValueError, TypeError):
+                    continue
+                after = headed(at(tree, statement))
+            if text == whole or (statement, text) in texts:
+                continue
+            texts.add((statement, text))
+            key = f"{place or 'at import'}: {difference(before, after)}"
             seen[key] = seen.get(key, 0) + 1
             key += f" (#{seen[key]})" if seen[key] > 1 else ""
-            found.append(Mutant(key, getattr(node, "lineno", lines.start), lines if place else None, text))
+            made = functools.partial(written, tree, path, new)
+            found.append(Mutant(key, getattr(node, "lineno", lines.start), lines if place else None, made))
     return sorted(found, key=lambda one: one.line)
+
+
+def written(tree: ast.Module, path: Path_, new: ast.AST | None) -> str:
+    """The text of a mutant."""
+    with replaced(tree, path, new):
+        return ast.unparse(tree)
 
 
 def surroundings(tree: ast.Module, path: Path_) -> tuple[str, Path_, range]:
@@ -538,7 +559,7 @@ def report(module: str, chosen: argparse.Namespace, scratch: Scratch, known: dic
         how, by = "survived", ""
         if tests:
             needed = sum(measured[test][1] for test in tests)
-            how, by = scratch.try_out(module, one.source, tests, 10 + 10 * needed)
+            how, by = scratch.try_out(module, one.source(), tests, 10 + 10 * needed)
         said[how] += 1
         if how == "survived":
             survivors.append((one, "" if tests else "  (no test runs it)"))
