@@ -24,7 +24,7 @@ from ilba.attack.fewcells import (
     few,
     without_the_finest,
 )
-from ilba.attack.intervals import Intervals, at, open_cells
+from ilba.attack.intervals import FAR, Intervals, at, open_cells
 from ilba.attack.lattice import Node
 from ilba.attack.published import PublishedTables
 from ilba.attack.solver import BlockSums, Target, leaving
@@ -47,6 +47,8 @@ _MENDING = 0.3
 """the share of the time in which other worlds are looked for by mending, where the finest table is not released"""
 _AROUND = (100, 300, 1000, 4000)
 """cells around a single target that is still open at the end"""
+_AGAIN = 4
+"""how often what is still open is mended and asked about once more, from another world"""
 _FEW_LEFT = 50
 """so few open cells are asked about first: whether they can leave at all"""
 _NOTHING: IntArray = np.zeros(0, np.int64)
@@ -147,7 +149,12 @@ def _with_the_finest(attack: Attack, decided: Decided, seconds: float) -> None:
             decide_everything(published, decided, seconds)
             continue
         asked = Asked(known, worlds.counts, targets & ~worlds.safe[: len(own)], sums & ~worlds.safe[len(own) :], end)
-        asked.ask(proofs=len(is_open) <= part)  # proofs need all open cells at hand
+        proofs = len(is_open) <= part  # they need all open cells at hand
+        asked.ask(proofs)
+        for _ in range(_AGAIN):
+            if not asked.over:
+                asked.walk_on(worlds.conditions)
+                asked.look_around(proofs)
         for into, which in (
             (decided.safe, asked.safe), (decided.proven, asked.proven),
             (decided.tried, asked.tried), (decided.late, asked.late),
@@ -209,17 +216,29 @@ class Asked:
         if proofs and not few_left:
             self.prove(self.blocks(tables[0]), self.end)
         for table in tables[1:]:
-            if self._over:
+            if self.over:
                 return
             self.certify(self.blocks(table), self.end)
+        self.look_around(proofs)
+
+    def look_around(self, proofs: bool) -> None:
+        """Ask about each open target with the cells around it."""
         for size in _AROUND:
-            if not self._over:
+            if not self.over:
                 self.certify(self.around(size), self.end)
-            if proofs and not self._over:
+            if proofs and not self.over:
                 self.prove(self.around(size), self.end)
 
+    def walk_on(self, conditions: Conditions) -> None:
+        """Mend again, from the world that was reached last."""
+        worlds = Worlds(conditions, self.world, self.known.at_k.astype(np.int64))
+        worlds.search(np.flatnonzero(self.left), LOOKS // 5)
+        self.safe |= worlds.safe & self.targets
+        self.world = worlds.counts
+
     @property
-    def _over(self) -> bool:
+    def over(self) -> bool:
+        """Whether the time is over, or nothing is open any more."""
         return time.monotonic() >= self.end or not self.left.any()
 
     def _tables(self, largest: int) -> list[int]:
@@ -325,10 +344,15 @@ class Asked:
         return bool(gone)
 
     def around(self, size: int) -> Iterator[IntArray]:
-        """For each open target so many cells that share most with it: small sums count more than large ones."""
+        """For each open target so many cells that share most with it: small sums count more than large ones.
+
+        The most suspicious targets come first: those of which the sums leave least room.
+        """
         known = self.known
         weight = 1 / np.maximum(self._size, 1)
-        for target in np.flatnonzero(self.left).tolist():
+        room = known.most - known.least
+        order = np.concatenate([np.minimum.reduce(room[known.member], axis=1, initial=FAR), room])
+        for target in sorted(np.flatnonzero(self.left).tolist(), key=lambda target: int(order[target])):
             if not self.left[target]:  # it went with another one
                 continue
             own = known.member[[target]] if target < self.n else known.member[self._cells_of(target - self.n)]
