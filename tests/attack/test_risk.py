@@ -216,13 +216,12 @@ def _fitting(x, masks, K, cells, method, missing, bound):
             yield counts
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ilba", "controlled"])
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 def test_an_insider_who_lacks_people_proves_what_trying_every_place_proves(cells, method):
     rng = np.random.default_rng(11)
     seen = {True: 0, False: 0}
-    for _ in range(4):
+    for _ in range(3):
         K = int(rng.choice([3, 5]))
         x = rng.integers(0, K + 1, 6)
         x[0] = 1

@@ -83,6 +83,20 @@ def _off(kind: Any, stated: Any, a: int, total: int, n: int, at_k: int, K: int) 
 
 
 @compiled
+def _way(kind: Any, stated: Any, a: int, total: int, n: int, at_k: int, K: int) -> int:
+    """Whether a broken sum lacks people (1) or has too many (-1); 0 where it is not their number alone."""
+    least, _, released = stated
+    if kind[a] == 1:
+        return 1 if total < least[a] else -1
+    if released[a] == 0 and n > 1:
+        return -1
+    low, high = ends(released[a], n, at_k, K)
+    if low > high or n < 2:
+        return 0
+    return 1 if total < low else -1
+
+
+@compiled
 def _mask(x: int, z: int, by: int, K: int) -> int:
     """The mask of a cell after its count moved: 1 for K, 0 for 0. What is at neither end keeps its mask."""
     new = x + by
@@ -167,6 +181,8 @@ def mend(
                 step += 1
                 a = bad[np.random.randint(broken)]
                 size = first[a + 1] - first[a]
+                way = _way(kind, stated, a, S[a], N[a], Z[a], K)
+                turning = way == 0 or (kind[a] == 2 and np.random.randint(4) == 0)
                 best = 1 << 40
                 clock += 1
                 for r in range(min(_LOOK, size)):
@@ -179,13 +195,13 @@ def mend(
                             d = 1 if option == 0 else -1
                             if x[c] + d < low[c] or x[c] + d > high[c]:
                                 continue
-                            if kind[a] == 1 and (d > 0) != (S[a] < stated[0][a]):
+                            if d == -way:
                                 continue
                             if held and ((not up and d > 0) or (up and total + d < K)):
                                 continue
                             m = _mask(x[c], z[c], d, K) if is_free[c] else z[c]
                         else:
-                            if not is_free[c] or x[c] == 0 or x[c] == K or kind[a] == 1:
+                            if not turning or not is_free[c] or x[c] == 0 or x[c] == K:
                                 continue
                             d, m = 0, 1 - z[c]
                         occupied = int(x[c] + d > 0) - int(x[c] > 0) if occupied_count else 0
