@@ -827,9 +827,11 @@ def test_a_recipe_on_spark_stops_and_keeps_as_in_memory(spark, tmp_path):
     (tmp_path / "t.hrc").write_text("R\n@a\n@b\n")
     above = ilba.build(data, ["r", "t"], ["s"], secret=SECRET, recipe=recipe, hrc={"t": tmp_path / "t.hrc"})
     assert above.collect().frame.select("r", "t", "s", "N").rows() == [("R", "a", "f", 9)]
-    (tmp_path / "p.csv").write_bytes("Ort;s\nKöln;f\n".encode("cp1252"))
-    read = engine.read(spark, str(tmp_path / "p.csv"), read={"encoding": "cp1252", "separator": ";"})
+    (tmp_path / "p.csv").write_bytes("Ort;s\nKöln;f\n".encode("latin-1"))
+    read = engine.read(spark, str(tmp_path / "p.csv"), read={"encoding": "latin-1", "separator": ";"})
     assert [row.Ort for row in read.collect()] == ["Köln"]
+    with pytest.raises(ilba.InputError, match="iconv -f CP1252 -t UTF-8"):
+        engine.read(spark, str(tmp_path / "p.csv"), read={"encoding": "cp1252"})
     with pytest.raises(ilba.InputError, match="header and notes go with the embedded engine"):
         engine.read(spark, str(tmp_path / "p.csv"), read={"header": 3})
 

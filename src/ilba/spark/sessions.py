@@ -151,7 +151,9 @@ def _charset(encoding: str) -> str:
     name = codecs.lookup(encoding or "utf-8").name.removesuffix("-sig")
     charset = {"iso8859-1": "iso-8859-1", "ascii": "us-ascii"}.get(name, name)
     if charset not in _CHARSETS:
-        raise InputError(f"Spark reads no csv in {encoding}. Turn it into UTF-8 or parquet first.")
+        raise InputError(
+            f"Spark reads no csv in {encoding}. Turn it into UTF-8 first: iconv -f {encoding.upper()} -t UTF-8 IN > OUT"
+        )
     return charset
 
 
