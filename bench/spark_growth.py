@@ -3,9 +3,12 @@
     python bench/spark_growth.py                    1 and 10 million records
     python bench/spark_growth.py --millions 1,10,50 also 50: about a quarter of an hour on two cores, 4 GB of disk
     python bench/spark_growth.py --record           also write bench/results/spark/DATE.json and the page in docs/do
+    python bench/spark_growth.py --ratio 10,50      how many times the embedded engine's time: build, save, one table
 
-Spark runs as `local-cluster`: two workers with an executor process each, so that the driver is a process of its own and
-its memory can be told from theirs. All of them share this machine. Nothing here is asserted.
+For the growth Spark runs as `local-cluster`: two workers with an executor process each, so that the driver is a process
+of its own and its memory can be told from theirs. All of them share this machine. For the ratio it runs as `local[2]`:
+both engines have the same two cores. Its session runs already, and has built a store of 20,000 records. Nothing here is
+asserted.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import json
 import math
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -63,16 +67,82 @@ print(json.dumps({{
 spark.stop()
 """
 
+EMBEDDED = """
+import json, resource, sys, time
+import ilba
 
-def measured(millions: int, folder: Path) -> dict[str, Any]:
-    """One size: the records are made, counted, masked and asked for a table; then everything is removed."""
-    parts = ilba.datasets.census_parts(folder / f"cities{millions}", scale=millions)
-    secret, log = folder / "agency.secret", folder / f"log{millions}"
+records, store, secret = sys.argv[1:]
+start = time.perf_counter()
+finest = ilba.build(records, {hkey}, {key}, secret=secret, output_path=store + ".parquet")
+built = time.perf_counter()
+finest.table("LA3", {key}).write_csv(store + ".csv")
+done = time.perf_counter()
+print(json.dumps({{"build": built - start, "table": done - built}}))
+"""
+
+BESIDE = """
+import json, resource, sys, time
+import ilba
+from ilba.spark import session
+
+records, store, secret = sys.argv[1:]
+spark = session("local[2]", conf={{"spark.driver.memory": "3g", "spark.ui.enabled": "false"}})
+small = spark.createDataFrame(ilba.datasets.census(20_000).to_arrow())
+ilba.build(small, {hkey}, {key}, secret=secret, output_path=store + ".small").table("LA3", {key}).collect()
+start = time.perf_counter()
+finest = ilba.build(spark.read.parquet(f"file://{{records}}"), {hkey}, {key}, secret=secret, output_path=store)
+built = time.perf_counter()
+finest.table("LA3", {key}).write_csv(store + ".spark.csv")
+done = time.perf_counter()
+print(json.dumps({{"build": built - start, "table": done - built}}))
+spark.stop()
+"""
+TARGETS = {10: 8, 50: 5}
+
+
+def beside(millions: int, folder: Path, data: Path | None) -> dict[str, Any]:
+    """Both engines on the same records, one after the other: build, save and one table."""
+    parts = (data or folder) / f"cities{millions}"
+    if not parts.exists():
+        ilba.datasets.census_parts(parts, scale=millions)
+    secret = _secret(folder)
+    words = [str(parts), str(folder / f"store{millions}"), str(secret)]
+    row: dict[str, Any] = {"millions": millions}
+    for name, script in (("embedded", EMBEDDED), ("spark", BESIDE)):
+        told = _run(script.format(hkey=HKEY, key=KEY), words)
+        row |= {f"{name} {part}": seconds for part, seconds in told.items()}
+        row[name] = sum(told.values())
+    same = [Path(f"{words[1]}{end}").read_bytes() for end in (".csv", ".spark.csv")]
+    row |= {"ratio": row["spark"] / row["embedded"], "same bytes": same[0] == same[1], "target": TARGETS.get(millions)}
+    shutil.rmtree(words[1])
+    return row
+
+
+def as_ratios(result: dict[str, Any]) -> str:
+    """The two engines beside each other, in Markdown."""
+    head = f"{result['date']}, {result['cores']} cores ({result['machine']}), PySpark {result['pyspark']}, `local[2]`, "
+    head += "a session that runs already; build and save, and the table LA3 x 5 keys as csv:"
+    columns = ["records", "embedded: build, table", "Spark: build, table", "ratio", "target", "the same bytes"]
+    lines = ["| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+    for row in result["ratios"]:
+        target = row["target"]
+        hit = "" if target is None else f"{target}x, {'hit' if row['ratio'] <= target else 'MISS'}"
+        lines.append(
+            f"| {row['millions']}M | {row['embedded build']:.1f} s, {row['embedded table']:.1f} s | "
+            f"{row['spark build']:.1f} s, {row['spark table']:.1f} s | {row['ratio']:.1f}x | {hit} | "
+            f"{'yes' if row['same bytes'] else 'NO'} |"
+        )
+    return f"{head}\n\n" + "\n".join(lines)
+
+
+def _secret(folder: Path) -> Path:
+    secret = folder / "agency.secret"
     if not secret.exists():
         ilba.Secret.from_text(f"ilba-secret-1:{SECRET_HEX}").to_file(secret)
-    log.mkdir()
-    script = JOB.format(hkey=HKEY, key=KEY)
-    words = [str(parts), str(folder / f"store{millions}"), str(secret), str(log), MASTER]
+    return secret
+
+
+def _run(script: str, words: list[str]) -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-c", script, *words],
         stdout=subprocess.PIPE,
@@ -80,7 +150,18 @@ def measured(millions: int, folder: Path) -> dict[str, Any]:
         check=True,
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )
-    row: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return told
+
+
+def measured(millions: int, folder: Path) -> dict[str, Any]:
+    """One size: the records are made, counted, masked and asked for a table; then everything is removed."""
+    parts = ilba.datasets.census_parts(folder / f"cities{millions}", scale=millions)
+    secret, log = _secret(folder), folder / f"log{millions}"
+    log.mkdir()
+    script = JOB.format(hkey=HKEY, key=KEY)
+    words = [str(parts), str(folder / f"store{millions}"), str(secret), str(log), MASTER]
+    row = _run(script, words)
     files = [file for file in log.rglob("*") if file.is_file()]
     row["log"] = sum(file.stat().st_size for file in files)
     raw = bytes.fromhex(SECRET_HEX)
@@ -141,30 +222,49 @@ def extrapolated(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def record(result: dict[str, Any], path: Path) -> None:
+def record(result: dict[str, Any], path: Path, mark: str, text: str) -> None:
+    """Keep a run as a file, and show it on the page between two marks."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- measured -->\n")
-    text = f"{before}<!-- measured -->\n{as_table(result)}<!-- end -->{rest.partition('<!-- end -->')[2]}"
-    PAGE.write_text(text, encoding="utf-8")
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(f"<!-- {mark} -->\n")
+    PAGE.write_text(f"{before}<!-- {mark} -->\n{text}<!-- end -->{rest.partition('<!-- end -->')[2]}", encoding="utf-8")
+
+
+def ratios(sizes: str, folder: Path, data: Path | None, machine: dict[str, Any]) -> dict[str, Any]:
+    """The two engines beside each other at several sizes."""
+    rows = []
+    for millions in map(int, sizes.split(",")):
+        rows.append(beside(millions, folder, data))
+        print(json.dumps(rows[-1]), flush=True)
+    result = {"date": datetime.date.today().isoformat(), **machine, "ratios": rows}
+    print(as_ratios(result))
+    return result
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--millions", default="1,10")
+    options.add_argument("--ratio", metavar="MILLIONS", help="compare the engines at these sizes instead")
+    options.add_argument("--data", type=Path, help="with --ratio: keep the records here, and take them from here")
     options.add_argument("--record", action="store_true")
     chosen = options.parse_args()
     import pyspark
 
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "pyspark": pyspark.__version__}
-    result: dict[str, Any] = {"date": datetime.date.today().isoformat(), **machine, "rows": []}
+    path = ROOT / "bench" / "results" / "spark" / f"{datetime.date.today().isoformat()}.json"
     with tempfile.TemporaryDirectory() as folder:
-        for millions in map(int, chosen.millions.split(",")):
-            result["rows"].append(measured(millions, Path(folder)))
-            print(json.dumps(result["rows"][-1]), flush=True)
-    print(as_table(result))
+        if chosen.ratio:
+            result = ratios(chosen.ratio, Path(folder), chosen.data, machine)
+            mark, text, path = "ratios", f"\n{as_ratios(result)}\n\n", path.with_suffix(".ratios.json")
+        else:
+            result = {"date": path.stem, **machine, "rows": []}
+            for millions in map(int, chosen.millions.split(",")):
+                result["rows"].append(measured(millions, Path(folder)))
+                print(json.dumps(result["rows"][-1]), flush=True)
+            mark, text = "measured", as_table(result)
+            print(text)
     if chosen.record:
-        record(result, ROOT / "bench" / "results" / "spark" / f"{result['date']}.json")
+        record(result, path, mark, text)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ Nothing that grows with the records or with the finest table comes to the driver
 tables of up to a million cells, and published tables, piece after piece. Nothing is used that Spark Connect lacks.
 """
 
-from ilba.spark.finest import SparkFinestTable, free_place
+from ilba.spark.finest import SparkFinestTable
 from ilba.spark.records import SparkMicrodata, check_names
+from ilba.spark.saving import free_place
 from ilba.spark.sessions import read, session
 from ilba.spark.table import SparkTable
 

@@ -18,17 +18,18 @@ from ilba.cells.lookup import nodes_of
 from ilba.cells.tree import walk
 from ilba.design.design import COUNT, MASKED, Level, Names, Origins, Selection
 from ilba.design.recordkeys import RECORD_KEY, RecordKeys
-from ilba.errors import InputError, SecretError, StoreError, WriteError, suggesting
-from ilba.files import PRIVATE, making, replacing, writable_folder
+from ilba.errors import InputError, SecretError, StoreError, suggesting
 from ilba.methods.controlled.search import Chosen, How, extra_bound
 from ilba.progress import Progress
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames
-from ilba.spark.frames import Frame, as_polars, labelled, mapped, pieces, quiet, whole_numbers
-from ilba.spark.records import SparkCounted
+from ilba.spark.frames import Frame, Piped, as_polars, labelled, mapped, pieces, quiet, whole_numbers
+from ilba.spark.parts import UNKNOWN, CellParts, sent
+from ilba.spark.records import SparkRecords
+from ilba.spark.saving import free_place, marked, read_cells, save_folder, save_url
 from ilba.spark.sessions import place, pyspark, watched
 from ilba.spark.table import SparkTable
-from ilba.spark.tasks import PARTS, SecretSource, Shipped, sums_of, word_names
+from ilba.spark.tasks import SecretSource, Shipped, sum_names, sums_of, word_names
 from ilba.tables import store
 from ilba.tables.beside import save_beside, secret_path, warn_of_another_secret
 from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values
@@ -54,28 +55,30 @@ class SparkFinestTable(AnyFinestTable):
     """
 
     _source: SecretSource | None = None
+    _made: Piped | None = None  # how the workers make the cells, while nothing is kept of them
 
-    def __init__(self, about: store.About, cells: Frame, *, rows: int | None = None) -> None:
+    def __init__(self, about: store.About, cells: Frame, *, rows: int | None = None, most: int | None = None) -> None:
         super().__init__(about if RECORD_KEY in cells.columns else replace(about, record_keys=None))
         self.cells = cells
         """a Spark DataFrame of packed cells, N and N_masked, as a store holds them (confidential)"""
         self._rows = rows
+        self._most = most if rows is None else rows  # as far as is known there are not more cells
 
     @classmethod
     def drawn(
         cls,
-        counted: SparkCounted,
+        records: SparkRecords,
         secret: Secret | None,
         given: object,
         labels: pl.DataFrame,
         origins: Origins = Origins(),  # noqa: B008 - it never changes
     ) -> SparkFinestTable:
-        """Mask counted cells with a secret, on the workers.
+        """Count cells and mask them with a secret, on the workers.
 
         Parameters
         ----------
-        counted : SparkCounted
-            Packed cells with their counts on Spark, and code lists.
+        records : SparkRecords
+            Records on Spark, each packed into a cell, and code lists.
         secret : Secret, optional
             What draws the masks. None makes a new one, which `save` writes beside the store.
         given : object
@@ -90,15 +93,15 @@ class SparkFinestTable(AnyFinestTable):
         SparkFinestTable
             The finest table, not computed yet.
         """
-        codes, chosen = counted.codes, secret or Secret.new()
-        source = SecretSource.of(chosen, given if secret else chosen)
-        names = word_names(codes.finest)
-        # Sorted by area, so that a table, an area or a cell finds what it needs side by side.
-        ordered = counted.cells.repartitionByRange(*names).sortWithinPartitions(*names)
-        shipped = Shipped.of(codes)
-        about = store.About(codes, labels, chosen.fingerprint, None, origins, record_keys=counted.record_keys)
-        cells = mapped(ordered, whole_numbers(about.columns), "mask", shipped, source)
-        finest = cls(about, cells)
+        codes, chosen = records.codes, secret or Secret.new()
+        source, shipped = SecretSource.of(chosen, given if secret else chosen), Shipped.of(codes)
+        about = store.About(codes, labels, chosen.fingerprint, None, origins, record_keys=records.record_keys)
+        # A part is a run of areas, so that a table, an area or a cell finds what it needs side by side.
+        parts = CellParts.of(codes.finest, records.weights, records.total)
+        counted = sent(Piped(records.packed).then("count_cells", shipped, parts), parts)
+        made = counted.then("put_together", shipped).then("mask", shipped, source)
+        finest = cls(about, made.frame(whole_numbers(about.columns)), most=records.total)
+        finest._made = made
         finest._unsaved_secret = None if secret else chosen
         finest._source = source
         tell_recurring(codes)
@@ -143,9 +146,9 @@ class SparkFinestTable(AnyFinestTable):
                 told = store.dataset_of(Path(text))
         except pyspark("errors").AnalysisException:
             raise StoreError(f"{text!r} is not a store: it holds no {store.ABOUT}.") from None
-        cells = _read(spark, f"{place(text)}/{store.CELLS}").select(*told.about.columns)
+        cells = read_cells(spark, f"{place(text)}/{store.CELLS}").select(*told.about.columns)
         try:
-            is_whole = _marked(cells, told.about) == (told.rows, told.mark)
+            is_whole = marked(cells, told.about) == (told.rows, told.mark)
         except Exception as problem:
             if not any(word in str(problem) for word in _UNREADABLE):
                 raise
@@ -177,7 +180,7 @@ class SparkFinestTable(AnyFinestTable):
         """
         area = store.TopArea.of(self.codes, label)
         inside = self.cells.filter(f"cell0 >= {area.low}" + ("" if area.high is None else f" AND cell0 < {area.high}"))
-        cells = pl.concat(pieces(inside, pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
+        cells = pl.concat(pieces(Piped(inside), pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
         return FinestTable.of_cells(*store.cut(self._about, cells.sort(self._about.words), area))
 
     def collect(self) -> FinestTable:
@@ -188,7 +191,7 @@ class SparkFinestTable(AnyFinestTable):
         FinestTable
             The table. Confidential.
         """
-        cells = pl.concat(pieces(self.cells, pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
+        cells = pl.concat(pieces(Piped(self.cells), pl.DataFrame(schema=dict.fromkeys(self._about.columns, pl.Int64))))
         finest = FinestTable.of_cells(self._about, cells.sort(self._about.words))
         finest.place, finest.control, finest.by = self.place, self.control, self.by
         finest.remember_secret(self.secret_at_hand(), unsaved=self.unsaved)
@@ -204,7 +207,7 @@ class SparkFinestTable(AnyFinestTable):
 
     def keep(self) -> None:
         """Keep what was counted, so that it is not counted again with each question."""
-        self.cells = self.cells.persist()
+        self.cells, self._made = self.cells.persist(), None
 
     def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> SparkFinestTable:
         """Make the world in which the masked counts are the truth: see `FinestTable.as_truth`.
@@ -227,8 +230,9 @@ class SparkFinestTable(AnyFinestTable):
         cells = mapped(shown, whole_numbers([*new, COUNT, MASKED]), "move", self._shipped, Shipped.of(codes), moved)
         about = replace(self._about, codes=codes, fingerprint=None)
         if len(new) == len(names) and all(bool((np.diff(move[move >= 0]) > 0).all()) for move in moved):
-            return SparkFinestTable(about, cells)
-        return SparkFinestTable(about, cells.repartitionByRange(*new).sortWithinPartitions(*new))
+            return SparkFinestTable(about, cells, most=self._most)
+        ordered = cells.repartitionByRange(*new).sortWithinPartitions(*new)
+        return SparkFinestTable(about, ordered, most=self._most)
 
     def occurring(self) -> list[IntArray]:
         """List for each dimension the labels that occur (confidential).
@@ -298,21 +302,25 @@ class SparkFinestTable(AnyFinestTable):
         selection = self.design.select(level, key)
         return self._table(selection, self._sums(self.cells, None, selection))
 
-    def _table(self, selection: Selection, sums: Frame) -> SparkTable:
+    def _table(self, selection: Selection, sums: Piped) -> SparkTable:
         joint = self.method == "controlled"
         return SparkTable(self.codes, self._shipped, selection, sums, joint, self.moves)
 
-    def _sums(self, source: Frame, finer: Selection | None, selection: Selection) -> Frame:
-        """The summed parts of a table, from the finest cells or from the sums of a finer one."""
-        F = pyspark("sql.functions")
-        names = word_names(self.codes.cell_index(selection))
-        parts = [*PARTS, RECORD_KEY] if self.moves is not None else PARTS
+    def _sums(self, source: Frame, finer: Selection | None, selection: Selection) -> Piped:
+        """The summed parts of a table in its order, from the finest cells or from the sums of a finer one."""
+        cell_index = self.codes.cell_index(selection)
+        parts = CellParts.of_table(self.codes, cell_index, UNKNOWN if self._most is None else self._most)
+        pieces = self._added(source, finer, selection, parts)
+        return sent(pieces, parts).then("put_together", self._shipped, selection)
+
+    def _added(self, source: Frame, finer: Selection | None, selection: Selection, parts: CellParts | None) -> Piped:
+        """What the cells of each worker add to the cells of a table."""
         if self.moves is None and finer is None:
             source = source.select(*self._about.words, COUNT, MASKED)
-        added = mapped(source, whole_numbers([*names, *parts]), "sum_up", self._shipped, finer, selection)
-        if finer is None and set(selection.columns) == set(self.design.columns):
-            return added  # every finest cell is a cell of this table
-        return added.groupBy(*names).agg(*(F.sum(part).alias(part) for part in parts))
+        return Piped(source).then("sum_up", self._shipped, finer, selection, parts)
+
+    def _sums_schema(self, selection: Selection) -> Any:
+        return whole_numbers(sum_names(self.codes.cell_index(selection), self.moves is not None))
 
     def lookup(
         self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
@@ -357,7 +365,7 @@ class SparkFinestTable(AnyFinestTable):
             stride = self.codes.finest.stride(0)
             last = (first + below) * stride - 1
             inside = inside.where(F.col("cell0").between(first * stride, last))
-        sums = self._sums(inside, None, selection)
+        sums = self._added(inside, None, selection, None).frame(self._sums_schema(selection))
         for name, word in zip(word_names(cell_index), wanted, strict=True):
             sums = sums.where(F.col(name) == word)
         found = _taken(sums, cell_index)
@@ -367,7 +375,7 @@ class SparkFinestTable(AnyFinestTable):
 
     def content_mark(self) -> object:
         """A checksum of everything in the store, as plain values (confidential)."""
-        rows, mark = _marked(self.cells, self._about)
+        rows, mark = marked(self.cells, self._about)
         return f"{rows} {mark:016x}"
 
     def tables(self, wanted: Sequence[Selection]) -> Iterator[SparkTable | Table]:
@@ -391,7 +399,7 @@ class SparkFinestTable(AnyFinestTable):
             if isinstance(sums, Sums):
                 yield Table(self.design, selection, detail(self.codes, sums, joint, moves), joint)
             else:
-                yield self._table(selection, sums)
+                yield self._table(selection, Piped(sums))
 
     def sums(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
         """The summed parts of several tables, on the driver, where each of them has to fit (confidential)."""
@@ -405,11 +413,13 @@ class SparkFinestTable(AnyFinestTable):
             cell_index = self.codes.cell_index(target)
             if isinstance(source, Sums):
                 return roll_up(self.codes, source, cell_index)
-            sums = self._sums(source, finer, target)
+            sums = self._sums(source, finer, target).frame(self._sums_schema(target))
             if target == self.design.finest:
                 return sums
+            if cell_index.grid <= frames.KEPT:
+                return _taken(sums, cell_index)
             sums = sums.persist()
-            if cell_index.grid > frames.KEPT and sums.count() > frames.KEPT:
+            if sums.count() > frames.KEPT:
                 return sums
             try:
                 return _taken(sums, cell_index)
@@ -447,7 +457,7 @@ class SparkFinestTable(AnyFinestTable):
     def _masked_by(self, cells: Frame, fingerprint: str | None, chosen: Chosen | None) -> SparkFinestTable:
         """The same counts with other masks, and with all that is known of this table besides its masks."""
         about = replace(self._about, fingerprint=fingerprint, chosen=chosen)
-        result = SparkFinestTable(about, cells, rows=self._rows)
+        result = SparkFinestTable(about, cells, rows=self._rows, most=self._most)
         result._unsaved_secret, result._source, result.place = self._unsaved_secret, self._source, self.place
         return result
 
@@ -471,7 +481,7 @@ class SparkFinestTable(AnyFinestTable):
         else:
             source = SecretSource.of(found := self._key_secret(secret), secret or found)
         cells = mapped(self.cells, whole_numbers(about.columns), "key_cells", self._shipped, source)
-        result = SparkFinestTable(about, cells, rows=self._rows)
+        result = SparkFinestTable(about, cells, rows=self._rows, most=self._most)
         result._unsaved_secret, result._source, result.place = self._unsaved_secret, self._source, self.place
         return result
 
@@ -541,7 +551,7 @@ class SparkFinestTable(AnyFinestTable):
         if _rows_in(folder) != known.unknown:
             for file in folder.iterdir():
                 file.unlink()
-            for number, piece in enumerate(pieces(new, pl.DataFrame(schema={WORD: pl.Int64}))):
+            for number, piece in enumerate(pieces(Piped(new), pl.DataFrame(schema={WORD: pl.Int64}))):
                 write_words(piece[WORD].to_numpy().view(np.uint64), folder / f"{number:06d}.parquet")
         return known.unknown
 
@@ -612,52 +622,33 @@ class SparkFinestTable(AnyFinestTable):
         spark = self.cells.sparkSession
         with watched(spark, "writing", progress):
             if "://" in text:
-                self._save_remote(text, spark)
                 saved: Path_ = text
+                self._check_saved_secret()
+                self._rows = save_url(self.cells, self._about, text)
             else:
-                saved = self.place = self._save_local(free_place(text), spark)
-        self.cells = _read(spark, f"{place(os.fspath(saved))}/{store.CELLS}").select(*self._about.columns)
+                saved = target = free_place(text)
+                self._save_secret(target)
+                self._rows = save_folder(self._made or Piped(self.cells), self._about, target)
+                self.place = target
+        self.cells = read_cells(spark, f"{place(os.fspath(saved))}/{store.CELLS}").select(*self._about.columns)
+        self._made, self._most = None, self._rows
         return saved
 
-    def _save_local(self, target: Path, spark: Any) -> Path:
+    def _save_secret(self, target: Path) -> None:
+        """Write a new secret beside the store, before the store."""
         if (target / store.ABOUT).exists():
             with contextlib.suppress(StoreError):  # a damaged store may be replaced
                 warn_of_another_secret(target, store.dataset_of(target).about.fingerprint, self.fingerprint)
         if self._unsaved_secret is not None:
             save_beside(self._unsaved_secret, target)
             self._unsaved_secret = None
-        with making(target) as temporary:
-            folder = place(str(temporary / store.CELLS))
-            self.cells.write.parquet(folder)
-            written = _dataset(spark, folder, self._about)
-            if [part.file for part in written.parts or ()] != [file.name for file in store.parts_of(temporary)]:
-                raise WriteError(
-                    f"the workers of Spark do not write where the driver reads {str(target)!r}. Give a path that all "
-                    f"of them share, or a URL such as hdfs://... or s3a://..."
-                )
-            with replacing(temporary / store.ABOUT) as about:
-                about.write_text(written.to_text(), encoding="utf-8")
-            for file in temporary.rglob("*"):
-                file.chmod(0o700 if file.is_dir() else PRIVATE)
-        self._rows = written.rows
-        return target
 
-    def _save_remote(self, url: str, spark: Any) -> None:
+    def _check_saved_secret(self) -> None:
         if self._unsaved_secret is not None:
             raise SecretError(
                 "no secret was given, and beside a URL none is kept. Make one with `ilba secret new PATH` and build "
                 "with secret=PATH: the same secret gives the same masks tomorrow."
             )
-        try:
-            self.cells.write.mode("errorifexists").parquet(f"{url}/{store.CELLS}")
-        except pyspark("errors").AnalysisException as problem:
-            if "EXISTS" not in str(problem).upper():
-                raise
-            raise InputError(f"{url!r} exists, and a store at a URL is not replaced. Choose another name.") from None
-        written = _dataset(spark, f"{url}/{store.CELLS}", self._about)
-        self._rows, text = written.rows, written.to_text()
-        # The cells are a store only from here on.
-        spark.createDataFrame([(text,)], "value string").coalesce(1).write.text(f"{url}/{store.ABOUT}")
 
     def __len__(self) -> int:
         if self._rows is None:
@@ -668,30 +659,11 @@ class SparkFinestTable(AnyFinestTable):
         return self._rows
 
 
-def free_place(path: Path_) -> Path:
-    """Where a dataset may be written: nothing stands there, or a store that it replaces."""
-    target = Path(os.path.realpath(path))
-    if target.is_file():
-        raise InputError(f"{os.fspath(path)!r} is a file. On Spark a store is a folder: choose another name.")
-    if target.is_dir() and any(target.iterdir()) and not (target / store.ABOUT).exists():
-        raise InputError(
-            f"{os.fspath(path)!r} exists and is not a store, which this would destroy. Choose another name."
-        )
-    writable_folder(target)
-    return target
-
-
 def _taken(sums: Frame, cell_index: CellIndex) -> Sums:
-    """The sums of a small table on the driver, sorted."""
-    table = as_polars(sums.toArrow()).sort(word_names(cell_index))
+    """The sums of a small table on the driver, sorted, with what was not added up yet."""
+    names = word_names(cell_index)
+    table = as_polars(sums.toArrow()).group_by(names).agg(pl.all().sum()).sort(names)
     return sums_of(cell_index, {name: table[name].to_numpy() for name in table.columns})
-
-
-def _marked(cells: Frame, about: store.About) -> tuple[int, int]:
-    """The number of cells and their mark, as `store.marked` computes it."""
-    F = pyspark("sql.functions")
-    rows, mark = cells.agg(F.count(F.lit(1)), F.bit_xor(F.xxhash64(*about.columns))).collect()[0]
-    return int(rows), int(mark or 0) & (2**64 - 1)
 
 
 def _lowest(code: MaskCode) -> Any:
@@ -704,7 +676,7 @@ def _words(spark: Any, files: Sequence[Path]) -> Frame:
     """The words in some files of this machine: read by the workers where they see them, else given to them."""
     if files:
         try:
-            words = _read(spark, *(place(str(file)) for file in files))
+            words = read_cells(spark, *(place(str(file)) for file in files))
             if words.schema[WORD].dataType.simpleString() == "bigint" and words.count():
                 return words
         except pyspark("errors").PySparkException:
@@ -718,22 +690,3 @@ def _rows_in(folder: Path) -> int:
     """How many rows the Parquet files in a folder of this machine hold."""
     files = sorted(folder.glob("*.parquet"))
     return int(pl.scan_parquet(files).select(pl.len()).collect().item()) if files else 0
-
-
-def _read(spark: Any, *paths: str) -> Frame:
-    """What Parquet files hold. Spark checks each page that it reads: a file may be damaged after it was opened."""
-    return spark.read.option("parquet.page.verify-checksum.enabled", "true").parquet(*paths)
-
-
-def _dataset(spark: Any, folder: str, about: store.About) -> store.Dataset:
-    """What a dataset says of the cells that were written to a folder. The workers read them back."""
-    F = pyspark("sql.functions")
-    ends = F.count(F.lit(1)), F.min("cell0"), F.max("cell0"), F.bit_xor(F.xxhash64(*about.columns))
-    found = {file: told for file, *told in _read(spark, folder).groupBy("_metadata.file_name").agg(*ends).collect()}
-    content = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(folder)
-    parts, rows, mark = [], 0, 0
-    for file, digest in sorted(content.select("_metadata.file_name", F.sha2("content", 256)).collect()):
-        here, first, last, hashed = found.get(file, (0, 0, 0, 0))
-        parts.append(store.DatasetPart(file, here, first, last, digest))
-        rows, mark = rows + here, mark ^ hashed
-    return store.Dataset(about, rows, mark & (2**64 - 1), tuple(parts))

@@ -6,6 +6,7 @@ import io
 import itertools
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import polars as pl
@@ -19,16 +20,40 @@ KEPT = 2**20
 """the sums of a table of up to so many cells are taken to the driver, to make others from"""
 
 
+@dataclass(frozen=True)
+class Piped:
+    """What the workers make of the batches of a frame, step after step without leaving their memory.
+
+    A step is the name of a function in `ilba.spark.tasks` and what it knows besides the batches. Nothing is made yet.
+    """
+
+    source: Frame
+    steps: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+
+    def then(self, task: str, *known: Any) -> Piped:
+        """The same with one more step."""
+        return Piped(self.source, (*self.steps, (task, known)))
+
+    def frame(self, schema: Any) -> Frame:
+        """What the last step gives, as a frame."""
+        if not self.steps:
+            return self.source
+        steps = self.steps
+
+        def run(batches: Any) -> Any:
+            from ilba.spark import tasks  # the workers' own: its caches last from task to task
+
+            for task, known in steps:
+                batches = getattr(tasks, task)(batches, *known)
+            return batches
+
+        with quiet():
+            return self.source.mapInArrow(run, schema)
+
+
 def mapped(frame: Frame, schema: Any, task: str, *known: Any) -> Frame:
-    """A frame whose batches go through one of the functions in `ilba.tasks` on the workers."""
-
-    def run(batches: Any) -> Any:
-        from ilba.spark import tasks  # the workers' own: its caches last from task to task
-
-        return getattr(tasks, task)(batches, *known)
-
-    with quiet():
-        return frame.mapInArrow(run, schema)
+    """A frame whose batches go through one of the functions in `ilba.spark.tasks` on the workers."""
+    return Piped(frame).then(task, *known).frame(schema)
 
 
 def quiet() -> Any:
@@ -67,8 +92,8 @@ def as_polars(table: Any) -> pl.DataFrame:
     return frame.with_columns(pl.col(zoned).dt.convert_time_zone("UTC")) if zoned else frame
 
 
-def pieces(frame: Frame, empty: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """A frame on the driver, partition after partition: only one or two are in memory. At least one piece."""
+def pieces(made: Piped, empty: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """What is made, on the driver, partition after partition: only one or two are in memory. At least one piece."""
     yield empty
-    for row in mapped(frame, "piece binary", "enclose").toLocalIterator(prefetchPartitions=True):
+    for row in made.then("enclose").frame("piece binary").toLocalIterator(prefetchPartitions=True):
         yield pl.read_ipc_stream(io.BytesIO(row[0])).cast(empty.schema)

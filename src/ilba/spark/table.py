@@ -13,10 +13,9 @@ from ilba.cells.codes import CodeLists
 from ilba.design.design import COUNT, MASKED, Selection
 from ilba.files import replacing
 from ilba.methods.moves import KeyedMoves
-from ilba.spark import frames
-from ilba.spark.frames import Frame, as_polars, label_types, labelled, mapped, pieces
+from ilba.spark.frames import Frame, Piped, as_polars, label_types, labelled, pieces
 from ilba.spark.sessions import pyspark, quoted
-from ilba.spark.tasks import Shipped, word_names
+from ilba.spark.tasks import Shipped
 from ilba.tables.sealed import seal
 from ilba.tables.table import AS_R, AnyTable, Table, loss_frame, write_pieces
 
@@ -34,7 +33,7 @@ class SparkTable(AnyTable):
         codes: CodeLists,
         shipped: Shipped,
         selection: Selection,
-        sums: Frame,
+        sums: Piped,
         plain: bool,
         moves: KeyedMoves | None = None,
     ) -> None:
@@ -47,14 +46,11 @@ class SparkTable(AnyTable):
     @cached_property
     def detail(self) -> Frame:
         """Labels, N, N_masked, type1, type2, loss, sorted: all there is to know (confidential). A Spark DataFrame."""
-        cell_index = self._codes.cell_index(self.selection)
-        names = word_names(cell_index)
-        if cell_index.grid <= frames.KEPT:
-            ordered = self._sums.repartition(1).sortWithinPartitions(*names)
-        else:
-            ordered = self._sums.orderBy(*names)
-        schema = labelled(self._codes, cell_index, _DETAIL)
-        return mapped(ordered, schema, "show", self._shipped, self.selection, self.additive, self._moves)
+        return self._made.frame(labelled(self._codes, self._codes.cell_index(self.selection), _DETAIL))
+
+    @property
+    def _made(self) -> Piped:
+        return self._sums.then("show", self._shipped, self.selection, self.additive, self._moves)
 
     @property
     def frame(self) -> Frame:
@@ -86,7 +82,7 @@ class SparkTable(AnyTable):
         Table
             The table. Confidential.
         """
-        whole = pl.concat(pieces(self.detail, self._empty(_DETAIL)))
+        whole = pl.concat(pieces(self._made, self._empty(_DETAIL)))
         return Table(self.design, self.selection, whole, self.additive)
 
     def public_parts(self) -> Iterator[pl.DataFrame]:
@@ -97,10 +93,14 @@ class SparkTable(AnyTable):
         iterator of polars.DataFrame
             The pieces, in the order of the table.
         """
-        return pieces(self.public(), self._empty([MASKED]))
+        return self._parts([MASKED], public=True)
 
     def _frame_parts(self) -> Iterator[pl.DataFrame]:
-        return pieces(self.frame, self._empty([MASKED, "type1", "type2"]))
+        return self._parts([MASKED, "type1", "type2"], public=False)
+
+    def _parts(self, counts: Sequence[str], public: bool) -> Iterator[pl.DataFrame]:
+        columns = [*self.selection.columns, *counts]
+        return pieces(self._made.then("pick", columns, public), self._empty(counts))
 
     def _empty(self, counts: Sequence[str]) -> pl.DataFrame:
         labels = label_types(self._codes, self._codes.cell_index(self.selection))
@@ -123,7 +123,7 @@ class SparkTable(AnyTable):
             write_pieces(self.public_parts() if public else self._frame_parts(), temporary, **AS_R)
 
     def __len__(self) -> int:
-        return int(self._sums.count())
+        return int(self.detail.count())
 
     def __repr__(self) -> str:
         return f"SparkTable({self.title}; K={self.design.threshold}; confidential)"

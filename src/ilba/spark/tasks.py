@@ -6,15 +6,17 @@ batches, gives the same cells. Little travels to the workers: the code lists, pa
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +26,16 @@ from ilba.cells.codes import CellIndex, CodeLists
 from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY
 from ilba.errors import SecretError
+from ilba.files import replacing
 from ilba.methods import masking
 from ilba.methods.moves import KeyedMoves
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import ENVIRONMENT, Secret
+from ilba.spark.parts import CellParts
 from ilba.tables.finest import masked_counts
 from ilba.tables.keys import drawn_keys
-from ilba.tables.rollup import Finest, Sums, roll_up
-from ilba.tables.store import path_marks
+from ilba.tables.rollup import Finest, Sums, added_up, roll_up, together
+from ilba.tables.store import marked, path_marks
 from ilba.tables.table import detail
 
 if TYPE_CHECKING:
@@ -47,6 +51,7 @@ Batches: TypeAlias = "Iterable[pa.RecordBatch]"
 PARTS = [*masking.Parts._fields, "observed"]
 """the columns that are summed"""
 _ROWS = 2**18  # so many cells at a time: Spark's own batches are small
+_AT_ONCE = 2**20  # so many records or sums are counted together before they are sent
 
 
 class SecretSource:
@@ -142,6 +147,66 @@ def draws_of(shipped: Shipped, source: SecretSource) -> CellDraws:
     return _draws[name]
 
 
+def count_cells(batches: Batches, shipped: Shipped, parts: CellParts) -> Iterator[pa.RecordBatch]:
+    """Records as packed cells, counted: a piece of bytes for each part and each million records."""
+    finest = shipped.codes().finest
+    for records in gathered(batches, _AT_ONCE):
+        words = [records[name] for name in word_names(finest)]
+        yield from _apart(finest, parts, *_counted(finest, words, records.get(RECORD_KEY)))
+
+
+def _counted(
+    finest: CellIndex, words: list[IntArray], keys: IntArray | None
+) -> tuple[list[IntArray], dict[str, IntArray]]:
+    """Equal cells counted, with the sums of their record keys."""
+    if len(words) == 1 and keys is None:  # sorting alone is faster than sorting with something beside it
+        cells = np.sort(words[0])
+        starts = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1])))
+        return [cells[starts]], {COUNT: np.diff(starts, append=len(cells)).astype(np.int64)}
+    beside = {} if keys is None else {RECORD_KEY: keys}
+    return _summed(finest, words, {**beside, COUNT: np.ones(len(words[0]), dtype=np.int64)})
+
+
+def _summed(
+    cell_index: CellIndex, words: list[IntArray], values: Mapping[str, IntArray]
+) -> tuple[list[IntArray], dict[str, IntArray]]:
+    packed, sums = added_up(cell_index, words, list(values.values()))
+    return packed, dict(zip(values, sums, strict=True))
+
+
+def _apart(
+    cell_index: CellIndex, parts: CellParts, words: Sequence[IntArray], values: Mapping[str, IntArray]
+) -> Iterator[pa.RecordBatch]:
+    """Sorted cells as pieces of bytes, one for each part that has some."""
+    import pyarrow as pa
+
+    columns = {**dict(zip(word_names(cell_index), words, strict=True)), **values}
+    ends = [0, *np.searchsorted(words[0], parts.begins).tolist(), len(words[0])]
+    found = [
+        (slot, first, last) for slot, first, last in zip(parts.slots, ends, ends[1:], strict=False) if last > first
+    ]
+    for slot, first, last in found:
+        piece = _bytes([_batch({name: column[first:last] for name, column in columns.items()})])
+        yield pa.RecordBatch.from_arrays([pa.array([slot], pa.int32()), pa.array([piece])], names=["slot", "piece"])
+
+
+def put_together(batches: Batches, shipped: Shipped, target: Selection | None = None) -> Iterator[pa.RecordBatch]:
+    """The cells of a part from its pieces, sorted, with what belongs to equal ones added up."""
+    import pyarrow as pa
+
+    codes = shipped.codes()
+    cell_index = codes.finest if target is None else codes.cell_index(target)
+    pieces = [pa.ipc.open_stream(piece.as_buffer()) for batch in batches for piece in batch.column("piece")]
+    if not pieces:
+        return
+    columns = _columns([batch for piece in pieces for batch in piece])
+    words = [columns.pop(name) for name in word_names(cell_index)]
+    packed, sums = _summed(cell_index, words, columns)
+    named = {**dict(zip(word_names(cell_index), packed, strict=True)), **sums}
+    for first in range(0, len(packed[0]), _ROWS):
+        yield _batch({name: column[first : first + _ROWS] for name, column in named.items()})
+
+
 def mask(batches: Batches, shipped: Shipped, source: SecretSource) -> Iterator[pa.RecordBatch]:
     """Counted cells (words, N) with their masked counts."""
     codes = shipped.codes()
@@ -162,24 +227,42 @@ def key_cells(batches: Batches, shipped: Shipped, source: SecretSource) -> Itera
         yield _batch({**cells, RECORD_KEY: drawn_keys(secret, codes, words, cells[COUNT])})
 
 
-def sum_up(batches: Batches, shipped: Shipped, source: Selection | None, target: Selection) -> Iterator[pa.RecordBatch]:
-    """The cells of a table with what these cells add to them: from finest cells, or from the sums of another table."""
+def sum_up(
+    batches: Batches, shipped: Shipped, source: Selection | None, target: Selection, parts: CellParts | None
+) -> Iterator[pa.RecordBatch]:
+    """The cells of a table with what these cells add to them: from finest cells, or from the sums of another table.
+
+    They come as pieces for `put_together`, or as they are where there are no parts.
+    """
     codes = shipped.codes()
-    K, cell_index = codes.design.threshold, codes.cell_index(target)
-    here = codes.finest if source is None else codes.cell_index(source)
+    here, cell_index = codes.finest if source is None else codes.cell_index(source), codes.cell_index(target)
+    waiting: list[Sums] = []
     for cells in gathered(batches):
-        words = [cells[name] for name in word_names(here)]
-        finer: Sums | Finest
-        if source is None:
-            parts = masking.parts(cells[COUNT], cells[MASKED], K)
-            keys = cells.get(RECORD_KEY)
-            finer = Finest(here, words, lambda first, last, parts=parts: _cut(parts, first, last), keys)  # type: ignore[misc]
-        else:
-            finer = sums_of(here, cells)
-        sums = roll_up(codes, finer, cell_index)
-        named = dict(zip(word_names(cell_index), sums.packed, strict=True))
-        beside = {} if sums.keys is None else {RECORD_KEY: sums.keys}
-        yield _batch({**named, **dict(zip(PARTS, [*sums.parts, sums.observed], strict=True)), **beside})
+        waiting.append(roll_up(codes, _as_source(codes, here, cells, source is None), cell_index))
+        if sum(map(len, waiting)) >= _AT_ONCE:
+            waiting = [together(waiting)]
+            if len(waiting[0]) >= _AT_ONCE // 2:  # little was added up, and more would wait than helps
+                yield from _told(waiting.pop(), parts)
+    if waiting:
+        yield from _told(together(waiting) if len(waiting) > 1 else waiting[0], parts)
+
+
+def _as_source(codes: CodeLists, here: CellIndex, cells: Mapping[str, IntArray], is_finest: bool) -> Sums | Finest:
+    if not is_finest:
+        return sums_of(here, cells)
+    made = masking.parts(cells[COUNT], cells[MASKED], codes.design.threshold)
+    words = [cells[name] for name in word_names(here)]
+    return Finest(here, words, lambda first, last: _cut(made, first, last), cells.get(RECORD_KEY))
+
+
+def _told(sums: Sums, parts: CellParts | None) -> Iterator[pa.RecordBatch]:
+    """Sums as rows, or as pieces for each part. `observed` comes last: it is never 0."""
+    beside = {} if sums.keys is None else {RECORD_KEY: sums.keys}
+    values = {**dict(zip(PARTS[:4], sums.parts, strict=True)), **beside, PARTS[4]: sums.observed}
+    if parts is None:
+        yield _batch({**dict(zip(word_names(sums.cell_index), sums.packed, strict=True)), **values})
+    else:
+        yield from _apart(sums.cell_index, parts, sums.packed, values)
 
 
 def _cut(parts: masking.Parts, first: int, last: int) -> masking.Parts:
@@ -209,6 +292,19 @@ def name_cells(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
     for cells in gathered(batches):
         labels = codes.labels(codes.finest, [cells[name] for name in word_names(codes.finest)])
         yield from _batches(pl.DataFrame([*labels, pl.Series(COUNT, cells[COUNT]), pl.Series(MASKED, cells[MASKED])]))
+
+
+def used_labels(batches: Batches, places: int) -> Iterator[pa.RecordBatch]:
+    """How many records each label has: digits d0, d1, ... as (place, digit, size)."""
+    sizes: list[IntArray] = [np.zeros(0, dtype=np.int64)] * places
+    for records in gathered(batches, _AT_ONCE):
+        for place in range(places):
+            here = np.bincount(records[f"d{place}"], minlength=len(sizes[place]))
+            here[: len(sizes[place])] += sizes[place]
+            sizes[place] = here
+    for place, size in enumerate(sizes):
+        digit = np.flatnonzero(size)
+        yield _batch({"place": np.full(len(digit), place), "digit": digit, "size": size[digit]})
 
 
 def used_digits(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
@@ -370,6 +466,68 @@ def _chosen_draws(shipped: Shipped, source: SecretSource) -> CellDraws:
     return _draws[name]
 
 
+def pick(batches: Batches, columns: Sequence[str], public: bool) -> Iterator[pa.RecordBatch]:
+    """Some columns; where it is for the public, without rows that are masked to 0."""
+    import pyarrow.compute as pc
+
+    for batch in batches:
+        kept = batch.filter(pc.greater(batch.column(MASKED), 0)) if public else batch
+        yield kept.select(list(columns))
+
+
+def write_part(batches: Batches, folder: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Write cells to a Parquet file of their own in a folder, and say what a dataset tells of it: a row, or none.
+
+    An attempt that is lost leaves a file that nobody names. Where there is no such folder, `file` is empty.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyspark import TaskContext
+
+    there = Path(folder)
+    task = TaskContext.get()
+    name = f"part-{task.partitionId() if task else 0:05d}-{secrets.token_hex(4)}.parquet"
+    rows, mark, ends, writer = 0, 0, [], None
+    with contextlib.ExitStack() as opened:
+        for cells in gathered(batches):
+            if not there.is_dir():
+                yield _part("", 0, 0, 0, 0, "")
+                return
+            found = {column: cells[column] for column in columns}
+            table = pa.Table.from_batches([_batch(found)])
+            if writer is None:
+                temporary = opened.enter_context(replacing(there / name))
+                # Spark checks each page that it reads.
+                writer = pq.ParquetWriter(temporary, table.schema, **_PARQUET, use_dictionary=list(columns[1:]))
+            writer.write_table(table)
+            rows, mark = rows + len(table), mark ^ marked(list(found.values()))
+            ends += [int(cells[columns[0]].min()), int(cells[columns[0]].max())]
+        if writer is None:
+            return
+        writer.close()
+        with temporary.open("rb") as file:
+            digest = file_digest(file, "sha256").hexdigest()
+    yield _part(name, rows, min(ends), max(ends), mark, digest)
+
+
+PART = "file string, rows long, first long, last long, mark string, sha256 string"
+"""what `write_part` says of a file"""
+_PARQUET: Any = {
+    "compression": "zstd",
+    "write_page_checksum": True,
+    "column_encoding": {"cell0": "DELTA_BINARY_PACKED"},
+}
+
+
+def _part(*told: Any) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    file, rows, first, last, mark, digest = told
+    values = [[file], [rows], [first], [last], [f"{mark:016x}"], [digest]]
+    names = [field.split()[0] for field in PART.split(", ")]
+    return pa.RecordBatch.from_pydict(dict(zip(names, map(pa.array, values), strict=True)))
+
+
 def enclose(batches: Batches) -> Iterator[pa.RecordBatch]:
     """Batches as bytes, a row each: so a driver takes a table piece after piece instead of row after row."""
     yield from map(_enclosed, _together(batches))
@@ -378,27 +536,33 @@ def enclose(batches: Batches) -> Iterator[pa.RecordBatch]:
 def _enclosed(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     import pyarrow as pa
 
+    return pa.RecordBatch.from_arrays([pa.array([_bytes(batches)], pa.binary())], names=["piece"])
+
+
+def _bytes(batches: Sequence[pa.RecordBatch]) -> bytes:
+    import pyarrow as pa
+
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["piece"])
+    return bytes(sink.getvalue().to_pybytes())
 
 
-def gathered(batches: Batches) -> Iterator[dict[str, IntArray]]:
-    """The columns of whole numbers of many small batches, some hundred thousand rows at a time."""
-    yield from map(_columns, _together(batches))
+def gathered(batches: Batches, most: int = 0) -> Iterator[dict[str, IntArray]]:
+    """The columns of whole numbers of many small batches, some hundred thousand rows at a time, or `most`."""
+    yield from map(_columns, _together(batches, most or _ROWS))
 
 
-def _together(batches: Batches) -> Iterator[list[pa.RecordBatch]]:
+def _together(batches: Batches, most: int = 0) -> Iterator[list[pa.RecordBatch]]:
     """Small batches in groups of some hundred thousand rows."""
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
-        if rows >= _ROWS:
+        if rows >= (most or _ROWS):
             yield waiting
             waiting, rows = [], 0
     if rows:
@@ -415,6 +579,11 @@ def _columns(batches: Sequence[pa.RecordBatch]) -> dict[str, IntArray]:
 def word_names(cell_index: CellIndex) -> list[str]:
     """The columns that hold packed cells."""
     return [f"cell{place}" for place in range(len(cell_index.words))]
+
+
+def sum_names(cell_index: CellIndex, with_keys: bool) -> list[str]:
+    """The columns that hold the sums of a table. The last is never 0."""
+    return [*word_names(cell_index), *PARTS[:4], *([RECORD_KEY] if with_keys else []), PARTS[4]]
 
 
 def _batch(columns: Mapping[str, IntArray]) -> pa.RecordBatch:

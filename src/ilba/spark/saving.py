@@ -1,0 +1,101 @@
+"""Stores that the workers write, and what they say of the files that they wrote."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from ilba.errors import InputError, WriteError
+from ilba.files import PRIVATE, making, replacing, writable_folder
+from ilba.spark.frames import Frame, Piped
+from ilba.spark.sessions import pyspark
+from ilba.spark.tasks import PART
+from ilba.tables import store
+from ilba.tables.engine import Path_
+
+
+def free_place(path: Path_) -> Path:
+    """Where a dataset may be written: nothing stands there, or a store that it replaces."""
+    target = Path(os.path.realpath(path))
+    if target.is_file():
+        raise InputError(f"{os.fspath(path)!r} is a file. On Spark a store is a folder: choose another name.")
+    if target.is_dir() and any(target.iterdir()) and not (target / store.ABOUT).exists():
+        raise InputError(
+            f"{os.fspath(path)!r} exists and is not a store, which this would destroy. Choose another name."
+        )
+    writable_folder(target)
+    return target
+
+
+def save_folder(made: Piped, about: store.About, target: Path) -> int:
+    """Write a store to a folder that driver and workers share, and say how many cells it has.
+
+    The workers write each part of the cells while they make it, in one job. They say what they wrote; nothing is read
+    back.
+    """
+    with making(target) as temporary:
+        folder = temporary / store.CELLS
+        folder.mkdir(mode=0o700)
+        told = made.then("write_part", str(folder), about.columns).frame(PART).collect()
+        parts, mark = [], 0
+        for file, rows, first, last, marked, digest in sorted(told):
+            parts.append(store.DatasetPart(file, rows, first, last, digest))
+            mark ^= int(marked, 16)
+        named = {part.file for part in parts}
+        if "" in named or not named <= {file.name for file in folder.iterdir()}:
+            raise WriteError(
+                f"the workers of Spark do not write where the driver reads {str(target)!r}. Give a path that all "
+                f"of them share, or a URL such as hdfs://... or s3a://..."
+            )
+        for file in folder.iterdir():
+            if file.name not in named:  # of an attempt that was lost
+                file.unlink()
+        written = store.Dataset(about, sum(part.rows for part in parts), mark, tuple(parts))
+        with replacing(temporary / store.ABOUT) as text:
+            text.write_text(written.to_text(), encoding="utf-8")
+        for file in temporary.rglob("*"):
+            file.chmod(0o700 if file.is_dir() else PRIVATE)
+    return written.rows
+
+
+def save_url(cells: Frame, about: store.About, url: str) -> int:
+    """Write a store to a URL, which only Spark itself can do, and say how many cells it has."""
+    spark = cells.sparkSession
+    try:
+        cells.write.mode("errorifexists").parquet(f"{url}/{store.CELLS}")
+    except pyspark("errors").AnalysisException as problem:
+        if "EXISTS" not in str(problem).upper():
+            raise
+        raise InputError(f"{url!r} exists, and a store at a URL is not replaced. Choose another name.") from None
+    written = _dataset(spark, f"{url}/{store.CELLS}", about)
+    # The cells are a store only from here on.
+    spark.createDataFrame([(written.to_text(),)], "value string").coalesce(1).write.text(f"{url}/{store.ABOUT}")
+    return written.rows
+
+
+def read_cells(spark: Any, *paths: str) -> Frame:
+    """What Parquet files hold. Spark checks each page that it reads: a file may be damaged after it was opened."""
+    return spark.read.option("parquet.page.verify-checksum.enabled", "true").parquet(*paths)
+
+
+def marked(cells: Frame, about: store.About) -> tuple[int, int]:
+    """The number of cells and their mark, as `store.marked` computes it."""
+    F = pyspark("sql.functions")
+    rows, mark = cells.agg(F.count(F.lit(1)), F.bit_xor(F.xxhash64(*about.columns))).collect()[0]
+    return int(rows), int(mark or 0) & (2**64 - 1)
+
+
+def _dataset(spark: Any, folder: str, about: store.About) -> store.Dataset:
+    """What a dataset says of the cells that were written to a URL. The workers read them back."""
+    F = pyspark("sql.functions")
+    ends = F.count(F.lit(1)), F.min("cell0"), F.max("cell0"), F.bit_xor(F.xxhash64(*about.columns))
+    by_file = read_cells(spark, folder).groupBy("_metadata.file_name").agg(*ends).collect()
+    found = {file: told for file, *told in by_file}
+    content = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(folder)
+    parts, rows, mark = [], 0, 0
+    for file, digest in sorted(content.select("_metadata.file_name", F.sha2("content", 256)).collect()):
+        here, first, last, hashed = found.get(file, (0, 0, 0, 0))
+        parts.append(store.DatasetPart(file, here, first, last, digest))
+        rows, mark = rows + here, mark ^ hashed
+    return store.Dataset(about, rows, mark & (2**64 - 1), tuple(parts))
