@@ -8,6 +8,7 @@ import sys
 import tomllib
 
 import ilba
+from support import lanes
 from support.places import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
@@ -55,3 +56,18 @@ def test_the_tests_of_a_room_lie_in_the_folder_of_its_name():
         assert room in {*rooms, "project"} if inside else file.stem.removeprefix("test_") in modules, file
         found.add(room)
     assert rooms <= found
+
+
+def test_tests_that_share_something_costly_are_handed_out_together():
+    for begins in lanes.LONGEST:
+        file, _, test = begins.partition("::")
+        assert (ROOT / file).exists(), begins
+        assert f"\ndef {test}" in (ROOT / file).read_text("utf-8") if test else True, begins
+    assert {*lanes.TOGETHER, *lanes.APART} <= {*lanes.LONGEST}
+    named = [
+        "tests/service/page/test_map.py::a",
+        "tests/service/page/test_views.py::b[1]",
+        "tests/service/test_sdmx.py::c",
+    ]
+    assert [lanes.lane(name) for name in named] == ["tests/service/page/", "tests/service/page/", "tests/service/"]
+    assert lanes.lane("tests/cells/test_codes.py::a[x::y]") == "tests/cells/test_codes.py"

@@ -24,6 +24,19 @@ APART = {"tests/project/test_docs.py::test_every_block"}
 """those that share nothing with the test beside them"""
 
 
+def lane(nodeid: str) -> str:
+    """The name of what a test is handed out with."""
+    place = _place(nodeid)
+    begins = LONGEST[place] if place < len(LONGEST) else ""
+    if begins in TOGETHER:
+        return begins
+    return nodeid if begins in APART else nodeid.partition("::")[0]
+
+
+def _place(nodeid: str) -> int:
+    return next((place for place, begins in enumerate(LONGEST) if nodeid.startswith(begins)), len(LONGEST))
+
+
 class Lanes(LoadScopeScheduling):
     """Hand out the tests of a file together, since what its fixtures make is made once in a process."""
 
@@ -32,16 +45,9 @@ class Lanes(LoadScopeScheduling):
         config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid):
-        begins = LONGEST[place] if (place := _place(nodeid)) < len(LONGEST) else ""
-        if begins in TOGETHER:
-            return begins
-        return nodeid if begins in APART else nodeid.partition("::")[0]
+        return lane(nodeid)
 
     def _assign_work_unit(self, node):
         longest = min(self.workqueue, key=lambda scope: _place(next(iter(self.workqueue[scope]))))
         self.workqueue.move_to_end(longest, last=False)
         super()._assign_work_unit(node)
-
-
-def _place(nodeid):
-    return next((place for place, begins in enumerate(LONGEST) if nodeid.startswith(begins)), len(LONGEST))
