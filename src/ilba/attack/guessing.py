@@ -269,8 +269,7 @@ class Guessing:
         often = np.append(np.bincount(value[near], minlength=most + 1), blank.sum()).astype(np.float64)
         share = np.full(len(counts), 1 / len(counts))
         for _ in range(_ESTIMATES):
-            each = likely * share
-            share = often @ (each / np.maximum(each.sum(axis=1, keepdims=True), _LEAST))
+            share = share * ((often / np.maximum(likely @ share, _LEAST)) @ likely)
             share = np.maximum(share / max(share.sum(), _LEAST), 1e-12)
         each = likely * share
         mean = each @ counts / np.maximum(each.sum(axis=1), _LEAST)
