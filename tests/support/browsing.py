@@ -26,7 +26,7 @@ class Visitor:
     def visit(self, hash="", *, wait=True, **settings):
         settings = {"viewport": {"width": 1280, "height": 900}, "locale": "en-GB", **settings}
         context = self.browser.new_context(**settings)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(60_000)
         self.contexts.append(context)
         page = context.new_page()
         page.on("console", lambda said: said.type in ("error", "warning") and self.wrong.append(said.text))
