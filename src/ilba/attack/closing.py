@@ -108,7 +108,7 @@ class Rows:
         self.families, self.areas, self.counted = families, areas, counted
         self.width = int(families.at[-1])
         self.row: Array = np.zeros((0, 0), np.uint8)
-        self.mark = 0
+        self.mark: Any = 0
         self.lists: list[Array] = []
         self.moved = np.ones((areas, len(families.nodes)), np.uint8)
         self.stamp = np.ones(areas, np.int64)
@@ -120,7 +120,7 @@ class Rows:
         if far > _FAR:
             dtype = next(t for t in (np.uint16, np.int32, np.int64) if highest < np.iinfo(t).max)
         self.row = np.empty((self.areas, self.width), dtype)
-        self.mark = int(np.iinfo(dtype).max)
+        self.mark = self.row.dtype.type(np.iinfo(dtype).max)  # of the same type, so that loops compare bytes
 
     def _empty(self, said: Said) -> tuple[Array, Array]:
         """Which cells a row alone can hold, and what it holds of them."""
@@ -364,7 +364,7 @@ class Closing:
                 for a in parts:
                     add_part(lower.row[a], lower.lists[a], link.place, straight, sums, lower.mark)
                 number, changed = settle_whole(
-                    upper.row[g], upper.lists[g], listed, at, upper.families.at, sums, limit, lower.mark - 1,
+                    upper.row[g], upper.lists[g], listed, at, upper.families.at, sums, limit, int(lower.mark) - 1,
                     upper.moved[g], self.K, self.counted, upper.mark,
                 )  # fmt: skip
                 if number > len(upper.lists[g]):
