@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import ilba
 from ilba import FinestTable, PublishedTables, Secret
 from ilba.attack.bounds import Attack
-from ilba.attack.counterexamples import with_counterexample
+from ilba.attack.counterexamples import Conditions, Worlds
 from ilba.attack.intervals import Intervals, at, open_cells
 from ilba.attack.published import POLICIES, whole_range
 from ilba.design.tables import selections
@@ -118,8 +118,10 @@ def with_another_truth(published: PublishedTables) -> np.ndarray:
     counts = at(rows.packed, np.where(rows.truth.sum_large > 0, 0, rows.truth.sum_small), packed)
     known = Intervals.of(published, (packed, low, high))
     own = counts[low < high]
-    found, _ = with_counterexample(known, own, (own > 0) & (own < published.K))
-    return known.packed[found]
+    targets = np.flatnonzero((own > 0) & (own < published.K))
+    worlds = Worlds(Conditions.of(known), own, known.at_k.astype(np.int64))
+    worlds.search(targets)
+    return known.packed[targets[worlds.safe[targets]]]
 
 
 @pytest.mark.parametrize("cells", ["observed", "grid"])
