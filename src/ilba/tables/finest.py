@@ -775,12 +775,11 @@ class FinestTable(AnyFinestTable):
             first = int(np.searchsorted(self._words[0], int(starts[node]) * stride))
             last = int(np.searchsorted(self._words[0], end * stride)) if end < len(listed) else last
         inside = np.ones(last - first, dtype=bool)
-        near = self._source.part(first, last)
         for place, node in wanted:
             if place.dimension in self._looked_up:
                 digit = self._source.digit(place.dimension)[first:last]
             else:  # the first question need not take the digits of all cells
-                digit = near.digit(place.dimension)
+                digit = self._source.part(first, last).digit(place.dimension)
                 self._looked_up.add(place.dimension)
             listed = self.codes.lists[place.dimension]
             inside &= (digit == node) if place.level == listed.depth else (listed.nodes[place.level][digit] == node)
