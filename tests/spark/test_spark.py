@@ -419,7 +419,7 @@ def test_a_release_has_the_bytes_of_the_embedded_engines(built, reference, tmp_p
     tables = ["block.sex.age.job", "town.sex.age", "all"]
     if rows == "grid":
         with pytest.raises(ilba.UnsafeRelease, match="the audit does not find these tables safe"):
-            finest.release(tmp_path / "ours", "ilba", tables=tables)
+            finest.release(tmp_path / "ours", "ilba")
     ours = finest.release(tmp_path / "ours", tables=tables, rows=rows, **ILBA)
     theirs = reference.release(tmp_path / "theirs", tables=tables, rows=rows, **ILBA)
     assert_same_bytes(ours, theirs)

@@ -177,6 +177,9 @@ def test_bars_are_sorted_where_they_are_areas_and_stack_to_a_hundred(reader, wav
              .reduce((sum, one) => sum + parseFloat(one.style.width), 0))"""
     )
     assert widths == pytest.approx([100] * 5)
+    told = page.locator(".bars li > .lines > .bar-number").all_inner_texts()
+    assert all(99 <= sum(int(share) for share in re.findall(r"(\d+)%", text)) <= 101 for text in told)
+    page = reader.visit(link(level_area="LA2", by="gender", view="chart", layout="stacked"))
     totals = [number(text) for text in page.locator(".bars li > .lines > .bar-number").all_inner_texts()]
     assert totals == sorted(waves[-1].table("LA2")["N_masked"].to_list(), reverse=True)
 
