@@ -28,7 +28,8 @@ def test_no_file_of_a_release_leaks(people, tmp_path, K, cells, rows):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "K"), [("census", 5), ("kr_estab", 10), ("nl_grid", 3), ("us_acs", 5)])
+@pytest.mark.parametrize("name", ["census", "kr_estab", "nl_grid", "us_acs"])
+@pytest.mark.parametrize("K", [3, 5, 10])
 def test_no_file_of_a_real_release_leaks(request, tmp_path, name, K):
     designs = {
         "census": (["LA1", "LA2", "LA3", "OA"], ["gender", "age", "edu", "mar", "htype"], None),
