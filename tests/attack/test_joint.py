@@ -357,7 +357,7 @@ def test_what_cannot_be_put_together_is_refused_with_what_to_type():
 
 def test_releases_of_two_populations_are_refused():
     pair = [tiny().declared_as(ilba.Population(name)) for name in ("a", "b")]
-    with pytest.raises(InputError, match="nothing follows from one for the other"):
+    with pytest.raises(InputError, match="neither says anything about the other"):
         ilba.audit(pair)
 
 

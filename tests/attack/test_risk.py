@@ -52,7 +52,7 @@ def test_every_attacker_has_a_row_with_a_sentence(measured):
     names = measured.rows["attacker"].to_list()
     assert names == ["proof", "outsider", "outsider, coarse tables", "neighbour", "insider", "attribute"]
     assert measured.rows["knows"].null_count() == 0
-    assert "insider: knows the true count of every finest cell but one." in str(measured)
+    assert "insider: knows the true count of every finest cell except one." in str(measured)
 
 
 def test_what_is_proven_is_what_the_audit_proves(town, measured):
@@ -303,7 +303,7 @@ def test_who_lacks_more_proves_no_more(town):
         assert own[cell] or not proven
     report = ilba.risk(town, Insider(cells=3))
     assert report.row("insider, 3 cells unknown")["small"] >= 200
-    assert "but 3 small ones of an area" in str(report)
+    assert "except 3 small ones of an area" in str(report)
 
 
 def test_controlled_masks_show_the_lottery_over_secrets(town, secret):

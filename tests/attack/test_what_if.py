@@ -80,7 +80,7 @@ def test_what_if_chooses_masks_where_it_says_controlled(people, secret, recwarn)
     # Without a key another one chooses, the same for all rows, and that is told once.
     with pytest.warns(ilba.Notice) as told:
         twice = what_if(finest, ["controlled", "ilba"], [5, 4, 4, 3], **proof)
-    assert [str(one.message).partition(":")[0] for one in told] == ["drawn with a secret that is thrown away"]
+    assert [str(one.message).partition(":")[0] for one in told] == ["drawn with a throw-away secret"]
     assert twice.slice(2, 2).equals(twice.slice(4, 2))
     assert twice.row(1) == what_if(finest, ["ilba"], [5], **proof).row(0)
 

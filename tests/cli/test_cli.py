@@ -449,7 +449,7 @@ def test_choosing_k_puts_what_each_attacker_learns_beside_the_loss(folder):
     assert (folder / "choice.svg").read_text().startswith("<svg")
     page = (folder / "choice.html").read_text()
     assert "<svg" in page
-    assert "knows the true count of every finest cell but one" in page
+    assert "knows the true count of every finest cell except one" in page
     assert f"{rows[1]['insider'] * 100:.2f}" in page
     for file in ("choice.svg", "choice.html"):
         assert stat.S_IMODE((folder / file).stat().st_mode) == 0o600
@@ -696,7 +696,7 @@ def test_options_without_an_effect_are_refused_and_one_other_threshold_is_audite
     assert "--chart draws several" in run(*few, "--chart", "x.svg", cwd=folder, code=2).stderr
     assert not (folder / "x").exists()
     noted = run(*few[:-2], "--mask-thr", "4", "--mask-thr", "4", "--json", cwd=folder)
-    assert "note: drawn with a secret that is thrown away" in noted.stderr
+    assert "note: drawn with a throw-away secret" in noted.stderr
     assert len({json.dumps(row) for row in json.loads(noted.stdout)}) == 1
 
 

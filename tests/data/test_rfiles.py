@@ -198,6 +198,6 @@ def test_the_r_names_read_a_file_of_r_once_until_it_changes(tmp_path, monkeypatc
 
 
 def test_the_masks_of_r_are_compared_without_a_secret():
-    with pytest.warns(ilba.Notice, match="a secret that is thrown away"):
+    with pytest.warns(ilba.Notice, match="a throw-away secret"):
         compared = ilba.compare(ilba.read_rds(FILES / "full_tb.rds"), ["town"])
     assert "controlled" in compared.rows["method"].to_list()

@@ -1,1 +1,1 @@
-"""The attack: what anybody can prove from everything that is released together. All of it is confidential."""
+"""The attack: what anybody can prove from all tables that are released together. All results are confidential."""

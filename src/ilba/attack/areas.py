@@ -1,12 +1,13 @@
-"""The audit of a nation: one top-level area after the other, with the tables of the whole as shared bounds.
+"""Audit a nation one top-level area at a time. The tables of the whole nation share bounds between the areas.
 
-Everything that is published of one area is attacked by itself, in memory. What is kept of it are the bounds on the
-tables of the area as a whole. These meet the tables that count all areas together: a count of the nation is the sum of
-those of its areas, and an area holds what the others leave. What an area learns from that is told to it, and it is
-attacked anew, up to a fixed number of times. Bounds only ever tighten, so it is sound to stop after any visit; where
-nothing was left to be told, the result is that of the attack on everything at once.
+Each area is attacked by itself, in memory. Only the bounds on the tables of the area as a whole are kept. They are
+combined with the tables that count all areas together: a national count is the sum over the areas, so the total and the
+other areas bound each area. An area that gains tighter bounds in this way is attacked again, up to a fixed number of
+times. Bounds only tighten, so it is sound to stop after any visit. When no bound moves any more, the result equals that
+of an attack on everything at once.
 
-Memory is that of one area and of the bounds of the areas as wholes; time is linear in the number of areas.
+The attack needs memory for one area and for the bounds of all areas as wholes. Its time is linear in the number of
+areas.
 """
 
 from __future__ import annotations
@@ -49,15 +50,15 @@ from ilba.tables.rollup import Sums
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Ends: TypeAlias = tuple[Array, ...]
-"""low and high, and in the observed reading least and most, of all cells of a table in one area"""
+"""low and high (in the observed reading also least and most) of all cells of a table in one area"""
 
 VISITS = 2
-"""how often an area is attacked at most: by itself, and with what the others leave to it"""
-NOT_LOOKED = "counterexamples are not looked for where areas are audited one after the other"
+"""the largest number of attacks on one area: first by itself, then with the bounds from the other areas"""
+NOT_LOOKED = "no counterexamples are searched when areas are audited one at a time"
 
 
 class ByAreas(NamedTuple):
-    """A finest table that is opened one top-level area at a time."""
+    """A finest table, opened one top-level area at a time."""
 
     codes: CodeLists
     method: str
@@ -66,7 +67,7 @@ class ByAreas(NamedTuple):
 
     @classmethod
     def of(cls, source: AnyFinestTable | str | os.PathLike[str]) -> ByAreas:
-        """Take a finest table in memory, on Spark, or a store; of a folder only the files of an area are read."""
+        """Take a finest table in memory or on Spark, or a store. From a folder, only the files of one area are read."""
         if isinstance(source, AnyFinestTable):
             found = source
         elif Path(source).is_dir():
@@ -76,7 +77,7 @@ class ByAreas(NamedTuple):
             labels = _labels(codes)
             method = open_store(source, within=labels[0]).method
             return cls(codes, method, labels, lambda label: open_store(source, within=label))
-        else:  # one file was written from memory, and fits there
+        else:  # a single file was written from memory, so it fits into memory
             found = open_store(source)
         return cls(found.codes, found.method, _labels(found.codes), found.within)
 
@@ -87,7 +88,7 @@ def _labels(codes: CodeLists) -> list[Any]:
 
 
 class _Told(AttackerView):
-    """What is published of one area, with what the tables of all areas leave to it."""
+    """What is published about one area, with the bounds from the tables of all areas."""
 
     def __init__(self, published: PublishedTables, besides: Sequence[Node], told: Mapping[Node, Ends]) -> None:
         super().__init__(published, Brought())
@@ -95,12 +96,12 @@ class _Told(AttackerView):
         self.told = told
 
     def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
-        """Work out what each table of a level says by itself, and what was told of it."""
+        """Bound each table of a level by itself, then apply the bounds from the whole."""
         known = super().knowledge(level, first, last)
         return {node: self._with(node, bounds) for node, bounds in known.items()}
 
     def touched(self, level: int, first: int, last: int) -> Iterator[Touched] | None:
-        """Work out the same of the few cells that hold a listed finest cell, where nothing was told of the level."""
+        """Bound only the cells that hold a listed finest cell; None where the whole bounds this level."""
         return None if any(node[0] == level for node in self.told) else super().touched(level, first, last)
 
     def _with(self, node: Node, known: CellBounds) -> CellBounds:
@@ -114,21 +115,21 @@ class _Told(AttackerView):
 
 
 class _Whole(PublishedTables):
-    """The tables that count all areas together, over what is known of each area as a whole."""
+    """The tables that count all areas together, with the bounds on each area as a whole."""
 
     def __init__(self, codes: CodeLists, policy: Policy, cells: Any, tables: Mapping[Node, PublishedRows], split: bool):
         self.codes, self.policy, self.cells = codes, policy, cells
         self.tables, self.split, self.K = dict(tables), split, codes.design.threshold
         self.lattice = shared_lattice(codes, list(tables))
         self.base, self.misfits = None, 0
-        self.move, self.bounded = 0, True  # sums of masks, the only counts that move, are not attacked here
+        self.move, self.bounded = 0, True  # only sums of masks move, and they are not attacked here
         self.parts: dict[Node, tuple[Array, ...]] = {}
-        """of each table how much of it the finest table shows: cells at K, large ones, their sum, listed small ones"""
+        """what the finest table shows of each table: cells at K, large cells, their sum, listed small cells"""
         self.ends: dict[Node, Ends] = {}
-        """of each table by areas what is proven, the areas along the last axis"""
+        """the proven bounds of each table by areas; the areas are the last axis"""
 
     def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
-        """Work out what each table says by itself; of an area what was proven there."""
+        """Bound each table by itself; for tables by areas, use what was proven there."""
         if level == 0 and self.split:
             return {node: self._small_sum(node, 0, 1, *self.parts[node]) for node in self.tables}
         if level == 0:
@@ -142,12 +143,12 @@ class _Whole(PublishedTables):
 
 
 def shared_lattice(codes: CodeLists, above: Sequence[Node]) -> Lattice:
-    """The tables of the whole, and the tables of each area that add up to them."""
+    """The lattice of the tables of the whole and of the tables by areas that add up to them."""
     return Lattice(codes, [*above, *(below(node) for node in above)])
 
 
 def below(node: Node) -> Node:
-    """The table of each area that adds up to a table of the whole."""
+    """The table by areas that adds up to a table of the whole."""
     return (1, *node[1:])
 
 
@@ -159,32 +160,32 @@ def audit_by_areas(
     progress: Progress | None,
     visits: int = VISITS,
 ) -> AuditReport:
-    """Audit tables of a finest table that may be larger than memory, one top-level area after the other.
+    """Audit the tables of a finest table that may exceed memory, one top-level area at a time.
 
     Parameters
     ----------
     source : FinestTable, SparkFinestTable or path
         The counts and masks, or the store that holds them.
     method : str or None
-        How the tables are made; one of the audit's own methods.
+        How the tables are made: one of the audit's own methods.
     wanted : callable
-        From the code lists to the tables.
+        Takes the code lists and returns the tables.
     explanations : int
-        For how many of the disclosed cells to say how they are proven.
+        The number of disclosed cells to explain.
     progress : callable or None
         Called with each `ProgressStep`.
     visits : int, default VISITS
-        How often an area is attacked at most.
+        The largest number of attacks on one area.
 
     Returns
     -------
     AuditReport
-        As of `audit`, without the ranges of single cells.
+        As from `audit`, but without the ranges of single cells.
 
     Raises
     ------
     InputError
-        The method is not one of the audit's own, or no table lies below the whole.
+        The method is not one of the audit's own, or no table is by areas.
     """
     start = time.perf_counter()
     areas = ByAreas.of(source)
@@ -197,7 +198,7 @@ def audit_by_areas(
 
 
 class _Work:
-    """What is kept between areas."""
+    """The state that is kept between areas."""
 
     def __init__(
         self, areas: ByAreas, policy: Policy, wanted: list[Selection], explanations: int, tell: Progress
@@ -211,7 +212,7 @@ class _Work:
             raise InputError("no table is by areas, so there is nothing to audit by areas. Leave out areas=True.")
         self.nodes = nodes
         self.shared = [n for n in shared_lattice(areas.codes, self.above).nodes if n[0]] if self.above else []
-        """the tables by areas through which an area and the whole tell each other what they know"""
+        """the tables by areas through which an area and the whole exchange bounds"""
         self.cells = "observed" if policy.listed else self.design.cells
         self.split = tuple(listed.depth for listed in areas.codes.lists) in nodes
         self.by_area: list[dict[Node, Sequence[int]]] = [{} for _ in areas.labels]
@@ -220,14 +221,14 @@ class _Work:
         self.worst: list[Explanation] = []
         self.misfits = 0
         self.left = 0
-        """areas that could be told more after the last visit"""
+        """the number of areas that could still be tightened after the last visit"""
         self._sums: dict[Node, Sums] = {}
         self._parts: dict[Node, tuple[Array, ...]] = {}
         self._done = 0
         self.counts: dict[Node, list[int]] = {node: [0, 0, 0] for node in nodes}
 
     def run(self, visits: int) -> None:
-        """Attack every area, then the whole, then the areas to which that leaves less than they had."""
+        """Attack every area, then the whole, then again the areas whose bounds this tightened."""
         told: list[dict[Node, Ends]] = [{} for _ in self.areas.labels]
         pending = list(range(len(told)))
         whole: _Whole | None = None
@@ -253,7 +254,7 @@ class _Work:
         part = self.areas.part(self.areas.labels[number])
         if first:
             self._add_up(part)
-        if self.policy.scheme == "sums":  # nothing follows from sums of masks: the small cells are counted
+        if self.policy.scheme == "sums":  # sums of masks prove nothing: only the small cells are counted
             self._count_small(number, part)
         else:
             wanted = [table_of(part.design, node) for node in self.own]
@@ -271,7 +272,7 @@ class _Work:
             self._sums[node] = _added(self.areas.codes, selection, [*before, sums])
 
     def _show(self, view: _Told) -> None:
-        """Add what the finest table shows of an area to what it shows of the whole."""
+        """Add what the finest table shows of one area to the totals of the whole."""
         for node, own in view._public_parts(1, 0, 1, [below(node) for node in self.above]).items():
             top = (0, *node[1:])
             if top in self.above:
@@ -287,7 +288,7 @@ class _Work:
         found = Findings(attack, ranges=False)
         self.by_area[number] = {node: found.counts[node] for node in self.own}
         self.found[number] = found.small or 0, found.disclosed, found.exact
-        if first and len(self.worst) < self.explanations:  # with what is published of the area alone
+        if first and len(self.worst) < self.explanations:  # explained from what is published about this area alone
             self.worst += explain(published, *found.worst, self.explanations - len(self.worst))
         for block in attack.blocks([1]) if self.shared else ():
             for node in block.own:
@@ -325,7 +326,7 @@ class _Work:
         return Attack(whole).run()
 
     def _tell_areas(self, attack: Attack) -> list[dict[Node, Ends]]:
-        """For each area what the whole leaves to it, where that is less than it had."""
+        """The bounds from the whole for each area, where they are tighter than its own."""
         found: list[dict[Node, Ends]] = [{} for _ in self.ends]
         for block in attack.blocks([1]):
             for node in (one for one in block.own if one[0]):
@@ -334,14 +335,14 @@ class _Work:
                     now = tuple(_narrow(side[..., place : place + 1]) for side in sides)
                     if any((a != b).any() for a, b in zip(now, self.ends[number][node], strict=True)):
                         found[number][node] = now
-        # All of it is told again, since an area is attacked from the beginning.
+        # Each area is attacked from the beginning, so it gets all bounds again.
         for number, told in enumerate(found):
             if told:
                 found[number] = {**self.ends[number], **told}
         return found
 
     def _count(self, whole: _Whole, attack: Attack | None) -> None:
-        """Count what is small and what is proven in the tables of the whole."""
+        """Count the small and the proven cells in the tables of the whole."""
         K = whole.K
         if attack is None:
             for node in self.above:
@@ -355,7 +356,7 @@ class _Work:
                 self.counts[node] = list(counted(whole, part, node, whole.tables[node], part.proven(node, K)))
 
     def report(self, seconds: float) -> AuditReport:
-        """All areas and the whole, added up."""
+        """The report on all areas and the whole together."""
         nothing: IntArray = np.zeros(0, np.int64)
         empty = PublishedRows(nothing, nothing, truth=Truth(nothing, nothing, nothing, nothing))
         about = PublishedTables(
@@ -370,7 +371,7 @@ class _Work:
         left = small - disclosed - certified
         why = {NOT_LOOKED: left} if left else {}
         if self.left and left:
-            why = {f"{NOT_LOOKED}, and {self.left} areas could have been told more by the tables of the whole": left}
+            why = {f"{NOT_LOOKED}, and {self.left} areas could still be tightened by the tables of the whole": left}
         return AuditReport(
             published=about,
             tables=in_tables(about, self.counts, {n: of[0] for n, of in self.counts.items()} if certificate else None),
@@ -389,12 +390,12 @@ class _Work:
 
 
 def _narrow(side: Array) -> Array:
-    """A copy in four bytes where that does: bounds of all areas are kept."""
+    """A copy in four bytes where the values fit, because the bounds of all areas stay in memory."""
     return side.astype(np.int64 if side.size and int(np.abs(side).max()) >= 2**31 else np.int32)
 
 
 def _added(codes: CodeLists, selection: Selection, parts: Sequence[Sums]) -> Sums:
-    """The sums of a table of the whole, from those of all areas."""
+    """The sums of a table of the whole, from the sums of all areas."""
     if any(len(one.packed) > 1 for one in parts):
         raise InputError(f"the table {selection.name!r} has more than 2^63 possible cells: audit fewer keys.")
     packed, place = np.unique(np.concatenate([one.packed[0] for one in parts]), return_inverse=True)

@@ -1,6 +1,6 @@
-"""Named attackers: what each of them knows, in a sentence and as intervals, and what they learn from a release.
+"""Named attackers: what each of them knows, as a sentence and as intervals, and what each learns from a release.
 
-Everything here is confidential: it counts cells whose truth is known, and says which attacker learns what of them.
+Everything here is confidential: it compares what an attacker learns with the true counts.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-_POOLED = 20  # counts of all tables that are added to those of each when the size of its errors is learnt
+_POOLED = 20  # counts pooled from all tables when the error size of one table is estimated
 
 KNOWS = {
     "proof": "has every released table and the method, and says only what is certain",
     "outsider": "has every released table and the method, and bets on what is likely",
-    "neighbour": "knows besides that a certain person is in the cell",
-    "insider": "knows the true count of every finest cell but one",
+    "neighbour": "also knows that a certain person is in the cell",
+    "insider": "knows the true count of every finest cell except one",
     "register": "has exact counts of {tables} from elsewhere",
     "attribute": "looks for groups in which everybody is shown with the same value",
 }
-"""what each attacker knows, in a sentence"""
+"""what each attacker knows, as a sentence"""
 NEEDS_TRUTH = "this attacker is measured against the truth. Give the store: risk(release, store=...)."
 
 
@@ -50,7 +50,7 @@ class Register:
     Parameters
     ----------
     tables : dict of str to frame or path
-        By the name of the table, such as "LA3.gender": its labels and the true count N. A cell without a row counts 0.
+        For each table name, such as "LA3.gender", its labels and the true count N. A cell without a row counts 0.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Register:
 
     @property
     def name(self) -> str:
-        """How the attacker is called in a report."""
+        """The attacker's name in a report."""
         return f"register {' + '.join(self.tables)}"
 
 
@@ -74,13 +74,13 @@ class Insider:
     Parameters
     ----------
     unknown : int, optional
-        Everybody but so many people. Measured on the small cells whose people are all among them. Left out, somebody
-        who knows everybody but the people of one small cell.
+        The number of people that the insider does not know. Measured on the small cells whose people are all unknown.
+        By default, the insider lacks the people of one small cell.
     cells : int, default 1
-        Without `unknown`: how many small cells of one area the insider does not know.
+        Without `unknown`: the number of small cells of one area that the insider does not know.
     secrets : int, default 3
-        With controlled masks: over how many other secrets the share is shown. It depends on a few national counts that
-        happen to lie at the bound.
+        With controlled masks: the number of other secrets for which the share is shown. The share depends on a few
+        national counts that happen to lie at the bound.
 
     Examples
     --------
@@ -94,17 +94,17 @@ class Insider:
 
     @property
     def name(self) -> str:
-        """How the attacker is called in a report."""
+        """The attacker's name in a report."""
         if self.unknown is not None:
             return f"insider, {'1 person' if self.unknown == 1 else f'{self.unknown} people'} unknown"
         return "insider" if self.cells == 1 else f"insider, {self.cells} cells unknown"
 
     @property
     def knows(self) -> str:
-        """What the attacker knows, in a sentence."""
+        """What the attacker knows, as a sentence."""
         if self.unknown is not None:
-            return f"knows everybody but {'one person' if self.unknown == 1 else f'{self.unknown} people'}"
-        more = "" if self.cells == 1 else f" but {self.cells} small ones of an area"
+            return f"knows everybody except {'one person' if self.unknown == 1 else f'{self.unknown} people'}"
+        more = "" if self.cells == 1 else f" except {self.cells} small ones of an area"
         return KNOWS["insider"] if not more else KNOWS["insider"].replace(" but one", more)
 
 
@@ -112,12 +112,12 @@ Attacker: TypeAlias = str | Register | Insider
 
 
 def name_of(attacker: Attacker) -> str:
-    """How an attacker is called in a report."""
+    """The name of an attacker in a report."""
     return attacker if isinstance(attacker, str) else attacker.name
 
 
 def checked(attackers: Any) -> list[Attacker]:
-    """The attackers as they were asked for, refused where one is not known."""
+    """Check the requested attackers and return them as a list."""
     given = [attackers] if isinstance(attackers, (str, Register, Insider)) else list(attackers)
     found: list[Attacker] = []
     for one in given:
@@ -142,7 +142,7 @@ def checked(attackers: Any) -> list[Attacker]:
 
 
 def exact_rows(view: PublishedTables, register: Register) -> dict[Node, ExactRows]:
-    """The tables of a register, as cells and counts; checked against the truth where that is known."""
+    """The tables of a register as cells and counts."""
     found = {}
     for name, given in register.tables.items():
         (selection,) = wanted_tables(view.design, [name])
@@ -169,7 +169,7 @@ def exact_rows(view: PublishedTables, register: Register) -> dict[Node, ExactRow
 
 
 def read_register(spec: str) -> tuple[str, Path]:
-    """A table of a register as it is typed: NAME=FILE."""
+    """Read a register's table from the form NAME=FILE."""
     name, _, path = spec.partition("=")
     if not path:
         raise InputError(f"--register {spec} names no file. Write it as LA3.gender=register.csv.")
@@ -177,7 +177,7 @@ def read_register(spec: str) -> tuple[str, Path]:
 
 
 class Known(NamedTuple):
-    """What an attacker has proven: the finest cells that may hold somebody, with low and high."""
+    """What an attacker has proven: low and high of the finest cells that may be occupied."""
 
     view: PublishedTables
     attack: Attack
@@ -187,25 +187,25 @@ class Known(NamedTuple):
 
     @classmethod
     def of(cls, published: PublishedTables, brought: Brought | None = None, progress: Any = None) -> Known:
-        """Run the attack with what an attacker brings along."""
+        """Run the attack with the attacker's own knowledge."""
         view = AttackerView(published, brought or Brought())
         attack = Attack(view).run(progress)
         return cls(view, attack, *open_cells(attack))
 
     @property
     def proven(self) -> BoolArray:
-        """Which of the cells are proven to lie in 1..K-1."""
+        """Which cells are proven to lie in 1..K-1."""
         return (self.low >= 1) & (self.high < self.view.K)
 
     @property
     def exactly(self) -> BoolArray:
-        """Which of the cells are proven to have one count."""
+        """Which cells are proven to have exactly one possible count."""
         found: BoolArray = self.proven & (self.low == self.high)
         return found
 
 
 class Insight(NamedTuple):
-    """What an insider who lacks one cell knows of it, for each truly small cell."""
+    """For each truly small cell: what an insider who lacks only this cell knows about it."""
 
     packed: IntArray
     counts: IntArray
@@ -213,14 +213,14 @@ class Insight(NamedTuple):
     high: IntArray
 
     def proven(self, K: int) -> BoolArray:
-        """Which of the cells the insider proves to lie in 1..K-1."""
+        """Which cells the insider proves to lie in 1..K-1."""
         return (self.low >= 1) & (self.high < K)
 
 
 def everything_but_one(view: PublishedTables, tables: list[Node] | None = None) -> Insight:
-    """What an insider proves who lacks a single small cell, for each of them: in closed form, and complete.
+    """What an insider who lacks a single small cell proves about it, for each such cell: in closed form, and complete.
 
-    With everything else known, a count may move as far as the intervals of its own aggregates let it.
+    All other counts are known, so the unknown count can move as far as the intervals of its own aggregates allow.
     """
     packed, counts, masked = small_cells(view)
     K = view.K
@@ -257,7 +257,7 @@ def everything_but_one(view: PublishedTables, tables: list[Node] | None = None) 
 
 
 def everything_but_some(view: PublishedTables, unknown: int, cells: int = 200, seed: int = 2010) -> Insight:
-    """What an insider proves who lacks several small cells of one area: tried for some, by propagation."""
+    """What an insider who lacks several small cells of one area proves: by propagation, for a sample of cells."""
     packed, counts, masked = small_cells(view)
     K, width = view.K, view.lattice.width(view.lattice.base)
     small = np.flatnonzero((counts > 0) & (counts < K))
@@ -272,7 +272,7 @@ def everything_but_some(view: PublishedTables, unknown: int, cells: int = 200, s
         inside[chosen] = True
         known = Intervals.of(view, (packed, np.where(inside, low, counts), np.where(inside, high, counts)))
         own = at(packed, counts, known.packed)
-        if known.occupancy is not None:  # the number of occupied cells is known but for these
+        if known.occupancy is not None:  # only these cells may still be empty or occupied
             known = replace(known, occupancy=None)
         parts.append((known.packed, own, *propagated(known)))
     if not parts:
@@ -290,9 +290,9 @@ def insider_beliefs(
 ) -> FloatArray:
     """How likely each count of a cell is to an insider who knows all others, where sums of masks are released.
 
-    Masks are chosen so that errors of sums are small. A count under which the errors of a cell's own sums would be
-    larger is therefore less likely. How much less the insider learns from the cells that are known: the weight of a
-    table from the size of its errors, the scale of all by the likelihood of the known counts.
+    Masks are chosen so that the errors of sums are small. A count is therefore less likely if it makes the errors of
+    the cell's own sums larger. The insider estimates how much less likely from the known cells: each table is weighted
+    by the size of its errors, and one common scale is fitted to the known counts by maximum likelihood.
 
     Parameters
     ----------
@@ -303,9 +303,9 @@ def insider_beliefs(
     counts : array of int
         Their true counts.
     log : array of float
-        The log-probability of each count 0..K before any sum is looked at.
+        The prior log-probability of each count 0..K.
     tables : list of tuple of int, optional
-        Only the sums of these tables. Left out, of all.
+        Only the sums of these tables. By default, all tables.
 
     Returns
     -------
@@ -325,7 +325,7 @@ def insider_beliefs(
     for table in range(len(known.tables)):
         inside = slice(int(known.first[table]), int(known.first[table + 1]))
         several = error[inside][size[inside] > 1]
-        # A table of few counts says little of its errors, and the one that is looked for is among them.
+        # A table of few counts tells little about the size of its errors, and the unknown count is one of them.
         spread = (float((several**2).sum()) + _POOLED * whole) / (len(several) + _POOLED)
         weight = 1 / max(spread, 0.25)
         off = error[known.member[:, table]]
@@ -351,7 +351,7 @@ def insider_beliefs(
 
 
 def small_cells(view: PublishedTables) -> tuple[IntArray, IntArray, IntArray]:
-    """The occupied finest cells with at most K: as integers, with true and masked counts."""
+    """The occupied finest cells with a count of at most K: as integers, with true and masked counts."""
     rows = view.base
     if rows is None or rows.truth is None:
         raise InputError(NEEDS_TRUTH)
@@ -361,7 +361,7 @@ def small_cells(view: PublishedTables) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def propagated(known: Intervals) -> tuple[IntArray, IntArray]:
-    """Let cells and aggregates tell each other what they know, without tables between them: low and high."""
+    """Propagate bounds between cells and aggregates, without tables between them; return low and high."""
     n, sets = len(known.packed), len(known.least)
     flat = known.member.reshape(-1)
     order = np.argsort(flat, kind="stable")
@@ -389,7 +389,7 @@ def errors_within(view: PublishedTables, bound: int) -> bool:
 
 
 def frame_of(view: PublishedTables, packed: IntArray, **columns: Any) -> pl.DataFrame:
-    """Labels of finest cells beside values."""
+    """A frame of the labels of finest cells, with the given values."""
     index = view.codes.cell_index(table_of(view.design, view.lattice.base))
     labels = view.codes.labels(index, [packed])
     return pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])

@@ -1,9 +1,9 @@
-"""Groups that are shown with a single value: what released tables tell about people whose count is not small.
+"""Groups that are shown with a single value: attribute disclosure about people whose count need not be small.
 
-A table with the columns G and a shows for each group of G how a is distributed. A group is shown as one when a single
-value of a is above 0 in it. What everybody expects anyway is the share of that value in the rest of the region (where
-that is small, of the country). A group is counted when the value is no matter of course and not there by chance.
-Confidential: whether the group is truly so is counted too.
+A table with the columns G and a shows the distribution of a in each group of G. A group is shown with one value when
+only one value of a is above 0. The expected share of that value comes from the rest of the region, or from the country
+where the region is too small. A group is counted when the value is neither a matter of course nor likely by chance.
+Confidential: the report also counts whether the group truly has one value.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ilba.attack.lattice import Array, Node, table_of
 from ilba.attack.published import PublishedTables
 
 EXPECTED = 0.8
-"""a value that more people than this have in the rest of the region is a matter of course"""
+"""a value is a matter of course if a larger share of the rest of the region has it"""
 CHANCE = 0.05
-"""a group of so many people would show one value by chance less often than this"""
+"""a group counts only if it would show one value by chance with a smaller probability"""
 MOST_CELLS = 5_000_000
 """tables with a larger grid are left out, and the report says so"""
 
 
 def groups(view: PublishedTables) -> tuple[pl.DataFrame, list[str]]:
-    """Measure every released table for every variable in it.
+    """Measure every variable of every released table.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def groups(view: PublishedTables) -> tuple[pl.DataFrame, list[str]]:
     Returns
     -------
     tuple of polars.DataFrame and list of str
-        A row for each table and variable, the largest gain first, and the tables that were too large.
+        A row for each table and variable, the largest gain first; and the tables that were too large.
     """
     rows: list[dict[str, Any]] = []
     left_out = []
@@ -65,7 +65,7 @@ _SCHEMA = {
 
 
 def _measured(view: PublishedTables, node: Node, shown: Array, true: Array, axis: int) -> dict[str, Any]:
-    """One table and one variable."""
+    """Measure one variable of one table."""
     K, level = view.K, node[0]
     shown, true = np.moveaxis(shown, axis, 0), np.moveaxis(true, axis, 0)  # values x groups, areas last
     parents = view.codes.lists[0].parents(level, level - 1)
@@ -73,10 +73,10 @@ def _measured(view: PublishedTables, node: Node, shown: Array, true: Array, axis
     region = np.take(np.add.reduceat(shown, starts, axis=-1), parents, axis=-1) - shown
     country = shown.sum(axis=-1, keepdims=True) - shown
     rest = np.where(region.sum(axis=0) >= 4 * K, region, country)
-    compared = rest.sum(axis=0) > 0  # somebody else is there to compare with
+    compared = rest.sum(axis=0) > 0  # there are other people to compare with
     one = (shown > 0).sum(axis=0) == 1
     top = shown.argmax(axis=0)[None]
-    # From here on only the groups that are shown as one, as flat arrays.
+    # From here on only the groups that are shown with one value, as flat arrays.
     said, people = shown.sum(axis=0)[one], true.sum(axis=0)[one]
     have = np.take_along_axis(true, top, axis=0)[0][one]
     share = (np.take_along_axis(rest, top, axis=0)[0] + 0.5) / (rest + 0.5).sum(axis=0)

@@ -1,7 +1,7 @@
-"""The audit: what everybody can prove from all released tables together, before they are released.
+"""The audit: what anybody can prove from all released tables together, checked before the release.
 
-Sound, not complete: a cell that is called disclosed can be proven to lie in 1..K-1; a cell that is called certified
-cannot, because a world was found in which it does not and everything published is the same. What is neither is
+The audit is sound, not complete. A disclosed cell can be proven to lie in 1..K-1. A certified cell cannot: another
+truth was found in which the cell is not small and everything published is the same. All other small cells are
 undecided.
 """
 
@@ -42,18 +42,18 @@ from ilba.tables.finest import FinestTable
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 COMPLETE = 2**21
-"""up to so many cells of the grid `ranges` lists all of them"""
+"""`ranges` lists every cell of a grid up to this size"""
 MOST_WORST = 1000
-"""of so many disclosed cells at most it can be said how they are proven"""
+"""the largest number of disclosed cells that are explained"""
 
 _SHARES = ("within_half_K", "over_bound", "provable", "exact")
 
 BUDGET = 20_000_000
-"""so many cells of all tables are audited before a release by iLBA; more take minutes"""
+"""the most cells, over all tables, that are audited before a release by iLBA; more would take minutes"""
 
 
 def cells_to_attack(codes: CodeLists, wanted: Sequence[Selection]) -> int:
-    """How many cells the grids of these tables have together: what an audit of them costs."""
+    """The number of cells of all these grids together: the cost of an audit."""
     return sum(math.prod(place.size for place in codes.cell_index(table).places) for table in wanted)
 
 
@@ -114,70 +114,71 @@ def audit(
     brief: bool = False,
     areas: bool = False,
 ) -> AuditReport | JointReport:
-    """Find out what everybody could prove from these tables, if they were released together.
+    """Find out what anybody could prove from these tables if they were released together.
 
     Parameters
     ----------
     finest : FinestTable, Release, PublishedTables or list
-        A finest table, in memory or on Spark; or `PublishedTables`, made from public tables alone; or a release. A list
-        of releases, or of their paths, is audited together; a finest table in it stands for all its tables.
+        A finest table, in memory or on Spark; `PublishedTables` made from public tables alone; or a release. The
+        releases, or paths of releases, in a list are audited together. A finest table in the list stands for all its
+        tables.
     method : Method or str, optional
-        How the tables are made. Left out, as this finest table or release makes them. "ilba" is iLBA as this package
-        publishes it; "controlled" and "sca-sums" are sums of the masked finest table. To see the difference there are
-        "r-file" (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and
-        "sca-aggregates" (SCA drawn anew for each aggregate). Any method of `ilba.methods` can be named too:
-        "cell-key:D=5,V=3", "rounding:3"; one of your own is given as an object, also beside a release made by it.
+        How the tables are made. By default, as this finest table or release makes them. "ilba" is iLBA as this package
+        publishes it. "controlled" and "sca-sums" are sums of the masked finest table. For comparison there are "r-file"
+        (the R package's files: observed rows, with flags), "r-rows" (the same without flags) and "sca-aggregates" (SCA
+        drawn anew for each aggregate). Any method of `ilba.methods` can also be named: "cell-key:D=5,V=3",
+        "rounding:3". Give your own method as an object, also for a release that it made.
     tables : str or iterable of str, default "all"
-        "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+        "all", restricted by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
     levels : iterable of int, str or dict, optional
-        Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+        Only tables at these levels, each given as in `table`. By default, all levels, including 0.
     keys : str or sequence of str, optional
-        Only tables by subsets of these keys. Left out, of all keys.
+        Only tables by subsets of these keys. By default, all keys.
     max_keys : int, optional
-        At most so many keys in a table. Left out, any number.
+        The largest number of keys in a table. By default, any number.
     explanations : int, default 10
-        For how many of the disclosed cells to say how they are proven.
+        The number of disclosed cells to explain.
     progress : callable, optional
-        Called with each `ProgressStep`: how many parts of the release were attacked, and of how many.
+        Called with each `ProgressStep`: how many parts of the release are done, and how many there are.
     store : FinestTable or SparkFinestTable, optional
-        With a release: the store it was made from, to know how many cells are truly small. Without it the published
-        code lists are taken for complete.
+        With a release: the store it was made from, which tells how many cells are truly small. Without it, the
+        published code lists are assumed to be complete.
     stores : sequence of FinestTable or path, default ()
-        With a list: stores of the same people, or their paths. They say what codes there are, how columns nest and
-        how many cells are truly small. Their masks are not looked at.
+        With a list: stores of the same people, or their paths. They tell which codes exist, how columns nest and how
+        many cells are truly small. Their masks are not used.
     unchanged : bool, default False
-        With a list: releases of different waves are audited as one, on the assumption that no count changed. Otherwise
-        each wave is audited by itself.
+        With a list: audit releases of different waves as one, assuming that no count changed. Otherwise each wave is
+        audited by itself.
     rename : dict of str to str, optional
-        With a list: for a column of some release, what it is called in the others.
+        With a list: maps a column name of one release to its name in the others.
     regroup : dict, optional
-        With a list: for a column, which finer label belongs to which coarser one, as a mapping or a csv file with two
-        columns. Where the coarser column has another name, `rename` says which column it was made from.
+        With a list: for a column, the coarser label of each finer one, as a mapping or a csv file with two columns. If
+        the coarser column has another name, `rename` says which column it was made from.
     solver_seconds : float, default 0
-        With one release and its store: how long an exact solver is asked about what propagation leaves open, most
-        suspicious first. It needs the extra `solver`. Without the finest table among the tables it proves much more.
+        With one release and its store: how long to ask an exact solver about cells that propagation leaves open, the
+        most suspicious first. It needs the extra `solver`. It proves much more when the finest table is not released.
     changed : int, optional
-        With a list: releases of different waves are audited together, on the assumption that no count of any table
-        changed by more than this between them, as where at most so many people came, left or moved.
+        With a list: audit releases of different waves together, assuming that no count of any table changed by more
+        than this between them, for example because at most this many people came, left or moved.
     brief : bool, default False
-        With one release: where small cells are proven, do not look for counterexamples for the others. The verdict is
-        clear then, and `cells_certified` and `cells_undecided` are None.
+        With one release: if small cells are proven, do not look for counterexamples for the others. The verdict is then
+        clear, and `cells_certified` and `cells_undecided` are None.
     areas : bool, default False
-        Attack one top-level area of the first hierarchy after the other, with the tables of the whole as shared bounds:
-        for a finest table that is larger than memory allows. It may be on Spark, or the path of a store. The ranges
-        of single cells are left out, and counterexamples are not looked for. A release of sums, as "controlled" makes
-        it, is decided by the theorem, after checking that its tables are sums and that its folder tells nothing more.
+        Attack one top-level area of the first hierarchy at a time, with the tables of the whole as shared bounds. Use
+        it for a finest table that is larger than memory; it may be on Spark, or the path of a store. The ranges of
+        single cells are left out, and no counterexamples are searched. A release of sums, such as "controlled" makes,
+        is decided by the theorem, after a check that its tables are sums and that its folder tells nothing more.
 
     Returns
     -------
     AuditReport or JointReport
-        What is proven, what is certified and what is left open; of a list a `JointReport`. Confidential.
+        What is proven, what is certified and what is left open. A list gives a `JointReport`. Confidential.
 
     Raises
     ------
     InputError
-        The tables are too many or too large to be followed, the release was not made from `store`, or how the columns
-        and labels of several releases correspond is not known.
+        The tables are too many or too large for the audit, the release was not made from `store`, or it is not known
+        how the columns and labels of several releases correspond.
 
     Examples
     --------
@@ -263,7 +264,7 @@ def audit(
 def _by_areas(
     finest: Any, method: Method | str | None, chosen: Any, others: Any, explanations: int, progress: Progress | None
 ) -> AuditReport:
-    # Both build on this module.
+    # Both modules import this one.
     from ilba.attack.areas import audit_by_areas
     from ilba.attack.summed import audit_of_sums
 
@@ -285,12 +286,12 @@ def _by_areas(
 
 
 def tables_by(method: Method | str, finest: AnyFinestTable, wanted: Sequence[Selection]) -> PublishedTables:
-    """The tables of a finest table as a method shows them: one of the audit's own, or any of the lab."""
+    """The tables of a finest table as a method shows them: one of the audit's own methods, or any other."""
     if isinstance(method, str) and method in POLICIES:
         return PublishedTables.of(finest, method, wanted)
     if finest.by is not None and method in (finest.by, finest.by.name):
         return MethodTables.published_by(finest, wanted)
-    from ilba.methods.lab import method_of  # the whole field: it loads when it is asked for
+    from ilba.methods.lab import method_of  # imports all methods, so only when needed
 
     asked = method_of(method)
     if asked.policy is not None:
@@ -301,7 +302,7 @@ def tables_by(method: Method | str, finest: AnyFinestTable, wanted: Sequence[Sel
 
 
 def in_percent(rows: pl.DataFrame, shares: Sequence[str] = _SHARES) -> pl.DataFrame:
-    """The rows of `what_if` or `compare` for paper and screen: shares in percent, and called so.
+    """The rows of `what_if` or `compare` for display: shares in percent, with % in the column names.
 
     >>> in_percent(pl.DataFrame({"method": ["ilba"], "provable": [0.25]})).rows(named=True)
     [{'method': 'ilba', 'provable %': 25.0}]
@@ -315,12 +316,12 @@ def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
     Parameters
     ----------
     shown : PublishedTables
-        Tables that were made from a store, so that the truth is known.
+        Tables made from a store, so that the truth is known.
 
     Returns
     -------
     array of int
-        The absolute loss of each count that is shown, over all tables.
+        The absolute loss of each published count, over all tables.
 
     Raises
     ------
@@ -338,7 +339,7 @@ def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
 
 
 def released(release: Release, store: AnyFinestTable | None, method: Method | None = None) -> PublishedTables:
-    """What a release shows; with its store, after checking that it is the one it was made from."""
+    """The published tables of a release. Given a store, check that the release was made from it."""
     if release.manifest.get("sums", False):
         raise InputError(
             f"the release {str(release.path)!r} holds sums of the published counts of a finer table, and tells "
@@ -362,7 +363,7 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | No
         theirs = release.table(selection.name)
         if isinstance(published, MethodTables):
             shown = published.shown[node]
-            if published.method.fills and labels:  # numbers of cells that hold nobody are no rows here
+            if published.method.fills and labels:  # empty cells have no rows here
                 theirs = theirs.join(ours.select(labels), on=list(selection.columns), how="semi", nulls_equal=True)
             if shown.blank is not None:
                 ours, theirs = ours.filter(~pl.Series(shown.blank)), theirs.drop_nulls(MASKED)
@@ -372,9 +373,10 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | No
 
 
 def _as_released(release: Release, store: AnyFinestTable) -> AnyFinestTable:
-    """The store with the masks that were chosen for a release: as the release shows them, or as the ledger keeps them.
+    """The store with the masks that were chosen for a release: from the release itself, or from the ledger.
 
-    A store keeps the masks that were drawn when it was built. Where none are found it is returned as it is.
+    A store keeps the masks that were drawn when it was built. If no chosen masks are found, the store is returned
+    unchanged.
     """
     if release.manifest["method"] != "controlled" or store.method == "controlled":
         return store
@@ -390,7 +392,7 @@ def _as_released(release: Release, store: AnyFinestTable) -> AnyFinestTable:
             return shown
     try:
         return store.published()
-    except IlbaError:  # no secret, no ledger, or one that does not know these counts
+    except IlbaError:  # no secret, no ledger, or a ledger without these counts
         return store
 
 
@@ -405,7 +407,7 @@ def _differs(release: Release, store: AnyFinestTable, name: str) -> str:
 
 
 def _given(method: Method | str | None) -> Method | None:
-    """A method that was given beside a release."""
+    """The method that was given together with a release."""
     if method is None:
         return None
     from ilba.methods.lab import method_of
@@ -414,7 +416,7 @@ def _given(method: Method | str | None) -> Method | None:
 
 
 def _method_of(release: Release) -> Method:
-    """The method of a release, from what its manifest tells."""
+    """The method of a release, from its manifest."""
     name, told = release.manifest["method"], dict(release.manifest.get("parameters", {}))
     if "ptable" in told:
         raise InputError(
@@ -432,14 +434,14 @@ def _method_of(release: Release) -> Method:
 
 
 def _shown(table: pl.DataFrame) -> pl.DataFrame:
-    """The rows of a public table that are not 0, whatever the types of its labels, and so their order."""
+    """The rows of a public table that are not 0, with labels as text, so that types and order do not matter."""
     labels = [name for name in table.columns if name != MASKED]
     rows = table.filter(pl.col(MASKED) > 0).cast({**dict.fromkeys(labels, pl.String), MASKED: pl.Int64})
     return rows.sort(labels or MASKED)
 
 
 class Findings:
-    """What stands at the end of an attack, counted."""
+    """The counted results of an attack."""
 
     def __init__(self, attack: Attack, ranges: bool = True) -> None:
         self.published = published = attack.published
@@ -473,14 +475,14 @@ class Findings:
                 area, cell = np.divmod(cells[inside], width)
                 low[inside], high[inside] = part.at(node, area - first, cell)
         packed, lo, hi = (np.concatenate(parts) for parts in zip(*disclosed, strict=True))
-        # The worst first: what is known most exactly, and of that the smallest counts.
+        # The worst first: the narrowest ranges, and among equal ones the smallest counts.
         order = np.lexsort((packed, hi, hi - lo))[:MOST_WORST]
         self.worst = packed[order], lo[order], hi[order]
         self.proven = {self._base: packed, **{node: np.concatenate(parts) for node, parts in aggregates.items()}}
-        """the cells of each table that the attack proved to be small"""
+        """the cells of each table that the attack proved small"""
         self.disclosed, self.exact = len(packed), int((lo == hi).sum())
         self.small = self.counts[self._base][0] if rows is not None and rows.truth is not None else None
-        if rows is not None and published.split and len(cells):  # a large cell's count is public
+        if rows is not None and published.split and len(cells):  # the count of a large cell is public
             at = np.searchsorted(cells, rows.packed)
             large = rows.value > K
             low[at[large]] = high[at[large]] = rows.value[large]
@@ -492,13 +494,13 @@ class Findings:
 
     @staticmethod
     def no_ranges(published: PublishedTables) -> pl.DataFrame:
-        """The ranges of no cell."""
+        """An empty frame of ranges."""
         index = published.codes.cell_index(table_of(published.design, published.lattice.base))
         labels = published.codes.labels(index, [np.zeros(0, dtype=np.int64)] * max(len(index.words), 1))
         return pl.DataFrame([*labels, pl.Series("low", [], pl.Int64), pl.Series("high", [], pl.Int64)])
 
     def undecided(self) -> pl.DataFrame:
-        """The labels of the small cells of which nothing was found out."""
+        """The labels of the undecided small cells."""
         published = self.published
         if self._decided is None:
             return pl.DataFrame()
@@ -506,7 +508,7 @@ class Findings:
         return pl.DataFrame(published.codes.labels(index, [self._decided.left(self._base)]))
 
     def undecided_aggregates(self) -> pl.DataFrame:
-        """The same for cells of coarser tables: the table, and the cell in words."""
+        """The undecided cells of coarser tables: the table, and the cell in words."""
         found = {"table": pl.Series([], dtype=pl.String), "cell": pl.Series([], dtype=pl.String)}
         if self._decided is None:
             return pl.DataFrame(found)
@@ -525,19 +527,19 @@ class Findings:
 
     @property
     def _shown(self) -> list[Node]:
-        """The released tables but the finest, coarse to fine."""
+        """The released tables except the finest, coarse to fine."""
         nodes = reversed(self.published.lattice.nodes)
         return [node for node in nodes if node in self.published.tables and node != self._base]
 
     def why(self, aggregates: bool) -> dict[str, int]:
-        """How many cells are left open, by reason: of the finest, or of the other tables."""
+        """The number of undecided cells by reason: for the finest table, or for the others."""
         if self._decided is None:
             return {}
         return self._decided.why(self._shown if aggregates else [self._base])
 
     @property
     def certified(self) -> int | None:
-        """How many small cells have a counterexample; None where none was looked for."""
+        """The number of small cells with a counterexample; None if none was searched."""
         return None if self._safe is None else self._safe[self._base]
 
     def all_safe(self) -> None:
@@ -545,7 +547,7 @@ class Findings:
         self._safe = {node: counts[0] for node, counts in self.counts.items()}
 
     def add(self, decided: Decided) -> None:
-        """Count what was decided besides."""
+        """Add what the search and the solver decided."""
         self._decided = decided
         self._safe = {node: len(decided.numbers(decided.safe, node)) for node in self.counts}
         for node, counts in self.counts.items():
@@ -565,21 +567,21 @@ class Findings:
 
     @property
     def tables(self) -> pl.DataFrame:
-        """The counts of each released table."""
+        """The figures of each released table."""
         return in_tables(self.published, self.counts, self._safe)
 
 
 def counted(
     published: PublishedTables, part: Portion, node: Node, rows: PublishedRows | None, found: Proven
 ) -> tuple[int, int, int]:
-    """How many cells of some areas of a table are truly small, proven to be, and proven exactly."""
+    """How many cells of some areas of a table are truly small, proven small, and proven exactly."""
     proven = len(found.packed), int((found.low == found.high).sum())
     if rows is None or rows.truth is None:
         return (0, *proven)
     inside, area, cell = published.place(node, rows, *part.rows[node[0]])
     small, large = rows.truth.sum_small[inside], rows.truth.sum_large[inside]
     true = small if published.split else small + large
-    # What is called a proof must hold for the truth; this is cheap, and worth more than trust in the code.
+    # A proof must hold for the truth. The check is cheap.
     below, above = part.at(node, area, cell)
     if (true < below).any() or (true > above).any() or found.occupied != int((below > 0).sum()):
         raise AssertionError("the attack excluded the truth. This is a mistake in ilba: please report it.")
@@ -589,7 +591,7 @@ def counted(
 def in_tables(
     published: PublishedTables, counts: Mapping[Node, Sequence[int]], safe: Mapping[Node, int] | None = None
 ) -> pl.DataFrame:
-    """For each released table how many cells are small, proven, proven exactly, certified and undecided."""
+    """For each released table: how many cells are small, proven, proven exactly, certified and undecided."""
     nodes = [node for node in reversed(published.lattice.nodes) if node in published.tables]
     chosen = [table_of(published.design, node) for node in nodes]
     small = [counts[node][0] if published.tables[node].truth else None for node in nodes]

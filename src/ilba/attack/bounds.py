@@ -1,12 +1,12 @@
-"""The attack: somebody who has all released tables and can add and subtract.
+"""The attack: an attacker has all released tables and can add and subtract.
 
-For each cell of each table two numbers are kept, between which the sum of its small cells must lie (in the observed
-reading two more for how many of its small cells are occupied). They start from what the table says by itself. Then,
-over and over: a cell is at least the sum of what its parts are at least, and a part is at most what is left of the
-whole when the other parts are at least what they are. When nothing moves any more, what stands there is proven.
+Each cell of each table has two bounds on the sum of its small cells. In the observed reading it has two more on the
+number of its occupied small cells. The bounds start from what each table says by itself. They are then propagated: the
+lows of the parts add up to a low of the whole, and the high of the whole minus the lows of the other parts is a high of
+a part. When no bound moves any more, the bounds are proven.
 
-A small release is kept as arrays; a large one as rows of areas, which hold little more than what is not the common
-case (`closing`).
+A small release is kept as arrays. A large one is kept as rows of areas, which store little more than the uncommon cases
+(`closing`).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from ilba.progress import Progress, ProgressStep, silent
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 _BUDGET = 3_000_000
-"""up to so many cells of all tables are kept as arrays; more as rows of areas"""
+"""up to this many cells of all tables are kept as arrays; more are kept as rows of areas"""
 _AREAS = 256
-"""finest areas of which it is worked out together what their tables say by themselves"""
+"""the number of finest areas whose tables are bounded together"""
 _FEW = 0.2
-"""up to this share of the parents, only their own children are looked at, one by one"""
+"""up to this share of moved parents, only their own children are visited, one by one"""
 
 
 @dataclass
 class Bounds:
-    """Low and high for each table: of the sums of small cells, or of the number of occupied ones."""
+    """Low and high for each table: of the sums of small cells, or of the number of occupied cells."""
 
     low: dict[Node, Array] = field(default_factory=dict)
     high: dict[Node, Array] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Event(NamedTuple):
     """One step of the attack, kept for explanations: which bounds of a table moved, and along which edge."""
 
     step: int
-    """what is said in one step rests on earlier steps only"""
+    """a step rests on earlier steps only"""
     kind: int
     """0 for sums, 1 for numbers of occupied cells"""
     node: Node
@@ -54,11 +54,11 @@ class Event(NamedTuple):
     place: IntArray
     value: IntArray
     edge: Edge | None
-    """None where the number of occupied cells and their sum told of each other"""
+    """None where the sum and the number of occupied cells bounded each other"""
 
 
 class Block:
-    """Some areas of some tables with their bounds, and the edges between them."""
+    """Some areas of some tables, with their bounds and the edges between the tables."""
 
     def __init__(self, lattice: Lattice, rows: dict[int, tuple[int, int]], own: Sequence[Node], edges: Sequence[Edge]):
         self.lattice = lattice
@@ -68,7 +68,7 @@ class Block:
         self.kinds: list[Bounds] = []
         self.listed: dict[Node, Positive] = {}
         self.large: dict[Node, IntArray] = {}
-        """the places of cells that hold a large cell, and so are not small themselves"""
+        """the places of cells that hold a large cell and so are not small themselves"""
         self.events: list[Event] | None = None
         self.start: list[Bounds] = []
         """with events: the bounds before the attack"""
@@ -82,13 +82,13 @@ class Block:
         return self._steps[edge]
 
     def close(self, K: int, moved: set[Node] | None = None) -> set[Node]:
-        """Run the attack inside the block to its fixpoint; which tables moved is given and returned."""
+        """Run the attack inside the block to its fixpoint; takes and returns the tables that moved."""
         if self.events is None:
             return close_block(self, K, moved)
         return self._close_recorded(K, moved)
 
     def _close_recorded(self, K: int, moved: set[Node] | None = None) -> set[Node]:
-        """The same in array operations, which write their steps down."""
+        """The same in array operations, which record their steps."""
         clock = 1
         stamp = {node: int(moved is None or node in moved) for bounds in self.kinds[:1] for node in bounds.low}
         seen = dict.fromkeys(self.edges, 0)
@@ -120,12 +120,12 @@ class Block:
                         stamp[node] = clock
                         changed.add(node)
                         busy = True
-                if stamp[edge.child] < clock:  # a parent that took its children's sums has nothing new to tell them
+                if stamp[edge.child] < clock:  # a parent with its children's sums has nothing new for them
                     seen[edge] = clock
         return changed
 
     def sums(self, kind: int, edge: Edge) -> tuple[Array, Array]:
-        """The sums of the lows and highs of the children in this block."""
+        """The sums of the children's lows and highs in this block."""
         bounds, steps = self.kinds[kind], self.steps(edge)
         dtype = bounds.low[edge.parent].dtype
         return (
@@ -134,7 +134,7 @@ class Block:
         )
 
     def _settle(self, kind: int, edge: Edge) -> tuple[bool, bool]:
-        """Let a parent and its children tell each other what they know; whether each of them moved."""
+        """Propagate bounds between a parent and its children; return whether each of them moved."""
         bounds, steps = self.kinds[kind], self.steps(edge)
         self._step += 1
         parent_low, parent_high = bounds.low[edge.parent], bounds.high[edge.parent]
@@ -142,10 +142,10 @@ class Block:
         sum_low, sum_high = self.sums(kind, edge)
         up = self._raise(kind, edge.parent, sum_low, edge) | self._lower(kind, edge.parent, sum_high, edge)
 
-        # The children can only gain where the parent knows more than their sum does,
+        # The children can only gain where the parent has tighter bounds than their sum,
         if not ((parent_low > sum_low).any() or (parent_high < sum_high).any()):
             return up, False
-        # and then only the widest of them, when the slack that the others leave is smaller than it is wide.
+        # and then only the widest child, when its width exceeds the slack that the others leave.
         widest = collapse(high - low, steps, parent_low.dtype, np.maximum)
         self._step += 1
         low_left, high_left = parent_low - sum_high, parent_high - sum_low
@@ -171,7 +171,7 @@ class Block:
         return up, True
 
     def narrow(self, node: Node, low: Array, high: Array) -> bool:
-        """Take over what somebody else knows about the sums of a table; whether that is more than was known here."""
+        """Apply bounds on the sums of a table from elsewhere; return whether they tightened anything."""
         self._step += 1
         return self._raise(0, node, low, None) | self._lower(0, node, high, None)
 
@@ -181,7 +181,7 @@ class Block:
         better = new > low
         if not better.any():
             return False
-        # A low above the high is a contradiction; one more than the high is enough to show it, and fits the type.
+        # A low above the high is a contradiction. High + 1 is enough to show it, and fits the type.
         np.copyto(low, np.minimum(new, bounds.high[node] + 1), where=better, casting="unsafe")
         if self.events is not None:
             where = np.flatnonzero(better)
@@ -204,7 +204,7 @@ class Block:
             self.events.append(Event(self._step, kind, node, is_high, place, value.astype(np.int64), edge))
 
     def _occupied(self, node: Node, K: int) -> bool:
-        """Let the sum of small cells and the number of occupied ones tell each other what they know."""
+        """Propagate bounds between the sum of small cells and the number of occupied cells."""
         low, high = self.kinds[0].low[node], self.kinds[0].high[node]
         least, most = self.kinds[1].low[node], self.kinds[1].high[node]
         moved = False
@@ -222,7 +222,7 @@ class Block:
         place, at_k, block_end, most_shifted = self.listed[node]
         parts = [part.reshape(-1) for part in (low, high, least, most)]
         lo, hi, few, many = (part[place].astype(np.int64) for part in parts)
-        # f <= |S_K| + (K-1)|S|, and beyond its own block only while |S| is small enough for a type 2 shift.
+        # f <= |S_K| + (K-1)|S|; f lies beyond its own block only if |S| is small enough for a type 2 shift.
         shifted = np.minimum(many, most_shifted)
         top = np.where(shifted >= few, np.maximum(at_k + (K - 1) * shifted, block_end), block_end)
         new_high = np.minimum(hi, np.minimum(top, at_k + (K - 1) * many))
@@ -241,11 +241,11 @@ class Block:
         return moved
 
     def contradicts(self) -> bool:
-        """Whether no truth is left."""
+        """Whether no truth fits the bounds."""
         return any(bool((b.low[node] > b.high[node]).any()) for b in self.kinds for node in b.low)
 
     def proven(self, node: Node, K: int) -> Proven:
-        """The cells of a table that are proven to lie in 1..K-1, as integers."""
+        """The cells of a table that are proven to lie in 1..K-1."""
         lo, hi = (side[node].reshape(-1, side[node].shape[-1]) for side in (self.kinds[0].low, self.kinds[0].high))
         known = (lo >= 1) & (hi < K)
         if node in self.large:
@@ -255,13 +255,14 @@ class Block:
         return Proven((area + self.rows[node[0]][0]) * len(lo) + cell, low, high, int((lo > 0).sum()))
 
     def at(self, node: Node, area: IntArray, cell: IntArray) -> tuple[IntArray, IntArray]:
-        """Low and high of some cells of a table; areas are counted from the first one here."""
+        """Low and high of some cells of a table; areas are numbered from the first one here."""
         lo, hi = (side[node].reshape(-1, side[node].shape[-1]) for side in (self.kinds[0].low, self.kinds[0].high))
         return lo[cell, area].astype(np.int64), hi[cell, area].astype(np.int64)
 
 
 class Proven(NamedTuple):
-    """What is proven of a table: cells in 1..K-1 as integers, with low and high, and how many cells hold somebody."""
+    """What is proven about a table: the cells in 1..K-1 as integers, with low and high, and the number of occupied
+    cells."""
 
     packed: IntArray
     low: IntArray
@@ -270,16 +271,16 @@ class Proven(NamedTuple):
 
 
 class Portion(Protocol):
-    """Some areas of some tables, and what is proven of them."""
+    """Some areas of some tables, and what is proven about them."""
 
     rows: dict[int, tuple[int, int]]
     own: list[Node]
 
     def proven(self, node: Node, K: int) -> Proven:
-        """The cells of a table that are proven to lie in 1..K-1, as integers."""
+        """The cells of a table that are proven to lie in 1..K-1."""
 
     def at(self, node: Node, area: IntArray, cell: IntArray) -> tuple[IntArray, IntArray]:
-        """Low and high of some cells of a table; areas are counted from the first one here."""
+        """Low and high of some cells of a table; areas are numbered from the first one here."""
 
 
 class _Level:
@@ -327,9 +328,9 @@ class Attack:
         cells = sum(lattice.width(node) * (self.rows[node[0]][1] - self.rows[node[0]][0]) for node in nodes)
         self._budget = budget
         self.chunks: list[tuple[int, int]] = []
-        """runs of finest areas, where these are too many to be looked at together"""
+        """runs of finest areas, where there are too many for one pass"""
         self.whole = Block(lattice, self.rows, (), ())
-        """a small release, with every table"""
+        """the block of a small release, with every table"""
         self._large: dict[Node, IntArray] = {}
         self._closing: Closing | None = None
         if cells > budget and not record:
@@ -345,14 +346,14 @@ class Attack:
             self.whole.start = [Bounds(low, high) for low, high in copies]
 
     def _cut(self, level: int) -> list[tuple[int, int]]:
-        """Runs of areas of a level that are looked at together."""
+        """Runs of areas of a level that are processed together."""
         first, last = self.rows[level]
         width = sum(self.lattice.width(node) for node in self.lattice.nodes if node[0] == level)
         most = max(1, self._budget // width)
         return [(start, min(start + most, last)) for start in range(first, last, most)]
 
     def _of_rows(self, nodes: Sequence[Node]) -> Closing:
-        """What each table says by itself, as rows of areas."""
+        """The bounds of each table by itself, as rows of areas."""
         published, lattice = self.published, self.lattice
 
         def steps(edge: Edge) -> list[Step]:
@@ -369,7 +370,7 @@ class Attack:
         return closing
 
     def _hear_some(self, rows: Rows, level: int) -> bool:
-        """Take down what is said of the few cells that hold a listed one, where the tables can tell that."""
+        """Store the bounds of the cells that hold a listed finest cell; return False if all cells are needed."""
         first, last = self.rows[level]
         for start in range(first, last, _AREAS):
             end = min(start + _AREAS, last)
@@ -383,20 +384,20 @@ class Attack:
             for node, area, cell, said, otherwise in heard:
                 self._keep(node, said, area + start, cell)
                 some = _said(said)
-                if not rows.fill(node, _said(otherwise), run):  # not all cells of an area can be left to its row
+                if not rows.fill(node, _said(otherwise), run):  # a row cannot hold all other cells of an area
                     some, area, cell = _spread_out(some, _said(otherwise), area, cell, end - start)
                 rows.hear(node, some, area + run.start, cell)
         return True
 
     def _hear_all(self, rows: Rows, level: int) -> None:
-        """Take down what is said of every cell."""
+        """Store the bounds of every cell."""
         first, _ = self.rows[level]
         base = self.lattice.base
         for start, end in self._cut(level):
             known = self.published.knowledge(level, start, end)
             said = {node: _said(one) for node, one in known.items()}
             if base in said and base not in self.published.tables:
-                # Nothing is said of the base, so that all of its cells would be far: its parents bound it.
+                # The base is not published, so all its cells would have far bounds. Its parents bound it.
                 high = said[base].high
                 for edge in self._edges:
                     if edge.child == base and edge.parent in said:
@@ -411,7 +412,8 @@ class Attack:
                 self._keep(node, known[node], area + start, cell)
 
     def _keep(self, node: Node, known: CellBounds, area: IntArray, cell: IntArray) -> None:
-        """Keep which cells hold a large one, and how many would look otherwise if the masks were the truth."""
+        """Keep the cells that hold a large one, and the number of cells that would differ if the masks were the
+        truth."""
         self.misfits[node] = self.misfits.get(node, 0) + known.misfits
         if known.large is not None:
             some = np.flatnonzero(known.large)
@@ -419,7 +421,7 @@ class Attack:
             self._large[node] = np.union1d(self._large.get(node, packed[:0]), packed)
 
     def _block(self, rows: dict[int, tuple[int, int]], nodes: Sequence[Node], edges: Sequence[Edge]) -> Block:
-        """A block that knows what each of its tables says by itself."""
+        """A block with the bounds of each of its tables by itself."""
         block = Block(self.lattice, dict(rows), nodes, edges)
         block.kinds = [Bounds(), Bounds()] if self.published.counted else [Bounds()]
         for level in sorted({node[0] for node in nodes}):
@@ -435,7 +437,7 @@ class Attack:
         inside = [edge for edge in edges if edge.parent in block.kinds[0].low]
         longest = max((_longest(block, edge) for edge in inside), default=1)
         for bounds in block.kinds:
-            # The smallest integers in which the sums along any edge fit: less to move through memory.
+            # The smallest integer type that holds the sums along every edge saves memory traffic.
             peak = max((int(high.max(initial=0)) for high in bounds.high.values()), default=0) + 1
             dtype = next((t for t in (np.int16, np.int32) if peak * longest <= np.iinfo(t).max), np.int64)
             for side in (bounds.low, bounds.high):
@@ -443,7 +445,7 @@ class Attack:
         return block
 
     def run(self, progress: Progress | None = None) -> Attack:
-        """Attack until nothing moves any more."""
+        """Propagate until no bound moves."""
         tell = progress or silent
         done = 1
         if self._closing is None:
@@ -468,7 +470,7 @@ class Attack:
         return self
 
     def parts(self) -> Iterator[Portion]:
-        """What is proven, a part at a time; each table of each area is one part's own."""
+        """Yield what is proven, part by part; each table of each area belongs to exactly one part."""
         if self._closing is None:
             yield self.whole
             return
@@ -476,12 +478,12 @@ class Attack:
             yield _Level(rows, level, self.rows[level], self._large)
 
     def blocks(self, levels: Container[int] | None = None) -> Iterator[Block]:
-        """All bounds as arrays, some areas at a time; each table of each area is one block's own.
+        """Yield all bounds as arrays, some areas at a time; each table of each area belongs to exactly one block.
 
         Parameters
         ----------
         levels : container of int, optional
-            Only these levels are needed. Left out, all of them.
+            Only these levels are needed. By default, all levels.
 
         Yields
         ------
@@ -518,7 +520,7 @@ def _said(known: CellBounds) -> Said:
 def _spread_out(
     some: Said, otherwise: Said, area: IntArray, cell: IntArray, areas: int
 ) -> tuple[Said, IntArray, IntArray]:
-    """What is said of every cell, from what is said of some and of all others."""
+    """The bounds of every cell, from those of some cells and the common bounds of all others."""
     place = cell * areas + area
     sides = []
     for own, other in zip(some[:4], otherwise[:4], strict=True):
@@ -537,7 +539,7 @@ def _spread_out(
 
 
 def _longest(block: Block, edge: Edge) -> int:
-    """How many children are summed into one parent, at most."""
+    """The largest number of children of one parent."""
     longest = 1
     for axis, starts, _, _ in block.steps(edge):
         shape = (*block.lattice.shape(edge.child), block.rows[edge.child[0]][1] - block.rows[edge.child[0]][0])
@@ -548,7 +550,7 @@ def _longest(block: Block, edge: Edge) -> int:
 def _children(
     parents: IntArray, parent_shape: tuple[int, ...], shape: tuple[int, ...], steps: Sequence[Step]
 ) -> tuple[IntArray, IntArray]:
-    """The places of the children of some parents, and beside each the place of its parent."""
+    """The places of the children of some parents, each with the place of its parent."""
     place, of = np.unravel_index(parents, parent_shape), parents
     coordinates = list(place)
     for axis, starts, _, order in steps:

@@ -1,4 +1,4 @@
-"""Choosing K, the bound and the method: the risk of each attacker beside the loss, on the same counts.
+"""Choose K, the bound and the method: compare the risk from each attacker with the loss, on the same counts.
 
 Nothing is released. Everything is confidential: losses and risks are counted against the truth.
 """
@@ -43,55 +43,55 @@ def what_if(
     cells: int = 500_000,
     progress: Progress | None = None,
 ) -> pl.DataFrame:
-    """Measure the risk of each attacker and the loss of the same tables for several methods, thresholds and bounds.
+    """Measure the risk from each attacker and the loss of the same tables, for several methods, thresholds and bounds.
 
-    Nothing is released. Another threshold than the store's needs masks of its own, and "controlled" masks that are
-    chosen, with `secret` or with a throw-away secret: good for choosing, not for publishing.
+    Nothing is released. A threshold other than the store's needs masks of its own, and "controlled" needs chosen masks.
+    They are made with `secret` or with a throw-away secret: good for choosing, not for publishing.
 
     Parameters
     ----------
     finest : FinestTable
         The counts.
     methods : sequence of Method or str
-        Methods as `audit` names them, such as "ilba" and "controlled", or any method of `ilba.methods` with its
-        parameters: "rounding:3". One that draws at random is drawn the same way on every run.
+        Methods as in `audit`, such as "ilba" and "controlled", or any method of `ilba.methods` with its parameters:
+        "rounding:3". A method that draws at random gives the same draws on every run.
     thresholds : sequence of int
         Values of K, each at least 3.
     attackers : str, Register, Insider or iterable of them
-        As `risk` names them. Left out, all that need nothing from outside. "proof" is measured always.
+        As in `risk`. By default, all attackers that need no outside data. "proof" is always measured.
     bounds : sequence of int, default (None,)
-        With "controlled": for which bounds masks are chosen, each of which is taken to be known to attackers. None is
-        the usual one, which is not stated.
+        With "controlled": the bounds for which masks are chosen. Attackers are assumed to know the bound. None is the
+        usual bound, which is not stated.
     secret : Secret or path, optional
-        What draws the masks for other thresholds. Left out, ILBA_SECRET, then the unsaved one of `finest`, then a
-        throw-away one, and a notice says so.
+        Draws the masks for other thresholds. By default, ILBA_SECRET, then the unsaved secret of `finest`, then a
+        throw-away secret, and a notice says so.
     tables : str or iterable of str, default "all"
-        "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+        "all", restricted by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
     levels : iterable of int, str or dict, optional
-        Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+        Only tables at these levels, each given as in `table`. By default, all levels, including 0.
     keys : str or sequence of str, optional
-        Only tables by subsets of these keys. Left out, of all keys.
+        Only tables by subsets of these keys. By default, all keys.
     max_keys : int, optional
-        At most so many keys in a table. Left out, any number.
+        The largest number of keys in a table. By default, any number.
     cells : int, default 500,000
-        Up to so many finest cells probabilities are computed for all; else for a sample of areas.
+        Probabilities are computed for all finest cells up to this number, otherwise for a sample of areas.
     progress : callable, optional
-        Called with each `ProgressStep` of the work.
+        Called with each `ProgressStep`.
 
     Returns
     -------
     polars.DataFrame
         A row for each threshold, method and bound: method, K, bound, mean_loss, p99_loss, max_loss, provable, exact,
-        safe. Then for each attacker: `outsider`, the share of the small cells that are believed small with more than
-        .95, rightly, and `outsider_right`, how often such a belief is right; `neighbour` and `insider`, the share that
-        is proven; the same for a register, by its name; `groups`, how many groups are shown with one value. Shares run
-        from 0 to 1, and are missing where an attacker cannot be measured. Noise without a limit proves nothing, and is
-        never called safe. `charts.risk` draws the rows. Confidential.
+        safe. Then for each attacker: `outsider`, the share of small cells that are correctly believed small with
+        probability above .95, and `outsider_right`, how often such a belief is right; `neighbour` and `insider`, the
+        share of small cells that are proven; the same for a register, by its name; `groups`, the number of groups that
+        are shown with one value. Shares run from 0 to 1, and are missing where an attacker cannot be measured.
+        Unbounded noise proves nothing, and is never called safe. `charts.risk` draws the rows. Confidential.
 
     Raises
     ------
     InputError
-        An attacker is not known, or bounds are given and no method is "controlled".
+        An attacker is not known, or `bounds` is given without the method "controlled".
     """
     named = _without_lottery(checked(attackers))
     if any(bound is not None for bound in bounds) and "controlled" not in methods:
@@ -135,12 +135,12 @@ def what_if(
 
 
 def _without_lottery(attackers: list[Attacker]) -> list[Attacker]:
-    """All but the proof; an insider is measured with these masks alone."""
+    """All attackers except the proof; an insider is measured with these masks alone."""
     return [Insider(secrets=0) if one == "insider" else one for one in attackers if one != "proof"]
 
 
 def _figures(found: RiskReport, attackers: Sequence[Attacker]) -> dict[str, Any]:
-    """What a report says of each attacker, in one row."""
+    """The figures of each attacker in a report, as one row."""
     figures: dict[str, Any] = {}
     for one in attackers:
         name = name_of(one)
@@ -160,12 +160,12 @@ def _figures(found: RiskReport, attackers: Sequence[Attacker]) -> dict[str, Any]
 
 
 def masked_jointly(finest: FinestTable, wanted: Sequence[Selection], progress: Progress | None) -> FinestTable:
-    """The same counts with masks as a release by the default method would choose them for these tables."""
+    """The same counts with the masks that a release by the default method would choose for these tables."""
     return _Masked(finest, finest.own_secret()).by(finest.design.threshold, "controlled", None, wanted, progress)
 
 
 class _Masked:
-    """The same counts with the masks of other thresholds, methods and bounds, by one secret."""
+    """The same counts with masks for other thresholds, methods and bounds, from one secret."""
 
     def __init__(self, finest: FinestTable, secret: Secret | None) -> None:
         self._finest, self._secret = finest, secret or (finest.secret_at_hand() if finest.unsaved else None)
@@ -174,7 +174,7 @@ class _Masked:
     def by(
         self, K: int, method: Method | str, bound: int | None, wanted: Sequence[Selection], progress: Progress | None
     ) -> FinestTable:
-        from ilba.methods.lab import method_of  # the whole field: it loads when it is asked for
+        from ilba.methods.lab import method_of  # imports all methods, so only when needed
 
         asked = None if method in POLICIES else method_of(method)
         if asked is not None and asked.policy is not None:  # with parameters of its own, such as a bound
@@ -187,7 +187,7 @@ class _Masked:
         if self._finest.design.threshold == K and (not joint or as_it_is):
             return self._finest
         if self._secret is None:
-            notice("drawn with a secret that is thrown away: the figures differ a little from run to run.")
+            notice("drawn with a throw-away secret: the figures differ a little from run to run.")
             self._secret = Secret.new()
         if K not in self._anew:
             self._anew[K] = self._finest.with_threshold(K, self._secret)

@@ -1,8 +1,8 @@
-"""Run the attack without writing its steps down: every area as a row of cells, for compiled loops.
+"""Run the attack without recording its steps: every area is a row of cells, for compiled loops.
 
-The tables of a level are the same for all its areas, so the families of cells are listed once. Of each area is kept a
-row with one small number a cell, and a list of the few cells of which more is known (`kernels`). Areas of a level touch
-each other only through coarser areas, so some are worked on at the same time.
+The tables of a level are the same for all its areas, so the families of cells are listed once. Each area has a row with
+one small number per cell, and a list of the few cells with further bounds (`kernels`). Areas of a level affect each
+other only through coarser areas, so several are processed in parallel.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ilba.attack.lattice import Array, Edge, IntArray, Lattice, Node, Step, spre
 T = TypeVar("T")
 
 _TOGETHER = 8
-"""areas that a thread is given at a time"""
+"""the number of areas that a thread gets at a time"""
 _FAR = 0.02
-"""a wider number for each cell is worth it where more than this share of the empty cells needs one"""
+"""rows use a wider number type if more than this share of the empty cells needs one"""
 _HUGE = 2**30
-"""lists hold numbers of four bytes up to this"""
+"""lists use four-byte numbers up to this value"""
 
 
 class Families(NamedTuple):
@@ -51,11 +51,11 @@ class Families(NamedTuple):
     member_at: IntArray
     members: Array
     runs: tuple[IntArray, IntArray, IntArray]
-    """where the families of two tables begin, the coarser of the two, and the finer"""
+    """where the families of two tables begin, the coarser table, and the finer table"""
 
     @classmethod
     def of(cls, lattice: Lattice, nodes: list[Node], edges: Iterable[tuple[Edge, list[Step]]]) -> Families:
-        """List the families of the tables `nodes`, all of one level, along edges between them."""
+        """List the families of the tables `nodes`, all of one level, along the edges between them."""
         at = np.concatenate(([0], np.cumsum([lattice.width(node) for node in nodes]))).astype(np.int64)
         none = np.zeros(0, np.int64)
         parents, sizes, members, above, below = [none], [none], [none], [], []
@@ -70,20 +70,20 @@ class Families(NamedTuple):
         return cls(
             nodes,
             at,
-            np.concatenate(parents).astype(np.uint32),  # without a sign no place counts from the end: quicker loops
+            np.concatenate(parents).astype(np.uint32),  # unsigned: no place counts from the end, so loops are faster
             np.concatenate(([0], np.cumsum(np.concatenate(sizes)))),
             np.concatenate(members).astype(np.uint32),
             (first, np.array(above, dtype=np.int64), np.array(below, dtype=np.int64)),
         )
 
     def cells(self, node: Node) -> slice:
-        """Where the cells of a table stand in a row."""
+        """Where the cells of a table are in a row."""
         number = self.nodes.index(node)
         return slice(int(self.at[number]), int(self.at[number + 1]))
 
 
 def _place(lattice: Lattice, edge: Edge, steps: Sequence[Step]) -> IntArray:
-    """For each cell of an edge's child, within an area, the parent's cell."""
+    """The parent's cell for each cell of an edge's child, within one area."""
     shapes = [(*lattice.shape(node), 1) for node in edge]
     inside = [step for step in steps if step.axis < len(shapes[0]) - 1]
     place = spread(np.arange(math.prod(shapes[0])).reshape(shapes[0]), inside)
@@ -91,7 +91,7 @@ def _place(lattice: Lattice, edge: Edge, steps: Sequence[Step]) -> IntArray:
 
 
 class Said(NamedTuple):
-    """What one table says of some of its cells: bounds on sums, on numbers of occupied cells, and its rules."""
+    """What one table says about some of its cells: bounds on sums and on numbers of occupied cells, and its rules."""
 
     low: Array
     high: Array
@@ -115,15 +115,15 @@ class Rows:
         self._heard: list[tuple[IntArray, Array]] = []
 
     def begin(self, far: float, highest: int) -> None:
-        """Make room, with one byte for each cell unless the share `far` of the empty cells has a high beyond that."""
+        """Allocate the rows: one byte per cell unless `far`, the share of highs that need more, is too large."""
         dtype: Any = np.uint8
         if far > _FAR:
             dtype = next(t for t in (np.uint16, np.int32, np.int64) if highest < np.iinfo(t).max)
         self.row = np.empty((self.areas, self.width), dtype)
-        self.mark = self.row.dtype.type(np.iinfo(dtype).max)  # of the same type, so that loops compare bytes
+        self.mark = self.row.dtype.type(np.iinfo(dtype).max)  # of the row's type, so that loops compare bytes
 
     def _empty(self, said: Said) -> tuple[Array, Array]:
-        """Which cells a row alone can hold, and what it holds of them."""
+        """Which cells a row alone can hold, and the values it holds for them."""
         empty: Array = (said.low == 0) & (said.high >= 0) & (said.high < self.mark)
         if said.least is None or said.most is None:
             return empty, said.high
@@ -131,7 +131,7 @@ class Rows:
         return empty, np.where(said.most > 0, said.high, 0)
 
     def fill(self, node: Node, said: Said, areas: slice) -> bool:
-        """Take down what a table says of each cell of any area; whether rows can hold that."""
+        """Store the common bounds of a table for every area; return whether rows can hold them."""
         empty, top = self._empty(said)
         if not empty.all():
             return False
@@ -139,7 +139,7 @@ class Rows:
         return True
 
     def hear(self, node: Node, said: Said, area: IntArray, cell: IntArray) -> None:
-        """Take down what a table says of some cells."""
+        """Store the bounds of a table for some cells."""
         at = self.families.cells(node).start
         empty, top = (part.reshape(-1) for part in self._empty(said))
         if said.rules is not None:
@@ -160,7 +160,7 @@ class Rows:
             self._heard.append((area[where], listed.astype(np.int32) if small else listed))
 
     def ready(self, K: int) -> None:
-        """Put what was heard into the lists of the areas."""
+        """Put the stored bounds into the lists of the areas."""
         small = all(listed.dtype == np.int32 for _, listed in self._heard)
         dtype = np.int32 if small and self.row.itemsize <= 4 else np.int64  # an empty cell may be listed later
         empty = np.zeros((0, 8), dtype)
@@ -175,7 +175,7 @@ class Rows:
         self.lists = [part.copy() for part in np.split(listed, ends)]
 
     def dense(self, node: Node, first: int, last: int) -> list[Array]:
-        """Low and high, and in the observed reading least and most, of a table in some of its areas, cells first."""
+        """Low and high (in the observed reading also least and most) of a table in some of its areas, cells first."""
         cells = self.families.cells(node)
         top = self.row[first:last, cells].T
         place, number, listed = self.found(node, first, last)
@@ -188,7 +188,8 @@ class Rows:
         return sides
 
     def found(self, node: Node, first: int, last: int) -> tuple[IntArray, IntArray, Array]:
-        """The listed cells of a table in some of its areas: cell, area counted from the first one, and their lists."""
+        """The listed cells of a table in some of its areas: cell, area numbered from the first one, and list
+        entries."""
         cells = self.families.cells(node)
         lists = self.lists[first:last]
         if not lists:
@@ -215,13 +216,14 @@ class Rows:
         return found
 
     def contradicts(self) -> bool:
-        """Whether no truth is left."""
+        """Whether no truth fits the bounds."""
         kinds = ((LOW, HIGH), (LEAST, MOST)) if self.counted else ((LOW, HIGH),)
         return any(bool((listed[:, lo] > listed[:, hi]).any()) for listed in self.lists for lo, hi in kinds)
 
 
 class _Link(NamedTuple):
-    """Tables of a level and of a finer one: where each cell of the finer belongs, and each of its areas."""
+    """The link between a level and a finer one: the coarser cell of each finer cell, and the coarser area of each
+    area."""
 
     above: int
     below: int
@@ -260,7 +262,7 @@ class Closing:
         return self.levels[level]
 
     def link(self) -> None:
-        """Find out which cells of finer areas add up to which cells of coarser ones."""
+        """Find the cells of finer areas that add up to each cell of a coarser area."""
         for edge in self._edges:
             if edge.parent[0] == edge.child[0]:
                 continue
@@ -287,7 +289,7 @@ class Closing:
             link.has[here] = True
 
     def run(self, tell: Callable[[int, int], None] | None = None) -> None:
-        """Until nothing moves. `tell` is called with how many of the finest areas were closed, and of how many."""
+        """Propagate until no bound moves. `tell` gets the number of finest areas that are closed, and of all."""
         self.link()
         self._tell, self._done = tell, 0
         with ThreadPoolExecutor(os.cpu_count() or 1) as self._pool:
@@ -296,7 +298,7 @@ class Closing:
                 self._converge(order, len(order) - 1)
 
     def _converge(self, order: list[int], last: int) -> None:
-        """Close the levels up to one, coarse ones first: what they leave to a finer one saves it work."""
+        """Close the levels up to `last`, coarse levels first, because their bounds save work on finer ones."""
         links = [link for link in self.links if link.below == order[last]]
         rows = self.levels[order[last]]
         while True:
@@ -341,7 +343,8 @@ class Closing:
                 self._tell(self._done, max(rows.areas, self._done + 1))
 
     def _settle(self, link: _Link, down: bool) -> None:
-        """Tell coarser areas what the finer ones inside add up to; and, on the way down, these what is left to them."""
+        """Propagate the sums of finer areas to the coarser areas; with `down`, propagate the rest back to the finer
+        areas."""
         upper, lower = self.levels[link.above], self.levels[link.below]
         newest = upper.stamp.copy()
         np.maximum.at(newest, link.over, lower.stamp)
@@ -387,7 +390,7 @@ class Closing:
             pass
 
     def _each(self, work: Callable[[IntArray], T], areas: IntArray) -> Iterable[T]:
-        """Work on some areas, on all cores where that is worth it."""
+        """Process some areas, on all cores where it pays."""
         cores = os.cpu_count() or 1
         if cores == 1 or len(areas) < 2:
             return [work(areas)] if len(areas) else []
@@ -395,7 +398,7 @@ class Closing:
         return self._pool.map(work, np.array_split(areas, pieces))
 
     def _work(self, rows: Rows) -> tuple[Array, Array]:
-        """Room for the list of one area, and for the place of each cell in it; each thread has its own."""
+        """Working memory of one thread: the list of one area, and the place of each cell in it."""
         dtype = rows.lists[0].dtype if rows.lists else np.dtype(np.int32)
         key = f"{dtype}-{rows.width}"
         if not hasattr(self._own, key):
@@ -405,7 +408,7 @@ class Closing:
 
 
 def close_block(block: Any, K: int, moved: set[Node] | None) -> set[Node]:
-    """Run the attack on one block of dense arrays; which tables moved before is given, which move now is returned."""
+    """Run the attack on one block of dense arrays; takes the tables that moved before, returns those that move now."""
     kinds, lattice = block.kinds, block.lattice
     counted = len(kinds) == 2
     tables = list(kinds[0].low)
@@ -437,7 +440,7 @@ def close_block(block: Any, K: int, moved: set[Node] | None) -> set[Node]:
 
 
 def farness(said: Iterable[Said]) -> tuple[float, int]:
-    """How many of the empty cells have a high that does not fit into one byte, and the highest of them."""
+    """The share of empty cells whose high does not fit into one byte, and the largest high."""
     far = number = highest = 0
     for one in said:
         high = one.high[one.low == 0]

@@ -1,11 +1,10 @@
 """Counterexamples: other truths that would have led to the same release, in which a small count is not small.
 
-Where the truth is known, the search begins at it. A small cell is pushed to 0 or K, a small sum to 0 or at least K.
-That breaks some sums, which are mended one by one: a cell of a broken sum is moved by one, or its mask turned where
-nobody knows it, the one that breaks least, and not one that was moved a moment ago. When nothing is broken any more, a
-new world is found. Every count that is not small in it is shown to be safe, and the search goes on from there. At the
-end of each round the world is added up anew. A counterexample shows that nobody can prove the count small; that none
-was found shows nothing.
+The search begins at the known truth. It pushes a small cell to 0 or K, or a small sum to 0 or at least K. This breaks
+some sums, which are mended one by one: a cell of a broken sum moves by one, or its mask flips if nobody knows it. The
+search takes the move that breaks least, and avoids a cell that moved just before. When no sum is broken, a new world is
+found. Every count that is not small in it is safe, and the search continues from there. Each round ends by adding up
+the world anew. A counterexample shows that nobody can prove the count small. A search without a result shows nothing.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 LOOKS = 100_000_000
-"""how many sums are looked at for counterexamples: some seconds, and the same result on every machine"""
+"""the number of sums that a search evaluates: some seconds, and the same result on every machine"""
 _IDLE = 24
-"""rounds without a new counterexample after which the search gives up"""
+"""the search gives up after this many rounds without a new counterexample"""
 _LITTLE = 20_000_000
-"""how many at a time, where the clock says how long"""
+"""the number of sums per round, where the clock limits the search"""
 _STEPS = 1600
-"""cells that are moved for one counterexample, at most"""
+"""the largest number of cells that move for one counterexample"""
 
 NOTHING, INTERVAL, RULE = 0, 1, 2
-"""what a sum states: nothing, between what the sum of counts lies, or the value that iLBA released"""
+"""what a sum states: nothing, an interval for the sum of counts, or the value that iLBA released"""
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a world has to fit: open cells, and sums over them with what each states."""
+    """The conditions on a world: open cells, and sums over them with what each states."""
 
     K: int
     low: IntArray
@@ -51,23 +50,23 @@ class Conditions:
     kind: npt.NDArray[np.int8]
     least: IntArray
     most: IntArray
-    """INTERVAL: the ends of the sum of the open cells and what lies beside them"""
+    """INTERVAL: the ends of the sum over the open cells and the fixed small cells"""
     released: IntArray
     """RULE: what was released for all small cells of the sum"""
     people: IntArray
-    """what each sum holds besides the open cells, all of them small: people"""
+    """people in the fixed small cells of each sum"""
     small: IntArray
-    """the number of small cells"""
+    """the number of fixed small cells"""
     at_k: IntArray
-    """and how many of them are masked to K"""
+    """how many of them are masked to K"""
     alone: BoolArray
-    """whether a sum holds small cells alone, so that it can be small itself"""
+    """whether a sum holds only small cells, so that it can be small itself"""
     occupied: bool
-    """whether small cells are those with somebody in them, or all of the grid"""
+    """whether only occupied cells count as small cells, or all cells of the grid"""
 
     @classmethod
     def of(cls, known: Intervals) -> Conditions:
-        """Of a release with its finest table: everybody knows the masks."""
+        """The conditions of a release with its finest table, where everybody knows the masks."""
         size, rule = len(known.least), known.occupancy
         nothing: IntArray = np.zeros(size, np.int64)
         kind = np.full(size, INTERVAL, np.int8)
@@ -108,7 +107,7 @@ class Conditions:
         return self.people + self.sums(counts), number, self.at_k + self.sums(masks)
 
     def fits(self, counts: IntArray, masks: IntArray) -> bool:
-        """Whether a world leads to everything that was published: added up and masked anew."""
+        """Add up and mask a world anew; return whether it leads to everything that was published."""
         if (counts < self.low).any() or (counts > self.high).any():
             return False
         free = self.is_free
@@ -122,7 +121,7 @@ class Conditions:
 
 
 class Worlds:
-    """A walk through the truths that fit what an attacker knows, from one that does."""
+    """A walk through the truths that fit what an attacker knows, starting from one that fits."""
 
     def __init__(self, conditions: Conditions, counts: IntArray, masks: IntArray) -> None:
         """Start at these counts of the open cells; masks are 1 for K, 0 for 0."""
@@ -138,11 +137,11 @@ class Worlds:
         first = np.searchsorted(flat[order], np.arange(len(known.kind) + 1))
         self._sets = first, (order // max(known.member.shape[1], 1)).astype(np.int64)
         self.safe: BoolArray = np.zeros(len(counts) + len(known.kind), dtype=bool)
-        """the cells, and behind them the sums, that are not small in some world that was seen"""
+        """the cells, followed by the sums, that are not small in some world found so far"""
         self._seed = 0
 
     def round(self, targets: IntArray, steps: int, seed: int, looks: int = LOOKS) -> int:
-        """Try each target once: a cell, or behind the last cell a sum. How many sums were looked at."""
+        """Try each target once: a cell, or a sum numbered after the last cell. Return how many sums were evaluated."""
         known = self.conditions
         order = np.random.default_rng(seed).permutation(targets)
         looked = mend(
@@ -161,9 +160,9 @@ class Worlds:
         return int(looked)
 
     def search(self, targets: IntArray, looks: int = LOOKS, until: float = 0.0) -> None:
-        """Look for worlds in which the targets are not small, until nothing new is found or enough was looked at.
+        """Look for worlds in which the targets are not small, until nothing new is found or `looks` is used up.
 
-        `until` lets the search go on beyond `looks`, up to a time of the monotonic clock.
+        `until` extends the search beyond `looks`, up to a time of the monotonic clock.
         """
         steps, idle = 50, 0
         while idle < _IDLE and (looks > 0 or time.monotonic() < until):

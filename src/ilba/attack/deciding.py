@@ -1,7 +1,7 @@
 """Decide what the attack leaves open: counterexamples by mending, then an exact solver, block by block.
 
-Blocks with most open cells come first, and the work ends when its time is over. What is then still open is undecided,
-and the report says how many cells that are, and why.
+Blocks with most open cells come first, and the work ends when its time is over. What is still open then is undecided.
+The report gives the number of these cells and the reasons.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 MOST_OPEN = 30_000_000
-"""open cells times tables that are kept at once while counterexamples are looked for"""
+"""the most open cells times tables in memory during a search for counterexamples"""
 _BLOCK = 300
-"""open cells that the solver is asked about at once"""
+"""the number of open cells in one question to the solver"""
 _LARGE = 800
-"""the same where only a few cells are left"""
+"""the same when only a few cells are left"""
 _PATIENCE = 5.0
-"""seconds for one question, and four times as many where only a few cells are left"""
+"""seconds for one question; four times as many when only a few cells are left"""
 _FIRST = 0.6
-"""the share of the time in which other worlds are looked for before proofs"""
+"""the share of the time for the search for other worlds, before proofs"""
 _MENDING = 0.3
-"""the share of the time in which other worlds are looked for by mending, where the finest table is not released"""
+"""the share of the time for mending where the finest table is not released"""
 _AROUND = (100, 300, 1000, 4000)
-"""cells around a single target that is still open at the end"""
+"""the number of cells around a single target that is still open at the end"""
 _AGAIN = 4
-"""how often what is still open is mended and asked about once more, from another world"""
+"""how often open cells are mended and asked about again, from another world"""
 _FEW_LEFT = 50
-"""so few open cells are asked about first: whether they can leave at all"""
+"""up to this many open cells, the solver is first asked whether they can leave 1..K-1 at all"""
 _NOTHING: IntArray = np.zeros(0, np.int64)
 
 
 def decide(attack: Attack, seconds: float, proven: Numbers) -> Decided | None:
-    """Look for counterexamples, and for `seconds` ask the solver about the rest.
+    """Look for counterexamples, then ask the solver about the rest for `seconds`.
 
     Parameters
     ----------
     attack : Attack
         An attack that has run.
     seconds : float
-        How long the solver may be asked; 0 for not at all.
+        How long to ask the solver; 0 skips it.
     proven : dict of table to array of int
-        What the attack has proven to be small: finest cells, and cells of the other tables.
+        The cells that the attack proved small: finest cells, and cells of the other tables.
 
     Returns
     -------
     Decided or None
-        What is proven besides, what has a counterexample, and why the rest is open. None without the truth.
+        What else is proven, what has a counterexample, and why the rest is open. None without the truth.
     """
     published = attack.published
     rows = published.base
@@ -110,7 +110,7 @@ def _cells_at_once(published: PublishedTables) -> int:
 
 
 def _mended(part: Open, decided: Decided, looks: int, until: float) -> None:
-    """Counterexamples without the finest table: cells first, then sums."""
+    """Find counterexamples without the finest table: cells first, then sums."""
     worlds = Worlds(part.conditions, part.counts, part.masks)
     places = {node: part.places(node, decided.left(node)) for node in decided.small}
     finest = [node for node in places if node not in part.nodes]
@@ -131,7 +131,7 @@ def _with_the_finest(attack: Attack, decided: Decided, seconds: float) -> None:
     part = _cells_at_once(published)
     is_open = np.flatnonzero(low < high)
     end = time.monotonic() + seconds
-    for first in range(0, len(is_open), part):  # what lies outside a part stays as it truly is
+    for first in range(0, len(is_open), part):  # cells outside a part keep their true counts
         inside = np.zeros(len(packed), dtype=bool)
         inside[is_open[first : first + part]] = True
         known = Intervals.of(published, (packed, np.where(inside, low, counts), np.where(inside, high, counts)))
@@ -149,7 +149,7 @@ def _with_the_finest(attack: Attack, decided: Decided, seconds: float) -> None:
             decide_everything(published, decided, seconds)
             continue
         asked = Asked(known, worlds.counts, targets & ~worlds.safe[: len(own)], sums & ~worlds.safe[len(own) :], end)
-        proofs = len(is_open) <= part  # they need all open cells at hand
+        proofs = len(is_open) <= part  # proofs need all open cells in one part
         asked.ask(proofs)
         for _ in range(_AGAIN):
             if not asked.over:
@@ -173,7 +173,7 @@ def _sums(known: Intervals, decided: Decided) -> BoolArray:
 
 
 def _note(into: dict[Node, set[int]], base: Node, known: Intervals, which: BoolArray) -> None:
-    """Write down what was found out of cells, and behind them of sums."""
+    """Record what was found out about cells, followed by sums."""
     cells, sums = which[: len(known.packed)], which[len(known.packed) :]
     into[base] |= set(known.packed[cells].tolist())
     for number, node in enumerate(known.tables):
@@ -183,13 +183,13 @@ def _note(into: dict[Node, set[int]], base: Node, known: Intervals, which: BoolA
 
 
 class Asked:
-    """Blocks of open cells, and what the solver says about them and about small sums over them."""
+    """Blocks of open cells, and the solver's answers about them and about small sums over them."""
 
     def __init__(self, known: Intervals, world: IntArray, cells: BoolArray, sums: BoolArray, end: float) -> None:
         self.known, self.world, self.end = known, world.copy(), end
         self.n = len(world)
         self.targets: BoolArray = np.concatenate([cells, sums])
-        """the cells, and behind them the sums, that are open"""
+        """the cells, followed by the sums, that are open"""
         self.safe, self.proven, self.tried, self.late = (np.zeros(len(self.targets), dtype=bool) for _ in range(4))
         self._patience = _PATIENCE
         self._members = [np.argsort(known.member[:, table], kind="stable") for table in range(known.member.shape[1])]
@@ -198,7 +198,7 @@ class Asked:
 
     @property
     def left(self) -> BoolArray:
-        """The cells, and behind them the sums, that are still open."""
+        """The cells, followed by the sums, that are still open."""
         return self.targets & ~self.safe & ~self.proven
 
     def ask(self, proofs: bool) -> None:
@@ -222,7 +222,7 @@ class Asked:
         self.look_around(proofs)
 
     def look_around(self, proofs: bool) -> None:
-        """Ask about each open target with the cells around it."""
+        """Ask about each open target together with the cells around it."""
         for size in _AROUND:
             if not self.over:
                 self.certify(self.around(size), self.end)
@@ -230,7 +230,7 @@ class Asked:
                 self.prove(self.around(size), self.end)
 
     def walk_on(self, conditions: Conditions) -> None:
-        """Mend again, from the world that was reached last."""
+        """Mend again, from the last world that was reached."""
         worlds = Worlds(conditions, self.world, self.known.at_k.astype(np.int64))
         worlds.search(np.flatnonzero(self.left), LOOKS // 5)
         self.safe |= worlds.safe & self.targets
@@ -238,11 +238,11 @@ class Asked:
 
     @property
     def over(self) -> bool:
-        """Whether the time is over, or nothing is open any more."""
+        """Whether the time is over or nothing is open."""
         return time.monotonic() >= self.end or not self.left.any()
 
     def _tables(self, largest: int) -> list[int]:
-        """The tables whose aggregates make blocks, those of the largest blocks that are not too large first."""
+        """The tables whose aggregates make blocks: tables with the largest blocks that fit come first."""
         known = self.known
         sizes = [
             int(np.bincount(known.member[:, table] - known.first[table]).max(initial=0))
@@ -252,14 +252,15 @@ class Asked:
         return [table for _, table in reversed(fitting)]
 
     def blocks(self, table: int) -> list[IntArray]:
-        """The open cells of each aggregate of a table; those with most open targets first."""
+        """The open cells of each aggregate of a table, the aggregates with most open targets first."""
         order = self._members[table]
         own = self.known.member[order, table]
         found = np.split(order, np.flatnonzero(np.diff(own)) + 1)
         return sorted(found, key=lambda block: -int(self.left[block].sum()))
 
     def _sums(self, block: IntArray, low: IntArray, high: IntArray) -> tuple[IntArray, BlockSums]:
-        """The sums that touch a block, and what they leave to it when the outside lies between sums of low and high."""
+        """The sums that touch a block, and the room they leave to it when the outside lies between the sums of low and
+        high."""
         known = self.known
         member = known.member[block]
         used, place = np.unique(member.astype(np.int64), return_inverse=True)
@@ -280,7 +281,7 @@ class Asked:
         return self._kept[name][1]
 
     def _wanted(self, block: IntArray, used: IntArray, sums: BlockSums) -> list[Target]:
-        """What is open in a block: its cells, and the sums whose open cells all lie in it."""
+        """The open targets of a block: its cells, and the sums whose open cells all lie in it."""
         left = self.left
         found = [Target([int(i)], 0, int(block[i])) for i in np.flatnonzero(left[block])]
         for a, cells in zip(used.tolist(), sums.cells, strict=True):
@@ -289,7 +290,7 @@ class Asked:
         return found
 
     def prove(self, blocks: Iterable[IntArray], end: float) -> None:
-        """Of the outside only what is proven: no solution is a proof."""
+        """Ask for proofs: only proven bounds hold outside the block, so "no solution" is a proof."""
         known, K = self.known, self.known.K
         for block in blocks:
             used, sums = self._sums(block, known.low, known.high)
@@ -311,7 +312,7 @@ class Asked:
                 left = staying
 
     def certify(self, blocks: Iterable[IntArray], end: float) -> None:
-        """The outside as it is in a world that fits: what is found is another world."""
+        """Ask for other worlds: the outside is fixed as in a world that fits, so every solution is another world."""
         for block in blocks:
             while self._leave(block, end):
                 pass
@@ -319,7 +320,7 @@ class Asked:
                 return
 
     def _leave(self, block: IntArray, end: float) -> bool:
-        """Look for a world in which something of a block is not small any more; whether to ask again."""
+        """Look for a world in which a target of the block is not small; return whether to ask again."""
         known, K = self.known, self.known.K
         used, sums = self._sums(block, self.world, self.world)
         targets, seconds = self._wanted(block, used, sums), end - time.monotonic()
@@ -334,7 +335,7 @@ class Asked:
             return False
         other = self.world.copy()
         other[block] = values
-        if not known.fits(other):  # the number of occupied cells is not part of the program
+        if not known.fits(other):  # the program does not hold the number of occupied cells
             self.tried[asked] = True
             return False
         self.world = other
@@ -344,16 +345,16 @@ class Asked:
         return bool(gone)
 
     def around(self, size: int) -> Iterator[IntArray]:
-        """For each open target so many cells that share most with it: small sums count more than large ones.
+        """For each open target, the `size` cells that share most with it; small sums weigh more than large ones.
 
-        The most suspicious targets come first: those of which the sums leave least room.
+        The most suspicious targets come first: those to which the sums leave least room.
         """
         known = self.known
         weight = 1 / np.maximum(self._size, 1)
         room = known.most - known.least
         order = np.concatenate([np.minimum.reduce(room[known.member], axis=1, initial=FAR), room])
         for target in sorted(np.flatnonzero(self.left).tolist(), key=lambda target: int(order[target])):
-            if not self.left[target]:  # it went with another one
+            if not self.left[target]:  # it was decided together with another one
                 continue
             own = known.member[[target]] if target < self.n else known.member[self._cells_of(target - self.n)]
             near = np.zeros(self.n)

@@ -1,7 +1,7 @@
 """Explanations: how an attacker proves that a cell is small, in sentences that can be checked by hand.
 
-The attack is run again on a small part of the release, its steps are written down, and the steps on which the result
-rests are taken out, each resting on earlier ones only, down to published numbers.
+The attack runs again on a small part of the release and records its steps. The explanation holds the steps on which the
+result rests. Each step rests on earlier ones, down to published numbers.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ilba.errors import some
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 LARGEST = 4_000_000
-"""cells of all tables together up to which a part of a release is attacked again for an explanation"""
+"""a part of a release with up to this many cells in all tables is attacked again for an explanation"""
 _LARGER = 400_000
-"""the same where a shorter proof of less is at hand"""
+"""the same limit where a shorter proof of a wider range exists"""
 EXACT = " is above K, so it is exact."
 LONG = 40
-"""sentences beyond which a shorter proof of less is better"""
+"""an explanation with more sentences gives way to a shorter proof of a wider range"""
 
 
 class Bound(NamedTuple):
-    """One end of what is known of one cell: of its small-cell sum (kind 0) or its number of occupied cells (1)."""
+    """One bound of one cell: of its small-cell sum (kind 0) or of its number of occupied cells (kind 1)."""
 
     kind: int
     node: Node
@@ -39,10 +39,10 @@ class Bound(NamedTuple):
 
 
 class Proof:
-    """The steps of a recorded attack, to be asked why a bound holds."""
+    """The steps of a recorded attack, which tell why a bound holds."""
 
     _few = 1
-    """so many sentences on cells above K are given as they are"""
+    """up to this many sentences on cells above K are given one by one"""
 
     def __init__(self, attack: Attack) -> None:
         self.published = attack.published
@@ -54,7 +54,7 @@ class Proof:
             self._events[event.kind, event.node, event.is_high].append(event)
 
     def _last(self, bound: Bound, before: int) -> tuple[Event | None, int]:
-        """The step that set a bound as it stood before a step, and its value; None for what was published."""
+        """The last step that set a bound before a given step, and its value; None for a published value."""
         for event in reversed(self._events[bound[:3]]):
             if event.step < before:
                 at = np.flatnonzero(event.place == bound.place)
@@ -65,7 +65,7 @@ class Proof:
         return None, int(side[bound.node].reshape(-1)[bound.place])
 
     def sentences(self, node: Node, place: int) -> list[str]:
-        """Why the cell lies where it lies; what is published first, what follows from it afterwards."""
+        """Why the cell lies in its range: first what is published, then what follows from it."""
         said: dict[tuple[Bound, int], None] = {}
         lines: dict[str, None] = {}
         published: dict[str, None] = {}
@@ -92,7 +92,7 @@ class Proof:
         exact = [text for text in published if text.endswith(EXACT)]
         if (
             len(exact) > self._few
-        ):  # they are all alike, and only say that these cells add nothing to the sums of small ones
+        ):  # all alike: these cells add nothing to sums of small cells
             published = dict.fromkeys(text for text in published if text not in exact)
             published[self._exact(exact)] = None
         return [*published, *lines, f"So {self.name(node, place)} {total}."]
@@ -101,7 +101,7 @@ class Proof:
         return f"{len(exact)} other cells are published above K={self.published.K}, so they are exact and not small."
 
     def _rests_on(self, bound: Bound, event: Event) -> Iterator[Bound]:
-        """The bounds from which a step followed, as far as they add something."""
+        """The bounds from which a step followed, without those that add nothing."""
         if event.edge is None:
             if bound.kind == 0:
                 yield bound._replace(kind=1, is_high=False)
@@ -122,7 +122,7 @@ class Proof:
         for child in self._children(edge, parent):
             if child != bound.place:
                 other = Bound(bound.kind, edge.child, not bound.is_high, child)
-                # That another part is at least 0 adds nothing; that it is at most 0 has to be known.
+                # "At least 0" for another part adds nothing. "At most 0" has to be known.
                 if not bound.is_high or self._last(other, event.step)[1] > 0:
                     yield other
 
@@ -157,14 +157,14 @@ class Proof:
             if level:
                 row = int(listed.starts[level][number])
                 column = listed.columns[level - 1]
-                # A code that stands under several parents is only known by its whole path.
+                # A code under several parents is identified only by its whole path.
                 first = 0 if column in self._recurring else level - 1
                 path = (listed.labels.item(row, step) for step in range(first, level))
                 words.append(f"{column} {' > '.join('(missing)' if one is None else str(one) for one in path)}")
         return ", ".join(words) or "the total"
 
     def _given(self, bound: Bound) -> str:
-        """What is published about a cell, and what it means by itself."""
+        """What is published about a cell, and what this means by itself."""
         published, K = self.published, self.published.K
         node, place = bound.node, bound.place
         name = self.name(node, place)
@@ -202,7 +202,7 @@ class Proof:
         return text + "."
 
     def _large(self, node: Node, place: int) -> int:
-        """The part of a count that lies in large cells, from the finest table."""
+        """The part of a count that lies in large cells, according to the finest table."""
         level = node[0]
         if level not in self._known:
             self._known[level] = self.published.knowledge(level, *self.block.rows[level])
@@ -236,7 +236,7 @@ class Proof:
         return f"{name}: {end} {what}, because {whole} and its other parts are {other_end} {self._some(rest)}."
 
     def _some(self, values: dict[Bound, int]) -> str:
-        """A sum with the cells it comes from."""
+        """A sum together with the cells it comes from."""
         terms = [f"{value} in {self.name(b.node, b.place)}" for b, value in values.items() if value]
         total = sum(values.values())
         if len(terms) == 1:
@@ -246,7 +246,7 @@ class Proof:
 
 
 class Explanation(NamedTuple):
-    """A disclosed cell, what is proven of it, and why."""
+    """A disclosed cell, what is proven about it, and why."""
 
     cell: str
     low: int
@@ -257,11 +257,11 @@ class Explanation(NamedTuple):
 def explain(
     published: PublishedTables, packed: IntArray, low: IntArray, high: IntArray, most: int = 10
 ) -> list[Explanation]:
-    """Explanations for the first disclosed cells of the finest table, with the range that the whole attack proves.
+    """Explain the first disclosed cells of the finest table, with the range that the whole attack proves.
 
-    The part of the release that is attacked again grows from the cell's own area upwards, because a proof in one area
-    is the easiest to follow. Where the full range needs too much, a shorter proof of less is given, as long as it
-    shows that the cell is small; a cell that has none is passed over.
+    The part of the release that is attacked again grows from the cell's own area upwards, because a proof within one
+    area is the easiest to follow. If the full range needs too many steps, a shorter proof of a wider range is given, as
+    long as it shows that the cell is small. A cell without such a proof is skipped.
     """
     lattice = published.lattice
     base, width = lattice.base, lattice.width(lattice.base)

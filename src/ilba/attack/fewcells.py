@@ -1,11 +1,11 @@
 """Exact answers for a few cells at a time: the solver with the whole rule of iLBA.
 
 Without the finest table the masks are unknown, and propagation proves little. A block is the cells of one area that
-share the values of some keys, small enough for a solver that knows the whole rule. *Prove*: only aggregates that lie
-inside the block are used, so what cannot leave 1..K-1 is proven. *Certify*: everything outside the block is as it is
-in a world that fits, with every released table that touches it; what leaves has a counterexample. Blocks with the
-smallest published totals come first. A design of a dozen cells is one block with every table, and everything in it is
-decided, with the finest table or without it.
+share the values of some keys. It is small enough for a solver that knows the whole rule. *Prove* uses only aggregates
+inside the block, so cells that cannot leave 1..K-1 are proven. *Certify* fixes everything outside the block as in a
+world that fits, and uses every released table that touches the block; a cell that leaves has a counterexample. Blocks
+with the smallest published totals come first. A design of a dozen cells is one block with every table. It is decided
+completely, with the finest table or without it.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ Numbers: TypeAlias = Mapping[Node, IntArray]
 """cells of tables, as integers, sorted"""
 
 _FEW = 12
-"""cells of a block, where the tables allow it"""
+"""the size of a block, where the tables allow it"""
 _MORE = 60
-"""cells of a block otherwise"""
+"""the size of a block otherwise"""
 _PATIENCE = 2.0
 """seconds for one question"""
 _FAR = 2**20
-"""a count that is larger than any"""
+"""larger than any count"""
 _NOTHING: IntArray = np.zeros(0, np.int64)
 
 NOT_ASKED = "the solver was not asked (solver_seconds=60 or --solver-seconds 60)"
-NO_TIME = "the time was over before the solver came to them"
+NO_TIME = "the time ran out before the solver reached them"
 TOO_LONG = "their block took the solver too long"
-NO_BLOCK = "the tables leave no block of a few cells that the solver could be asked about"
+NO_BLOCK = "the tables give no block that is small enough for the solver"
 FEW_SEEN = "the solver, which sees one block of cells at a time, found neither a proof nor another world"
 
 
 class Decided:
-    """What is found out about the small counts that propagation left open: of each table which are proven, and safe."""
+    """The results for the small counts that propagation left open: which are proven and which are safe, by table."""
 
     def __init__(self, small: Numbers) -> None:
         """Begin with the small cells of each table that are not proven."""
@@ -57,11 +57,11 @@ class Decided:
         self.safe: dict[Node, set[int]] = {node: set() for node in small}
         """those with a counterexample"""
         self.tried: dict[Node, set[int]] = {node: set() for node in small}
-        """those of which the solver found neither"""
+        """those for which the solver found neither"""
         self.late: dict[Node, set[int]] = {node: set() for node in small}
-        """those that took it too long"""
+        """those that took the solver too long"""
         self.otherwise = NO_TIME
-        """why all others are open"""
+        """why all other cells are open"""
 
     def left(self, node: Node) -> IntArray:
         """The small cells of a table that are still open."""
@@ -76,12 +76,12 @@ class Decided:
         return any(len(self.left(node)) for node in self.small)
 
     def numbers(self, which: Mapping[Node, set[int]], node: Node) -> IntArray:
-        """Some cells of a table, sorted; of those that were open."""
+        """Some of the initially open cells of a table, sorted."""
         found = np.fromiter(which.get(node, ()), np.int64, len(which.get(node, ())))
         return np.intersect1d(found, self.small[node]) if node in self.small else _NOTHING
 
     def why(self, nodes: Mapping[Node, Any] | list[Node]) -> dict[str, int]:
-        """How many cells of some tables are left open, by reason."""
+        """The number of cells of some tables that are left open, by reason."""
         found: Counter[str] = Counter()
         for node in nodes:
             for cell in self.left(node).tolist():
@@ -108,7 +108,7 @@ class _Block(NamedTuple):
 
 
 def few(published: PublishedTables) -> bool:
-    """Whether there are so few finest cells that the solver is asked about all of them at once."""
+    """Whether the finest cells are few enough for one question to the solver."""
     return published.whole is not None and published.codes.cell_index(published.design.finest).grid <= _FEW
 
 
@@ -118,9 +118,9 @@ def decide_everything(published: PublishedTables, decided: Decided, seconds: flo
     Parameters
     ----------
     published : PublishedTables
-        Tables that were made from a store.
+        Tables made from a store.
     decided : Decided
-        What is open. What is found out is written there.
+        The open cells. The results are stored there.
     seconds : float
         How long to ask.
     """
@@ -161,9 +161,9 @@ def without_the_finest(published: PublishedTables, decided: Decided, seconds: fl
     Parameters
     ----------
     published : PublishedTables
-        Tables that were made from a store, the finest not among them.
+        Tables made from a store, without the finest table.
     decided : Decided
-        What is open. What is found out is written there.
+        The open cells. The results are stored there.
     seconds : float
         How long to ask.
     """
@@ -196,7 +196,7 @@ def without_the_finest(published: PublishedTables, decided: Decided, seconds: fl
 
 
 def _around(published: PublishedTables, block: _Block) -> list[Aggregate]:
-    """Every released count that touches a block, with what is truly there outside of it."""
+    """Every released count that touches a block, with the true counts outside the block."""
     rows, K = published.whole, published.K
     assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - asked before
     at_k = at(rows.packed, rows.truth.n_at_threshold, block.cells)
@@ -211,7 +211,7 @@ def _around(published: PublishedTables, block: _Block) -> list[Aggregate]:
         truth = table.truth
         assert truth is not None  # noqa: S101 - made from a store
         parts = [at(table.packed, part, numbers) for part in truth]
-        if published.cells == "grid":  # a cell without anybody has no row
+        if published.cells == "grid":  # an empty cell has no row
             parts[0] = np.where(np.isin(numbers, table.packed), parts[0], sizes_of(published, node, numbers))
         rest = [
             part - np.bincount(of, mine, minlength=len(numbers)).astype(np.int64)
@@ -236,7 +236,7 @@ def _blocks(published: PublishedTables, decided: Decided) -> list[_Block]:
 
 
 def _fixed(base: Node, shape: tuple[int, ...], own: list[Node], most: int) -> tuple[int, ...] | None:
-    """As few keys as possible whose values a block has in common, so that at most so many cells are left."""
+    """The fewest keys whose values a block shares, so that it has at most `most` cells."""
     for number in range(len(shape) + 1):
         best: tuple[int, tuple[int, ...]] = 1, ()
         for fixed in itertools.combinations(range(len(shape)), number):
@@ -252,7 +252,7 @@ def _fixed(base: Node, shape: tuple[int, ...], own: list[Node], most: int) -> tu
 def _filled(
     published: PublishedTables, nodes: list[Node], fixed: tuple[int, ...], decided: Decided
 ) -> Iterator[_Block]:
-    """Each block that has something open, with its released values and its largest possible counts."""
+    """The blocks with open cells, with their released values and largest possible counts."""
     lattice, base = published.lattice, published.lattice.base
     rows = published.whole
     assert rows is not None  # noqa: S101 - asked before

@@ -1,4 +1,4 @@
-"""Tables of any method as an attacker sees them: what its public description says of each number, and nothing else."""
+"""The tables of any method as an attacker sees them: only what the method's public description says of each number."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
 class MethodTables(PublishedTables):
-    """Tables published by a method, with the truth for the methodologist. Confidential."""
+    """Tables published by a method, together with the truth. Confidential."""
 
     def __init__(
         self,
@@ -44,13 +44,13 @@ class MethodTables(PublishedTables):
         self.number = len(tables) if number is None else number
         """how many tables were published together"""
         self.bounded = method.bounded
-        self.split = False  # each number is read by itself: nobody is told which part of it lies in small cells
+        self.split = False  # each number is read by itself: its part in small cells is not public
 
     @classmethod
     def made_by(
         cls, method: Method, finest: FinestTable, wanted: Sequence[Selection], seed: int = 2010
     ) -> MethodTables:
-        """Publish tables of a finest table by a method; what is drawn is the same on every run."""
+        """Publish tables of a finest table by a method, with the same draws on every run."""
         return cls._made(method, finest, wanted, lambda sums: finest.made(method, sums, SeededChance(seed)).shown)
 
     @classmethod
@@ -76,7 +76,7 @@ class MethodTables(PublishedTables):
     def from_release(
         cls, method: Method, codes: CodeLists, frames: Mapping[str | Selection, pl.DataFrame]
     ) -> MethodTables:
-        """Read tables that a method published, as an outsider has them."""
+        """Read the tables that a method published, as an outsider has them."""
         number = pl.col(MASKED)
         filled = {name: frame.with_columns(number.fill_null(0)) for name, frame in frames.items()}
         blank = {name: frame.with_columns(number.is_null().cast(pl.Int64)) for name, frame in frames.items()}
@@ -109,7 +109,7 @@ class MethodTables(PublishedTables):
         )
 
     def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
-        """Work out what each table of a level says by itself.
+        """Bound the counts of each table of a level by itself.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class MethodTables(PublishedTables):
             Bounds on the counts of each table at this level.
         """
         nodes = [node for node in self.lattice.nodes if node[0] == level]
-        # An attacker's view of these tables is of another class, and reads them by the same words.
+        # An `AttackerView` of these tables is another class, but reads them by this function.
         return {node: MethodTables._bounds(self, node, first, last) for node in nodes}
 
     def _bounds(self, node: Node, first: int, last: int) -> CellBounds:
@@ -138,7 +138,7 @@ class MethodTables(PublishedTables):
             low, high = self.method.preimage(value, self._finest_cells(node, first, last))
             blank = self.shown[node].blank
             if blank is not None or self.method.absent_blank:
-                if self.method.absent_blank:  # what is not listed is blank, too
+                if self.method.absent_blank:  # a cell without a row is also blank
                     seen = np.ones(len(self.tables[node].value), dtype=np.int64) if blank is None else 1 - blank
                     hidden = self.dense(node, first, last, seen) == 0
                 else:
@@ -149,7 +149,7 @@ class MethodTables(PublishedTables):
 
 
 def _rows(sums: Sums, shown: Shown | None) -> PublishedRows:
-    """The rows of a table: 0 where a count is left blank, so that nobody reads it there by mistake."""
+    """The rows of a table, with 0 for a blank count, so that no code reads the count by mistake."""
     parts = sums.parts
     truth = Truth(parts.n_small, parts.n_at_threshold, parts.sum_small, parts.sum_large)
     value = sums.count if shown is None else shown.value

@@ -1,10 +1,10 @@
-"""How likely is each count, to somebody who reads the tables of any method by what its description says?
+"""How likely each count is to an attacker who reads the tables of any method by its public description.
 
-A method tells how likely each count is published as a number (`Method.chance`), or is left blank. The prior of a finest
-cell is that of `posterior`, fitted to the coarse tables. The number of the cell itself is the first evidence. Then each
-aggregate tells each of its cells what its own number leaves for it when the others are as they are believed to be;
-sums of many cells are followed as normal ones, and messages count half, because tables overlap. An insider needs no
-messages: with all other counts known, each number speaks of the one count alone.
+A method tells how likely each count is to be published as a given number (`Method.chance`) or left blank. The prior of
+a finest cell is that of `posterior`, fitted to the coarse tables. The cell's own number is the first evidence. Then
+each aggregate sends each of its cells a message: what its number leaves for the cell, given the current beliefs about
+the others. Sums of many cells are treated as normal. Messages count half, because tables overlap. An insider needs no
+messages: all other counts are known, so each number depends on the one unknown count alone.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 ROUNDS = 8
 WIDEST = 801
-"""at most so many counts of a cell are told apart; noise that spreads further is not followed"""
+"""the most counts per cell that are distinguished; noise that spreads wider is not measured"""
 WORK = 1_500_000
-"""counts of all cells together that are followed; of a larger design a sample of areas"""
+"""the most counts over all cells; for a larger design a sample of areas is used"""
 _DAMPING = 0.5
-_ESTIMATES = 60  # rounds in which the shares of counts are estimated
+_ESTIMATES = 60  # rounds of the estimation of the shares of counts
 _LEAST = 1e-300
 
 
 class Read(NamedTuple):
-    """The cells of one table that some finest cells lie in, and what is published of them."""
+    """The cells of one table that contain some finest cells, and what is published about them."""
 
     place: IntArray
     """for each finest cell the number of its cell here"""
@@ -51,13 +51,13 @@ class Read(NamedTuple):
 
 
 class Guesses(NamedTuple):
-    """What is believed of some finest cells."""
+    """Beliefs about some finest cells."""
 
     packed: IntArray
     counts: IntArray
     """the truth"""
     chance: FloatArray
-    """of 0..K-1, and in the last column of K and more"""
+    """columns 0..K-1, and a last column for K and more"""
     heavy: FloatArray
     """the mean count where it is K or more"""
     low: IntArray
@@ -65,10 +65,10 @@ class Guesses(NamedTuple):
 
 
 def measured(published: MethodTables) -> MethodTables:
-    """The tables that probabilities are computed from: all, or those that add up from the finest published one.
+    """The tables from which probabilities are computed: all, or those that add up from the finest published one.
 
-    Where the common refinement of the tables is not published itself, the published table with most small cells takes
-    its place, and only tables that are sums of it are looked at. Somebody who uses all tables is not weaker.
+    If the common refinement of the tables is not published, the published table with most small cells takes its place.
+    Then only tables that are sums of it are used. An attacker who uses all tables is at least as strong.
     """
     base, tables = published.lattice.base, published.tables
     if base in tables:
@@ -91,13 +91,13 @@ def measured(published: MethodTables) -> MethodTables:
 
 @dataclass
 class Guessing:
-    """Attackers who bet on what the tables of a method hide. Confidential: it holds the truth to be compared with."""
+    """Attackers who bet on what the tables of a method hide. Confidential: it holds the truth for comparison."""
 
     published: MethodTables
     known: Known | None
-    """what is proven; None where numbers prove nothing"""
+    """the proven bounds; None where numbers prove nothing"""
     areas: IntArray
-    """the areas that are looked at"""
+    """the areas that are measured"""
 
     def __post_init__(self) -> None:
         view, base = self.published, self.published.lattice.base
@@ -121,16 +121,16 @@ class Guessing:
 
     @staticmethod
     def cells_to_follow(published: MethodTables) -> int:
-        """How many finest cells are looked at, so that the work stays the same for every method."""
+        """The number of finest cells to measure, chosen so that every method takes the same work."""
         return WORK // (2 * _reach(published) + 1)
 
     @cached_property
     def grid(self) -> IntArray:
-        """The counts that are told apart, cell by cell."""
+        """The counts that are distinguished, cell by cell."""
         return self.start[:, None] + np.arange(self.wide)
 
     def _read(self, node: Node) -> Read:
-        """What is published of the cells of a table in which the finest cells lie."""
+        """What is published about the cells of a table that contain the finest cells."""
         view, codes = self.published, self.published.codes
         index = codes.cell_index(table_of(codes.design, view.lattice.base))
         target = codes.cell_index(table_of(codes.design, node))
@@ -154,7 +154,7 @@ class Guessing:
         return Read(place.reshape(-1), np.where(blank, 0, value), blank, size, true)
 
     def _window(self, own: Read, low: IntArray, high: IntArray) -> tuple[IntArray, IntArray]:
-        """From which count on, and up to which, each cell is followed."""
+        """The smallest and the largest count of each cell that are distinguished."""
         view, reach = self.published, _reach(self.published)
         value, blank = own.value[own.place], own.blank[own.place]
         first, last = np.maximum(value - reach, 0), value + reach
@@ -163,7 +163,7 @@ class Guessing:
         return start, np.maximum(np.minimum(last, high), start)
 
     def _log_chance(self, read: Read, count: IntArray) -> FloatArray | None:
-        """The logarithm of how likely counts are published as they are; a row of counts for each finest cell."""
+        """The log-likelihood of the published number for each count; a row of counts for each finest cell."""
         method, K = self.published.method, self.published.K
         value, size = (np.broadcast_to(p[read.place][:, None], count.shape) for p in (read.value, read.size))
         said = method.chance(value, count, size, self.tables)
@@ -181,13 +181,13 @@ class Guessing:
 
     @cached_property
     def _further(self) -> float:
-        """How often a count is blank that need not be: as many as there are blanks beyond those that have to be."""
+        """How often a count is blank without need, estimated from the number of blanks beyond the necessary ones."""
         base = self.published.lattice.base
         rows, shown = self.published.tables[base], self.published.shown[base]
         if shown.blank is None or not len(rows.value):
             return 0.0
         blanks, seen = int(shown.blank.sum()), int((~shown.blank & (rows.value > 0)).sum())
-        # A first guess is enough: of the blanks as many are further ones as the prior leaves beyond the small counts.
+        # A first guess is enough: the blanks that the prior does not explain by small counts are further ones.
         expected = np.exp(self.fitted.log(self.packed, self.published.K))
         least = self.published.method.blank_chance(np.arange(self.published.K + 1), self.published.K)
         sure = float((expected * np.nan_to_num(least)).sum()) * self._scale
@@ -200,12 +200,12 @@ class Guessing:
 
     @property
     def tables(self) -> int:
-        """How many tables are published together."""
+        """The number of tables that are published together."""
         return self.published.number
 
     @cached_property
     def fitted(self) -> posterior.Prior:
-        """What coarse tables lead one to expect; the spread is the one under which the numbers are most likely."""
+        """The prior from the coarse tables; its spread maximises the likelihood of the published numbers."""
         view = self.published
         expected = posterior.expected_counts(view, self.areas, self._middles)
         width = view.lattice.width(view.lattice.base)
@@ -226,14 +226,14 @@ class Guessing:
 
     @cached_property
     def own_plain(self) -> FloatArray | None:
-        """The evidence of a cell's own number, blanks aside: for the spread of the prior."""
+        """The likelihood of each cell's own number, without blanks; it fits the spread of the prior."""
         read = self._read(self.published.lattice.base)
         plain = read._replace(blank=np.zeros_like(read.blank))
         found = self._log_chance(plain, self.grid)
         return None if found is None else np.where(read.blank[read.place][:, None], 0.0, found)
 
     def _middles(self, node: Node, shown: npt.NDArray[np.int64]) -> FloatArray:
-        """What the numbers of a whole table stand for on average."""
+        """The mean counts behind the numbers of a whole table."""
         view = self.published
         told = view.shown[node]
         areas = view.codes.lists[0].size(node[0])
@@ -250,10 +250,10 @@ class Guessing:
         return self._on_average(value, blank)
 
     def _on_average(self, value: IntArray, blank: BoolArray) -> FloatArray:
-        """The mean count behind each number: how often each count occurs is estimated from the numbers of the table.
+        """The mean count behind each number. The frequency of each count is estimated from the numbers of the table.
 
-        A 0 of a sparse table stands for 0 nearly always, a 5 of one that was rounded for less than 5 on average. Larger
-        numbers are taken as they are.
+        In a sparse table, a 0 nearly always stands for 0. In a rounded sparse table, a 5 stands for less than 5 on
+        average. Larger numbers are taken as they are.
         """
         method, K, reach = self.published.method, self.published.K, _reach(self.published)
         most = min(4 * reach, WIDEST)
@@ -289,7 +289,7 @@ class Guessing:
         return posterior.negative_binomial(self.fitted.means(self.packed), self.fitted.spread, self.grid)
 
     def _informed(self) -> FloatArray:
-        """The prior of an insider, who knows how far true counts lie from what coarse tables lead one to expect."""
+        """The prior of an insider, who knows how far true counts lie from those that coarse tables suggest."""
         mean, counts = self.fitted.means(self.packed), self.counts
         tried = [(more, float(r)) for more in (0.0, 1e-3, 1e-2, 5e-2) for r in np.geomspace(0.1, 100, 16)]
 
@@ -300,13 +300,13 @@ class Guessing:
         return posterior.negative_binomial(mean + more, spread, self.grid)
 
     def _messengers(self) -> list[Node]:
-        """The tables that tell something: those of the finest areas, and the others where all areas are looked at."""
+        """The tables that send messages: those of the finest areas, and the others if all areas are measured."""
         view, base = self.published, self.published.lattice.base
         everywhere = view.codes.lists[0].size(base[0]) == len(self.areas)
         return [node for node in view.tables if node != base and (everywhere or node[0] == base[0])]
 
     def outsider(self, progress: Progress | None = None, rounds: int = ROUNDS) -> Guesses | None:
-        """What somebody believes who has all tables; None where the method says nothing of chances."""
+        """The beliefs of an attacker who has all tables; None where the method states no chances."""
         if self.own is None:
             return None
         tell = progress or silent
@@ -332,9 +332,9 @@ class Guessing:
         return self._guesses(total)
 
     def _sums(self, node: Node) -> tuple[IntArray, FloatArray, FloatArray] | None:
-        """For the cells of a table in which finest cells lie: the mean and the variance of the sum behind each number.
+        """The mean and the variance of the sum behind each number, for the cells of a table that contain finest cells.
 
-        A blank says next to nothing, and has a variance without a limit.
+        A blank says next to nothing, so its variance is infinite.
         """
         read = self._read(node)
         method, reach = self.published.method, _reach(self.published)
@@ -343,17 +343,17 @@ class Guessing:
         said = method.chance(np.broadcast_to(read.value[:, None], count.shape), count, size, self.tables)
         if said is None:
             return None
-        # A count that stands there twice, where 0 cuts it off, counts once.
+        # A count that appears twice because the window is cut off at 0 counts once.
         said = np.where(np.diff(count, axis=1, prepend=-1) > 0, said, 0.0)
         whole = np.maximum(said.sum(axis=1), _LEAST)
         mean = (said * count).sum(axis=1) / whole
         variance = (said * (count - mean[:, None]) ** 2).sum(axis=1) / whole
-        # What reaches the edge of the window is not bounded by it.
+        # A count at the edge of the window may also be larger.
         open_ended = (said[:, -1] > 0.2 * said.max(axis=1)) | read.blank
         return read.place, mean, np.where(open_ended, 1e12, variance)
 
     def insider(self) -> Guesses | None:
-        """What somebody believes of each cell who knows all others."""
+        """The beliefs of an insider about each cell, with all others known."""
         if self.own is None:
             return None
         total = self._informed() + self.own
@@ -379,15 +379,15 @@ class Guessing:
             first = self.start + possible.argmax(axis=1)
             last = self.start + self.wide - 1 - possible[:, ::-1].argmax(axis=1)
             low = np.where(there, np.maximum(low, first), low)
-            # the last count of a window says nothing of those behind it
+            # the last count of a window says nothing about larger counts
             high = np.where(there & ~possible[:, -1], np.minimum(high, last), high)
         return self._guesses(np.where(possible, total, -np.inf), low, high)
 
     def _unlikely(self, log: FloatArray, errors: list[IntArray]) -> FloatArray:
-        """How much less likely a count is under which sums would lie further from the truth, where they are kept near.
+        """The log-probability that each count loses by larger errors of sums, if the method keeps sums near the truth.
 
-        An insider learns from the known cells how near: the weight of a table from the size of its errors, the scale
-        of all by the likelihood of the known counts.
+        An insider estimates from the known cells how near: each table is weighted by the size of its errors, and one
+        common scale is fitted to the known counts by maximum likelihood.
         """
         moved = (self.counts[:, None] - self.grid).astype(np.float64)
         cost = np.zeros(moved.shape)
@@ -427,7 +427,7 @@ class Guessing:
 
 
 def _reach(published: MethodTables) -> int:
-    """How far from a number the counts behind it have to be looked for."""
+    """How far the counts behind a number can lie from it."""
     method, K = published.method, published.K
     if not method.bounded:
         far = np.full(4 * WIDEST, 4 * WIDEST)
@@ -442,7 +442,7 @@ def _reach(published: MethodTables) -> int:
 
 
 def _parabola(grid: FloatArray, message: FloatArray) -> FloatArray:
-    """A normal message as log-chances: its precision, and its precision times its mean."""
+    """A normal message as log-chances; the message is its precision, and its precision times its mean."""
     return np.asarray(grid * (message[1][:, None] - 0.5 * message[0][:, None] * grid))
 
 

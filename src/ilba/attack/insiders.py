@@ -1,7 +1,7 @@
-"""Insiders: somebody who knows everybody but n people, or every count but some, and what a release adds to that.
+"""Insiders: attackers who know everybody except n people, or every count except some, and what a release adds.
 
-An insider who lacks n people knows how many there are of all others in each cell, and that n are missing. Of a cell
-whose people are all among the missing, the insider proves that it is not empty when these people fit nowhere else.
+An insider who lacks n people knows the number of all other people in each cell, and that n are missing. Take a cell
+whose people are all missing. The insider proves that it is not empty when these people fit nowhere else.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _PASSES = 3
-"""how often cells and sums tell each other what they know, for an insider who lacks several people"""
+"""the rounds of propagation between cells and sums, for an insider who lacks several people"""
 
 
 class Missing(NamedTuple):
-    """What an insider who lacks some people knows of small cells of which all people are missing."""
+    """What an insider who lacks some people knows about small cells whose people are all missing."""
 
     insight: Insight
     certified: BoolArray
-    """whether these people would fit elsewhere, with the same release"""
+    """whether these people fit elsewhere with the same release"""
 
 
 @compiled
 def elsewhere(cells: Any, member: Any, sets: Any, fits: Any, state: Any, people: int) -> Any:
     """Whether all people of each cell would fit into some other cell.
 
-    fits: for each sum whether it may have `people` fewer, as many or more, and one occupied cell fewer, as many or
-    more. state: counts, largest counts.
+    fits: for each sum, whether it may have `people` fewer, the same number or more, and one occupied cell fewer, the
+    same number or more. state: counts, largest counts.
     """
     first, of_set = sets
     counts, high = state
@@ -46,7 +46,7 @@ def elsewhere(cells: Any, member: Any, sets: Any, fits: Any, state: Any, people:
     for i in range(len(cells)):
         c = cells[i]
         least, among = member.shape[0] + 1, everybody
-        for k in range(tables):  # where a sum may not lose them, they have to stay in it
+        for k in range(tables):  # if a sum must not lose them, they have to stay in it
             a = member[c, k]
             size = first[a + 1] - first[a]
             if not fits[0, 0, a] and size < least:
@@ -70,10 +70,10 @@ def elsewhere(cells: Any, member: Any, sets: Any, fits: Any, state: Any, people:
 
 
 def everybody_but(known: Known, counts: IntArray, unknown: int, cells: int = 200, seed: int = 2010) -> Missing:
-    """What an insider proves who lacks some people: of the small cells whose people are all among them.
+    """What an insider who lacks some people proves about the small cells whose people are all missing.
 
     For one person the answer is complete: the person is in this cell, or would fit into another one. For several
-    people a proof comes from intervals, a certificate from a world in which all people of the cell are in another one.
+    people, intervals give proofs. A world in which all people of the cell are in another cell gives a certificate.
 
     Parameters
     ----------
@@ -82,16 +82,16 @@ def everybody_but(known: Known, counts: IntArray, unknown: int, cells: int = 200
     counts : array of int
         The true count of each cell of it.
     unknown : int
-        How many people are missing. Beside those of the cell the others are of the same area.
+        How many people are missing. Those outside the cell are from the same area.
     cells : int, default 200
         With several people: how many small cells are tried.
     seed : int, default 2010
-        For which cells are tried, and who is missing beside their people.
+        Selects the cells that are tried, and the other missing people.
 
     Returns
     -------
     Missing
-        Low and high of each cell that was tried, and whether it is certified not to be provable.
+        Low and high of each tried cell, and whether a counterexample certifies it.
     """
     view, K = known.view, known.view.K
     masked = at(view.tables[view.lattice.base].packed, view.tables[view.lattice.base].value, known.packed) == K
@@ -110,21 +110,21 @@ def everybody_but(known: Known, counts: IntArray, unknown: int, cells: int = 200
 
 
 def _may_leave(known: Intervals, own: IntArray, tried: IntArray) -> BoolArray:
-    """Of each tried cell whether all its people would fit into one other cell."""
+    """For each tried cell, whether all its people would fit into one other cell."""
     flat = known.member.reshape(-1)
     order = np.argsort(flat, kind="stable")
     first = np.searchsorted(flat[order], np.arange(len(known.least) + 1))
     sets = first, (order // max(known.member.shape[1], 1)).astype(np.int64)
     found: BoolArray = np.zeros(len(tried), dtype=bool)
     for people in np.unique(own[tried]).tolist():
-        which = (own[tried] == people) & (known.low[tried] == 0)  # one masked to K has somebody in it
+        which = (own[tried] == people) & (known.low[tried] == 0)  # a cell masked to K is occupied
         fits = _fitting(known, own, people)
         found[which] = elsewhere(tried[which], known.member, sets, fits, (own, known.high), people)
     return found
 
 
 def _fitting(known: Intervals, own: IntArray, people: int) -> BoolArray:
-    """For each sum whether it fits with so many people fewer, as many and more, by the change of occupied cells."""
+    """Whether each sum fits with `people` fewer, the same or more, by the change in occupied cells."""
     total, rule = known.sums(own), known.occupancy
     n = None if rule is None else known.sums((own > 0).astype(np.int64)) + rule.n_settled
     found: BoolArray = np.zeros((3, 3, len(total)), dtype=bool)
@@ -144,7 +144,7 @@ def _fitting(known: Intervals, own: IntArray, people: int) -> BoolArray:
 def _proven(
     known: Intervals, own: IntArray, tried: IntArray, unknown: int, width: int, rng: np.random.Generator
 ) -> tuple[IntArray, IntArray]:
-    """Low and high of each tried cell for somebody who lacks its people, and others of its area."""
+    """Low and high of each tried cell for an insider who lacks its people and others of its area."""
     lows, highs = [], []
     everybody = np.full((len(own), 1), len(known.least), np.int32)
     member = np.concatenate([known.member, everybody], axis=1)
@@ -163,12 +163,12 @@ def _proven(
         for _ in range(_PASSES):
             lost = np.zeros(len(total), np.int64)
             np.add.at(lost, member[lacking], (own - low)[lacking][:, None])
-            room = most - total + lost  # by how much the lows of a sum may grow
+            room = most - total + lost  # how far the lows of a sum may grow
             high = np.minimum(high, low + np.minimum.reduce(room[member], axis=1))
             top = np.zeros(len(total), np.int64)
             for place in member.T:
                 top += np.bincount(place, high, minlength=len(total)).astype(np.int64)
-            need = (least - top)[member[lacking]].max(axis=1)  # what all others together cannot give
+            need = (least - top)[member[lacking]].max(axis=1)  # what the others together cannot supply
             low[lacking] = np.maximum(low[lacking], need + high[lacking])
         lows.append(int(low[c]))
         highs.append(int(high[c]))

@@ -1,10 +1,10 @@
-"""One object for every attacker: the finest cells that are still open, and intervals on the sums of their counts.
+"""One form for the knowledge of every attacker: the open finest cells, and intervals on the sums of their counts.
 
-What an attacker knows is a list of intervals `least <= sum of small counts <= most`, one for each cell of each table:
-the sums that a published value can stand for, a published value give or take a stated bound, both ends equal for a
-table that is known exactly from elsewhere and for cells that an insider knows. `Brought` is what an attacker has
-besides the release, `AttackerView` the release together with it. After the attack has run, `Intervals` holds what is
-left, as flat arrays. Looking for other worlds, asking a solver and computing probabilities all start from it.
+An attacker knows a list of intervals `least <= sum of small counts <= most`, one for each cell of each table. An
+interval holds the sums that a published value can stand for, or a published value plus or minus a stated bound. Its
+ends are equal for a table that is known exactly from elsewhere, and for cells that an insider knows. `Brought` is what
+an attacker has besides the release; `AttackerView` is the release together with it. After the attack, `Intervals` holds
+what is left open, as flat arrays. The search for other worlds, the solver and the probabilities all start from it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 FAR = 2**40
-"""an end that says nothing"""
+"""a bound that says nothing"""
 
 
 class ExactRows(NamedTuple):
-    """True counts of one table, from elsewhere: cells as integers, sorted. A cell that is not there counts 0."""
+    """True counts of one table from elsewhere: cells as sorted integers. A cell without a row counts 0."""
 
     packed: IntArray
     counts: IntArray
@@ -42,27 +42,27 @@ class Brought:
     exact: Mapping[Node, ExactRows] = field(default_factory=dict)
     """tables that are known exactly"""
     bound: int | None = None
-    """how far a released sum is from the truth at most, where sums of masks are released"""
+    """the largest distance of a released sum from the truth, where sums of masks are released"""
 
 
 class AttackerView(PublishedTables):
-    """A release together with what an attacker brings along."""
+    """A release together with the attacker's own knowledge."""
 
     def __init__(self, published: PublishedTables, brought: Brought) -> None:
         self.__dict__.update(published.__dict__)
         self.__dict__.pop("_largest", None)
         self.brought = brought
-        self._read_by = type(published)  # tables of the field's methods are read in a way of their own
+        self._read_by = type(published)  # tables of other methods are read differently
         lattice = published.lattice
         self.lattice = Lattice(published.codes, [*lattice.nodes, *brought.exact])
 
     def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
-        """Work out what each table of a level says by itself, and what is known of it from elsewhere."""
+        """Bound each table of a level by itself and by what is known from elsewhere."""
         known = self._read_by.knowledge(self, level, first, last)
         return {node: self._narrowed(node, first, last, bounds) for node, bounds in known.items()}
 
     def touched(self, level: int, first: int, last: int) -> Iterator[Touched] | None:
-        """Work out the same of the few cells that hold a listed finest cell, where the tables alone speak."""
+        """Bound only the cells that hold a listed finest cell; None where outside knowledge matters."""
         nodes = [node for node in self.lattice.nodes if node[0] == level]
         narrowed = any(node in self.brought.exact or node not in self.tables for node in nodes)
         if narrowed or self.brought.bound is not None or not self.split or level != self.lattice.base[0]:
@@ -102,7 +102,7 @@ class AttackerView(PublishedTables):
 
 
 class Occupancy(NamedTuple):
-    """Observed reading: what the interval of an aggregate depends on besides the number of its occupied cells."""
+    """Observed reading: what the interval of an aggregate depends on, apart from the number of its occupied cells."""
 
     released: IntArray
     at_k: IntArray
@@ -114,19 +114,19 @@ class Occupancy(NamedTuple):
 
 @dataclass(frozen=True)
 class Intervals:
-    """The open finest cells, and for each aggregate over them between what their sum lies."""
+    """The open finest cells, and an interval for the sum of each aggregate over them."""
 
     K: int
     packed: IntArray
-    """the open cells: small, and not proven to have one count"""
+    """the open cells: small, with more than one possible count"""
     low: IntArray
     high: IntArray
     at_k: BoolArray
-    """whether a cell is masked to K, else to 0"""
+    """whether a cell is masked to K (otherwise to 0)"""
     tables: list[Node]
     """the tables that say something about them"""
     first: IntArray
-    """where the aggregates of each table begin, and the number of all"""
+    """where the aggregates of each table begin, and their total number"""
     member: npt.NDArray[np.int32]
     """the aggregate of each cell in each table"""
     least: IntArray
@@ -134,15 +134,15 @@ class Intervals:
     cell: IntArray
     """the number of each aggregate in its table"""
     beside: IntArray
-    """what each aggregate holds besides the open cells; -1 where that is no small count"""
+    """the count of each aggregate outside the open cells; -1 where that is not a small count"""
     occupancy: Occupancy | None = None
-    """in the observed reading: the same intervals, by the number of occupied cells"""
+    """in the observed reading: the intervals depend on the number of occupied cells"""
 
     @classmethod
     def of(
         cls, view: PublishedTables, cells: tuple[IntArray, IntArray, IntArray], tables: Sequence[Node] | None = None
     ) -> Intervals:
-        """Collect what is left to know.
+        """Collect the open cells and the intervals on their sums.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class Intervals:
         cells : tuple of three arrays
             Finest cells as integers, sorted, with low and high: all small cells that may hold somebody.
         tables : sequence of tuple of int, optional
-            Only what these tables say. Left out, all of them.
+            Use only these tables. By default, all tables.
 
         Returns
         -------
@@ -162,7 +162,7 @@ class Intervals:
 
     @property
     def alternative(self) -> IntArray:
-        """The count that would make a cell not small: K for one masked to K, else 0."""
+        """The count that makes a cell not small: K for a cell masked to K, otherwise 0."""
         return np.where(self.at_k, self.K, 0)
 
     def sums(self, counts: IntArray) -> IntArray:
@@ -189,7 +189,7 @@ class Intervals:
         return bool(((low <= total) & (total <= high)).all())
 
     def only(self, keep: BoolArray, world: IntArray) -> Intervals:
-        """The same with fewer open cells: those that are left out have the counts of `world`."""
+        """The same with fewer open cells; the others get the counts of `world`."""
         rest = self.sums(np.where(keep, 0, world))
         member = self.member[keep]
         used, place = np.unique(member, return_inverse=True)
@@ -210,7 +210,7 @@ class Intervals:
 
 
 class _Collector:
-    """Makes `Intervals` from public rows alone, without spreading them over the grid."""
+    """Makes `Intervals` from public rows, without spreading them over the grid."""
 
     def __init__(self, view: PublishedTables, packed: IntArray, low: IntArray, high: IntArray) -> None:
         self.view, self.codes, self.K = view, view.codes, view.K
@@ -270,7 +270,7 @@ class _Collector:
         )
 
     def _table(self, node: Node, brought: Brought, exact: bool) -> tuple[IntArray, int, list[IntArray]]:
-        """Of one table the aggregate of each open cell, how many there are, and what is known of them."""
+        """For one table: the aggregate of each open cell, the number of aggregates, and what is known about them."""
         view, K = self.view, self.K
         target = self.codes.cell_index(table_of(self.codes.design, node))
 
@@ -327,7 +327,7 @@ class _Collector:
     def _stated(
         self, node: Node, aggregates: IntArray, released: IntArray, n: IntArray, at_k: IntArray, brought: Brought
     ) -> tuple[IntArray, IntArray]:
-        """Between what the sum of the small cells of each aggregate lies, by the table's own value."""
+        """The interval for the sum of the small cells of each aggregate, from the table's own value."""
         view, K, policy = self.view, self.K, self.view.policy
         if policy.scheme == "sums":
             bound = FAR if brought.bound is None else brought.bound
@@ -351,7 +351,7 @@ class _Collector:
 
 
 def open_cells(attack: Attack) -> tuple[IntArray, IntArray, IntArray]:
-    """The small finest cells that may hold somebody, after an attack: as integers, sorted, with low and high."""
+    """The small finest cells that may be occupied after an attack: as sorted integers, with low and high."""
     published = attack.published
     base, found = published.lattice.base, []
     width = published.lattice.width(base)
@@ -367,7 +367,7 @@ def open_cells(attack: Attack) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def _where(known: IntArray, asked: IntArray) -> IntArray:
-    """The place of each asked number among known sorted ones, -1 where it is not there."""
+    """The index of each asked number among the sorted known ones; -1 where it is absent."""
     if not len(known):
         return np.full(len(asked), -1)
     place = np.minimum(np.searchsorted(known, asked), len(known) - 1)
@@ -375,13 +375,13 @@ def _where(known: IntArray, asked: IntArray) -> IntArray:
 
 
 def at(known: IntArray, values: IntArray, asked: IntArray) -> IntArray:
-    """The value of each asked number, 0 where there is none."""
+    """The value of each asked number; 0 where there is none."""
     place = _where(known, asked)
     return np.where(place >= 0, values[place] if len(values) else 0, 0).astype(np.int64)
 
 
 def sizes(view: PublishedTables, node: Node, digits: Sequence[IntArray]) -> IntArray:
-    """How many finest cells lie in each of some cells of a table, given by their digits."""
+    """The number of finest cells in each of the given cells of a table; cells are given by their digits."""
     lattice, numbers = view.lattice, iter(digits)
     size: IntArray = np.ones(len(digits[0]) if digits else 1, dtype=np.int64)
     for listed, level, finest in zip(view.codes.lists, node, lattice.base, strict=True):

@@ -1,8 +1,8 @@
-"""The attack on several releases together: each says between which ends counts lie, and all of it holds at once.
+"""The attack on several releases together: each release bounds counts, and all bounds hold at once.
 
-Methods, thresholds and readings may differ, so what is bounded here are whole counts. Each end of each bound is kept
-with the release that it came from. What a release says through the number of its occupied cells (iLBA, observed
-reading) is worked out by its own attack, which is told what the others know, over and over until nothing moves.
+Methods, thresholds and readings may differ, so this attack bounds whole counts. Each end of each bound is kept with the
+release that it came from. A release may also bound counts through the number of its occupied cells (iLBA, observed
+reading). Its own attack works this out. It gets the bounds of the others and returns its own, until no bound moves.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ilba.progress import Progress, ProgressStep, silent
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 MOST_CELLS = 60_000_000
-"""so many cells of all tables together are attacked; more do not fit the memory of a small machine"""
+"""the most cells, over all tables, that are attacked; more would not fit into the memory of a small machine"""
 
 
 class Statement(NamedTuple):
@@ -34,7 +34,7 @@ class Statement(NamedTuple):
 
     release: int
     table: Node
-    """the table by its name in the release: two of them may tell the same cells apart"""
+    """the table by its name in the release; two tables may have the same cells"""
     value: Array
     low: Array
     high: Array
@@ -44,7 +44,7 @@ class Statement(NamedTuple):
 
 @dataclass
 class Inner:
-    """The own attack of a release in which the number of occupied cells counts."""
+    """The own attack of a release whose number of occupied cells matters."""
 
     release: int
     attack: Attack
@@ -61,17 +61,17 @@ class JointAttack:
         total = sum(lattice.cells(node) for node in lattice.nodes)
         if total > MOST_CELLS:
             raise InputError(
-                f"the releases tell {total:,} cells apart, more than a joint audit can follow ({MOST_CELLS:,}). Audit "
+                f"the releases distinguish {total:,} cells, more than a joint audit can follow ({MOST_CELLS:,}). Audit "
                 f"releases with fewer keys together."
             )
         self.said: dict[Node, list[Statement]] = defaultdict(list)
         self.inner: list[Inner] = []
         self.heard: set[int] = set()
-        """by how much counts may have changed since another wave that told something"""
+        """how far counts may have changed since each other wave whose bounds were applied"""
         for number, one in enumerate(placed):
             self._hear(number, one)
         self.repeats = self._repeats()
-        """releases that are sums of the masked counts of another one: they say nothing more"""
+        """releases that are sums of the masked counts of another one and say nothing more"""
         if len(self.repeats) == len(self.placed):
             raise InputError(
                 "these releases hold sums of the published counts of a finer table, and tell nothing more than those. "
@@ -87,7 +87,7 @@ class JointAttack:
             self.block.start = [Bounds(*({n: a.copy() for n, a in side.items()} for side in (start.low, start.high)))]
 
     def _hear(self, number: int, one: Placed) -> None:
-        """Take down what a release says."""
+        """Store what a release says."""
         published, large_of = one.published, {}
         for level in published.lattice.levels:
             areas = published.codes.lists[0].size(level)
@@ -102,18 +102,18 @@ class JointAttack:
                 said = Statement(number, node, *(one.to_common(node, part, self.lattice) for part in parts))
                 if int(said.value.sum()) != int(rows.value.sum()):
                     raise InputError(
-                        f"{one.source.name} shows counts for labels that no common list puts together. Give a store in "
-                        f"which they occur as stores= (--store)."
+                        f"{one.source.name} shows counts for a combination of labels that no code list holds. Give a "
+                        f"store that holds it: stores= (--store)."
                     )
                 self.said[one.nodes[node]].append(said)
         if published.counted and one.straight:
             self.inner.append(Inner(number, Attack(published, budget=sys.maxsize), large_of))
 
     def _repeats(self) -> set[int]:
-        """Which releases only repeat the masked counts of another one, table by table as sums of its finest table.
+        """The releases that only repeat the masked counts of another one: each table is a sum of its finest table.
 
-        A coarser release may be published as sums of the finer masks, and its manifest says so. Its counts above K are
-        then not exact. It adds nothing to the finer release, so leaving it out is always right.
+        A coarser release may be published as sums of finer masks; its manifest says so. Its counts above K are then not
+        exact. It adds nothing to the finer release, so it can always be left out.
         """
         found = {number for number, one in enumerate(self.placed) if one.source.sums}
         finest = {
@@ -141,7 +141,7 @@ class JointAttack:
         return node, next(said.value for said in self.said[node] if (said.release, said.table) == (number, table))
 
     def _is_sum(self, number: int, base: Node, value: Array) -> bool:
-        """Whether every table of a release adds up from these counts."""
+        """Whether every table of a release is a sum of these counts."""
         lattice = self.lattice
         for node in set(self.placed[number].nodes.values()):
             if not lattice.finer(base, node):
@@ -163,7 +163,7 @@ class JointAttack:
         return bounds
 
     def check(self, truth: Array) -> None:
-        """Refuse a store whose counts are not those of the releases."""
+        """Raise an error if the counts of a store are not those of the releases."""
         for node, every in self.said.items():
             true = self.summed(truth, node)
             for said in every:
@@ -175,11 +175,11 @@ class JointAttack:
                     )
 
     def summed(self, base: Array, node: Node) -> Array:
-        """Counts of the base, added up for another table."""
+        """Counts of the base, summed for another table."""
         return collapse(base, self.lattice.steps(Edge(node, self.lattice.base), {}), np.int64)
 
     def run(self, progress: Progress | None = None, moved: set[Node] | None = None) -> JointAttack:
-        """Attack until nothing moves any more; where it ran before, from the tables that moved since then."""
+        """Propagate until no bound moves; a repeated run starts from the tables that moved since."""
         tell, done = progress or silent, 0
         self._contradict()
         while moved is None or moved:
@@ -193,7 +193,7 @@ class JointAttack:
         return self
 
     def hear(self, other: JointAttack, changed: int) -> set[Node]:
-        """Take over what another wave knows, where no count changed by more than so much; the tables that moved."""
+        """Apply the bounds of another wave, widened by `changed`; return the tables that moved."""
         moved = set()
         for node in set(self.lattice.nodes) & set(other.lattice.nodes):
             known = other.block.kinds[0]
@@ -204,12 +204,12 @@ class JointAttack:
         return moved
 
     def apart(self, other: JointAttack, mine: Array, theirs: Array) -> int:
-        """By how much counts of two bases differ at most, in any table that both attacks follow."""
+        """The largest difference between the counts of two bases, in any table of both attacks."""
         nodes = set(self.lattice.nodes) & set(other.lattice.nodes)
         return max((int(np.abs(self.summed(mine, n) - other.summed(theirs, n)).max()) for n in nodes), default=0)
 
     def _within(self, inner: Inner) -> set[Node]:
-        """Tell a release what all know, let it count its occupied cells, and hear what it knows then."""
+        """Run the own attack of a release with the bounds of all, and apply its result."""
         one, bounds, own = self.placed[inner.release], self.block.kinds[0], inner.attack.whole
         for node, common in one.nodes.items():
             large = inner.large[node]
@@ -235,19 +235,19 @@ class JointAttack:
         if (block or self.block).contradicts():
             names = listing(one.source.name for one in self.placed)
             raise InputError(
-                f"{names} contradict each other: no counts give all of them. They count other people or other times, "
-                f"or labels of one name have another meaning. Releases of two waves are audited together with "
+                f"{names} contradict each other: no counts give all of them. They count different people or times, "
+                f"or equal labels have different meanings. Releases of two waves are audited together with "
                 f"unchanged=True (--unchanged) only where nothing changed, and with changed=N (--changed N) only where "
                 f"no count changed by more than N."
             )
 
     @property
     def exact(self) -> bool:
-        """Whether the bounds are all that anybody can know, so that a cell that is not disclosed is safe.
+        """Whether the bounds are complete: nobody can know more, so a cell that is not disclosed is safe.
 
-        So where all releases are sums of masked counts, each shows its finest table, and of any two of these tables
-        one is the other added up. Then each mask says something about one cell alone, these cells are nested in
-        each other, and every count between the ends is possible.
+        This holds if all releases are sums of masked counts, each shows its finest table, and of any two finest tables
+        one is a sum of the other. Then each mask bounds one cell alone, these cells are nested, and every count between
+        the ends is possible.
         """
         finest = []
         for number, one in enumerate(self.placed):
@@ -261,7 +261,7 @@ class JointAttack:
 
     @property
     def world(self) -> Array | None:
-        """One masked finest table that, taken as the truth, leads to every release; None where there is none."""
+        """A masked finest table that, taken as the truth, leads to every release; None if there is none."""
         K = max(one.published.K for one in self.placed)
         for number, one in enumerate(self.placed):
             if (
@@ -275,13 +275,13 @@ class JointAttack:
         return None
 
     def _follows_from(self, world: int, number: int) -> bool:
-        """Whether a release would be the same if the masked finest table of `world` were the truth."""
+        """Whether a release would be the same if the masked finest table of release `world` were the truth."""
         if number in self.repeats:
             return True
         one, (base, value) = self.placed[number].published, self._finest(world)
         if one.policy.scheme == "sums":
             return self._is_sum(number, base, value)
-        # iLBA counts the small cells of its own finest table: that has to be the world itself.
+        # iLBA counts the small cells of its own finest table, so that table has to be the world itself.
         if not one.split or one.K != self.placed[world].published.K:
             return False
         node, own = self._finest(number)
@@ -292,7 +292,7 @@ class JointAttack:
 
 
 class JointProof(Proof):
-    """The steps of a joint attack; what is published is said with the name of its release."""
+    """The steps of a joint attack; each published number is shown with the name of its release."""
 
     _few = 8
 
@@ -313,7 +313,7 @@ class JointProof(Proof):
         return f"{len(exact)} other cells are published above K, so they are exact: {where}."
 
     def _given(self, bound: Bound) -> str:
-        """What is published about a cell, by which release, and what it means by itself."""
+        """What is published about a cell, by which release, and what this means by itself."""
         node, place = bound.node, bound.place
         name, start = self.name(node, place), self.block.start[0]
         wanted = int((start.high if bound.is_high else start.low)[node].reshape(-1)[place])
@@ -352,7 +352,7 @@ class JointProof(Proof):
 def explain_jointly(
     attack: JointAttack, places: IntArray, low: IntArray, high: IntArray, most: int
 ) -> list[Explanation]:
-    """How the first disclosed cells are proven; a long derivation gives way to those of other cells that are short."""
+    """Explain the first disclosed cells; cells with short derivations take the place of those with long ones."""
     if attack.block.events is None or not most:
         return []
     proof, base = JointProof(attack), attack.lattice.base

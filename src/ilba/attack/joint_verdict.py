@@ -1,4 +1,4 @@
-"""What a joint audit of several releases found, for reading: as numbers, as text, as JSON and as a page.
+"""What a joint audit of several releases found, as numbers, text, JSON and a page.
 
 Confidential in every form: it says which cells are small.
 """
@@ -21,58 +21,58 @@ class JointReport(Judged):
     """What an attacker can prove from several releases together. Confidential: it says which cells are small."""
 
     releases: pl.DataFrame
-    """each release with its method, K, reading, wave and number of tables, whether it shows its finest table, and by
-    its own K how many cells are truly small (null without a store), how many are proven to be, and how many exactly"""
+    """each release: its method, K, reading, wave and number of tables, whether it shows its finest table, and by its
+    own K how many cells are truly small (null without a store), how many are proven small, and how many exactly"""
     tables: pl.DataFrame
     """the same for each table of each release, by `threshold`"""
     threshold: int
-    """the largest K: small means a true count in 1..K-1, so that the promise of every release is looked at"""
+    """the largest K: small means a true count in 1..K-1, which covers the promise of every release"""
     cells_small: int | None
-    """cells that the releases together tell apart, with a small true count; None where no store tells"""
+    """cells of the common refinement with a small true count; None without a store"""
     cells_disclosed: int
-    """of these, the cells that everybody who has all releases can prove to be small"""
+    """of these, the cells that anybody who has all releases can prove small"""
     cells_exact: int
-    """of the disclosed, the cells whose count everybody can name"""
+    """of the disclosed, the cells whose exact count is proven"""
     cells_certified: int | None
-    """cells for which nobody can, whatever they try"""
+    """cells that nobody can prove small by any means"""
     cells_undecided: int | None
     """the rest, about which this audit says nothing"""
     aggregates: int
-    """how many cells of coarser tables are proven to be small"""
+    """the number of cells of coarser tables that are proven small"""
     certificate: bool
-    """whether one masked finest table, taken as the truth, leads to every release, so that everything is safe"""
+    """whether a masked finest table, taken as the truth, leads to every release, so that everything is safe"""
     exhausted: bool
     """whether nobody can prove more about the finest cells than this audit does"""
     ranges: pl.DataFrame
-    """labels of each finest cell with low and high, between which an attacker knows its count to lie"""
+    """the labels of each finest cell, and the low and high that an attacker knows for its count"""
     worst: list[Explanation]
-    """how the disclosed cells are proven, each number with the release that it came from"""
+    """how the disclosed cells are proven; each number with its release"""
     folder: tuple[str, ...]
-    """what the folders tell besides their counts, in sentences"""
+    """what the folders tell beyond their counts, in sentences"""
     notes: tuple[str, ...]
-    """what the reader has to know about this audit, in sentences"""
+    """notes for the reader of this audit, in sentences"""
     assumed: tuple[str, ...] = ()
-    """what was taken for true"""
+    """the assumptions"""
     seconds: float = 0.0
     """how long the audit took"""
 
     @classmethod
     def of(cls, reports: Sequence[JointReport], assumed: tuple[str, ...], seconds: float) -> JointReport:
-        """Put the reports of several waves, each audited by itself, into one.
+        """Merge the reports of several waves that were audited one by one.
 
         Parameters
         ----------
         reports : sequence of JointReport
             One for each wave.
         assumed : tuple of str
-            What was taken for true.
+            The assumptions.
         seconds : float
             How long it took.
 
         Returns
         -------
         JointReport
-            The sums of all of them.
+            The sums of all reports.
         """
         if len(reports) == 1:
             return replace(reports[0], assumed=assumed, seconds=seconds)
@@ -107,12 +107,12 @@ class JointReport(Judged):
 
     @property
     def safe(self) -> bool:
-        """Whether it is certain that nobody can prove a small count, by the counts and by the folders around them."""
+        """Whether nobody can prove a small count, neither from the counts nor from the folders around them."""
         return self.certificate and not self.folder
 
     @property
     def verdict(self) -> str:
-        """The result in a sentence."""
+        """The result, as a sentence."""
         if self.certificate and self.folder:
             return "Not safe: no count gives anybody away, but the folders around the tables tell more than they do."
         if self.certificate:
@@ -124,11 +124,11 @@ class JointReport(Judged):
             )
         if self.exhausted:
             return "No finest cell can be proven small. Whether a coarser count can be was not decided."
-        return "Nothing was proven, and not everything is certified: of the undecided cells nothing is known."
+        return "Nothing was proven, but not everything is certified: nothing is known about the undecided cells."
 
     @property
     def why_undecided(self) -> str:
-        """Why cells are left undecided, in a sentence; empty where none are."""
+        """Why cells are undecided, as a sentence; empty if none are."""
         if self.exhausted:
             return ""
         reasons = []
@@ -137,15 +137,15 @@ class JointReport(Judged):
         if not self.releases["finest"].all():
             reasons.append("not every release shows its finest table")
         reason = " and ".join(reasons) or "the finest tables of the releases cross each other"
-        return f"Undecided, because {reason}: who tries all truths may prove more than adding and subtracting does."
+        return f"Undecided, because {reason}: an attacker who tries all truths may prove more than this audit."
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as plain values, without the ranges of all cells.
+        """Give the report as plain values, without the ranges of single cells.
 
         Returns
         -------
         dict
-            Names and numbers as they stand in the JSON of `ilba audit --json` (confidential).
+            Names and numbers as in the JSON of `ilba audit --json` (confidential).
         """
         return {
             "confidential": True,
@@ -174,7 +174,7 @@ class JointReport(Judged):
         return f"Joint audit of {some(self.releases.height, 'release')} (confidential)"
 
     def _lines(self) -> list[str]:
-        """Each release in a line."""
+        """One line for each release."""
         return [
             f"{row['release']}: {some(row['tables'], 'table')}, method={row['method']!r}, K={row['K']}, "
             f"cells={row['cells']!r}" + (f", wave {row['wave']}" if row["wave"] else "")
@@ -182,7 +182,7 @@ class JointReport(Judged):
         ]
 
     def _facts(self) -> dict[str, Any]:
-        """What the page tells."""
+        """The facts that the page shows."""
         measures = pl.col("small", "disclosed", "exact")
         by_release = self.tables.group_by(name="release", maintain_order=True).agg(measures.sum()).to_dicts()
         rows = self.tables.with_columns(name=pl.format("{}: {}", "release", "table")).to_dicts()

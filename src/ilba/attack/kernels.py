@@ -1,15 +1,15 @@
-"""Compiled loops of the attack: cells that tell each other what they know, one area after the other.
+"""Compiled loops of the attack: they propagate bounds between cells, one area at a time.
 
-All tables of one level are one row of cells for each area. A *family* is a cell and the cells of a finer table that add
-up to it; the families of two tables stand side by side. Nearly all cells of a small area are *empty*: nobody is proven
-to be there, so all that is known is a high, and at most one small cell of them is occupied. Of such a cell the row
-keeps its high and nothing else. The other cells are *listed*: the row holds the mark instead (the largest number of its
-type), and a list of the area their bounds. An empty cell that is proven to hold somebody is listed from then on.
+All tables of one level form one row of cells for each area. A *family* is a cell and the cells of a finer table that
+add up to it; the families of two tables are adjacent. Nearly all cells of a small area are *empty*: nobody is proven to
+be there, so only a high is known, and at most one of their small cells is occupied. The row keeps only the high of such
+a cell. The other cells are *listed*: the row holds the mark instead (the largest number of its type), and the list of
+the area holds their bounds. An empty cell that is proven to be occupied is listed from then on.
 
-A family of empty cells is settled in one pass: no part is more than the whole, and the whole no more than its parts
-together. Tables are settled up and down, and only those of which a cell has moved, until nothing moves. The numpy code
-in `bounds` says the same in array operations; it writes down steps for explanations, and is the oracle of these loops
-in the tests.
+A family of empty cells is settled in one pass: no part exceeds the whole, and the whole does not exceed the sum of its
+parts. Tables are settled up and down until nothing moves; only tables with a moved cell are visited. The numpy code in
+`bounds` does the same in array operations. It records steps for explanations, and the tests compare these loops with
+it.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy as np
 from ilba.methods.controlled.kernels import compiled
 
 CELL, LOW, HIGH, LEAST, MOST, AT, END, SHIFTED = range(8)
-"""The columns of a list: the cell, bounds of its sum, and of the number of its occupied cells. Where a sum above 0 is
-released: |S_K|, the end of its block and how many cells may be shifted; else the end is -1."""
+"""The columns of a list: the cell, the bounds of its sum, and the bounds of the number of its occupied cells. If a sum
+above 0 is released, also |S_K|, the end of its block and how many cells may be shifted; otherwise the end is -1."""
 MARK = 255
 """The mark of a listed cell in a row of bytes."""
 
 
 @compiled
 def _ruled(listed: Any, r: int, K: int) -> bool:
-    """Let the sum of small cells and the number of occupied ones of a cell tell each other what they know."""
+    """Propagate bounds between the sum of small cells and the number of occupied cells of one cell."""
     changed = False
     while True:
         lo, hi, few, many = listed[r, 1], listed[r, 2], listed[r, 3], listed[r, 4]
@@ -41,7 +41,7 @@ def _ruled(listed: Any, r: int, K: int) -> bool:
             hi = 0
         if listed[r, 6] >= 0:
             at_k, block_end, most_shifted = listed[r, 5], listed[r, 6], listed[r, 7]
-            # f <= |S_K| + (K-1)|S|, and beyond its own block only while |S| is small enough for a type 2 shift.
+            # f <= |S_K| + (K-1)|S|; f lies beyond its own block only if |S| is small enough for a type 2 shift.
             shifted = min(many, most_shifted)
             top = block_end
             if shifted >= few:
@@ -59,9 +59,9 @@ def _ruled(listed: Any, r: int, K: int) -> bool:
 
 @compiled
 def _met(listed: Any, r: int, kind: int, low: int, high: int) -> bool:
-    """Narrow the bounds of a listed cell; whether they moved.
+    """Narrow the bounds of a listed cell; return whether they moved.
 
-    A low above the high is a contradiction; one more than the high is enough to show it.
+    A low above the high is a contradiction. High + 1 is enough to show it.
     """
     lo, hi = listed[r, kind], listed[r, kind + 1]
     if low <= lo and high >= hi:
@@ -75,7 +75,7 @@ def _met(listed: Any, r: int, kind: int, low: int, high: int) -> bool:
 
 @compiled
 def _enlist(row: Any, listed: Any, number: int, at: Any, c: int, mark: int) -> int:
-    """List a cell that was empty; how many are listed then."""
+    """List a cell that was empty; return how many cells are listed then."""
     high = np.int64(row[c])
     listed[number, 0], listed[number, 1], listed[number, 2], listed[number, 3] = c, 0, high, 0
     listed[number, 4] = 1 if high > 0 else 0
@@ -89,7 +89,7 @@ def _enlist(row: Any, listed: Any, number: int, at: Any, c: int, mark: int) -> i
 def _told(
     row: Any, listed: Any, number: int, at: Any, c: int, left: Any, K: int, counted: bool, mark: int
 ) -> tuple[int, bool]:
-    """Tell a part what the whole and the other parts leave to it; how many are listed then, and whether it moved."""
+    """Bound a part by the whole and the other parts; return how many cells are listed, and whether it moved."""
     low_left, high_left, few_left, many_left = left
     high = np.int64(row[c])
     if high != mark:
@@ -123,7 +123,7 @@ def _told(
 def _settled(
     row: Any, listed: Any, number: int, at: Any, p: int, parts: Any, members: Any, K: int, counted: bool, mark: int
 ) -> tuple[int, bool, bool]:
-    """Let a listed whole and its parts tell each other what they know; how many are listed, and which of them moved."""
+    """Propagate bounds between a listed whole and its parts; return how many cells are listed, and which moved."""
     s = at[p]
     least: Any = np.int64(0)
     most, few, many, wide, broad = least, least, least, least, least
@@ -157,7 +157,7 @@ def _settled(
         np.int64(listed[s, 4] - few),
     )
     down = False
-    # Only the widest part gains, when the slack that the others leave is smaller than it is wide.
+    # Only the widest part gains, when its width exceeds the slack that the others leave.
     if wide > -left[0] or wide > left[1] or (counted and (broad > -left[2] or broad > left[3])):
         for k in range(parts[0], parts[1]):
             c = members[k]
@@ -170,13 +170,13 @@ def _settled(
 def close_area(
     row: Any, kept: Any, listed: Any, at: Any, families: Any, runs: Any, moved: Any, K: int, counted: bool, mark: int
 ) -> tuple[int, bool]:
-    """Let the tables of an area tell each other what they know until nothing moves.
+    """Propagate bounds between the tables of an area until nothing moves.
 
-    row, kept: the area's highs and its list. families: the wholes, and where the parts of each stand. runs: where the
-    families of two tables begin, and which two tables. moved: which tables moved since the area was closed; none of
-    them afterwards. listed, at: to work in: the list, with room for every cell, and the place of each cell in it.
-    Returned are how many cells are listed, and whether anything moved. As long as no cell is added, `kept` is up to
-    date; else the list is in `listed`.
+    row, kept: the area's highs and its list. families: the wholes, and where the parts of each are. runs: where the
+    families of two tables begin, and which two tables. moved: which tables moved since the area was closed; cleared
+    afterwards. listed, at: working memory: the list, with room for every cell, and the place of each cell in it.
+    Returns how many cells are listed, and whether anything moved. If no cell is added, `kept` is up to date; otherwise
+    the list is in `listed`.
     """
     parents, member_at, members = families
     first, above, below = runs
@@ -244,7 +244,7 @@ def close_area(
 def add_part(row: Any, kept: Any, place: Any, straight: bool, sums: Any, mark: int) -> None:
     """Add the bounds of an area's cells to those of the coarser area.
 
-    place: where each cell belongs there, or -1; straight: every cell at its own place.
+    place: the coarser cell of each cell, or -1; straight: every cell keeps its place.
     """
     high, number = sums[1], sums[3]
     if straight:
@@ -269,11 +269,11 @@ def settle_whole(
     row: Any, kept: Any, listed: Any, at: Any, tables: Any, sums: Any, limit: Any, far: int, moved: Any, K: int,
     counted: bool, mark: int,
 ) -> tuple[int, bool]:  # fmt: skip
-    """Tell an area what its parts add up to, and work out what it leaves to them.
+    """Bound an area by the sums of its parts, and work out what it leaves to them.
 
-    tables: where each table begins. sums: of each cell the sums of its parts' bounds, a low of -1 where it has none;
-    afterwards what is left to a part. limit: afterwards up to which high nothing is told to an empty part; at most
-    `far`. moved: which tables moved. Returned is as of `close_area`.
+    tables: where each table begins. sums: for each cell the sums of its parts' bounds, with a low of -1 where it has no
+    parts; afterwards the bounds for a part. limit: afterwards the high up to which an empty part gains nothing; at most
+    `far`. moved: which tables moved. Returns the same as `close_area`.
     """
     number, changed = len(kept), False
     for r in range(number):
@@ -327,11 +327,11 @@ def tell_part(
     row: Any, kept: Any, listed: Any, at: Any, tables: Any, place: Any, straight: bool, left: Any, limit: Any,
     moved: Any, K: int, counted: bool, mark: int,
 ) -> tuple[int, bool]:  # fmt: skip
-    """Tell an area what the coarser area leaves to it. Returned is as of `close_area`."""
+    """Bound an area by what the coarser area leaves to it. Returns the same as `close_area`."""
     number, changed = len(kept), False
     for t in range(len(tables) - 1):
         fell = False
-        if straight:  # most tables are told nothing, which is quickly seen
+        if straight:  # most tables gain nothing, which is quick to see
             beyond = 0
             for c in range(tables[t], tables[t + 1]):
                 beyond += (row[c] > limit[c]) & (row[c] != mark)
@@ -369,18 +369,19 @@ def tell_part(
 
 @compiled
 def rule(kept: Any, K: int) -> None:
-    """Let sums and numbers of occupied cells of all listed cells tell each other what they know."""
+    """Propagate bounds between sums and numbers of occupied cells, for all listed cells."""
     for r in range(len(kept)):
         _ruled(kept, r, K)
 
 
 @compiled
 def parts_of_rows(base: Any, up: Any, rows: Any, areas: int, K: int, found: Any, work: Any) -> int:
-    """Of each cell of a table that holds a listed finest cell, or is listed itself, what the finest table says of it.
+    """What the finest table says about each cell of a table that holds a listed finest cell or is listed itself.
 
     base: where the rows of each area begin in the finest table, their cells and values. up: the table's cell above each
-    finest cell. rows: the same of the table itself. found: area, cell, cells at K, large ones, their sum, small ones
-    that are listed, the value, and the number of its row or -1. work: six numbers for each cell, all 0 but the last.
+    finest cell. rows: the same as base, for the table itself. found: area, cell, cells at K, large cells, their sum,
+    listed small cells, the value, and the number of its row or -1. work: six numbers for each cell, all 0 except the
+    last.
     """
     base_at, base_cell, base_value = base
     row_at, row_cell, row_value = rows

@@ -1,8 +1,8 @@
-"""Tables as nodes of a lattice: which table adds up to which, and the arithmetic of going from one to the other.
+"""Tables as nodes of a lattice: which tables add up to which, and how to sum one into another.
 
-A node is a table: the level of each dimension, the hierarchies first and then the keys (a key has the levels 0 and 1).
-The cells of a node are a dense array with one axis for each dimension but the first, and the areas of the first
-hierarchy as the last axis. So a few areas can be worked on at a time, and sums over a key run over long contiguous
+A node is a table: the level of each dimension, first the hierarchies and then the keys (a key has the levels 0 and 1).
+The cells of a node are a dense array with one axis for each dimension except the first; the areas of the first
+hierarchy are the last axis. So a few areas can be processed at a time, and sums over a key run over long contiguous
 stretches.
 """
 
@@ -27,22 +27,22 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
 WIDEST = 50_000_000
-"""cells of one area that can be followed"""
+"""the most cells of one area that the audit can follow"""
 MANY = 2**40
-"""where more cells are counted than this, nobody asks how many"""
+"""numbers of cells above this are not counted exactly"""
 
 
 class Edge(NamedTuple):
-    """A table and a finer one that adds up to it, with no table of the lattice between the two."""
+    """A table and a finer one that adds up to it, with no table of the lattice in between."""
 
     parent: Node
     child: Node
 
 
 class Step(NamedTuple):
-    """Summing along one axis: into one (`starts` is None), or into runs that begin at `starts`.
+    """A sum along one axis: into one (`starts` is None), or into runs that begin at `starts`.
 
-    Where the parts of a whole do not stand side by side, `order` puts them so.
+    If the parts of a whole are not adjacent, `order` makes them so.
     """
 
     axis: int
@@ -63,11 +63,10 @@ def table_of(design: Design, node: Node) -> Selection:
 
 
 class Lattice:
-    """The released tables, and what ties them to each other.
+    """The released tables and their common refinement `base`, which may or may not be released.
 
-    That is their common refinement `base`, whether it is released or not. Where that has more cells than can be
-    followed, as that of many tables of few variables each, it is their common margins instead: any two tables have to
-    agree in what both add up to.
+    If the common refinement has too many cells, as for many tables of few variables each, the common margins take its
+    place: any two tables have to agree in the margins that they share.
     """
 
     def __init__(self, codes: CodeLists, nodes: Iterable[Node]) -> None:
@@ -75,14 +74,14 @@ class Lattice:
         released = list(dict.fromkeys(nodes))
         self.base: Node = tuple(max(levels) for levels in zip(*released, strict=True))
         self.wide = self.width(self.base) > WIDEST
-        """whether the common refinement is too large to be followed, and common margins take its place"""
+        """whether the common refinement is too large, so that common margins take its place"""
         between = meets(released) if self.wide else {self.base}
-        # Finest first: a table can then be summed from one that stands before it.
+        # Finest first: then each table can be summed from an earlier one.
         self.nodes = sorted({*released, *between}, key=lambda node: (sum(node), node), reverse=True)
 
     @cached_property
     def families(self) -> dict[Any, Any]:
-        """Which cells of an area add up to which, by tables: kept for all areas once it was listed."""
+        """The families of cells of an area, by tables: listed once, used for all areas."""
         return {}
 
     @cached_property
@@ -99,15 +98,15 @@ class Lattice:
 
     @property
     def levels(self) -> list[int]:
-        """The levels of the first hierarchy at which there are tables, coarse to fine."""
+        """The levels of the first hierarchy that have tables, coarse to fine."""
         return sorted({node[0] for node in self.nodes})
 
     def shape(self, node: Node) -> tuple[int, ...]:
-        """The size of each dimension but the first."""
+        """The size of each dimension except the first."""
         return tuple(listed.size(level) for listed, level in zip(self.codes.lists[1:], node[1:], strict=True))
 
     def width(self, node: Node) -> int:
-        """How many cells a table has for one area."""
+        """The number of cells of a table in one area."""
         return math.prod(self.shape(node))
 
     def areas(self, level: int, above: int, first: int, last: int) -> tuple[int, int]:
@@ -121,7 +120,7 @@ class Lattice:
         return int(parents[first]), int(parents[last - 1]) + 1
 
     def steps(self, edge: Edge, rows: AreaRanges) -> list[Step]:
-        """How the child's cells are summed into the parent's, for a part of the areas."""
+        """The steps that sum the child's cells into the parent's, for a part of the areas."""
         steps = []
         for dimension, (above, level) in enumerate(zip(edge.parent, edge.child, strict=True)):
             if above == level:
@@ -140,7 +139,7 @@ class Lattice:
         return steps
 
     def sizes(self, node: Node, first: int, last: int) -> IntArray:
-        """How many cells of the base lie in each cell of a table, for some of its areas; `MANY` where it is more."""
+        """The number of base cells in each cell of a table, for some of its areas; at most `MANY`."""
         size: npt.NDArray[np.float64] = np.ones((1,) * len(self.codes.lists))
         for dimension, (listed, level, finest) in enumerate(zip(self.codes.lists, node, self.base, strict=True)):
             below = np.bincount(listed.parents(finest, level), minlength=listed.size(level))
@@ -151,7 +150,7 @@ class Lattice:
 
 
 def meets(nodes: Sequence[Node]) -> set[Node]:
-    """The common margins of tables: what any of them have in common, each variable at the coarser of their levels."""
+    """The common margins of tables: each variable at the coarsest of their levels, for all combinations of tables."""
     found = set(nodes)
     new = found
     while new:
@@ -161,7 +160,7 @@ def meets(nodes: Sequence[Node]) -> set[Node]:
 
 
 def collapse(values: Array, steps: Sequence[Step], dtype: Any, how: np.ufunc = np.add) -> Array:
-    """Sum a finer table's cells into a coarser one's (or take the largest of them, with np.maximum)."""
+    """Sum a finer table's cells into a coarser one's (with np.maximum, take the largest)."""
     for axis, starts, _, order in steps:
         if order is not None:
             values = np.take(values, order, axis=axis)
@@ -173,7 +172,7 @@ def collapse(values: Array, steps: Sequence[Step], dtype: Any, how: np.ufunc = n
 
 
 def spread(values: Array, steps: Sequence[Step]) -> Array:
-    """Repeat a coarser table's cells for the finer one's, as far as broadcasting does not do it."""
+    """Repeat a coarser table's cells for the finer one's, where broadcasting is not enough."""
     for axis, _, places, _ in steps:
         if places is not None:
             values = np.take(values, places, axis=axis)
@@ -182,12 +181,12 @@ def spread(values: Array, steps: Sequence[Step]) -> Array:
 
 @dataclass(frozen=True)
 class Region:
-    """The areas that an attack looks at: everything below one area of one level."""
+    """The areas of an attack: everything below one area of one level."""
 
     level: int
     area: int
 
     def rows(self, lattice: Lattice) -> dict[int, tuple[int, int]]:
-        """The run of areas for each level of the lattice that lies inside."""
+        """The run of areas inside the region, for each level of the lattice."""
         inside = [level for level in lattice.levels if level >= self.level]
         return {level: lattice.areas(level, self.level, self.area, self.area + 1) for level in inside}

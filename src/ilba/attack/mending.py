@@ -1,8 +1,8 @@
 """Mending, compiled: push a small count out of 1..K-1, then repair what breaks, one cell at a time.
 
-A world is a count for each open cell and, where the finest table is not released, a mask of 0 or K as well. Each sum
-over cells states something: nothing (0), an interval for the sum of counts (1), or the value that iLBA released for it
-(2), which depends on the sum, on how many small cells there are and on how many of them are masked to K.
+A world is a count for each open cell. If the finest table is not released, it is also a mask of 0 or K for each cell.
+Each sum over cells states nothing (0), an interval for the sum of counts (1), or the value that iLBA released for it
+(2). That value depends on the sum, on the number of small cells and on how many of them are masked to K.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from ilba.methods.controlled.kernels import compiled
 
 _LOOK = 24
-"""cells of a broken sum that are compared"""
+"""the number of cells of a broken sum that are compared"""
 _BROKEN = 4096
-"""broken sums at which a try is given up"""
+"""a try is given up at this many broken sums"""
 
 
 @compiled
@@ -43,7 +43,7 @@ def ends(released: int, n: int, at_k: int, K: int) -> tuple[int, int]:
 
 @compiled
 def outside(total: int, least: int, most: int) -> int:
-    """By how much a sum lies outside its interval."""
+    """How far a sum lies outside its interval."""
     if total < least:
         return least - total
     return max(total - most, 0)
@@ -51,9 +51,9 @@ def outside(total: int, least: int, most: int) -> int:
 
 @compiled
 def amiss(released: int, total: int, n: int, at_k: int, K: int) -> int:
-    """How far n small cells with this sum, so many of them masked to K, are from being released as this value.
+    """How far n small cells with this sum, `at_k` of them masked to K, are from being released as this value.
 
-    0 means that iLBA releases exactly this. Otherwise the number falls as counts and masks come nearer.
+    0 means that iLBA releases exactly this value. Otherwise the number falls as counts and masks come nearer.
     """
     if n == 0:
         return released
@@ -73,7 +73,7 @@ def amiss(released: int, total: int, n: int, at_k: int, K: int) -> int:
 
 @compiled
 def _off(kind: Any, stated: Any, a: int, total: int, n: int, at_k: int, K: int) -> int:
-    """By how much a sum is broken."""
+    """How far a sum is broken."""
     least, most, released = stated
     if kind[a] == 0:
         return 0
@@ -84,7 +84,7 @@ def _off(kind: Any, stated: Any, a: int, total: int, n: int, at_k: int, K: int) 
 
 @compiled
 def _way(kind: Any, stated: Any, a: int, total: int, n: int, at_k: int, K: int) -> int:
-    """Whether a broken sum lacks people (1) or has too many (-1); 0 where it is not their number alone."""
+    """Whether a broken sum has too few people (1) or too many (-1); 0 if masks are wrong as well."""
     least, _, released = stated
     if kind[a] == 1:
         return 1 if total < least[a] else -1
@@ -98,7 +98,7 @@ def _way(kind: Any, stated: Any, a: int, total: int, n: int, at_k: int, K: int) 
 
 @compiled
 def _mask(x: int, z: int, by: int, K: int) -> int:
-    """The mask of a cell after its count moved: 1 for K, 0 for 0. What is at neither end keeps its mask."""
+    """The mask of a cell after its count moved: 1 for K, 0 for 0. A count between 0 and K keeps its mask."""
     new = x + by
     if new == 0:
         return 0
@@ -109,13 +109,13 @@ def _mask(x: int, z: int, by: int, K: int) -> int:
 def mend(
     world: Any, cells: Any, member: Any, sets: Any, sums: Any, says: Any, targets: Any, safe: Any, how: Any
 ) -> int:
-    """Try each target in turn, from the last world that fits; how many sums were looked at.
+    """Try each target in turn, from the last world that fits; return how many sums were evaluated.
 
     world: counts and masks of the cells. cells: low, high, and whether the mask is free. sets: where the cells of each
-    sum begin, and the cells. sums: people, small cells and masks of K in each sum, and by how much it is broken. says:
-    the kind of each sum, what it states, and whether it holds small cells alone. targets: cells, and behind the last
-    cell sums. safe: of each target whether it was seen not to be small. how: steps, the seed, K, whether the number of
-    small cells is that of occupied ones, and how many sums to look at.
+    sum begin, and the cells. sums: people, small cells and masks of K in each sum, and how far it is broken. says: the
+    kind of each sum, what it states, and whether it holds only small cells. targets: cells, and sums numbered after the
+    last cell. safe: whether each target was not small in some world. how: steps, the seed, K, whether only occupied
+    cells count as small cells, and how many sums to evaluate.
     """
     x, z = world
     low, high, is_free = cells
@@ -136,14 +136,14 @@ def mend(
             break
         whole = target - n_cells
         table = -1
-        if whole >= 0:  # which table the sum belongs to
+        if whole >= 0:  # find the table of the sum
             member_cell = of_set[first[whole]]
             for k in range(tables):
                 if member[member_cell, k] == whole:
                     table = k
         total = x[target] if whole < 0 else S[whole]
         up = np.random.randint(2) == 1
-        if whole < 0 and not is_free[target]:  # the mask is known, and so is the only way out
+        if whole < 0 and not is_free[target]:  # a known mask leaves only one way out
             up = z[target] == 1
         moves = broken = 0
         full = stuck = False
@@ -151,7 +151,7 @@ def mend(
         step = 0
         while True:
             j, by, mask = -1, 0, 0
-            if pushing:  # first the target itself
+            if pushing:  # the target itself moves first
                 if (up and total >= K) or (not up and total == 0):
                     pushing = False
                 elif whole < 0:

@@ -1,10 +1,10 @@
-"""How likely is each count, to somebody who has everything that was published and a model of the rest?
+"""How likely each count is to an attacker who has everything published and a model of the rest.
 
-The prior of a finest cell is a negative binomial around what coarse published tables lead one to expect; its spread is
-the one under which the published masks are most likely. The mask adds what SCA says about 0 and K. Then aggregates and
-cells send messages: each aggregate tells each of its open cells how likely each count is, given what is believed of its
-other cells. Tables overlap and say similar things twice, so messages count half. Beliefs are checked against the truth
-in every report, by bins.
+The prior of a finest cell is a negative binomial around the count that coarse published tables suggest. Its spread
+maximises the likelihood of the published masks. The mask adds what SCA says about 0 and K. Then aggregates and cells
+send messages: each aggregate tells each of its open cells how likely each count is, given the beliefs about its other
+cells. Tables overlap and say similar things twice, so messages count half. Every report compares the beliefs with the
+truth, by bins.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 ROUNDS = 15
 POWER = 0.5
-"""messages count half, because tables overlap: with their full weight beliefs are too sure of themselves"""
+"""messages count half, because tables overlap: with full weight, beliefs are overconfident"""
 _DAMPING = 0.5
 _EXACT = 16
-"""up to so many open cells the sum of an aggregate is followed exactly, beyond it as a normal one"""
+"""up to this many open cells the sum of an aggregate is computed exactly, above it by a normal approximation"""
 _SMOOTH = 0.02
 _TABLE = 2_000_000
-"""up to this count logarithms are kept; who has more is not small"""
+"""logarithms are stored up to this count; larger counts are not small"""
 
 
 class Prior(NamedTuple):
-    """What coarse tables lead one to expect of the finest cells of some areas."""
+    """The expected counts of the finest cells of some areas, from coarse tables."""
 
     areas: IntArray
     """the areas, sorted"""
     width: int
-    """cells of one area"""
+    """the number of cells of one area"""
     expected: FloatArray
     """cells x areas"""
     spread: float
-    """the spread of the negative binomial: the smaller, the wider"""
+    """the size parameter of the negative binomial: a smaller value spreads wider"""
 
     def means(self, packed: IntArray) -> FloatArray:
-        """What is expected of some cells."""
+        """The expected counts of some cells."""
         return self.expected[packed % self.width, np.searchsorted(self.areas, packed // self.width)]
 
     def log(self, packed: IntArray, K: int) -> FloatArray:
@@ -58,7 +58,7 @@ class Prior(NamedTuple):
 
 
 def prior(view: PublishedTables, areas: IntArray) -> Prior:
-    """Fit what the published coarse tables say about the finest cells of some areas, and how far truth spreads."""
+    """Fit the prior of the finest cells of some areas to the published coarse tables, with its spread."""
     base, K = view.lattice.base, view.K
     expected = expected_counts(view, areas, lambda _, shown: _middles(view, shown))
     everywhere, width = view.codes.lists[0].size(base[0]), view.lattice.width(base)
@@ -69,11 +69,11 @@ def prior(view: PublishedTables, areas: IntArray) -> Prior:
 
 
 def expected_counts(view: PublishedTables, areas: IntArray, middles: Callable[[Node, Array], FloatArray]) -> FloatArray:
-    """What coarse tables lead one to expect of the finest cells of some areas, as cells x areas.
+    """The expected counts of the finest cells of some areas, from coarse tables, as cells x areas.
 
-    The region's table by all keys, scaled to the tables of each area by one key: structure preserving estimation. A
-    region that consists of one area says no more than the mask, so a coarser one is taken for it. `middles` says what
-    the numbers of a whole table stand for on average.
+    The region's table by all keys is scaled to the tables of each area by one key (structure preserving estimation). A
+    region of a single area says no more than the mask, so a coarser region takes its place. `middles` gives the mean
+    counts behind the numbers of a whole table.
     """
     lattice, base = view.lattice, view.lattice.base
     listed, everywhere = view.codes.lists[0], view.codes.lists[0].size(base[0])
@@ -81,7 +81,7 @@ def expected_counts(view: PublishedTables, areas: IntArray, middles: Callable[[N
     above = [level for level in range(base[0] - 1, -1, -1) if (level, *base[1:]) in view.tables]
     shape = (*lattice.shape(base), len(areas))
     expected = np.full(shape, max(float(view.tables[base].value.sum()) / (width * everywhere), 1e-3))
-    for level in reversed(above):  # the nearest last
+    for level in reversed(above):  # the nearest region last
         node = (level, *base[1:])
         parents = listed.parents(base[0], level)
         below = np.bincount(parents, minlength=listed.size(level))
@@ -106,14 +106,14 @@ def expected_counts(view: PublishedTables, areas: IntArray, middles: Callable[[N
 
 
 def _middles(view: PublishedTables, shown: Array) -> FloatArray:
-    """What released counts stand for on average: iLBA shows sums of 1..K as K, and larger ones by their middle."""
+    """The mean counts behind released numbers: iLBA shows sums of 1..K as K, and larger sums by their middle."""
     if view.policy.scheme == "ilba":
         return np.where(shown == view.K, (1 + view.K) / 2, np.maximum(shown, 0))
     return np.asarray(np.maximum(shown, 0), dtype=np.float64)
 
 
 def _likelihood(expected: FloatArray, value: IntArray, r: float, K: int) -> float:
-    """How likely the published masks are under a spread."""
+    """The log-likelihood of the published masks for a given spread."""
     mean, shown = expected.reshape(-1), value.reshape(-1)
     at, masked = np.exp(_negative_binomial(mean, r, K)), np.arange(K + 1) / K
     to_k = at @ masked
@@ -131,7 +131,7 @@ def _negative_binomial(mean: FloatArray, r: float, K: int) -> FloatArray:
 
 
 def negative_binomial(mean: FloatArray, r: float, count: IntArray) -> FloatArray:
-    """Log-probabilities of the counts of a row for each mean."""
+    """The log-probabilities of a row of counts for each mean."""
     top = int(min(count.max(initial=0), _TABLE))
     steps = np.arange(top, dtype=np.float64)
     first = np.concatenate([[0.0], np.cumsum(np.log(steps + r) - np.log(steps + 1))])  # log of (r)_v / v!
@@ -163,7 +163,7 @@ def beliefs(known: Intervals, log: FloatArray, progress: Progress | None = None,
     known : Intervals
         What the attacker knows.
     log : array of float
-        The log-probability of each count 0..K of each open cell, before any aggregate is looked at.
+        The prior log-probability of each count 0..K of each open cell.
     progress : callable, optional
         Called after each round.
     rounds : int, default ROUNDS
@@ -202,7 +202,8 @@ def beliefs(known: Intervals, log: FloatArray, progress: Progress | None = None,
 
 @compiled
 def _tell(p: Any, starts: Any, cells: Any, least: Any, most: Any, K: int, out: Any) -> None:
-    """What each aggregate of a table tells each of its cells: how likely the others leave room for each count."""
+    """The message of each aggregate of a table to each of its cells: how likely the others leave room for each
+    count."""
     for a in range(len(starts) - 1):
         first, n = starts[a], starts[a + 1] - starts[a]
         if n > _EXACT:
@@ -260,13 +261,13 @@ def _tell_roughly(p: Any, cells: Any, least: int, most: int, K: int, out: Any) -
         wide = math.sqrt(2 * max(all_variance - variance[i], 0.05))
         for v in range(K + 1):
             low, high = (least - v - 0.5 - middle) / wide, (most - v + 0.5 - middle) / wide
-            if low > 0:  # the same on the other side, where small differences are told apart
+            if low > 0:  # use the other tail, which keeps precision
                 low, high = -high, -low
             out[cells[i], v] = 0.5 * (math.erfc(-high) - math.erfc(-low))
 
 
 def coarse_only(view: PublishedTables, fitted: Prior, packed: IntArray) -> FloatArray:
-    """The baseline: what coarse tables alone make one believe, without masks and without the finest table."""
+    """The baseline: beliefs from coarse tables alone, without masks and without the finest table."""
     return np.exp(fitted.log(packed, view.K))
 
 

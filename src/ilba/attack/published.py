@@ -1,8 +1,8 @@
-"""What is published, and what each published number says to somebody who knows the method.
+"""What is published, and what each published number says to an attacker who knows the method.
 
 `PublishedTables` is the attacker's view: the released tables, the code lists, K, the reading of S and the policy. It is
-made from a finest table, or from public tables alone. Where it has seen the truth, that only serves to count the small
-cells and to look for counterexamples; the attack never reads it.
+made from a finest table or from public tables alone. If it knows the truth, the truth only serves to count the small
+cells and to search for counterexamples. The attack never reads it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def policy_of(method: str) -> Policy:
 
 
 def if_masked(policy: Policy, cells: Cells, n_grid: Array, at_k: Array, K: int) -> masking.Masked:
-    """What would be released for the small cells of aggregates if the masked finest table were the truth."""
+    """The released values for the small cells of aggregates if the masked finest table were the truth."""
     if policy.scheme == "ilba":
         return masking.ilba(at_k if cells == "observed" else n_grid, at_k, K * at_k, K)
     return masking.Masked(K * at_k, np.zeros_like(at_k), np.zeros_like(at_k))
@@ -98,22 +98,22 @@ class Positive(NamedTuple):
 
 
 class CellBounds(NamedTuple):
-    """What one table says by itself about the sums of small cells in its cells."""
+    """What one table says by itself about the sum of small cells in each of its cells."""
 
     low: Array
     high: Array
     least: Array | None
-    """observed reading: bounds on how many of the cells are not 0"""
+    """observed reading: bounds on the number of occupied cells"""
     most: Array | None
     listed: Positive | None
     large: Array | None
-    """the part of the count that is public because it lies in large cells; None where that is not known"""
+    """the part of the count that is public because it lies in large cells; None where it is unknown"""
     misfits: int
-    """how many cells would look otherwise if the masked finest table were the truth"""
+    """the number of cells that would differ if the masked finest table were the truth"""
 
 
 class Touched(NamedTuple):
-    """What one table says of the cells that hold a listed finest cell, and of any other cell of an area."""
+    """What one table says about the cells that hold a listed finest cell, and about any other cell of an area."""
 
     node: Node
     area: IntArray
@@ -125,7 +125,7 @@ class Touched(NamedTuple):
 def published_rows(
     codes: CodeLists, policy: Policy, cells: Cells, node: Node, sums: rollup.Sums
 ) -> tuple[PublishedRows, int]:
-    """What is published of a table with these sums, and how many counts would differ if its masks were the truth."""
+    """The published rows of a table with these sums, and how many counts would differ if its masks were the truth."""
     parts, K = sums.parts, codes.design.threshold
     n_grid, n_small = (rollup.small_cells(codes, sums, reading) for reading in ("grid", cells))
     type1 = type2 = None
@@ -135,7 +135,7 @@ def published_rows(
         if policy.flags:
             type1, type2 = _small(masked.type1), _small(masked.type2)
     else:
-        # What is audited is only simulated, so the draws may be anything; the same on every run is best.
+        # The audit only simulates the draws. They may be any draws, but should be the same on every run.
         rng = np.random.default_rng([2010, *node])
         draws = rng.integers(0, masking.DRAW_RANGE, len(sums))
         anew = masking.sca(parts.sum_small, draws, K)
@@ -173,21 +173,21 @@ class PublishedTables:
         self.tables = dict(tables)
         self.lattice = Lattice(codes, self.tables)
         self.base = self.tables.get(self.lattice.base, base)
-        """the finest cells that the tables tell apart: a released table, or what is known of it from the store"""
+        """the rows of the common refinement: a released table, or taken from the store"""
         self._whole = whole
         self.misfits = misfits
-        """how many released counts would differ if the masked finest table were the truth, where the store told"""
+        """with a store: how many released counts would differ if the masked finest table were the truth"""
         self.K = codes.design.threshold
         self.move = move
-        """how far large counts may have moved: everybody knows it"""
+        """how far large counts may have moved; this is public"""
         self.split = self.finest in self.tables and not move
-        """whether the finest table is released, so that everybody knows which part of a count is in small cells"""
+        """whether the finest table is released with exact large counts, so that the small part of counts is public"""
         self.bounded = True
-        """whether a number says anything for sure: noise without a limit does not"""
+        """whether published numbers bound the counts; unbounded noise does not"""
         widest = max(map(self.lattice.width, self.lattice.nodes))
         if widest > WIDEST:
             raise InputError(
-                f"the released tables tell {widest:,} cells per area apart, more than the audit can follow "
+                f"the released tables distinguish {widest:,} cells per area, more than the audit can follow "
                 f"({WIDEST:,}). Audit fewer keys at a time: keys=[...]."
             )
 
@@ -195,26 +195,26 @@ class PublishedTables:
     def of(
         cls, finest: AnyFinestTable, method: str = "ilba", wanted: Sequence[Selection] | None = None
     ) -> PublishedTables:
-        """Show what a release of these tables of a finest table would show.
+        """Make the published tables of a finest table, as a release would show them.
 
         Parameters
         ----------
         finest : FinestTable
             The counts and masks.
         method : str, default "ilba"
-            How the tables are made, as `audit` names it.
+            How the tables are made, as in `audit`.
         wanted : sequence of Selection, optional
-            The tables. Left out, all of them.
+            The tables. By default, all tables.
 
         Returns
         -------
         PublishedTables
-            The tables, with the truth for the methodologist. Confidential.
+            The tables, together with the truth. Confidential.
 
         Raises
         ------
         InputError
-            There is no table, or a table has more possible cells than can be followed.
+            There is no table, or a table has too many possible cells.
         """
         policy, design = policy_of(method), finest.design
         chosen = selections(design) if wanted is None else list(wanted)
@@ -248,18 +248,18 @@ class PublishedTables:
     def from_frames(
         cls, codes: CodeLists, frames: Mapping[str | Selection, pl.DataFrame], method: str = "ilba", move: int = 0
     ) -> PublishedTables:
-        """Read a release from its public tables. A row that is not there counts as 0.
+        """Read a release from its public tables. A missing row counts as 0.
 
         Parameters
         ----------
         codes : CodeLists
             The code lists with the design, K and the reading of S, such as `release.code_lists()`.
         frames : dict of str to polars.DataFrame
-            Labels and N_masked by the name of the table.
+            The labels and N_masked of each table, by its name.
         method : str, default "ilba"
-            How the tables were made, as `audit` names it.
+            How the tables were made, as in `audit`.
         move : int, default 0
-            How far large counts may have moved when masks were chosen jointly, as the release tells it.
+            How far large counts may have moved when masks were chosen jointly, as the release states.
 
         Returns
         -------
@@ -269,7 +269,7 @@ class PublishedTables:
         Raises
         ------
         InputError
-            A column is not there, or a cell stands in two rows.
+            A column is missing, or two rows are for the same cell.
         """
         policy, design = policy_of(method), codes.design
         tables = {}
@@ -294,7 +294,7 @@ class PublishedTables:
 
     @property
     def design(self) -> Design:
-        """The design that the code lists carry."""
+        """The design of the code lists."""
         return self.codes.design
 
     @property
@@ -304,7 +304,7 @@ class PublishedTables:
 
     @cached_property
     def whole(self) -> PublishedRows | None:
-        """The finest table of the store in memory behind the tables, whether they tell its cells apart or not."""
+        """The finest table of the store, even if the released tables are coarser; None without a store in memory."""
         if self.finest == self.lattice.base:
             return self.base
         return None if self._whole is None else self._whole()
@@ -326,7 +326,7 @@ class PublishedTables:
         Returns
         -------
         tuple of slice, array and array
-            Which rows they are, the area of each counted from `first`, and its cell within the area.
+            The rows, the area of each numbered from `first`, and its cell within the area.
         """
         packed, width = rows.packed, self.lattice.width(node)
         ends = np.searchsorted(packed, [first * width, last * width])
@@ -351,7 +351,7 @@ class PublishedTables:
         Returns
         -------
         array
-            An axis for each dimension but the first, then one for the areas; 0 where there is no row.
+            An axis for each dimension except the first, then one for the areas; 0 where there is no row.
         """
         inside, area, cell = self.place(node, self.tables[node], first, last)
         cells = np.zeros((self.lattice.width(node), last - first), dtype=np.int64)
@@ -359,7 +359,7 @@ class PublishedTables:
         return cells.reshape(*self.lattice.shape(node), last - first)
 
     def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
-        """Work out what each table of a level says by itself.
+        """Bound the counts of each table of a level by itself.
 
         Parameters
         ----------
@@ -384,7 +384,7 @@ class PublishedTables:
     def _public_parts(
         self, level: int, first: int, last: int, nodes: Sequence[Node]
     ) -> dict[Node, tuple[Array, Array, Array, Array]]:
-        """What the finest table says about each aggregate: cells at K, large cells, their sum, listed small ones."""
+        """What the finest table says about each aggregate: cells at K, large cells, their sum, listed small cells."""
         lattice, K = self.lattice, self.K
         base = lattice.base
         start, end = lattice.areas(base[0], level, first, last)
@@ -410,7 +410,7 @@ class PublishedTables:
         return made
 
     def touched(self, level: int, first: int, last: int) -> Iterator[Touched] | None:
-        """Work out the same for the finest areas, of the few cells that hold a listed finest cell, and of all others.
+        """Bound the cells of the finest areas that hold a listed finest cell, and all other cells together.
 
         Parameters
         ----------
@@ -424,7 +424,7 @@ class PublishedTables:
         Returns
         -------
         iterator of Touched or None
-            A table after the other; nothing where only `knowledge` can tell.
+            One table at a time; None where only `knowledge` has the answer.
         """
         if not self.split or level != self.lattice.base[0] or type(self).knowledge is not PublishedTables.knowledge:
             return None
@@ -470,7 +470,7 @@ class PublishedTables:
     def _small_sum(
         self, node: Node, first: int, last: int, at_k: Array, n_large: Array, large: Array, n_listed: Array
     ) -> CellBounds:
-        """The finest table is released: bounds on the sum of the small cells of each aggregate."""
+        """The bounds on the sum of the small cells of each aggregate, where the finest table is released."""
         rows = self.tables[node]
         value, flags = self.dense(node, first, last, rows.value), None
         if rows.type1 is not None and rows.type2 is not None:
@@ -486,7 +486,7 @@ class PublishedTables:
         parts: tuple[Array, Array, Array, Array],
         flags: Sequence[Array] | None,
     ) -> CellBounds:
-        """The same for any cells of a table: what was released, how many finest cells there are, and their parts."""
+        """The same for any cells of a table, from the released values, the numbers of finest cells and their parts."""
         K, policy = self.K, self.policy
         at_k, n_large, large, n_listed = parts
         released = value - large
@@ -529,13 +529,13 @@ class PublishedTables:
 
     @property
     def counted(self) -> bool:
-        """Whether the number of occupied cells is itself unknown and worth bounding: iLBA in the observed reading."""
+        """Whether the number of occupied cells is unknown and gets bounds: iLBA in the observed reading."""
         return self.split and self.policy.scheme == "ilba" and self.cells == "observed" and not self.policy.listed
 
     def _flagged(
         self, node: Node, flags: Sequence[Array] | None, released: Array, n: Array, low: Array, high: Array
     ) -> tuple[Array, Array]:
-        """With type1 and type2 the block itself is known."""
+        """The bounds where type1 and type2 are published, so that the block is known."""
         K = self.K
         if flags is None:
             raise InputError(f"the table {table_of(self.design, node).name!r} has no type1 and type2.")
@@ -548,14 +548,14 @@ class PublishedTables:
     def _unknown_number(
         self, released: Array, n: Array, at_k: Array
     ) -> tuple[Array, Array, Array, Array, Positive, Array]:
-        """iLBA in the observed reading: |S| is not public, only that it is at least |S_K|."""
+        """The bounds of iLBA in the observed reading, where only |S| >= |S_K| is public."""
         K = self.K
         zero, q = released == 0, np.where(released == K, 0, (released - 1 - K // 2) // K)
         known = zero | (released == K) | ((released > K) & (released == q * K + 1 + K // 2))
-        # A 0 is no occupied small cell, or one that is masked to 0. Anything else is several, or one masked to K.
+        # A 0 means no occupied small cell, or one masked to 0. Any other value means several, or one masked to K.
         alone = (released == K) & (at_k == 1)
         low = np.where(zero, 0, np.maximum(q * K + 1 - K * ((q >= 1) & ((q - 1) * K + 1 < at_k)), at_k))
-        # Type 2 shifts reach down from at most one block above, and only while |S| is small enough.
+        # Type 2 shifts reach down from at most one block above, and only if |S| is small enough.
         most_shifted = ((q + 2) * K - 1 - at_k) // (K - 1)
         block_end = (q + 1) * K
         high = np.where(zero, K - 1, np.maximum(block_end, at_k + (K - 1) * np.minimum(n, most_shifted)))
@@ -568,7 +568,7 @@ class PublishedTables:
         return low, high, np.maximum(least, at_k), most, listed, wrong
 
     def _total(self, node: Node, first: int, last: int) -> CellBounds:
-        """The finest table is not released: bounds on whole counts, from how far each can lie from the truth."""
+        """The bounds on whole counts where the finest table is not released, from the largest possible errors."""
         K, policy = self.K, self.policy
         if node not in self.tables:  # the common refinement of the released tables; its parents bound it
             shape = (*self.lattice.shape(node), last - first)
@@ -577,7 +577,7 @@ class PublishedTables:
         value = self.dense(node, first, last, self.tables[node].value)
         n = self._finest_cells(node, first, last)
         if policy.scheme == "sums":
-            # A cell above 0 is at least K. It may have been 1, or have moved; one that is 0 may have been K-1.
+            # A masked finest cell above 0 is at least K; its count may be 1, or moved. A cell masked to 0 may be K-1.
             move = self.move
             low, high = value - (K - 1 + move) * (value // K), value + max(K - 1, move) * n
         elif policy.scheme == "sca":
@@ -600,7 +600,7 @@ class PublishedTables:
         return CellBounds(low, high, None, None, None, None, 0)
 
     def _finest_cells(self, node: Node, first: int, last: int) -> Array:
-        """How many finest cells lie in each cell of a table."""
+        """The number of finest cells in each cell of a table."""
         return np.broadcast_to(self._finest.sizes(node, first, last), (*self.lattice.shape(node), last - first))
 
     @cached_property
@@ -609,7 +609,7 @@ class PublishedTables:
 
     @cached_property
     def _largest(self) -> int:
-        """No count is larger than this."""
+        """An upper limit for every count."""
         return max(int(rows.value.sum()) + 2 * self.K * (len(rows.value) + 1) for rows in self.tables.values())
 
     def _contradiction(self, node: Node) -> InputError:
@@ -621,16 +621,17 @@ class PublishedTables:
 
 
 def refinement(codes: CodeLists, chosen: Sequence[Selection]) -> list[Selection]:
-    """The common refinement of tables, unless it has more cells than can be followed."""
+    """The common refinement of tables, unless it has too many cells."""
     lattice = Lattice(codes, [node_of(codes.design, selection) for selection in chosen])
     return [] if lattice.wide else [table_of(codes.design, lattice.base)]
 
 
 def whole_range(value: Array, n: Array, K: int, cells: Cells) -> tuple[Array, Array]:
-    """The ends of the true counts that iLBA releases as `value` for n finest cells, none of which is released.
+    """The smallest and largest true count that iLBA releases as `value` for n finest cells, if no finest cell is
+    released.
 
-    How much of the value lies in large cells is not public. A value below 2K+1 leaves little room for them: 5 with
-    K = 5 is the sum of small cells alone, and with many of them 1..5.
+    The part of the value in large cells is not public. A value below 2K+1 leaves little room for them: with K = 5, a 5
+    is a sum of small cells alone, and with many of them it means 1..5.
 
     >>> [end.tolist() for end in whole_range(np.array([5, 8, 100]), np.array([9, 9, 9]), 5, "grid")]
     [[1, 2, 94], [5, 10, 106]]
@@ -647,19 +648,19 @@ def whole_range(value: Array, n: Array, K: int, cells: Cells) -> tuple[Array, Ar
 
 @lru_cache(maxsize=16)
 def _tried(K: int, cells: Cells) -> tuple[IntArray, IntArray]:
-    """The same for small values, by trying: how many cells are large, what they sum to, and how the rest is masked."""
-    top, wide = 2 * K + 2 + K // 2, 3 * K + 6  # from there on nothing changes with the value or the number of cells
-    # What the small cells alone can sum to, by the released sum and their number.
+    """The same for small values, by trying every number and sum of large cells, and every mask of the rest."""
+    top, wide = 2 * K + 2 + K // 2, 3 * K + 6  # above these, value and number change nothing
+    # The possible sums of the small cells alone, by the released sum and their number.
     at_k, number = np.meshgrid(np.arange(wide), np.arange(wide), indexing="ij")
     inside = at_k <= number
     small = {}
     for released in (0, K, *range(K + 1 + K // 2, top, K)):
         below, above = masking.preimage(np.full_like(at_k, released), number, at_k, K)
-        if cells == "observed":  # each of the cells has somebody in it
+        if cells == "observed":  # each of the cells is occupied
             below, above = np.maximum(below, number), np.where((number >= 2) & (released == 0), -1, above)
         fits = inside & (below <= above)
         ends = np.where(fits, below, _NEVER).min(axis=0), np.where(fits, above, -_NEVER).max(axis=0)
-        if cells == "observed":  # and how many they are is not public
+        if cells == "observed":  # and their number is not public
             ends = np.minimum.accumulate(ends[0]), np.maximum.accumulate(ends[1])
         small[released] = ends
     least, most = np.full((top, wide), _NEVER), np.full((top, wide), -_NEVER)
@@ -676,14 +677,14 @@ def _tried(K: int, cells: Cells) -> tuple[IntArray, IntArray]:
 
 
 _TRIED = 50
-"""up to this K small values are tried; above it how far a count can lie from the truth has to do"""
+"""small values are tried up to this K; above it, the largest possible errors give the bounds"""
 _NEVER = 2**40
 _NOTHING = "no table is released, so there is nothing to audit. Name at least one."
 _COUNTS = (MASKED, "type1", "type2")
 
 
 def _small(values: IntArray) -> IntArray:
-    """The values in four bytes where they fit: a large release has many rows."""
+    """The values in four bytes where they fit, because a large release has many rows."""
     if len(values) and int(values.max()) >= 2**31:
         return values
     return values.astype(np.int32)

@@ -1,9 +1,9 @@
-"""The common refinement of several releases: the cells that they tell apart together.
+"""The common refinement of several releases: the cells that they distinguish together.
 
 Each release has its own columns, code lists and tables. Here every dimension of every release becomes a partition of
-the finest labels that are known, from a store or from the releases themselves. Tables of two releases with the same
-partitions are then the same table, whatever their columns are called, and a table over bands of ages is a coarser one
-of a table by age.
+the finest known labels, which come from a store or from the releases themselves. Tables of two releases with the same
+partitions are then the same table, whatever the names of their columns. A table by age bands is a coarser table than
+one by age.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Joined:
-    """A release, or a store: its design and what it lists."""
+    """A release or a store: its design and its code lists."""
 
     name: str
     design: Design
@@ -43,7 +43,7 @@ class Joined:
     population: Population
     method: str = ""
     frames: Mapping[str | Selection, pl.DataFrame] = field(default_factory=dict)
-    """the published tables; of a store that is not itself audited none"""
+    """the published tables; none for a store that is not itself audited"""
     folder: tuple[str, ...] = ()
     sums: bool = False
     """whether all counts are sums of the published counts of a finer table"""
@@ -52,7 +52,7 @@ class Joined:
 
     @classmethod
     def of_release(cls, release: Release, name: str, stores: Sequence[Joined] = ()) -> Joined:
-        """A release as everybody has it. Columns that none of its tables shows are listed by a store alone."""
+        """A release as everybody has it. Only a store lists columns that no table of the release shows."""
         try:
             lists = _texts(release.code_lists())
         except InputError:
@@ -75,7 +75,7 @@ class Joined:
 
     @classmethod
     def of_store(cls, finest: FinestTable, name: str, published: bool = False) -> Joined:
-        """A store: its code lists, and where `published` all its tables as they would be released."""
+        """A store: its code lists, and if `published`, all its tables as they would be released."""
         frames: dict[str | Selection, pl.DataFrame] = {}
         if published:
             shown = PublishedTables.of(finest, finest.method, selections(finest.design))
@@ -88,7 +88,7 @@ class Joined:
 
     @property
     def dimensions(self) -> list[list[str]]:
-        """The columns of each dimension, as they are called here."""
+        """The columns of each dimension, by their names here."""
         return CodeLists.dimensions(self.design)
 
 
@@ -98,12 +98,12 @@ def _texts(codes: CodeLists) -> tuple[pl.DataFrame, ...]:
 
 @dataclass(frozen=True)
 class Words:
-    """How the columns and labels of the releases correspond, as far as their names do not say it."""
+    """How the columns and labels of the releases correspond, where their names do not say it."""
 
     rename: Mapping[str, str]
-    """for a column of some release, what it is called in the others"""
+    """maps a column name of one release to its name in the others"""
     regroup: Mapping[str, Mapping[str, str]]
-    """for a column, which finer label belongs to which coarser one"""
+    """for a column, the coarser label of each finer one"""
 
     @classmethod
     def of(cls, rename: Mapping[str, str] | None, regroup: Mapping[str, Any] | None) -> Words:
@@ -116,7 +116,7 @@ class Words:
         return self.rename.get(column, column)
 
     def coarser(self, source: Joined, column: str, codes: pl.Series) -> Mapping[str, str] | None:
-        """The map from the finer labels, where this source has the coarser ones."""
+        """The map from the finer labels, if this source has the coarser ones."""
         if column not in self.regroup:
             return None
         given = self.regroup[column]
@@ -130,8 +130,8 @@ class Words:
             return None
         if coarse:
             raise InputError(
-                f"the labels of {column!r} in {source.name} are finer and coarser ones of regroup= (--regroup) at "
-                f"once. Build the coarser table with a column name of its own, and say with rename= (--rename) what it "
+                f"the labels of {column!r} in {source.name} mix finer and coarser labels of regroup= (--regroup). "
+                f"Build the coarser table with a column name of its own, and say with rename= (--rename) what it "
                 f"is in the others."
             )
         strange = sorted(here - set(given)) if here & set(given) else sorted(here - set(given.values()))
@@ -142,7 +142,7 @@ class Words:
 
 
 class Partition(NamedTuple):
-    """Labels of a dimension put together: the group of each, the first label of each group, and its name."""
+    """Groups of labels of a dimension: the group of each label, the first label of each group, and its name."""
 
     of: IntArray
     first: IntArray
@@ -150,7 +150,7 @@ class Partition(NamedTuple):
 
 
 class CommonDimension:
-    """One dimension of the common refinement: its finest labels, and the partitions of them that releases use."""
+    """One dimension of the common refinement: its finest labels, and the partitions that the releases use."""
 
     def __init__(self, columns: Sequence[str], labels: pl.DataFrame) -> None:
         self.columns, self.labels = list(columns), labels
@@ -159,7 +159,7 @@ class CommonDimension:
         self.partition(np.zeros(labels.height, dtype=np.int64), pl.DataFrame())
 
     def partition(self, group: IntArray, names: pl.DataFrame) -> int:
-        """The number of a partition; 0 is everything together. `names` has a row for each finest label."""
+        """The number of a partition; 0 is the total. `names` has a row for each finest label."""
         _, first, of = np.unique(group, return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")
         rank = np.empty_like(order)
@@ -174,7 +174,7 @@ class CommonDimension:
         return self._known[key]
 
     def meet(self, numbers: Sequence[int]) -> int:
-        """The coarsest partition that is finer than all of these."""
+        """The coarsest partition that refines all of these."""
         distinct = list(dict.fromkeys(numbers))
         for one in distinct:
             if all(self.refines(one, other) for other in distinct):
@@ -207,20 +207,20 @@ class JointLattice(Lattice):
         self.nodes = sorted({*released, self.base}, key=lambda node: (self.cells(node), node), reverse=True)
 
     def full_shape(self, node: Node) -> tuple[int, ...]:
-        """The size of each axis: the first dimension is the last axis."""
+        """The size of each axis; the first dimension is the last axis."""
         first, *rest = (len(d.partitions[number].first) for d, number in zip(self.dimensions, node, strict=True))
         return (*rest, first)
 
     def shape(self, node: Node) -> tuple[int, ...]:
-        """The size of each dimension but the first."""
+        """The size of each dimension except the first."""
         return self.full_shape(node)[:-1]
 
     def cells(self, node: Node) -> int:
-        """How many cells a table has."""
+        """The number of cells of a table."""
         return int(np.prod(self.full_shape(node), dtype=object))
 
     def finer(self, child: Node, parent: Node) -> bool:
-        """Whether one table adds up to another one (or is the same)."""
+        """Whether one table adds up to another one, or is the same."""
         return all(
             a == b or self._refines[number][a, b] for number, (a, b) in enumerate(zip(child, parent, strict=True))
         )
@@ -242,7 +242,7 @@ class JointLattice(Lattice):
         return sorted(edges, key=lambda e: (self.cells(e.child), self.cells(e.parent), e), reverse=True)
 
     def steps(self, edge: Edge, rows: AreaRanges) -> list[Step]:
-        """How the child's cells are summed into the parent's; always for all areas."""
+        """The steps that sum the child's cells into the parent's; always for all areas."""
         steps = []
         for number, (above, below) in enumerate(zip(edge.parent, edge.child, strict=True)):
             if above == below:
@@ -278,12 +278,12 @@ class JointLattice(Lattice):
 
 
 class Placed:
-    """A release on the common refinement: its tables over code lists that all releases share."""
+    """A release on the common refinement: its tables, with code lists that all releases share."""
 
     def __init__(self, source: Joined, dimensions: Sequence[CommonDimension], words: Words) -> None:
         self.source, self.dimensions = source, dimensions
         self.homes: list[int] = []
-        """for each dimension of the release the one of the refinement in which it lies"""
+        """the dimension of the refinement to which each dimension of the release belongs"""
         self._rows: list[pl.DataFrame] = []
         for columns, listed in zip(source.dimensions, source.lists, strict=True):
             home, rows = projected(source, columns, listed, dimensions, words)
@@ -295,17 +295,17 @@ class Placed:
         self._numbers = [c.numbers(rows) for c, rows in zip(self.codes.lists, self._rows, strict=True)]
         self.published = PublishedTables.from_frames(self.codes, source.frames, source.method, source.move)
         self.nodes = {node: self._common(node) for node in self.published.tables}
-        """for each table its place in the joint lattice"""
+        """the node of each table in the joint lattice"""
 
     def _complete(self) -> None:
-        """In the grid reading a release declares that its code lists are complete."""
+        """Raise an error if a release declares complete code lists (grid reading) and others have more codes."""
         for columns, listed, here in zip(self.source.dimensions, self.source.lists, self.codes.lists, strict=True):
             other = here.labels.join(listed, on=columns, how="anti", nulls_equal=True)
             if other.height:
                 raise InputError(
                     f"{self.source.name} declares its code lists complete (cells='grid'), and the others have "
                     f"{listing([' > '.join(map(str, row)) for row in other.rows()], 6)} in {listing(columns)}. It "
-                    f"counts other people, or its labels are others: regroup= (--regroup) says which label is which."
+                    f"counts different people, or its labels differ: regroup= (--regroup) says which label is which."
                 )
 
     def _common(self, node: Node) -> Node:
@@ -327,7 +327,7 @@ class Placed:
         return tuple(found)
 
     def to_common(self, node: Node, values: Array, lattice: JointLattice) -> Array:
-        """Values of the cells of a table, as the joint lattice has them."""
+        """The values of a table's cells, in the order of the joint lattice."""
         place, index = self.nodes[node], []
         for d in (*range(1, len(self.homes)), 0):
             home, listed = self.homes[d], self.codes.lists[d]
@@ -337,7 +337,7 @@ class Placed:
         return np.array(np.broadcast_to(values[tuple(index)], lattice.full_shape(place)))
 
     def from_common(self, node: Node, values: Array) -> Array:
-        """Values of the joint lattice, as this release has its cells. Only where each dimension has its own home."""
+        """Values of the joint lattice, in the order of this release's cells. Only if the release is `straight`."""
         place, index = self.nodes[node], []
         for home in (*range(1, len(self.dimensions)), 0):
             mine = [d for d, other in enumerate(self.homes) if other == home and node[d]]
@@ -354,7 +354,7 @@ class Placed:
 
     @property
     def straight(self) -> bool:
-        """Whether no two dimensions of the release lie in the same one of the refinement."""
+        """Whether each dimension of the release belongs to a different dimension of the refinement."""
         return len(set(self.homes)) == len(self.homes)
 
 
@@ -368,7 +368,7 @@ def _along(values: IntArray, dimension: int, number: int) -> IntArray:
 def projected(
     source: Joined, columns: Sequence[str], listed: pl.DataFrame, dimensions: Sequence[CommonDimension], words: Words
 ) -> tuple[int, pl.DataFrame]:
-    """In which dimension these columns of a source lie, and their label for each finest label of it, as text."""
+    """The dimension of these columns of a source, and their label for each of its finest labels, as text."""
     common = [words.common(column) for column in columns]
     home = next(number for number, d in enumerate(dimensions) if set(common) <= set(d.columns))
     rows = []
@@ -388,14 +388,14 @@ def projected(
     if strange.height:
         raise InputError(
             f"{source.name} has {listing([' > '.join(map(str, row)) for row in strange.rows()], 6)} in "
-            f"{listing(columns)}, and no finer list says what lies there. Give the store with all columns as stores= "
+            f"{listing(columns)}, and no finer list says what they contain. Give the store with all columns as stores= "
             f"(--store); where labels were put together, say with regroup= (--regroup) which belongs to which."
         )
     return home, found
 
 
 def refine(releases: Sequence[Joined], stores: Sequence[Joined], words: Words) -> list[CommonDimension]:
-    """The dimensions of the common refinement: the longest paths of columns, each with all labels that are known."""
+    """The dimensions of the common refinement: the longest paths of columns, each with all known labels."""
     everybody = [*stores, *releases]
     known = {column for one in everybody for column in one.design.columns}
     for column in words.rename.values():
@@ -403,13 +403,13 @@ def refine(releases: Sequence[Joined], stores: Sequence[Joined], words: Words) -
             raise InputError(f"rename= (--rename) names {column!r}, which no release and no store has.")
     groups: list[list[str]] = []
     paths = [[words.common(column) for column in path] for one in everybody for path in one.dimensions]
-    for path in sorted(paths, key=len, reverse=True):  # stable: a store goes before a release
+    for path in sorted(paths, key=len, reverse=True):  # stable sort: stores come before releases
         near = [group for group in groups if set(group) & set(path)]
         if not near:
             groups.append(path)
         elif len(near) > 1 or not set(path) <= set(near[0]):
             raise InputError(
-                f"the columns {listing(path)} and {listing(near[0])} overlap, and how they nest is not known. Give a "
+                f"the columns {listing(path)} and {listing(near[0])} overlap, and it is unknown how they nest. Give a "
                 f"store that has {listing(dict.fromkeys([*near[0], *path]))} in one hierarchy as stores= (--store)."
             )
     _same_spelling(releases, stores, words)
@@ -417,7 +417,7 @@ def refine(releases: Sequence[Joined], stores: Sequence[Joined], words: Words) -
 
 
 def _labels(group: Sequence[str], everybody: Sequence[Joined], words: Words) -> pl.DataFrame:
-    """All finest labels of a dimension, from those that have all its columns and no regrouped one."""
+    """All finest labels of a dimension, from the sources that have all its columns and no regrouped one."""
     found = []
     for one in everybody:
         for path, listed in zip(one.dimensions, one.lists, strict=True):
@@ -435,8 +435,8 @@ def _labels(group: Sequence[str], everybody: Sequence[Joined], words: Words) -> 
 def _same_spelling(releases: Sequence[Joined], stores: Sequence[Joined], words: Words) -> None:
     """Refuse columns of one name whose labels differ both ways, unless a store has all of them.
 
-    They may be spelled otherwise (01 and 1) or put together otherwise. Taken as they are, they would prove what is not
-    so.
+    Such labels may have different spellings (01 and 1) or groupings. Taken as they are, they would lead to false
+    proofs.
     """
 
     def spelled(sources: Sequence[Joined]) -> dict[str, list[tuple[str, set[str]]]]:
@@ -467,7 +467,7 @@ def _same_spelling(releases: Sequence[Joined], stores: Sequence[Joined], words: 
 
 
 def truth_of(store: FinestTable, source: Joined, lattice: JointLattice, words: Words) -> IntArray | None:
-    """The true counts of the cells of the base (confidential); None where the store does not tell them apart."""
+    """The true counts of the base cells (confidential); None if the store is too coarse for them."""
     dimensions = lattice.dimensions
     named = {words.common(column): column for column in source.design.columns}
     frame = store.frame
@@ -487,12 +487,12 @@ def truth_of(store: FinestTable, source: Joined, lattice: JointLattice, words: W
                 if given is None or name not in labels.columns:
                     continue
                 if len({given[one] for one in labels[name].drop_nulls()}) < labels[name].drop_nulls().n_unique():
-                    return None  # bands tell less than the base; another spelling tells as much
+                    return None  # bands are coarser than the base; another spelling is not
                 labels = labels.with_columns(pl.col(name).replace_strict(given, default=None, return_dtype=pl.String))
         here = labels.with_row_index("\0")
         rows = frame.select(pl.col(named[column]).cast(pl.String).alias(column) for column in dimension.columns)
         found = rows.join(here, on=dimension.columns, how="left", nulls_equal=True, maintain_order="left")["\0"]
-        if found.null_count():  # columns of several dimensions of the store, in a combination that nobody lists
+        if found.null_count():  # a combination of columns from several dimensions that no list holds
             return None
         place = place * len(parts.first) + parts.of[found.to_numpy()]
     counted = np.bincount(place, frame["N"].to_numpy(), minlength=lattice.cells(lattice.base))

@@ -1,7 +1,7 @@
-"""Risk: what named attackers learn from a release, by proof, by probability and with knowledge from outside.
+"""Risk: what named attackers learn from a release, by proof, by probability and with outside knowledge.
 
-`audit` proves. `risk` also measures what cannot be proven but guessed, and what somebody who knows more can derive.
-Everything is confidential: it is counted against the truth.
+`audit` proves. `risk` also measures what an attacker can guess without proof, and what one with outside knowledge can
+derive. Everything is confidential: it is compared with the truth.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 ALL = ("proof", "outsider", "neighbour", "insider", "attribute")
 CELLS = 2_000_000
-"""finest cells for which probabilities are computed; of a larger design a sample of areas"""
-_MOST = 8  # times the cells that are followed: so large may a single area be
+"""the most finest cells for which probabilities are computed; for a larger design a sample of areas is used"""
+_MOST = 8  # a single area may have this many times the measured cells
 _TOO_LARGE = (
-    "Chances are not measured: one area has more cells, with more counts each, than are followed. Take fewer keys."
+    "Probabilities are not measured: one area has too many cells with too many possible counts. Take fewer keys."
 )
-_NO_CHANCES = "Not measured: the numbers are fitted to each other, or their noise is too wide for one to tell much."
+_NO_CHANCES = "Not measured: the numbers are fitted to each other, or the noise of each number is too wide."
 _NEEDS_FINEST = "Not measured: the finest table is not among these tables, or its large counts were allowed to move."
 
 
@@ -72,48 +72,48 @@ def risk(
     solver_seconds: float = 0.0,
     progress: Progress | None = None,
 ) -> RiskReport:
-    """Measure what named attackers learn from these tables, if they were released together.
+    """Measure what named attackers would learn if these tables were released together.
 
     Parameters
     ----------
     finest : FinestTable, Release or PublishedTables
         The counts and masks, or what was released.
     attackers : str, Register, Insider or iterable of them
-        "proof", "outsider", "neighbour", "insider" or `Insider(unknown=...)`, `Register({...})`, "attribute". Left out,
-        all that need nothing from outside.
+        "proof", "outsider", "neighbour", "insider" or `Insider(unknown=...)`, `Register({...})`, "attribute". By
+        default, all attackers that need no outside data.
     tables : str or iterable of str, default "all"
-        "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+        "all", restricted by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
     method : str, optional
-        How the tables are made, as `audit` names it. Left out, as this finest table makes them.
+        How the tables are made, as in `audit`. By default, as this finest table makes them.
     levels : iterable of int, str or dict, optional
-        Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+        Only tables at these levels, each given as in `table`. By default, all levels, including 0.
     keys : str or sequence of str, optional
-        Only tables by subsets of these keys. Left out, of all keys.
+        Only tables by subsets of these keys. By default, all keys.
     max_keys : int, optional
-        At most so many keys in a table. Left out, any number.
+        The largest number of keys in a table. By default, any number.
     bound : int, optional
-        How far attackers know controlled sums to lie from the truth at most. Left out, what the release states; an
-        insider is assumed to know the usual bound all the same.
+        The largest error of controlled sums that attackers know. By default, the bound that the release states. An
+        insider is assumed to know the usual bound in any case.
     store : FinestTable, optional
-        With a release: the store it was made from. Without it, nothing can be counted against the truth.
+        With a release: the store it was made from. Without it, nothing can be compared with the truth.
     cells : int, default 2,000,000
-        Up to so many finest cells probabilities are computed for all; else for a sample of areas.
+        Probabilities are computed for all finest cells up to this number, otherwise for a sample of areas.
     examples : int, default 5
-        For how many of the proven cells to say how they are proven.
+        The number of proven cells to explain.
     solver_seconds : float, default 0
-        How long an exact solver is asked about what the proof leaves open. It needs the extra `solver`.
+        How long to ask an exact solver about the cells that the proof leaves open. It needs the extra `solver`.
     progress : callable, optional
         Called with each `ProgressStep`.
 
     Returns
     -------
     RiskReport
-        A row for each attacker, with the detail behind it. Confidential.
+        A row for each attacker, with details. Confidential.
 
     Raises
     ------
     InputError
-        An attacker is not known, lacks tables, or needs the truth and the store was not given.
+        An attacker is unknown or lacks tables, or needs the truth but no store was given.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def risk(
     elif isinstance(finest, AnyFinestTable):
         wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
         if method == "controlled" and not finest.chosen and isinstance(finest, FinestTable):
-            from ilba.attack.choosing import masked_jointly  # it measures by this function
+            from ilba.attack.choosing import masked_jointly  # it imports this module
 
             finest = masked_jointly(finest, wanted, progress)
         stated, noise = None, finest.noise
@@ -173,7 +173,7 @@ _DETAIL = {"attacker": pl.String, "what": pl.String, "small": pl.Int64, "proven"
 
 @dataclass
 class _Work:
-    """What is shared between attackers, and the rows so far."""
+    """The state that attackers share, and the rows so far."""
 
     published: PublishedTables
     bound: int | None
@@ -181,7 +181,7 @@ class _Work:
     most_cells: int
     progress: Progress | None
     noise: float = 0.0
-    """for what share of the small cells the target was one off"""
+    """the share of small cells whose target was shifted by one"""
     rows: list[dict[str, Any]] = field(default_factory=list)
     bins: list[dict[str, Any]] = field(default_factory=list)
     detail: list[dict[str, Any]] = field(default_factory=list)
@@ -233,11 +233,11 @@ class _Work:
             self._neighbour()
 
     def row(self, name: str, knows: str, **values: Any) -> None:
-        """A line of the table."""
+        """Add a row of the table."""
         self.rows.append({**dict.fromkeys(_ROWS), "attacker": name, "knows": knows, "small": self.small, **values})
 
     def ranked(self) -> pl.DataFrame:
-        """The cells that the proof left undecided, those that the outsider believes small first."""
+        """The cells that the proof left undecided, ranked by the outsider's belief that they are small."""
         if self.undecided.is_empty() or self.cells.is_empty():
             return self.undecided
         return self.undecided.join(self.cells, on=self.undecided.columns, how="left").sort(
@@ -271,13 +271,13 @@ class _Work:
 
     @cached_property
     def guessing(self) -> Guessing | None:
-        """Bets on what the tables of a method of the field hide; None for the tables of this package's own."""
+        """The bets on the tables of another method; None for the audit's own methods."""
         if not isinstance(self.published, MethodTables):
             return None
         view = measured(self.published)
         most = Guessing.cells_to_follow(view)
         areas = posterior.sampled_areas(view, min(self.most_cells, most))
-        if len(areas) * view.lattice.width(view.lattice.base) > _MOST * most:  # a single area is too large
+        if len(areas) * view.lattice.width(view.lattice.base) > _MOST * most:  # one area alone is too large
             self.notes.append(_TOO_LARGE)
             return None
         known = None
@@ -286,7 +286,7 @@ class _Work:
         if view is not self.published:
             table = table_of(view.design, view.lattice.base).name
             self.notes.append(
-                f"Chances are measured on the table {table!r} and its margins: the common refinement of all tables "
+                f"Probabilities are measured on the table {table!r} and its margins: the refinement of all tables "
                 f"is not published."
             )
         found = Guessing(view, known, areas)
@@ -296,7 +296,7 @@ class _Work:
         return found
 
     def _bets(self, guesses: Guesses | None, name: str) -> dict[str, Any]:
-        """The figures of beliefs in the tables of a method of the field, which are held against the truth."""
+        """The figures of beliefs about the tables of another method, compared with the truth."""
         if guesses is None or self.guessing is None:
             self.notes.append(f"{name}: {_NO_CHANCES}")
             return {}
@@ -312,7 +312,7 @@ class _Work:
         return Believed(true, guesses.packed, guesses.chance, guesses.counts, self.guessing.areas)
 
     def _proven_of(self, guesses: Guesses) -> dict[str, Any]:
-        """How many of the cells are proven to be small, scaled up from a sample."""
+        """The number of cells that are proven small, scaled up from a sample."""
         assert self.guessing is not None  # noqa: S101 - told to the type checker
         true = TrueCells.of(self.guessing.published)
         scale = true.areas / max(len(self.guessing.areas), 1)
@@ -373,11 +373,11 @@ class _Work:
         return self._prior
 
     def _beliefs(self, known: Known, name: str) -> Believed:
-        """How likely each count is, for somebody who has proven `known`."""
+        """The probabilities of each count, for an attacker who has proven `known`."""
         K, fitted, areas = self.published.K, self._fitted(), self.areas
         inside = np.isin(known.packed // self.true.width, areas)
         tables = None
-        if len(areas) < self.true.areas:  # of coarser areas only what was proven from them
+        if len(areas) < self.true.areas:  # coarser areas enter only by what they proved
             tables = [node for node in known.view.lattice.nodes if node[0] == known.view.lattice.base[0]]
         cells = known.packed[inside], known.low[inside], known.high[inside]
         left = Intervals.of(known.view, cells, tables)
@@ -391,7 +391,7 @@ class _Work:
 
     def _neighbour(self) -> None:
         K, figures = self.published.K, {"proven": 0, "exactly": 0}
-        if self.published.bounded:  # numbers without a limit prove nothing
+        if self.published.bounded:  # unbounded numbers prove nothing
             known = self.known
             counts = at(self.true.packed, self.true.counts, known.packed)
             occupied = counts > 0 if self.small is not None else np.ones(len(counts), dtype=bool)
@@ -408,7 +408,7 @@ class _Work:
         self.row("neighbour", KNOWS["neighbour"], **figures)
 
     def _beside_somebody(self, believed: Believed, many: npt.NDArray[Any]) -> dict[str, Any]:
-        """Beliefs of somebody who knows a person in the cell: a cell of v people has v neighbours."""
+        """The beliefs of a neighbour, who knows a person in the cell: a cell of v people has v neighbours."""
         weight = believed.chance * many
         chance = weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
         there = believed.counts > 0
@@ -429,7 +429,7 @@ class _Work:
         self.row(one.name, knows, proven=int(known.proven.sum()), exactly=int(known.exactly.sum()), **figures)
 
     def _check_register(self, one: Register, brought: Brought) -> None:
-        """Refuse a register that is not exact: what follows from it would not be true."""
+        """Refuse a register that is not exact, because it would lead to false results."""
         base, codes = self.published.lattice.base, self.published.codes
         if self.small is None:
             return
@@ -485,7 +485,7 @@ class _Work:
         self._lottery(one, bound)
 
     def _missing(self, one: Insider, bound: int | None) -> None:
-        """Somebody who lacks n people: of the small cells whose people are all among them."""
+        """Measure an insider who lacks n people, on the small cells whose people are all missing."""
         assert one.unknown is not None  # noqa: S101 - asked before
         found = self._lacking(self.published, bound, one.unknown)
         proven = found.insight.proven(self.published.K)
@@ -498,8 +498,8 @@ class _Work:
         how = "in closed form, and complete" if one.unknown == 1 else "by intervals and by other worlds"
         who = "person is" if one.unknown == 1 else "people are all"
         self.notes.append(
-            f"{one.name}: asked about {tried:,} small cells whose {who} missing, {how}. A cell of which somebody is "
-            f"known is small to an insider without any release."
+            f"{one.name}: asked about {tried:,} small cells whose {who} missing, {how}. Cells with a known person are "
+            f"left out: the insider knows them without any release."
         )
         self._lottery(one, bound)
 
@@ -509,7 +509,7 @@ class _Work:
         return everybody_but(known, counts, unknown)
 
     def _guesses(self, name: str) -> dict[str, Any]:
-        """How likely an insider holds the counts of the one cell, by the errors of the sums around it."""
+        """The insider's beliefs about the one unknown cell, from the errors of the sums around it."""
         if self.published.policy.scheme != "sums":
             return {}
         known, areas = self.known, self.areas
@@ -527,7 +527,7 @@ class _Work:
         return believed.figures()
 
     def _insider_bound(self, name: str) -> int | None:
-        """What an insider knows of the errors of controlled sums."""
+        """The bound on errors of controlled sums that an insider knows."""
         if self.published.policy.scheme != "sums":
             return None
         if self.bound is not None:
@@ -535,7 +535,7 @@ class _Work:
         if self.noise:
             self.notes.append(
                 f"{name}: no bound of errors is assumed. With noise in the target ({self.noise:.0%} of the small "
-                f"cells) a sum of n small cells may be n further off than the usual bound."
+                f"cells) a sum of n small cells may lie up to n beyond the usual bound."
             )
             return None
         usual = usual_bound(self.published.K)
@@ -562,7 +562,7 @@ class _Work:
         )  # fmt: skip
 
     def _lottery(self, one: Insider, bound: int | None) -> None:
-        """The same with other secrets: a few national counts decide how much an insider can prove."""
+        """Repeat with other secrets, because a few national counts decide how much an insider can prove."""
         if bound is None or self.store is None or self.published.policy.name != "controlled" or not self.small:
             return
         shares, coarse = [], []

@@ -1,4 +1,4 @@
-"""What named attackers learn, for reading: as a table, as text, as JSON and as a page. Confidential in every form."""
+"""What named attackers learn, as a table, text, JSON and a page. Confidential in every form."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from ilba.attack.explanations import Explanation
 from ilba.attack.published import POLICIES, PublishedTables
 from ilba.errors import some
 
-_UNDECIDED = 1000  # of so many undecided cells at most JSON tells the labels
+_UNDECIDED = 1000  # the most undecided cells whose labels JSON holds
 _GROUPS = 15  # lines of groups in text and on the page
 
 
 @dataclass(frozen=True)
 class RiskReport:
-    """What named attackers learn from a release. Confidential: it is counted against the truth."""
+    """What named attackers learn from a release. Confidential: it is compared with the truth."""
 
     published: PublishedTables
     """the tables that were attacked"""
     rows: pl.DataFrame
-    """a row for each attacker: what they know; how many small cells there are; how many are proven to be small, exactly
-    known, certified not to be provable, undecided; how many are believed small (`likely`) or to hold one person
-    (`alone`) with more than .95, and the share of these that is right; groups and people shown with one value"""
+    """a row for each attacker: what they know; the number of small cells; how many are proven small, known exactly,
+    certified, undecided; how many are believed small (`likely`) or believed to hold one person (`alone`) with
+    probability above .95, and the share of these beliefs that is right; groups and people shown with one value"""
     calibration: pl.DataFrame
-    """by attacker and event: cells whose probability lies in a bin, what was said on average, how often it is true"""
+    """calibration by attacker and event: the cells in each bin of probability, the mean probability, the true share"""
     detail: pl.DataFrame
     """what is proven, by table or by level"""
     groups: pl.DataFrame
-    """for each table and variable the groups that are shown with one value, the largest gain first"""
+    """the groups that are shown with one value, for each table and variable, the largest gain first"""
     worst: list[Explanation]
-    """how some of the proven cells are proven"""
+    """explanations of some proven cells"""
     cells: pl.DataFrame
-    """the outsider's probabilities of the finest cells, the likeliest first"""
+    """the outsider's probabilities for the finest cells, the likeliest first"""
     undecided: pl.DataFrame
-    """the small cells that the proof left undecided, those that the outsider believes small first"""
+    """the small cells that the proof left undecided, ranked by the outsider's belief that they are small"""
     notes: list[str]
     """what was assumed, tried or left out, in sentences"""
     sample: tuple[int, int] | None
-    """where probabilities were computed for a sample: of how many areas, and how many there are"""
+    """if probabilities are from a sample: the number of sampled areas, and of all areas"""
     seconds: float
     """how long it took"""
 
@@ -65,12 +65,12 @@ class RiskReport:
         return self.rows.row(by_predicate=pl.col("attacker") == attacker, named=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as plain values, without the probabilities of all cells.
+        """Give the report as plain values, without the probabilities of single cells.
 
         Returns
         -------
         dict
-            Names and numbers as they stand in the JSON of `ilba risk --json` (confidential).
+            Names and numbers as in the JSON of `ilba risk --json` (confidential).
         """
         return {
             "confidential": True,
@@ -152,7 +152,7 @@ def _title(report: RiskReport) -> str:
 
 
 def _cells(row: dict[str, Any]) -> list[tuple[str, str]]:
-    """One line of the table, as it is shown."""
+    """One row of the table, formatted."""
     small = row["small"]
 
     def share(number: int | None) -> str:
@@ -181,7 +181,7 @@ def _cells(row: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _facts(report: RiskReport) -> dict[str, Any]:
-    """What the page tells."""
+    """The facts that the page shows."""
     rows = list(report.rows.iter_rows(named=True))
     groups = [
         {**row, "table": unquote(row["table"])}

@@ -1,4 +1,4 @@
-"""Beliefs held against the truth: how many bets an attacker takes, how many are right, and what was said and true."""
+"""Beliefs compared with the truth: how many bets an attacker takes, how many are right, and how well calibrated."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 SURE = 0.95
-"""a belief above this counts as a bet that an attacker takes"""
+"""an attacker bets on a belief above this"""
 _BINS = (0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.0001)
 
 
 class TrueCells(NamedTuple):
-    """The true counts of the finest cells, where they are known, and what is needed to find their areas."""
+    """The true counts of the finest cells, if known, and what is needed to find their areas."""
 
     published: PublishedTables
     packed: IntArray
@@ -39,23 +39,23 @@ class TrueCells(NamedTuple):
 
     @property
     def small(self) -> int | None:
-        """How many of them lie in 1..K-1."""
+        """The number of cells in 1..K-1."""
         return int(((self.counts > 0) & (self.counts < self.published.K)).sum()) if self.known else None
 
     @property
     def areas(self) -> int:
-        """How many finest areas there are."""
+        """The number of finest areas."""
         return self.published.codes.lists[0].size(self.published.lattice.base[0])
 
     @property
     def width(self) -> int:
-        """How many cells one area has."""
+        """The number of cells of one area."""
         return self.published.lattice.width(self.published.lattice.base)
 
 
 @dataclass
 class Believed:
-    """Probabilities of cells, to be held against the truth."""
+    """Probabilities of cells, to be compared with the truth."""
 
     true: TrueCells
     packed: IntArray
@@ -70,11 +70,11 @@ class Believed:
 
     @property
     def alone(self) -> FloatArray:
-        """How likely each cell is to hold exactly one."""
+        """How likely each cell is to hold exactly one person."""
         return np.asarray(self.chance[:, 1])
 
     def figures(self) -> dict[str, Any]:
-        """How many bets an attacker takes, and how many are right; a sample is scaled up."""
+        """The number of bets and how many are right; a sample is scaled up."""
         K, known = self.true.published.K, self.true.known
         truly, one = (self.counts > 0) & (self.counts < K), self.counts == 1
         sure, sure_one = self.small > SURE, self.alone > SURE
@@ -89,7 +89,7 @@ class Believed:
         total = int(by_area.sum())
         share = float(hits.sum() / total) if known and total else None
         error = None
-        if share is not None and scale > 1 and len(self.areas) > 1:  # of a ratio between areas
+        if share is not None and scale > 1 and len(self.areas) > 1:  # standard error of a ratio between areas
             off = hits - share * by_area
             error = float(np.sqrt((1 - 1 / scale) * (off**2).sum() / (len(self.areas) - 1) * len(self.areas)) / total)
         return {
@@ -102,7 +102,7 @@ class Believed:
         }
 
     def calibration(self, name: str, people: bool = False) -> list[dict[str, Any]]:
-        """What was said against what is true, by bins; of cells, or of the people in them."""
+        """Stated probabilities against true shares, by bins; for cells, or for the people in them."""
         if not self.true.known:
             return []
         K, rows = self.true.published.K, []

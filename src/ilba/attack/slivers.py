@@ -1,7 +1,7 @@
-"""Two geographies that do not nest: what the difference between areas of one and of the other gives away.
+"""Two geographies that do not nest: what the differences between their areas disclose.
 
-Municipalities beside grid squares, say. A set of municipalities and the squares that lie wholly in it (or touch
-it) differ by few people: a sliver. Whoever has both tables subtracts.
+An example is municipalities and grid squares. A set of municipalities and the squares that lie wholly in it, or touch
+it, may differ by few people: a sliver. Anybody who has both tables can subtract.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ilba.methods.tabulation import count_column, polars_frame
 from ilba.tables.finest import FinestTable
 
 _MOST = 2_000_000
-"""so many sets of areas are looked at"""
+"""the most sets of areas that are examined"""
 
 
 @suggesting
@@ -39,25 +39,25 @@ def slivers(
 ) -> pl.DataFrame:
     """Find sets of areas of one geography that differ by few people from areas of another one.
 
-    A set is connected: its neighbours share an area of the other geography with people in both. On its inner side the
-    areas of the other geography that lie wholly in the set are subtracted from it; on its outer side the set is
-    subtracted from those that touch it.
+    Each set is connected: neighbours share an area of the other geography with people in both. On the inner side, the
+    areas of the other geography that lie wholly in the set are subtracted from the set. On the outer side, the set is
+    subtracted from the areas that touch it.
 
     Parameters
     ----------
     source : FinestTable or frame
-        A finest table with both columns in hierarchies or keys of their own; or a frame of both columns and counts.
+        A finest table with both columns in separate hierarchies or keys; or a frame of both columns and counts.
     one : str
-        The column of the geography whose areas are put together.
+        The column of the geography whose areas are combined into sets.
     other : str
         The column of the other geography.
     threshold : int, optional
-        A difference from 1 to threshold - 1 is a sliver. Left out, the K of the finest table, or 5.
+        A difference from 1 to threshold - 1 is a sliver. By default, the K of the finest table, or 5.
     most : int, default 4
-        How many areas are put together at most.
+        The largest number of areas in a set.
     methods : sequence of Method or str, optional
-        With a finest table: publish both geographies by each of these methods, and say whether everybody proves from it
-        that the difference is small.
+        With a finest table: publish both geographies by each of these methods, and say whether anybody can prove that
+        the difference is small.
     secret : Secret or path, optional
         The secret of the finest table, for a method that chooses masks.
 
@@ -65,13 +65,13 @@ def slivers(
     -------
     polars.DataFrame
         The set, side, the areas of the other geography, n_one, n_other, difference, and minimal: whether no smaller set
-        in it is a sliver of the same side. For each method its label: the range in which the difference is known to
-        lie, and `LABEL proven`. Confidential.
+        within it is a sliver of the same side. For each method, a column with its label holds the range of the
+        difference that anybody can prove, and `LABEL proven` says whether it is small. Confidential.
 
     Raises
     ------
     InputError
-        A column is not there, or there are too many sets.
+        A column is missing, or there are too many sets.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def slivers(
 
 
 def _cross(source: Any, one: str, other: str) -> pl.DataFrame:
-    """The people of each piece of both geographies."""
+    """The number of people in each intersection of the two geographies."""
     frame = source.frame if isinstance(source, FinestTable) else polars_frame(source)
     for column in (one, other):
         if column not in frame.columns:
@@ -117,8 +117,8 @@ class _Zones:
         far = {name: bit for bit, name in enumerate(self.others)}
         self.people = [0] * len(self.names)
         self.other_people = [0] * len(self.others)
-        self.touching = [0] * len(self.names)  # the other areas that each area touches
-        self.members = [0] * len(self.others)  # the areas that each other area holds people of
+        self.touching = [0] * len(self.names)  # the areas of the other geography that each area touches
+        self.members = [0] * len(self.others)  # the areas whose people each area of the other geography holds
         for name, area, n in cross.iter_rows():
             a, b = place[name], far[area]
             self.people[a] += n
@@ -171,7 +171,7 @@ class _Zones:
 
 
 def _bits(number: int) -> list[int]:
-    """Which bits of a number are set."""
+    """The positions of the set bits of a number."""
     found = []
     while number:
         low = number & -number
@@ -183,7 +183,7 @@ def _bits(number: int) -> list[int]:
 def _told(
     found: pl.DataFrame, finest: FinestTable | None, method: Method, one: str, other: str, secret: Any
 ) -> tuple[Any, Any]:
-    """The ends between which everybody knows each difference to lie, where a method publishes both geographies."""
+    """The range of each difference that anybody can prove, if a method publishes both geographies."""
     if finest is None:
         raise InputError("methods= needs a finest table.")
     design = finest.design

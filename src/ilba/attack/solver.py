@@ -1,13 +1,13 @@
 """Ask an exact solver what propagation leaves open: CP-SAT of OR-tools.
 
-Two questions are put, each about a block of cells. *Certify*: everything outside the block is as it is in a world that
-fits; a world that is found is a counterexample for every cell that is not small in it. *Prove*: of the outside only
-what is proven is used; when no cell of the block can leave 1..K-1, all of them are proven small. A block that takes too
+The solver gets two kinds of questions about a block of cells. *Certify* fixes everything outside the block as in a
+world that fits; each solution is a counterexample for every cell that is not small in it. *Prove* uses only proven
+bounds outside the block; if no cell of the block can leave 1..K-1, all of them are proven small. A block that takes too
 long stays open.
 
 Without the finest table the masks are unknown too. `WholeRule` then states the whole rule of iLBA: for each cell its
-count, whether it is large, occupied and masked to K; for each aggregate how many small cells it has, its block and its
-shifts. It is meant for blocks of some ten cells.
+count, and whether it is large, occupied and masked to K; for each aggregate its number of small cells, its block and
+its shifts. It is meant for blocks of about ten cells.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 Terms: TypeAlias = Sequence[tuple[int, int]]
 """(factor, variable)"""
 When: TypeAlias = Sequence[tuple[int, bool]]
-"""(0 or 1 variable, what it has to be)"""
+"""(a 0-1 variable, its required value)"""
 
 _GAP = 0.3
-"""a world in which nearly as many cells leave as could is good enough"""
+"""a world is good enough if nearly the largest possible number of cells leave 1..K-1"""
 
 
 class Solution(NamedTuple):
-    """What the solver said: "found" with values, "none" where there is no solution, "time" where it gave up."""
+    """The solver's answer: "found" with values, "none" if there is no solution, "time" if it gave up."""
 
     said: str
     values: IntArray
 
 
 class Program:
-    """A program over whole numbers that is put together line by line."""
+    """An integer program, built line by line."""
 
     def __init__(self) -> None:
         self._cp: Any = _ortools()
@@ -46,17 +46,17 @@ class Program:
         self._variables: list[Any] = []
 
     def variable(self, low: int, high: int) -> int:
-        """A whole number between two ends; its number."""
+        """Add an integer variable between two ends; return its number."""
         self._variables.append(self.model.new_int_var(int(low), int(high), ""))
         return len(self._variables) - 1
 
     def yes(self) -> int:
-        """A 0 or 1."""
+        """Add a 0-1 variable; return its number."""
         self._variables.append(self.model.new_bool_var(""))
         return len(self._variables) - 1
 
     def line(self, terms: Terms, low: int | None = None, high: int | None = None, when: When = ()) -> None:
-        """Low <= sum of factor times variable <= high, where all of `when` holds; terms are (factor, variable)."""
+        """Add low <= sum of factor times variable <= high, if all of `when` holds; terms are (factor, variable)."""
         total = self._cp.LinearExpr.weighted_sum([self._variables[v] for _, v in terms], [f for f, _ in terms])
         least = -(2**40) if low is None else int(low)
         most = 2**40 if high is None else int(high)
@@ -66,7 +66,7 @@ class Program:
             stated.only_enforce_if(*(own[v] if wanted else own[v].negated() for v, wanted in when))
 
     def most(self, wanted: Sequence[int], seconds: float, hint: Iterable[tuple[int, int]] = ()) -> Solution:
-        """Find values with as many of the wanted 0 or 1 variables at 1 as possible, and at least one of them."""
+        """Find values that set as many of the wanted 0-1 variables to 1 as possible, at least one."""
         self.model.clear_hints()
         for variable, value in hint:
             self.model.add_hint(self._variables[variable], int(value))
@@ -103,7 +103,7 @@ def _ortools() -> Any:
 
 
 class BlockSums(NamedTuple):
-    """Sums over cells of a block: their places, and between what each lies."""
+    """Sums over cells of a block: their places, and the interval of each."""
 
     cells: Sequence[IntArray]
     least: IntArray
@@ -111,7 +111,7 @@ class BlockSums(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A count that should leave 1..K-1: cells of a block, what is added to them, and of an aggregate its number."""
+    """A count that should leave 1..K-1: cells of a block, a constant that is added, and the number of an aggregate."""
 
     cells: Sequence[int]
     beside: int = 0
@@ -127,7 +127,7 @@ def leaving(
     seconds: float,
     hint: IntArray | None = None,
 ) -> Solution:
-    """Find counts within all sums in which as many targets as possible are not small, at least one.
+    """Find counts that fit all sums and make as many targets as possible not small, at least one.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def leaving(
     high : array of int
         The largest count of each cell.
     sums : BlockSums
-        What is known of sums of them.
+        The known intervals of sums of cells.
     targets : sequence of Target
         The counts that should leave 1..K-1.
     seconds : float
@@ -169,7 +169,7 @@ def leaving(
 
 
 def _leaves(program: Program, cells: Sequence[int], most: int, may_empty: bool) -> list[int]:
-    """0 or 1 variables under which a sum is 0, or at least `most`."""
+    """The 0-1 variables that make a sum 0, or at least `most`."""
     total = [(1, cell) for cell in cells]
     found = []
     if may_empty:
@@ -181,7 +181,7 @@ def _leaves(program: Program, cells: Sequence[int], most: int, may_empty: bool) 
 
 
 class Outside(NamedTuple):
-    """What an aggregate holds beside the cells of a block, in a world that fits."""
+    """What an aggregate holds outside a block, in a world that fits."""
 
     n_small: int
     at_k: int
@@ -198,12 +198,12 @@ class Aggregate(NamedTuple):
 
 
 class WholeRule:
-    """The whole rule of iLBA for a few cells, with or without their masks: what counts and masks give these values?"""
+    """The whole rule of iLBA for a few cells, with or without their masks: which counts and masks give these values."""
 
     def __init__(
         self, K: int, reading: str, largest: Sequence[int], aggregates: Sequence[Aggregate], masks: Sequence[int] | None
     ) -> None:
-        """Each cell has a largest possible count; masks are given where the finest table is released."""
+        """Take the largest possible count of each cell, and the masks if the finest table is released."""
         self.K, self.reading = K, reading
         self.program = p = Program()
         self.count = [p.variable(0, most) for most in largest]
@@ -219,7 +219,7 @@ class WholeRule:
     def _cell(self, i: int, mask: int | None) -> None:
         p, K = self.program, self.K
         x, b, m, o, s = self.count[i], self.large[i], self.at_k[i], self.occupied[i], self.small[i]
-        p.line([(1, x)], low=K + 1, when=[(b, True)])  # large means more than K
+        p.line([(1, x)], low=K + 1, when=[(b, True)])  # a large count is above K
         p.line([(1, s)], high=0, when=[(b, True)])
         p.line([(1, x)], high=K, when=[(b, False)])
         p.line([(1, s), (-1, x)], 0, 0, when=[(b, False)])
@@ -227,7 +227,7 @@ class WholeRule:
         p.line([(1, x)], high=0, when=[(o, False)])
         p.line([(1, m), (1, b)], high=1)
         p.line([(1, m), (-1, o)], high=0)
-        p.line([(1, x)], high=K - 1, when=[(m, False), (b, False)])  # K itself is always masked to K
+        p.line([(1, x)], high=K - 1, when=[(m, False), (b, False)])  # a count of K is always masked to K
         if mask is not None:
             p.line([(1, b)], int(mask > K), int(mask > K))
             if mask > K:
@@ -239,7 +239,7 @@ class WholeRule:
         p, K, cells, beside = self.program, self.K, one.cells, one.outside
         v = int(one.value) - beside.sum_large
         most = K * len(cells) + beside.sum_small
-        # F, A and N are the paper's f_S, |S_K| and |S|; R is what is released for the small cells.
+        # F, A and N are the paper's f_S, |S_K| and |S|; R is the released value for the small cells.
         F, R = p.variable(0, most), p.variable(0, max(v, 0))
         p.line([(1, F), *((-1, self.small[i]) for i in cells)], beside.sum_small, beside.sum_small)
         p.line([(1, R), *((1, self.count[i]) for i in cells), *((-1, self.small[i]) for i in cells)], v, v)
@@ -283,7 +283,7 @@ class WholeRule:
     def cover(
         self, sets: Sequence[Sequence[int]], seconds: float, hint: Sequence[int] | None = None
     ) -> tuple[set[int], set[int], set[int]]:
-        """Which sums of cells can leave 1..K-1, which cannot and so are proven small, and which are open.
+        """Find the sums of cells that can leave 1..K-1, those that cannot and so are proven small, and the open ones.
 
         Parameters
         ----------
@@ -297,7 +297,7 @@ class WholeRule:
         Returns
         -------
         tuple of three sets
-            Numbers of sums: those that can, those that cannot, and those of which nothing is known.
+            The numbers of the sums that can leave, of those that cannot, and of those that are open.
         """
         p, K = self.program, self.K
         switches = [_leaves(p, [self.count[i] for i in cells], K, may_empty=True) for cells in sets]
@@ -305,7 +305,7 @@ class WholeRule:
         left = set(range(len(sets)))
         while left:
             wanted = [one for i in sorted(left) for one in switches[i]]
-            p.line([(1, one) for one in wanted], low=1)  # what left before is not asked for again: this only tightens
+            p.line([(1, one) for one in wanted], low=1)  # sums that left before are not asked for again
             start = () if hint is None else zip(self.count, hint, strict=True)
             said, values = p.most(wanted, seconds, start)
             if said != "found":

@@ -1,9 +1,9 @@
-"""The audit of a large release of sums: decided by the theorem, after checking that the theorem speaks of it.
+"""Audit a large release of sums: decided by a theorem, after a check that the theorem applies.
 
-Sums of one masked finest table tell nothing that the masked table does not, and in it every small cell may as well be
-the 0 or K that it shows. So nothing has to be attacked. What has to be looked at is the folder: that its files are
-those of the manifest, that no count lies in 1..K-1, that every table is the sum of a finer one, and that nothing beside
-the counts tells more. That takes time in proportion to the rows, and the memory of two tables.
+Sums of one masked finest table tell no more than the masked table itself. In the masked table, every small cell may
+truly be the 0 or K that it shows. So no attack is needed. The audit checks the folder instead: its files are those of
+the manifest, no count lies in 1..K-1, every table is the sum of a finer one, and nothing beside the counts tells more.
+This takes time in proportion to the rows, and memory for two tables.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ def audit_of_sums(release: Release, progress: Progress | None = None) -> AuditRe
     Returns
     -------
     AuditReport
-        As of `audit`, without the ranges of single cells; how many cells are truly small is not known.
+        As from `audit`, without the ranges of single cells. The number of truly small cells is unknown.
 
     Raises
     ------
     InputError
-        The release is not made of sums, or a table is not the sum of a finer one.
+        The release does not hold sums, or a table is not the sum of a finer one.
     """
     start, told = time.perf_counter(), release.manifest["method"]
     if told not in POLICIES or POLICIES[told].scheme != "sums" or release.manifest.get("sums", False):
         raise InputError(
             f"the release {str(release.path)!r} was made by {told!r}. A release is decided without an attack only "
-            f"where it holds sums of one masked table. Give its store: ilba audit STORE --areas --method {told}"
+            f"if it holds sums of one masked table. Give its store: ilba audit STORE --areas --method {told}"
         )
     _check(release, progress or silent)
     nothing = np.zeros(0, np.int64)
@@ -80,7 +80,7 @@ def audit_of_sums(release: Release, progress: Progress | None = None) -> AuditRe
 
 
 def _check(release: Release, tell: Progress) -> None:
-    """Hold every table against the smallest finer one that is published."""
+    """Compare every table with the smallest published table that is finer."""
     K, done = release.design.threshold, 0
     of: dict[str | None, list[str]] = defaultdict(list)
     for name, table in release.tables.items():

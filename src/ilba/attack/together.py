@@ -1,7 +1,7 @@
-"""The joint audit: what everybody can prove who has several releases of the same people.
+"""The joint audit: what anybody can prove who has several releases of the same people.
 
-Sound, not complete: what is called disclosed is proven, if the releases count the same people. What is neither
-disclosed nor certified is undecided.
+The audit is sound, not complete: if the releases count the same people, every disclosed cell is proven small. Cells
+that are neither disclosed nor certified are undecided.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Path_: TypeAlias = str | os.PathLike[str]
 Given: TypeAlias = Release | FinestTable | Path_
 
 COMPLETE = 2**21
-"""up to so many cells `ranges` lists all of them"""
+"""`ranges` lists every cell up to this number"""
 
 
 def audit_together(
@@ -48,12 +48,12 @@ def audit_together(
     explanations: int = 10,
     progress: Progress | None = None,
 ) -> JointReport:
-    """Audit several releases; `ilba.audit` says what the arguments are."""
+    """Audit several releases; `ilba.audit` describes the arguments."""
     start = time.perf_counter()
     if not given:
         raise InputError("audit() was given no release. Give at least one.")
     if changed is not None and (unchanged or changed < 0):
-        raise InputError("changed is how much a count may have changed, from 0 on; leave unchanged out beside it.")
+        raise InputError("changed is the largest change of a count, 0 or more; leave out unchanged with it.")
     words = Words.of(rename, regroup)
     tables = [open_store(path) if isinstance(path, str | os.PathLike) else path for path in stores]
     for table in tables:
@@ -70,7 +70,7 @@ def audit_together(
             tables.append(one)
             lists.append(Joined.of_store(one, name))
         else:
-            raise InputError(f"audit() takes releases together, or finest tables, not a {type(one).__name__}.")
+            raise InputError(f"audit() takes a list of releases or finest tables, not a {type(one).__name__}.")
     _one_population(releases)
     waves = list(dict.fromkeys(one.population.wave for one in releases))
     groups = (
@@ -105,7 +105,7 @@ def audit_together(
 
 
 def _names(opened: Sequence[Any]) -> list[str]:
-    """A short name for each release: its folder, and the folder above it where two have the same."""
+    """A short name for each release: its folder, and also the folder above if two names are equal."""
     paths = [one.path if isinstance(one, Release) else Path(f"table {n}") for n, one in enumerate(opened, 1)]
     for depth in (1, 2, 3):
         names = ["/".join(path.absolute().parts[-depth:]) for path in paths]
@@ -119,14 +119,14 @@ def _one_population(releases: Sequence[Joined]) -> None:
     if len(named) > 1:
         (first, a), (second, b), *_ = named.items()
         raise InputError(
-            f"{a} is of the population {first!r} and {b} of {second!r}: nothing follows from one for the other. Audit "
+            f"{a} is of the population {first!r} and {b} of {second!r}: neither says anything about the other. Audit "
             f"each by itself."
         )
 
 
 @dataclass(frozen=True)
 class _Wave:
-    """Releases whose cells have the same counts, the attack on them, and the truth where a store tells it."""
+    """Releases of the same counts, the attack on them, and the truth if a store tells it."""
 
     releases: Sequence[Joined]
     attack: JointAttack
@@ -155,7 +155,7 @@ def _audit(
     explanations: int,
     progress: Progress | None,
 ) -> JointReport:
-    """The audit of releases whose cells have the same counts."""
+    """Audit releases of the same counts."""
     wave = _Wave.of(releases, stores, refine(releases, [source for _, source in stores], words), words, explanations)
     wave.attack.run(progress)
     return _told(wave, explanations, wave.attack.world is not None, wave.attack.exact)
@@ -169,7 +169,7 @@ def _audit_waves(
     progress: Progress | None,
     changed: int,
 ) -> list[JointReport]:
-    """The audit of several waves between which no count of any table changed by more than so much."""
+    """Audit several waves between which no count of any table changed by more than `changed`."""
     sources = list({source.name: source for pairs in stores for _, source in pairs}.values())
     dimensions = refine([one for group in groups for one in group], sources, words)
     waves = [
@@ -201,7 +201,7 @@ def _audit_waves(
 
 
 def _told(wave: _Wave, explanations: int, certificate: bool, is_exact: bool) -> JointReport:
-    """What was found of a wave."""
+    """The report on one wave."""
     releases, attack, truth = wave.releases, wave.attack, wave.truth
     lattice, bounds = attack.lattice, attack.block.kinds[0]
     K = max(one.published.K for one in attack.placed)
@@ -221,7 +221,7 @@ def _told(wave: _Wave, explanations: int, certificate: bool, is_exact: bool) -> 
     low, high = (side[lattice.base].reshape(-1) for side in (bounds.low, bounds.high))
     flat = None if truth is None else truth.reshape(-1)
     places = np.flatnonzero(proven[lattice.base])
-    # The worst first: what is known most exactly, and of that the smallest counts.
+    # The worst first: the narrowest ranges, and among equal ones the smallest counts.
     order = places[np.lexsort((places, high[places], high[places] - low[places]))]
     small = None if flat is None else int(((flat > 0) & (flat < K)).sum())
     certified = undecided = None
@@ -252,7 +252,7 @@ def _told(wave: _Wave, explanations: int, certificate: bool, is_exact: bool) -> 
 
 
 def _truth(attack: JointAttack, stores: Sequence[tuple[FinestTable, Joined]], words: Words) -> Any:
-    """The true counts of the base from the first store that tells its cells apart; all such stores must agree."""
+    """The true counts of the base, from the first store that is fine enough; all such stores must agree."""
     found, first = None, ""
     for store, source in stores:
         counts = truth_of(store, source, attack.lattice, words)
@@ -269,7 +269,7 @@ def _truth(attack: JointAttack, stores: Sequence[tuple[FinestTable, Joined]], wo
 
 
 def _by_release(attack: JointAttack, low: IntArray, high: IntArray, truth: IntArray | None) -> pl.DataFrame:
-    """Each release with its own threshold: how many cells of the base are small by it, and how many of them proven."""
+    """For each release and its own threshold: how many base cells are small, and how many of them are proven."""
     rows = []
     for one in attack.placed:
         K = one.published.K
@@ -312,7 +312,7 @@ def _by_table(attack: JointAttack, proven: Mapping[Any, Any], truth: Any, K: int
 
 
 def _notes(attack: JointAttack, explained: bool) -> tuple[str, ...]:
-    """What the reader has to know: columns taken for unrelated, releases that repeat others, no derivations."""
+    """The notes for the reader: columns taken as unrelated, releases that repeat others, missing derivations."""
     notes = []
     for number in sorted(attack.repeats):
         notes.append(
@@ -330,10 +330,10 @@ def _notes(attack: JointAttack, explained: bool) -> tuple[str, ...]:
             if only and other:
                 columns = [listing(attack.lattice.dimensions[d].columns[-1] for d in sorted(s)) for s in (only, other)]
                 notes.append(
-                    f"{columns[0]} of {names[here]} and {columns[1]} of {names[there]} were taken for different "
+                    f"{columns[0]} of {names[here]} and {columns[1]} of {names[there]} were taken as different "
                     f"variables. If one is the other renamed, say rename= (--rename); if it is regrouped, regroup= "
                     f"(--regroup) too."
                 )
     if explained and attack.block.events is None:
-        notes.append(f"Derivations are given for up to {LARGEST:,} cells of all tables together; here are more.")
+        notes.append(f"Derivations are given for up to {LARGEST:,} cells of all tables together; these have more.")
     return tuple(notes)

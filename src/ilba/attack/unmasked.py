@@ -1,7 +1,7 @@
-"""What other worlds have to fit where the finest table is not released: nobody knows the masks.
+"""The conditions on other worlds if the finest table is not released and nobody knows the masks.
 
-Worlds are made of all cells of the design's finest table, whether the released tables tell them apart or not. Large
-cells stay as they truly are; small ones may take any count up to K with any mask that SCA could have drawn.
+A world holds all cells of the design's finest table, even if the released tables are coarser. Large cells keep their
+true counts. Small cells may take any count up to K with any mask that SCA could have drawn.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ilba.attack.published import PublishedRows, PublishedTables
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 _GRID = 2**22
-"""up to so many finest cells those that nobody is in may be filled, too"""
+"""up to this many finest cells, empty cells may also be filled"""
 
 
 def stated(published: PublishedTables) -> bool:
-    """Whether the whole rule behind the released numbers is known: iLBA without flags and without listed rows."""
+    """Whether the solver knows the whole rule of the released numbers: iLBA without flags and without listed rows."""
     policy = published.policy
     return policy.scheme == "ilba" and not policy.listed and not policy.flags and not published.move
 
 
 def projected(published: PublishedTables, packed: IntArray, node: Node) -> IntArray:
-    """The cell of a table in which each finest cell lies."""
+    """The cell of a table that contains each finest cell."""
     codes = published.codes
     target = codes.cell_index(table_of(codes.design, node))
     if not target.places:
@@ -46,7 +46,7 @@ def true_counts(rows: PublishedRows) -> IntArray:
 
 
 class Open(NamedTuple):
-    """The small finest cells of a release without its finest table, with what a world has to fit."""
+    """The small finest cells of a release without its finest table, with the conditions on a world."""
 
     packed: IntArray
     counts: IntArray
@@ -60,7 +60,7 @@ class Open(NamedTuple):
     conditions: Conditions
 
     def places(self, node: Node, cells: IntArray) -> IntArray:
-        """The targets that stand for cells of a table; -1 for what holds no open cell."""
+        """The targets of cells of a table; -1 for a cell without open cells."""
         if node not in self.nodes:
             known, behind = self.packed, 0
         else:
@@ -75,21 +75,21 @@ class Open(NamedTuple):
 def open_parts(
     published: PublishedTables, ranges: tuple[IntArray, IntArray, IntArray], most: int
 ) -> list[Callable[[], Open]]:
-    """The small cells and their sums, so many cells at a time; what lies outside of a part stays as it truly is.
+    """The small cells and their sums, in parts of at most `most` cells; cells outside a part keep their true counts.
 
     Parameters
     ----------
     published : PublishedTables
-        Tables that were made from a store, the finest not among them.
+        Tables made from a store, without the finest table.
     ranges : tuple of three arrays
-        What is proven: cells of the common refinement that may hold somebody, with low and high.
+        The proven bounds: cells of the common refinement that may be occupied, with low and high.
     most : int
-        How many cells are taken at once, at most.
+        The largest number of cells in a part.
 
     Returns
     -------
     list of callable
-        The parts, each made when it is called: together they may be too large.
+        The parts. Each is made when it is called, because together they may be too large.
     """
     rows, K = published.whole, published.K
     assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - the caller has asked
@@ -122,7 +122,7 @@ def _open(published: PublishedTables, cells: tuple[IntArray, ...]) -> Open:
         table = published.tables.get(node, published.base)
         assert table is not None and table.truth is not None  # noqa: S101, PT018 - made from a store
         parts = [at(table.packed, part, numbers) for part in table.truth]
-        if not observed:  # a cell without anybody has no row
+        if not observed:  # an empty cell has no row
             parts[0] = np.where(np.isin(numbers, table.packed), parts[0], sizes_of(published, node, numbers))
 
         def besides(part: IntArray, own: IntArray, of: IntArray = of, size: int = len(numbers)) -> IntArray:
@@ -146,7 +146,7 @@ def _open(published: PublishedTables, cells: tuple[IntArray, ...]) -> Open:
 
 
 def sizes_of(published: PublishedTables, node: Node, cells: IntArray) -> IntArray:
-    """How many cells of the design's finest table lie in each of some cells of a table."""
+    """The number of cells of the design's finest table in each of the given cells of a table."""
     index = published.codes.cell_index(table_of(published.design, node))
     size: IntArray = np.ones(len(cells), dtype=np.int64)
     digits = iter(index.digits([cells]) if index.places else [])

@@ -1,4 +1,4 @@
-"""What an audit found, for reading: as numbers, as text, as JSON and as a page.
+"""What an audit found, as numbers, text, JSON and a page.
 
 Confidential in every form: it says which cells are small.
 """
@@ -22,11 +22,11 @@ from ilba.attack.lattice import table_of
 from ilba.attack.published import PublishedTables
 from ilba.errors import some
 
-MOST_DRAWN = 40  # tables of the page that get a bar
+MOST_DRAWN = 40  # the most tables with a bar on the page
 
 
 class Judged(ABC):
-    """What the reports on one release and on several have in common: shares, figures, JSON and the page."""
+    """What reports on one release and on several releases share: shares, figures, JSON and the page."""
 
     cells_small: int | None
     cells_disclosed: int
@@ -41,16 +41,16 @@ class Judged(ABC):
 
     @abstractmethod
     def _facts(self) -> dict[str, Any]:
-        """What the page tells."""
+        """The facts that the page shows."""
 
     @property
     def share(self) -> float:
-        """The share of small cells that is disclosed, from 0 to 1."""
+        """The share of small cells that are disclosed, from 0 to 1."""
         return self.cells_disclosed / self.cells_small if self.cells_small else 0.0
 
     @property
     def share_exact(self) -> float:
-        """The share of small cells whose count everybody can name, from 0 to 1."""
+        """The share of small cells whose exact count is proven, from 0 to 1."""
         return self.cells_exact / self.cells_small if self.cells_small else 0.0
 
     def to_json(self) -> str:
@@ -76,7 +76,7 @@ class Judged(ABC):
         Returns
         -------
         Path
-            Where it was written.
+            The written file.
         """
         from ilba.output.pages import write
 
@@ -88,11 +88,11 @@ class Judged(ABC):
         Parameters
         ----------
         K : int
-            Below which a count is small.
+            The threshold: counts in 1..K-1 are small.
         aggregates : int
-            How many cells of coarser tables are proven to be small.
+            The number of cells of coarser tables that are proven small.
         others : sequence of int, default ()
-            How many of them are small, certified and undecided, where that is known.
+            The numbers of small, certified and undecided cells of coarser tables, if known.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class Judged(ABC):
         return [f"  {name:<32}{text:>12}{rest}" for name, text, rest in self.figures(K, aggregates, others)]
 
     def _proofs(self) -> list[str]:
-        """How the first of the disclosed cells are proven, in lines."""
+        """The lines that explain the first disclosed cells."""
         if not self.worst:
             return []
         lines = ["", "How it is proven:"]
@@ -148,31 +148,31 @@ class AuditReport(Judged):
     published: PublishedTables
     """the tables that were attacked"""
     tables: pl.DataFrame
-    """for each released table: its name, its level, how many of its cells are truly in 1..K-1 (null without the
-    store), how many are proven to be, how many of those exactly, how many are certified not to be provable, and how
-    many are undecided (both null where counterexamples were not looked for)"""
+    """for each released table: its name, its level, how many of its cells are truly in 1..K-1 (null without the store),
+    how many are proven to be, how many of those exactly, how many are certified, and how many are undecided (the last
+    two are null if no counterexamples were searched)"""
     cells_small: int | None
     """finest cells with a true count in 1..K-1; None where the store was not given"""
     cells_disclosed: int
-    """of these, the cells that everybody can prove to lie in 1..K-1"""
+    """of these, the cells that anybody can prove to lie in 1..K-1"""
     cells_exact: int
-    """of the disclosed, the cells whose count everybody can name"""
+    """of the disclosed, the cells whose exact count is proven"""
     cells_certified: int | None
-    """cells for which nobody can: another truth in which they are not small leads to the same release"""
+    """cells that nobody can prove small: another truth in which they are not small leads to the same release"""
     cells_undecided: int | None
     """the rest, about which this audit says nothing"""
     certificate: bool
     """whether the masked finest table is itself a possible truth, so that everything is safe"""
     misfits: int | None
-    """how many released counts would differ if the masked finest table were the truth; None where it is unknown"""
+    """how many released counts would differ if the masked finest table were the truth; None if unknown"""
     ranges: pl.DataFrame
-    """labels of each finest cell with low and high, between which an attacker knows its count to lie"""
+    """the labels of each finest cell, and the low and high that an attacker knows for its count"""
     worst: list[Explanation]
-    """how the disclosed cells are proven, the most exact first; as many as were asked for"""
+    """how the disclosed cells are proven, the most exact first; at most the number requested"""
     seconds: float
     """how long the audit took"""
     folder: tuple[str, ...] | None = None
-    """what the folder of a release tells besides its counts, in sentences; None where no folder was audited"""
+    """what the folder of a release tells beyond its counts, in sentences; None if no folder was audited"""
     why: dict[str, int] = field(default_factory=dict)
     """how many cells are undecided, by reason"""
     undecided: pl.DataFrame = field(default_factory=pl.DataFrame)
@@ -180,59 +180,60 @@ class AuditReport(Judged):
     why_aggregates: dict[str, int] = field(default_factory=dict)
     """how many small cells of coarser tables are undecided, by reason"""
     undecided_aggregates: pl.DataFrame = field(default_factory=pl.DataFrame)
-    """these cells: the table, and the cell in words"""
+    """the undecided cells of coarser tables: the table, and the cell in words"""
 
     @property
     def safe(self) -> bool:
-        """Whether nothing is disclosed and nothing is left undecided, by the counts and by the folder around them."""
+        """Whether nothing is disclosed and nothing is undecided, neither in the counts nor in the folder around
+        them."""
         return not self.folder and self._counts_safe
 
     @property
     def _counts_safe(self) -> bool:
-        if not self.published.bounded:  # what has no limit proves nothing, and is never called safe
+        if not self.published.bounded:  # unbounded noise proves nothing, and is never called safe
             return False
         proven = self.cells_disclosed or self.aggregates
         return self.certificate or (not proven and self.cells_undecided == 0 and self.aggregates_undecided == 0)
 
     @property
     def aggregates(self) -> int:
-        """How many cells of coarser tables are proven to lie in 1..K-1."""
+        """The number of cells of coarser tables that are proven to lie in 1..K-1."""
         return self._of_aggregates("disclosed") or 0
 
     @property
     def aggregates_small(self) -> int | None:
-        """How many cells of coarser tables are truly in 1..K-1; None where the store was not given."""
+        """The number of cells of coarser tables that are truly in 1..K-1; None without the store."""
         return self._of_aggregates("small")
 
     @property
     def aggregates_certified(self) -> int | None:
-        """Of these, how many nobody can prove to be small; None where counterexamples were not looked for."""
+        """Of these, how many nobody can prove small; None if no counterexamples were searched."""
         return self._of_aggregates("certified")
 
     @property
     def aggregates_undecided(self) -> int | None:
-        """Of these, how many this audit says nothing about; None where counterexamples were not looked for."""
+        """Of these, how many are undecided; None if no counterexamples were searched."""
         return self._of_aggregates("undecided")
 
     def _of_aggregates(self, column: str) -> int | None:
-        """A number of the tables but the finest, summed."""
+        """The sum of a column over the tables except the finest."""
         base = table_of(self.published.design, self.published.lattice.base).name
         numbers = self.tables.filter(pl.col("table") != base)[column]
         return None if numbers.null_count() else int(numbers.sum())
 
     @property
     def share_of_counts(self) -> float:
-        """The share of the small counts of all released tables that is proven to be small, from 0 to 1."""
+        """The share of the small counts of all released tables that are proven small, from 0 to 1."""
         small = int(self.tables["small"].sum())
         return int(self.tables["disclosed"].sum()) / small if small else 0.0
 
     @property
     def verdict(self) -> str:
-        """The result in a sentence."""
+        """The result, as a sentence."""
         if not self.published.bounded:
             return (
-                "Nothing can be proven from numbers without a limit, and they are never called safe: what they promise "
-                "is their epsilon, which adds up over all that is published."
+                "Unbounded noise proves nothing, but it is never called safe: it promises only its epsilon, which adds "
+                "up over everything that is published."
             )
         if self._counts_safe and self.folder:
             return "Not safe: no count gives anybody away, but the folder around the tables tells more than they do."
@@ -248,11 +249,11 @@ class AuditReport(Judged):
             )
         if self.safe:
             return "Safe: for each small cell there is another truth that leads to the same release."
-        return "Nothing was proven, and not everything is certified: of the undecided cells nothing is known."
+        return "Nothing was proven, but not everything is certified: nothing is known about the undecided cells."
 
     @property
     def why_undecided(self) -> str:
-        """Why cells are left undecided, in a sentence; empty where none are."""
+        """Why cells are undecided, as a sentence; empty if none are."""
         parts = [f"{some(number, 'cell')} because {reason}" for reason, number in self.why.items()]
         parts += [f"{some(number, 'aggregate')} because {reason}" for reason, number in self.why_aggregates.items()]
         return f"Undecided: {'; '.join(parts)}." if parts else ""
@@ -262,12 +263,12 @@ class AuditReport(Judged):
         return self.aggregates_small, self.aggregates_certified, self.aggregates_undecided
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as plain values, without the ranges of all cells.
+        """Give the report as plain values, without the ranges of single cells.
 
         Returns
         -------
         dict
-            Names and numbers as they stand in the JSON of `ilba audit --json` (confidential).
+            Names and numbers as in the JSON of `ilba audit --json` (confidential).
         """
         design = self.published.design
         return {
@@ -327,7 +328,7 @@ def _title(published: PublishedTables) -> str:
 
 
 def _facts(report: AuditReport) -> dict[str, Any]:
-    """What the page tells."""
+    """The facts that the page shows."""
     measures = pl.col("small", "disclosed", "exact")
     by_level = report.tables.group_by(name="level", maintain_order=True).agg(measures.sum())
     rows = report.tables.with_columns(name=pl.col("table").map_elements(unquote, pl.String)).to_dicts()
@@ -350,7 +351,7 @@ def _facts(report: AuditReport) -> dict[str, Any]:
 
 
 def shares(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For bars: the share of small cells that is disclosed, and exactly so; of numbers where the truth is unknown."""
+    """The lengths of bars: the shares of small cells disclosed and exact; numbers instead if the truth is unknown."""
     known = all(row["small"] is not None for row in rows)
     most = max([1, *(row["disclosed"] for row in rows)])
     lines = []

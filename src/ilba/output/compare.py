@@ -233,7 +233,7 @@ def compare(
         raise InputError("the masks of this store were chosen jointly already. Compare from the store that was built.")
     if finest.fingerprint is None and finest.own_secret(secret) is None:
         secret = Secret.new()
-        notice("drawn with a secret that is thrown away: the figures differ a little from run to run.")
+        notice("drawn with a throw-away secret: the figures differ a little from run to run.")
     others = [one for one in checked(attackers) if one != "proof"] if attackers else []
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
     K, tell = finest.design.threshold, progress or silent

@@ -46,7 +46,7 @@ WORDS = {
         "안전함: 작은 칸마다 같은 공표물을 만드는 다른 참값이 있습니다.",
     "No finest cell can be proven small. Whether a coarser count can be was not decided.":
         "최세분 칸은 하나도 작다고 증명되지 않습니다. 더 큰 단위의 빈도는 판정하지 못하였습니다.",
-    "Nothing was proven, and not everything is certified: of the undecided cells nothing is known.":
+    "Nothing was proven, but not everything is certified: nothing is known about the undecided cells.":
         "증명된 것은 없으나 모두 보증되지도 않았습니다. 미정인 칸에 대해서는 알 수 없습니다.",
     "finest cells truly in 1..{}": "참값이 1~{}인 최세분 칸",
     "disclosed": "증명됨", "exactly": "정확히", "certified safe": "안전이 보증됨", "undecided": "미정",
@@ -76,9 +76,9 @@ WORDS = {
     "{} cell because {}; {} aggregates because {}": "칸 {}개 - {}; 집계 칸 {}개 - {}",
     "{} cell because {}; {} aggregate because {}": "칸 {}개 - {}; 집계 칸 {}개 - {}",
     "the solver was not asked (solver_seconds=60 or --solver-seconds 60)": "풀이기에 묻지 않음(solver_seconds=60)",
-    "the time was over before the solver came to them": "풀이기가 이르기 전에 시간이 다 됨",
+    "the time ran out before the solver reached them": "풀이기가 이르기 전에 시간이 다 됨",
     "their block took the solver too long": "풀이기가 이 구획에서 너무 오래 걸림",
-    "the tables leave no block of a few cells that the solver could be asked about": "풀이기에 물을 만한 작은 구획이 없음",
+    "the tables give no block that is small enough for the solver": "풀이기에 물을 만한 작은 구획이 없음",
     "the solver, which sees one block of cells at a time, found neither a proof nor another world":
         "한 번에 한 구획을 보는 풀이기가 증명도 다른 참값도 찾지 못함",
     # derivations
@@ -115,13 +115,13 @@ WORDS = {
     "insider": "내부자", "attribute": "속성", "outsider, coarse tables": "외부인, 큰 단위의 표만", "register {}": "등록부 {}",
     "insider, {} cells unknown": "내부자, 칸 {}개 모름", "insider, 1 person unknown": "내부자, 1명 모름",
     "insider, {} people unknown": "내부자, {}명 모름",
-    "knows everybody but one person": "한 사람을 제외한 모두를 앎", "knows everybody but {} people": "{}명을 제외한 모두를 앎",
+    "knows everybody except one person": "한 사람을 제외한 모두를 앎", "knows everybody except {} people": "{}명을 제외한 모두를 앎",
     "has every released table and the method, and says only what is certain": "공표된 모든 표와 방법을 알고, 확실한 것만 말함",
     "has every released table and the method, and bets on what is likely": "공표된 모든 표와 방법을 알고, 가능성이 높은 값에 걺",
     "has only coarse tables: the baseline of the outsider": "큰 단위의 표만 가짐: 외부인의 기준선",
-    "knows besides that a certain person is in the cell": "그 밖에 특정인이 그 칸에 있음을 앎",
-    "knows the true count of every finest cell but one": "하나를 제외한 모든 최세분 칸의 참값을 앎",
-    "knows the true count of every finest cell but {} small ones of an area": "한 지역의 작은 칸 {}개를 제외한 모든 참값을 앎",
+    "also knows that a certain person is in the cell": "그 밖에 특정인이 그 칸에 있음을 앎",
+    "knows the true count of every finest cell except one": "하나를 제외한 모든 최세분 칸의 참값을 앎",
+    "knows the true count of every finest cell except {} small ones of an area": "한 지역의 작은 칸 {}개를 제외한 모든 참값을 앎",
     "has exact counts of {} from elsewhere": "다른 곳에서 얻은 {}의 정확한 빈도를 가짐",
     "looks for groups in which everybody is shown with the same value": "모두 같은 값으로 나타나는 집단을 찾음",
     "Probabilities are from a sample of {} of {} areas. The number behind ± is the standard error between areas.":
