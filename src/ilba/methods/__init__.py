@@ -1,6 +1,6 @@
-"""Methods of masking, as arithmetic on whole numbers: the paper's, and those of the field to compare with.
+"""Masking methods as integer arithmetic: the paper's methods, and others of the field for comparison.
 
-Nothing here opens a file or knows an engine. A name is loaded when it is first asked for.
+No module here opens a file or knows an engine. A name is loaded on first use.
 
 >>> from ilba import methods
 >>> methods.conventional_rounding([1, 3, 12], base=5)
@@ -79,7 +79,7 @@ _HOME = {name: f"ilba.methods.{module}" for module, names in _HOMES.items() for 
 
 
 def __getattr__(name: str) -> Any:
-    """Load a method when it is first asked for."""
+    """Load a method on first use."""
     if name not in _HOME:
         raise AttributeError(f"module 'ilba.methods' has no attribute {name!r}")
     found = getattr(import_module(_HOME[name]), name)

@@ -1,7 +1,7 @@
-"""Cell keys: the random numbers of the people in a cell, added up, decide how its count is moved.
+"""Cell keys: the sum of the random keys of the people in a cell decides how its count is moved.
 
-The same people give the same count in whatever table they stand. Two families of offices do it: the ONS adds whole
-numbers modulo 256, European offices numbers in [0, 1). Here both are whole numbers modulo the number of keys.
+The same people give the same count in every table. There are two versions: the ONS adds whole numbers modulo 256,
+European offices add numbers in [0, 1). Here both are whole numbers modulo the number of keys.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def _check_columns(frame: pl.DataFrame, names: Sequence[str]) -> None:
 
 
 def whole_keys(values: Any, parts: int) -> IntArray:
-    """Record keys as whole numbers below `parts`: as they are, or as a share of it where they lie in [0, 1)."""
+    """Record keys as whole numbers below `parts`: unchanged, or scaled if they lie in [0, 1)."""
     given = np.asarray(values)
     if given.dtype.kind not in "iuf" or (given.dtype.kind == "f" and not np.isfinite(given).all()):
         raise InputError("the record keys are not all numbers. Give each record a key.")
     if given.dtype.kind == "f" and given.size and not (given == np.rint(given)).all():
         if given.min() < 0 or given.max() >= 1:
-            raise InputError("record keys with digits behind the point have to lie in [0, 1).")
+            raise InputError("record keys that are not whole numbers have to lie in [0, 1).")
         keys: IntArray = np.rint(given * parts).astype(np.int64) % parts
         return keys
     return whole_numbers("record_key", given) % parts
@@ -60,7 +60,7 @@ def create_perturbed_table(
 ) -> pl.DataFrame:
     """Count records and perturb the counts by cell keys, as the ONS function of this name does.
 
-    All combinations of the values that occur in each column are listed, so empty cells too.
+    All combinations of the values in the columns are listed, including empty cells.
 
     Parameters
     ----------
@@ -69,13 +69,13 @@ def create_perturbed_table(
     ptable : frame
         The p-table in the layout of the ONS: pcv, ckey, pvalue.
     geog : str or sequence of str, optional
-        The column of the area, or none.
+        The column of the area.
     tab_vars : str or sequence of str, optional
-        The columns that are tabulated.
+        The columns to tabulate.
     record_key : str, default "record_key"
         The column with the key of each record, a whole number.
     threshold : int, default 10
-        Counts that are below it after perturbation are left out (null). 0 leaves out none.
+        Counts below it after perturbation are null. 0 keeps all counts.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def create_perturbed_table(
     Raises
     ------
     InputError
-        A column is not there, or the p-table has another layout.
+        A column is missing, or the p-table has another layout.
 
     Examples
     --------
@@ -126,20 +126,21 @@ def cell_key_table(
 ) -> pl.DataFrame:
     """Count records in tables with their margins and perturb the counts by cell keys, as European offices do.
 
-    Margins and totals are cells of their own, so the result does not add up.
+    Margins and totals are separate cells, so the result does not add up.
 
     Parameters
     ----------
     data : frame
         One row per record.
     ptable : frame
-        The p-table: i, j and p or upper, such as `ptable` makes; or one in the layout of the ONS.
+        The p-table: i, j and p or upper, as `ptable` makes it; or one in the layout of the ONS.
     tables : str or list
         What is counted, as in `small_count_rounding`: "region*sex" or a list of tables, each with its margins.
     record_key : str, default "record_key"
         The column with the key of each record, in [0, 1).
     closed : {"left", "right"}, default "left"
-        To which interval a key on a bound belongs: to the one above it, or to the one below, as in the Handbook.
+        Where a key on a bound belongs: to the interval above it ("left"), or to the one below ("right", as in the
+        Handbook).
 
     Returns
     -------
@@ -149,7 +150,7 @@ def cell_key_table(
     Raises
     ------
     InputError
-        A column is not there, or the p-table has another layout.
+        A column is missing, or the p-table has another layout.
 
     Examples
     --------

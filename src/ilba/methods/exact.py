@@ -1,8 +1,8 @@
-"""Noise that is exact to the last bit, from a stream of random bytes: what is published must not lean on rounding.
+"""Exact noise from a stream of random bytes: published noise must not depend on rounding.
 
-Noise that is made in floating point has gaps that tell the true count (Mironov 2012). Here every chance is a fraction
-of whole numbers, and every decision compares whole numbers, after Canonne, Kamath and Steinke (2020). One chance of the
-Gaussian noise is a fraction of 2^40 parts, rounded: that adds less than 10^-12 to its delta.
+Noise made in floating point has gaps that tell the true count (Mironov 2012). Here every chance is a fraction of whole
+numbers, and every decision compares whole numbers, after Canonne, Kamath and Steinke (2020). One chance of the Gaussian
+noise is a fraction of 2^40 parts, rounded; this adds less than 10^-12 to its delta.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy.typing as npt
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
-_BLOCK = 2**20  # bytes that are made at a time
+_BLOCK = 2**20  # bytes made at a time
 _FINE = 2**20
-"""the finest part of a scale: a coarser one is rounded so that there is more noise, not less"""
+"""the resolution of a scale; scales are rounded up, so that there is more noise, not less"""
 
 
 class ByteStream:
-    """Random whole numbers that a key decides: SHAKE-256 of the key and a counter."""
+    """Random whole numbers from a key: SHAKE-256 of the key and a counter."""
 
     def __init__(self, key: bytes) -> None:
         self._key, self._number, self._left = key, 0, np.zeros(0, dtype=np.uint64)
 
     def words(self, size: int) -> npt.NDArray[np.uint64]:
-        """The next numbers of 64 bits."""
+        """The next 64-bit numbers."""
         found = [self._left]
         have = len(self._left)
         while have < size:
@@ -41,7 +41,7 @@ class ByteStream:
         return every[:size]
 
     def below(self, limit: IntArray) -> IntArray:
-        """A whole number from 0 to each limit less 1, all equally likely."""
+        """A uniform whole number from 0 to limit - 1, for each limit."""
         top = limit.astype(np.uint64)
         found = np.zeros(len(top), dtype=np.uint64)
         left = np.arange(len(top))
@@ -54,11 +54,11 @@ class ByteStream:
         return found.astype(np.int64)
 
     def happens(self, part: IntArray, whole: IntArray) -> BoolArray:
-        """Whether something of the chance part / whole happens."""
+        """Whether an event with the chance part / whole happens."""
         return self.below(whole) < part
 
     def halves(self, part: IntArray, whole: IntArray) -> BoolArray:
-        """Whether something of the chance exp(-part / whole) happens, part at most whole."""
+        """Whether an event with the chance exp(-part / whole) happens, for part <= whole."""
         times = np.ones(len(part), dtype=np.int64)
         left = np.arange(len(part))
         while len(left):
@@ -69,7 +69,7 @@ class ByteStream:
         return is_odd
 
     def fades(self, part: IntArray, whole: IntArray) -> BoolArray:
-        """Whether something of the chance exp(-part / whole) happens, for any part of at least 0."""
+        """Whether an event with the chance exp(-part / whole) happens, for any part >= 0."""
         one = np.ones(1, dtype=np.int64)
         is_alive = np.ones(len(part), dtype=bool)
         turns = part // whole
@@ -120,7 +120,7 @@ def gaussian(stream: ByteStream, variance: Fraction, size: int) -> IntArray:
 
 
 def _fades_large(stream: ByteStream, off: IntArray, whole: int) -> BoolArray:
-    """Whether something of the chance exp(-off^2 / whole) happens; the squares may be larger than 64 bits."""
+    """Whether an event with the chance exp(-off^2 / whole) happens; the squares may exceed 64 bits."""
     squares = [int(one) ** 2 for one in off.tolist()]
     most = 2**40
     part = np.array([min(-(-square * most // whole), 2**62) for square in squares], dtype=np.int64)
@@ -128,7 +128,7 @@ def _fades_large(stream: ByteStream, off: IntArray, whole: int) -> BoolArray:
 
 
 def _runs(stream: ByteStream, size: int) -> IntArray:
-    """How often in a row something of the chance 1/e happens."""
+    """How often in a row an event with the chance 1/e happens."""
     found = np.zeros(size, dtype=np.int64)
     left = np.arange(size)
     while len(left):
@@ -139,7 +139,7 @@ def _runs(stream: ByteStream, size: int) -> IntArray:
 
 
 def _rational(scale: Fraction) -> tuple[int, int]:
-    """A fraction of small numbers that is at least as large."""
+    """A fraction of small numbers that is not smaller."""
     if scale.numerator < 2**31 and scale.denominator < 2**31:
         return scale.numerator, scale.denominator
     return -(-scale.numerator * _FINE // scale.denominator), _FINE

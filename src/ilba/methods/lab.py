@@ -1,4 +1,4 @@
-"""The methods that can be compared, each as a class: this package's own, and those of the field."""
+"""The methods that can be compared, one class each: this package's own, and others of the field."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 
 class _Own(Method):
-    """A method of this package: the audit knows what follows from its numbers, beside all others."""
+    """A method of this package; the audit knows what its numbers say together with all others."""
 
     def publish(self, cells: CountedTables) -> list[Shown]:
-        """See `Method.publish`: these are published from the masks of a finest table."""
+        """See `Method.publish`; these methods publish from the masks of a finest table."""
         raise InputError(f"{self.name} is published from the masks of a finest table: see FinestTable.table.")
 
     def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
-        """Say what one number tells by itself; `audit` says what all tell together."""
+        """Say what one number tells by itself; `audit` says what all numbers tell together."""
         raise InputError(f"what {self.name} tells depends on K and on the finest table: see ilba.audit.")
 
 
 @dataclass(frozen=True)
 class SCA(_Own):
-    """Small cell adjustment of the finest cells; tables are sums of what results."""
+    """Small cell adjustment of the finest cells; tables are sums of the results."""
 
     name = "sca"
     about = "small finest counts become 0 or K by chance; tables are sums of them"
@@ -62,20 +62,20 @@ class ILBA(_Own):
 
     name = "ilba"
     about = "the small cells of each count are released as the middle of a block of K numbers"
-    strong = "every count within K and a half of the truth"
+    strong = "every count within K + K/2 of the truth"
     weak = "many tables together prove small counts; does not add up"
     remembers = True
     policy = "ilba"
     cells: Literal["observed", "grid"] = "observed"
 
     def masks(self, finest: Any, wanted: Sequence[Any], secret: Any, bound: int | None, progress: Any) -> Any:
-        """Take the same masks with this reading of S."""
+        """Take the same masks, with this reading of S."""
         return finest.with_cells(self.cells)
 
 
 @dataclass(frozen=True)
 class Controlled(_Own):
-    """Masks of small cells that are chosen jointly; tables are plain sums.
+    """Jointly chosen masks of small cells; tables are plain sums.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Controlled(_Own):
     name = "controlled"
     about = "small finest counts become 0 or K, chosen together so that all sums stay near the truth"
     strong = "proves no small count, from any number of tables; adds up; within a bound"
-    weak = "says nothing of chances, nor against somebody who knows true numbers from outside"
+    weak = "promises nothing about probabilities, or against an attacker who knows true counts from elsewhere"
     additive = True
     remembers = True
     policy = "controlled"
@@ -104,7 +104,7 @@ class CellKey(Method):
     Parameters
     ----------
     ptable : frame, optional
-        The p-table, in the layout of the ONS or of European offices. Left out, one is made from D, V, js and pstay.
+        The p-table, in the layout of the ONS or of European offices. By default, one is made from D, V, js and pstay.
     D : int, default 3
         The largest change of a count.
     V : float, default 2.0
@@ -112,14 +112,14 @@ class CellKey(Method):
     js : int, default 0
         The results 1..js never occur.
     pstay : float, optional
-        The least chance with which a count stays as it is.
+        The least chance that a count stays unchanged.
     threshold : int, default 0
         Counts below it are left blank.
     """
 
     name = "cell-key"
     about = "the random keys of the people in a cell, added up, pick a small change from a fixed table"
-    strong = "the same people give the same number in every table; small changes of a known limit"
+    strong = "the same people give the same number in every table; small changes with a known limit"
     weak = "many tables together narrow counts down; does not add up"
     keyed = True
     told = ("D", "V")
@@ -132,24 +132,24 @@ class CellKey(Method):
 
     @property
     def blanks(self) -> bool:  # type: ignore[override]
-        """Whether counts may be left blank: below a threshold."""
+        """Whether counts may be left blank: yes, with a threshold."""
         return bool(self.threshold)
 
     @property
     def absent_blank(self) -> bool:  # type: ignore[override]
-        """Whether cells that hold nobody are left blank too: a count of 0 is below the threshold."""
+        """Whether empty cells are left blank too: yes, if 0 is below the threshold."""
         return bool(self.threshold)
 
     @property
     def label(self) -> str:
-        """The method with its parameters, as a table shows it."""
+        """The method with its parameters, as tables show it."""
         if self.ptable is None:
             return super().label
         return f"{self.name} ptable" + (f" threshold={self.threshold}" if self.threshold else "")
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters as plain values, as a release tells them; of a p-table that was given its checksum."""
+        """The parameters as plain values, as a release states them; the checksum of a given p-table."""
         if self.ptable is not None:
             found: dict[str, Any] = {"ptable": self.moves.mark, "D": int(np.abs(self.moves.change).max())}
         else:
@@ -159,7 +159,7 @@ class CellKey(Method):
 
     @cached_property
     def moves(self) -> KeyedTable:
-        """The p-table, ready to be looked up."""
+        """The p-table, ready for look-ups."""
         made = ptable(self.D, self.V, self.js, self.pstay) if self.ptable is None else self.ptable
         return read_ptable(made)
 
@@ -172,15 +172,15 @@ class CellKey(Method):
         return shown
 
     def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
-        """Find the counts that the p-table can have moved there."""
+        """Find the counts that the p-table can move to each value."""
         return self.moves.reach(value)
 
     def blank_range(self, K: int) -> tuple[int, int]:
-        """Say that a blank is below the threshold after it was moved."""
+        """Say that a blank is a count that was below the threshold after its move."""
         return 0, self.threshold - 1 + int(np.abs(self.moves.change).max())
 
     def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
-        """Look the chance up in the p-table."""
+        """Look up the chance in the p-table."""
         return self.moves.chance(value, count)
 
     def blank_chance(self, count: IntArray, K: int) -> FloatArray:
@@ -200,9 +200,9 @@ class Rounding(Method):
     base : int, default 5
         The base, at least 2.
     kind : {"random", "conventional", "controlled"}, default "random"
-        By chance without bias, to the nearest, or all together so that sums hold (by HiGHS, for small tables).
+        At random without bias, to the nearest multiple, or all together so that sums hold (by HiGHS, for small tables).
     seconds : float, default 60.0
-        With "controlled": how long to look for it.
+        With "controlled": how long to search.
     """
 
     name = "rounding"
@@ -219,17 +219,17 @@ class Rounding(Method):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters as plain values, as a release tells them; the time only where there is a search."""
+        """The parameters as plain values, as a release states them; the time only if there is a search."""
         return {name: value for name, value in super().parameters.items() if name != "seconds" or self.joint}
 
     @property
     def joint(self) -> bool:  # type: ignore[override]
-        """Whether a number depends on the other tables: where all are rounded together."""
+        """Whether a number depends on the other tables: yes, if all are rounded together."""
         return self.kind == "controlled"
 
     @property
     def additive(self) -> bool:  # type: ignore[override]
-        """Whether published sums hold: where all are rounded together."""
+        """Whether published sums hold: yes, if all are rounded together."""
         return self.kind == "controlled"
 
     def publish(self, cells: CountedTables) -> list[Shown]:
@@ -243,13 +243,13 @@ class Rounding(Method):
         ]
 
     def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
-        """Go less than the base away, or at most half of it."""
+        """Allow a distance of less than the base, or of at most half the base."""
         below = self.base // 2 if self.kind == "conventional" else self.base - 1
         above = (self.base - 1) // 2 if self.kind == "conventional" else self.base - 1
         return np.maximum(value - below, 0), value + above
 
     def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
-        """Fall with the distance, as the chance to be rounded there does; to the nearest nothing is left to chance."""
+        """Give the chance of rounding there, which falls with the distance; conventional rounding has no chance."""
         if self.kind == "conventional":
             return super().chance(value, count, size, tables)
         return np.where(value % self.base == 0, np.maximum(1 - np.abs(value - count) / self.base, 0.0), 0.0)
@@ -257,7 +257,7 @@ class Rounding(Method):
 
 @dataclass(frozen=True)
 class SmallCountRounding(Method):
-    """Rounding of small inner cells alone, chosen together; tables are sums of what results.
+    """Joint rounding of small inner cells only; tables are sums of the results.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ class SmallCountRounding(Method):
     name = "small-count-rounding"
     about = "small counts become 0 or the base, chosen together so that published sums stay near the truth"
     strong = "adds up; nothing from 1 to base - 1 is published; proves little"
-    weak = "no bound on how far a sum may lie from the truth; other tables later need the same cells"
+    weak = "no bound on how far a sum may lie from the truth; later tables need the same cells"
     additive = True
     joint = True
     told = ("base",)
@@ -284,7 +284,7 @@ class SmallCountRounding(Method):
         return [Shown(value) for value in cells.split(cells.joint.sums(inner))]
 
     def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
-        """Take every base inside for 1 to base, and every finest cell that is 0 for up to base - 1."""
+        """Read every base in a number as 1 to base, and every finest cell of 0 as up to base - 1."""
         most = self.base - 1
         low = value - most * (value // self.base)
         high = value + most * (size - (value > 0))
@@ -294,7 +294,7 @@ class SmallCountRounding(Method):
         return low, high
 
     def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
-        """Take a small finest count to be raised as often as keeps sums right; of a sum only its range is told."""
+        """Assume that a small finest count is raised without bias; for a sum, use its range alone."""
         up = np.where(count <= self.base, count / self.base, 0.0)
         same = (count == value) & (value > self.base)
         alone = np.where(value == self.base, up, np.where(value == 0, (1 - up) * (count < self.base), same))
@@ -304,24 +304,25 @@ class SmallCountRounding(Method):
 
 @dataclass(frozen=True)
 class Suppression(Method):
-    """Small cells are left blank, and others with them.
+    """Suppression: small cells are left blank, and other cells to protect them.
 
     Parameters
     ----------
     max_n : int, optional
-        Counts 1..max_n must not be published. Left out, K - 1.
+        Counts 1..max_n must not be published. By default, K - 1.
     kind : {"gauss", "primary", "optimal"}, default "gauss"
-        How the further blanks are found: as in `suppress`.
+        How the other blanks are found, as in `suppress`.
     width : float, optional
-        With "optimal": how far each primary cell stays unknown. Left out, so far that nobody proves it to be primary.
+        With "optimal": the least width of each primary cell's range. By default, wide enough that nobody can prove it
+        primary.
     seconds : float, default 60.0
-        With "optimal": how long to look for it.
+        With "optimal": how long to search.
     """
 
     name = "suppression"
     about = "small counts are left blank, and further ones so that no blank can be computed"
     strong = "what is published is exact"
-    weak = "many blanks; that a cell is small remains visible; tables made apart undo each other"
+    weak = "many blanks; small cells remain visible; tables made separately undo each other"
     blanks = True
     max_n: int | None = None
     kind: Literal["gauss", "primary", "optimal"] = "gauss"
@@ -330,13 +331,13 @@ class Suppression(Method):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters as plain values, as a release tells them; width and time only where there is a search."""
+        """The parameters as plain values, as a release states them; width and time only if there is a search."""
         idle = () if self.kind == "optimal" else ("width", "seconds")
         return {name: value for name, value in super().parameters.items() if name not in idle}
 
     @property
     def joint(self) -> bool:  # type: ignore[override]
-        """Whether a number depends on the other tables: where further blanks are looked for."""
+        """Whether a number depends on the other tables: yes, unless only primary cells are blank."""
         return self.kind != "primary"
 
     def publish(self, cells: CountedTables) -> list[Shown]:
@@ -347,21 +348,21 @@ class Suppression(Method):
         if self.kind == "gauss":
             blank = suppression.gauss(joint, blank)
         elif self.kind == "optimal":
-            # Zeros are published, so a blank is at least 1: unknown within `most` it may be larger than that.
+            # Zeros are published, so a blank is at least 1. With a range of width `most` it may exceed `most`.
             width = float(most) if self.width is None else self.width
             blank = suppression.best_pattern(joint, blank, width, self.seconds, least=1)
         return [Shown(table.count, hidden) for table, hidden in zip(cells.tables, cells.split(blank), strict=True)]
 
     def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
-        """Take what is shown as exact."""
+        """Read every published number as exact."""
         return value, value
 
     def blank_range(self, K: int) -> tuple[int, int]:
-        """Say that primary blanks alone are 1..max_n, and that among further ones a blank is anything but 0."""
+        """Say that a blank is 1..max_n if only primary cells are blank, otherwise any count above 0."""
         return 1, (K - 1 if self.max_n is None else self.max_n) if self.kind == "primary" else FAR
 
     def blank_chance(self, count: IntArray, K: int) -> FloatArray:
-        """Say that primary counts are always blank; how many others are, depends on all tables."""
+        """Say that primary counts are always blank; the chance of other blanks depends on all tables."""
         most = K - 1 if self.max_n is None else self.max_n
         further = 0.0 if self.kind == "primary" else np.nan
         return np.where(count < 1, 0.0, np.where(count <= most, 1.0, further))
@@ -369,17 +370,17 @@ class Suppression(Method):
 
 @dataclass(frozen=True)
 class Noise(Method):
-    """Noise of differential privacy on every count of the grid, empty ones included.
+    """Noise of differential privacy on every count of the grid, including empty cells.
 
     Parameters
     ----------
     epsilon : float, default 1.0
-        The privacy loss of everything that is published together.
+        The privacy loss of all tables that are published together.
     kind : {"laplace", "gaussian"}, default "laplace"
-        The distribution. For "gaussian" epsilon holds but for a chance of 10^-10.
+        The distribution. For "gaussian", epsilon holds except with a chance of 10^-10.
     fit : bool, default False
-        Measure only the levels of the first hierarchy by all keys, and fit them from the top down to counts that are
-        not negative and add up, under the true total. All other tables are sums.
+        Measure only the levels of the first hierarchy by all keys. Fit them from the top down, below the true total, to
+        counts that are not negative and add up. All other tables are sums.
     """
 
     name = "noise"
@@ -400,12 +401,12 @@ class Noise(Method):
 
     @property
     def additive(self) -> bool:  # type: ignore[override]
-        """Whether published sums hold: only after the fit."""
+        """Whether published sums hold: only with the fit."""
         return self.fit
 
     @property
     def spends(self) -> float:  # type: ignore[override]
-        """The epsilon of what is published together."""
+        """The epsilon of all tables that are published together."""
         return self.epsilon
 
     def distribution(self, tables: int) -> noise.NoiseDistribution:
@@ -414,7 +415,7 @@ class Noise(Method):
         Parameters
         ----------
         tables : int
-            In how many tables each person is counted.
+            The number of tables in which each person is counted.
 
         Returns
         -------
@@ -429,7 +430,7 @@ class Noise(Method):
         return noise.DiscreteGaussian(float(np.sqrt(tables / (2 * rho))), float(np.sqrt(tables)))
 
     def publish(self, cells: CountedTables) -> list[Shown]:
-        """Add noise to each count, or to few of them and fit the others."""
+        """Add noise to each count, or to a few counts from which the others are fitted."""
         if self.fit:
             if cells.grid is None:
                 raise InputError("the grid of these tables is too large to be fitted. Compare fewer keys: keys=[...].")
@@ -441,7 +442,7 @@ class Noise(Method):
 
     @staticmethod
     def _noisy(table: TableCells, drawn: IntArray) -> Shown:
-        """A count below 0 is published as 0: that is a function of the noisy count, and costs nothing."""
+        """Publish negative counts as 0: a function of the noisy count, so it costs no privacy."""
         value = np.maximum(table.count + drawn[table.place], 0)
         drawn[table.place] = 0
         places = np.flatnonzero(drawn > 0)
@@ -452,7 +453,7 @@ class Noise(Method):
         return np.zeros_like(value), np.full_like(value, FAR)
 
     def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
-        """Ask the distribution of the noise; a 0 stands for all that lies below it. Fitted numbers say nothing."""
+        """Use the distribution of the noise; a 0 stands for all values up to 0. Fitted numbers have no chance."""
         if self.fit:
             return None
         spread = self.distribution(tables)
@@ -467,14 +468,14 @@ class Noise(Method):
 
 _DELTA = 1e-10
 _TOGETHER = 5000
-"""small counts that are chosen together; the work grows with the square of it (the R package takes 1000)"""
+"""the number of small counts that are chosen together; work grows with its square (the R package takes 1000)"""
 METHODS: dict[str, Callable[..., Method]] = {
     cls.name: cls for cls in (SCA, ILBA, Controlled, CellKey, Rounding, SmallCountRounding, Suppression, Noise)
 }
 
 
 def method_of(given: Method | str) -> Method:
-    """A method: as an object, or as it is typed: `rounding`, `rounding:base=3`, `cell-key:D=5,V=3,js=2`."""
+    """A method, given as an object or as text: `rounding`, `rounding:base=3`, `cell-key:D=5,V=3,js=2`."""
     if isinstance(given, Method):
         return given
     if not isinstance(given, str):
@@ -501,7 +502,7 @@ def method_of(given: Method | str) -> Method:
 
 
 def _checked(made: type[Method], values: dict[str, Any]) -> Method:
-    """A method from values that came as text, checked against its parameters."""
+    """A method from values that were given as text, checked against its parameters."""
     import msgspec
 
     if "ptable" in values:

@@ -1,6 +1,6 @@
-"""How far masked counts lie from the truth: one summary of it for every report. Confidential.
+"""One summary of how far masked counts lie from the truth, for every report. Confidential.
 
-Shares run from 0 to 1. Percent are for paper and screen: `percent` writes them as the R package does.
+Shares run from 0 to 1. Percentages are for display: `percent` writes them as the R package does.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class LossSummary(NamedTuple):
     """How far the counts of some tables lie from the truth (confidential)."""
 
     mean: float
-    """of the absolute losses"""
+    """the mean absolute loss"""
     p99: int
     """the smallest loss that at least 99% of the counts do not exceed"""
     max: int
     within: float
-    """share of the counts that are at most floor(K/2) off"""
+    """the share of counts with a loss of at most floor(K/2)"""
     over: float
-    """share of the counts that are further off than the bound"""
+    """the share of counts with a loss above the bound"""
 
     @classmethod
     def of(cls, counted: IntArray, K: int, bound: int | None = None) -> LossSummary:
-        """Sum up a distribution: how many counts are 0, 1, 2, ... off."""
+        """Summarize a distribution: the numbers of counts with a loss of 0, 1, 2, ..."""
         total = int(counted.sum())
         if not total:
             return cls(0.0, 0, 0, 1.0, 0.0)
@@ -53,7 +53,7 @@ class LossSummary(NamedTuple):
 
 
 def loss_summary(table_losses: Iterable[npt.ArrayLike], K: int, bound: int | None = None) -> LossSummary:
-    """Sum up the losses of the counts of several tables together.
+    """Summarize the losses of the counts of several tables.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ def loss_summary(table_losses: Iterable[npt.ArrayLike], K: int, bound: int | Non
     K : int
         The threshold.
     bound : int, optional
-        What counts as over the bound. Left out, floor(K/2) + K.
+        The bound. By default, floor(K/2) + K.
 
     Returns
     -------
     LossSummary
-        The mean, the 99th percentile and the largest loss; the shares of counts at most K/2 off (`within`) and over the
-        bound (`over`), from 0 to 1. Confidential.
+        The mean, the 99th percentile and the largest loss; the shares of counts with a loss of at most K/2 (`within`)
+        and above the bound (`over`), from 0 to 1. Confidential.
 
     Examples
     --------
@@ -85,7 +85,7 @@ def loss_summary(table_losses: Iterable[npt.ArrayLike], K: int, bound: int | Non
 
 
 def loss_counts(loss: npt.ArrayLike) -> tuple[IntArray, IntArray]:
-    """Which losses occur, and how often.
+    """The losses that occur, and how often.
 
     >>> [column.tolist() for column in loss_counts([0, 0, 1, -2])]
     [[-2, 0, 1], [1, 2, 1]]

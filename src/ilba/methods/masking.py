@@ -1,13 +1,13 @@
-"""The method of the paper: SCA, the four additive parts, iLBA, and what a released value gives away.
+"""The method of the paper: SCA, the four additive parts, iLBA, and what a released value discloses.
 
-Columns in, columns out: whole numbers or arrays of them. Nothing here reads a file, draws a number or knows an
-engine. The paper's symbols:
+The functions take and return columns: whole numbers or arrays of them. No function reads a file, draws a number or
+knows an engine. The paper's symbols:
 
 ====================  =============================================================================
 K                     the threshold
 f                     a true count
 f_S, f_L              the sums over the small (f <= K) and over the large cells of an aggregate
-S_0, S_K              the small cells that SCA masked to 0 and to K; S is both together
+S_0, S_K              the small cells that SCA masked to 0 and to K; S is their union
 ====================  =============================================================================
 """
 
@@ -23,12 +23,12 @@ from ilba.errors import InputError, suggesting
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 DRAW_RANGE = 2**53
-"""Draws are integers below this: 53 bits, so that a float in [0, 1) is one of them exactly."""
-_COUNTED = 2**16  # up to this threshold counting which numbers there are is the fastest way to know
+"""Draws are integers below this: 53 bits, so that each draw is exactly a float in [0, 1)."""
+_COUNTED = 2**16  # up to this threshold, counting is the fastest way
 
 
 class Parts(NamedTuple):
-    """What iLBA needs to know of an aggregate. Each part adds up over any way of splitting the aggregate.
+    """The parts of an aggregate that iLBA needs. Each part adds up over any partition of the aggregate.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Parts(NamedTuple):
 
     @classmethod
     def whole(cls, count: npt.ArrayLike) -> Parts:
-        """Take counts as they are, for a method that does not tell small cells from large ones.
+        """Take counts unchanged, for a method that does not distinguish small and large cells.
 
         Parameters
         ----------
@@ -79,9 +79,9 @@ class Masked(NamedTuple):
     sum_masked : array of int
         The released sum of the small cells.
     type1 : array of int
-        1 where it was shifted up, else 0.
+        1 if it was shifted up, otherwise 0.
     type2 : array of int
-        1 where it was shifted down, else 0.
+        1 if it was shifted down, otherwise 0.
     """
 
     sum_masked: IntArray
@@ -92,22 +92,22 @@ class Masked(NamedTuple):
 def sca(f: npt.ArrayLike, draw: npt.ArrayLike, K: int) -> IntArray:
     """Mask counts by Small Cell Adjustment, eq. (1): a count up to K becomes K with probability f/K, else 0.
 
-    The comparison is between integers, so no rounding enters: the probability is f/K to within 2^-53, and exactly 0 for
-    f = 0 and 1 for f = K.
+    The comparison is between integers, so there is no rounding: the probability is f/K to within 2^-53, and exactly 0
+    for f = 0 and 1 for f = K.
 
     Parameters
     ----------
     f : array_like of int
         True counts.
     draw : array_like of int
-        For each count a number, uniform on 0 .. 2^53 - 1.
+        A number for each count, uniform on 0 .. 2^53 - 1.
     K : int
         The threshold.
 
     Returns
     -------
     array of int
-        The masked counts. Counts above K are as they were.
+        The masked counts. Counts above K are unchanged.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def sca(f: npt.ArrayLike, draw: npt.ArrayLike, K: int) -> IntArray:
     array([0, 5, 0, 5, 9])
     """
     count, drawn = _ints(f), _ints(draw)
-    # draw < f/K * 2^53, as a table of thresholds: the product f * 2^53 would not fit 64 bits.
+    # draw < f/K * 2^53, as a table of thresholds, because the product f * 2^53 would not fit into 64 bits.
     small = count < K
     few = count[small]
     present = np.unique(few) if K > _COUNTED else np.flatnonzero(np.bincount(few))
@@ -128,9 +128,9 @@ def sca(f: npt.ArrayLike, draw: npt.ArrayLike, K: int) -> IntArray:
 def parts(f: npt.ArrayLike, f_sca: npt.ArrayLike, K: int) -> Parts:
     """Compute the four additive parts of each cell, to be summed over the cells of an aggregate.
 
-    Small includes f = K here, because after SCA a K may stand for any count from 1 to K. Where counts were moved
-    jointly to anything but 0 and K, the masked count is the large part and the small part makes it the true one again:
-    so a true sum is always sum_large + sum_small, and a sum of masked counts sum_large + K n_at_threshold.
+    Small includes f = K here, because after SCA a K may stand for any count from 1 to K. If counts were moved jointly
+    to values other than 0 and K, the masked count is the large part, and the small part corrects it to the true count.
+    So a true sum is always sum_large + sum_small, and a sum of masked counts is sum_large + K n_at_threshold.
 
     Parameters
     ----------
@@ -162,14 +162,14 @@ def parts(f: npt.ArrayLike, f_sca: npt.ArrayLike, K: int) -> Parts:
 
 
 def feasible(n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, K: int) -> tuple[IntArray, IntArray]:
-    """Compute the ends of D, eq. (B.1): the sums f_S that the masked finest table leaves possible.
+    """Compute the ends of D, eq. (B.1): the sums f_S that are possible given the masked finest table.
 
     Parameters
     ----------
     n_small : array_like of int
         The number of small cells of each aggregate.
     n_at_threshold : array_like of int
-        How many of them SCA masked to K.
+        The number of them that SCA masked to K.
     K : int
         The threshold.
 
@@ -220,7 +220,7 @@ def ilba(n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, sum_small: npt.A
     n_small : array_like of int
         The number of small cells of each aggregate.
     n_at_threshold : array_like of int
-        How many of them SCA masked to K.
+        The number of them that SCA masked to K.
     sum_small : array_like of int
         Their true sum f_S.
     K : int
@@ -255,7 +255,7 @@ def ilba(n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, sum_small: npt.A
 def preimage(
     released: npt.ArrayLike, n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, K: int
 ) -> tuple[IntArray, IntArray]:
-    """Compute the ends of the set of sums f_S in D that iLBA releases as one value; it is an interval.
+    """Compute the ends of the interval of sums f_S in D that iLBA releases as a given value.
 
     Parameters
     ----------
@@ -264,14 +264,14 @@ def preimage(
     n_small : array_like of int
         The number of small cells of each aggregate.
     n_at_threshold : array_like of int
-        How many of them SCA masked to K.
+        The number of them that SCA masked to K.
     K : int
         The threshold.
 
     Returns
     -------
     tuple of two arrays
-        The smallest and the largest sum. Where no sum gives the value, the low end is above the high end.
+        The smallest and the largest sum. If no sum gives the value, the low end is above the high end.
 
     Examples
     --------
@@ -285,8 +285,8 @@ def preimage(
     q = np.where(value == K, 0, (value - 1 - K // 2) // K)
     known = (value == K) | ((value > K) & (value == q * K + 1 + K // 2))
     low, high = q * K + 1, q * K + K
-    known &= (d_low <= low) & (high <= d_high)  # iLBA only releases blocks that lie in D
-    # The neighbours that reach out of D were shifted here: type 1 from below, type 2 from above.
+    known &= (d_low <= low) & (high <= d_high)  # iLBA releases only blocks inside D
+    # Neighbouring blocks that reach beyond D were shifted here: type 1 from below, type 2 from above.
     low = np.where(low - K < d_low, np.minimum(low, np.maximum(d_low, 1)), low)
     high = np.where(d_high < high + K, d_high, high)
 
@@ -299,7 +299,7 @@ def preimage(
 
 
 def loss_bound(n_small: npt.ArrayLike, sum_small: npt.ArrayLike, K: int) -> IntArray:
-    """Compute how far a released count can lie from the true one.
+    """Compute how far a released count can lie from the true count.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def loss_bound(n_small: npt.ArrayLike, sum_small: npt.ArrayLike, K: int) -> IntA
     Returns
     -------
     array of int
-        Floor(K/2) + K, or K - 1 where there is at most one small cell or their sum is 0.
+        Floor(K/2) + K, or K - 1 if there is at most one small cell or the sum is 0.
 
     Examples
     --------
@@ -335,9 +335,9 @@ def apply_SCA(freq: npt.ArrayLike, mask_thr: int, *, draws: npt.ArrayLike | None
     mask_thr : int
         The threshold K, at least 3.
     draws : array_like of float, optional
-        Numbers in [0, 1), one for each count. Without them each call draws anew from the operating system's randomness:
-        good for trying things out, never for publication, where two runs over the same data would give counts away.
-        `ilba.build` draws with a secret.
+        Numbers in [0, 1), one for each count. Without them each call draws anew from the operating system. Use that
+        only for trials, never for publication: two runs over the same data would disclose counts. `ilba.build` draws
+        with a secret.
 
     Returns
     -------
@@ -347,7 +347,7 @@ def apply_SCA(freq: npt.ArrayLike, mask_thr: int, *, draws: npt.ArrayLike | None
     Raises
     ------
     InputError
-        A count is not a whole number of at least 0, or the draws do not fit.
+        A count is not a whole number of at least 0, or the draws do not match.
 
     Examples
     --------
@@ -374,20 +374,20 @@ def apply_iLBA(iLBA_inputs: Any, mask_thr: int) -> tuple[Any, Any, Any]:
     Parameters
     ----------
     iLBA_inputs : sequence of three
-        (n_small, n_SCA_thr, sum_small): the number of small cells, how many of them SCA masked to K, and their true
-        sum. Whole numbers, or arrays of them.
+        (n_small, n_SCA_thr, sum_small): the number of small cells, the number of them that SCA masked to K, and their
+        true sum. Whole numbers, or arrays of them.
     mask_thr : int
         The threshold K, at least 3.
 
     Returns
     -------
     tuple of three
-        (sum_masked, type1, type2): whole numbers when three numbers were given, else arrays.
+        (sum_masked, type1, type2): whole numbers if three numbers were given, otherwise arrays.
 
     Raises
     ------
     InputError
-        The three do not fit each other: such a sum is not possible with these cells.
+        The three do not match: such a sum is not possible with these cells.
 
     Examples
     --------

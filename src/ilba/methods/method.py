@@ -1,8 +1,8 @@
-"""What a method of protection is: what it publishes, and what its public description lets everybody conclude.
+"""What a protection method is: what it publishes, and what everybody can conclude from its public description.
 
-A new method is one class: `publish` gives the numbers, `preimage` the smallest and the largest truth that a published
-number stands for. `compare`, the attackers, `release`, the ledger and the service ask for nothing else: what is special
-about a method it says itself, by the properties below.
+A new method is one class. `publish` gives the numbers; `preimage` gives the smallest and the largest true count behind
+a published number. `compare`, the attackers, `release`, the ledger and the service need nothing else. A method states
+its special features by the properties below.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 FAR = 2**40
-"""Stands for 'without a limit' where a published number leaves one side open."""
+"""Stands for 'no limit' if a published number leaves one side open."""
 
 
 class Shown(NamedTuple):
-    """What a method publishes for the cells of one table that hold somebody, and for those that hold nobody.
+    """What a method publishes for the occupied and for the empty cells of one table.
 
     Parameters
     ----------
     value : array of int
         The published number of each cell; any number where the cell is blank.
     blank : array of bool, optional
-        Which cells are left blank. Left out, none.
+        Which cells are left blank. By default, none.
     invented : array of int
-        The published numbers, other than 0, of cells that hold nobody.
+        The published numbers of empty cells that are not 0.
     places : array of int
-        Where in the grid of the table the invented numbers stand, as `TableCells.place` counts.
+        The places of the invented numbers in the grid of the table, numbered as in `TableCells.place`.
     """
 
     value: IntArray
@@ -52,33 +52,33 @@ class Shown(NamedTuple):
 
 @dataclass(frozen=True)
 class TableCells:
-    """The cells of one table that hold somebody (confidential)."""
+    """The occupied cells of one table (confidential)."""
 
     name: str
     count: IntArray
     grid: int
-    """how many cells it could have"""
+    """the number of possible cells"""
     find_cells: Callable[[], IntArray]
     place: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """where in the grid each cell stands"""
+    """the place of each cell in the grid"""
 
     @property
     def empty(self) -> int:
-        """How many cells of its grid hold nobody."""
+        """The number of empty cells of the grid."""
         return self.grid - len(self.count)
 
     @cached_property
     def cell_of(self) -> IntArray:
-        """The cell that each finest cell lies in."""
+        """The cell that contains each finest cell."""
         return self.find_cells()
 
 
 class Chance(ABC):
-    """Where a method's randomness comes from."""
+    """The source of a method's randomness."""
 
     @abstractmethod
     def rng(self, purpose: str) -> np.random.Generator:
-        """The draws for a purpose, the same ones each time."""
+        """The generator for a purpose, with the same draws each time."""
 
     @abstractmethod
     def draws(self, table: TableCells, purpose: str) -> IntArray:
@@ -91,12 +91,12 @@ class Chance(ABC):
 
 @dataclass(frozen=True)
 class SeededChance(Chance):
-    """Draws that are only compared, never published: the same on every run is best."""
+    """Draws for comparisons, never for publication: the same on every run."""
 
     seed: int
 
     def rng(self, purpose: str) -> np.random.Generator:
-        """The draws for a purpose."""
+        """The generator for a purpose."""
         return np.random.default_rng([self.seed, zlib.crc32(purpose.encode())])
 
     def draws(self, table: TableCells, purpose: str) -> IntArray:
@@ -104,14 +104,14 @@ class SeededChance(Chance):
         return self.rng(f"{purpose} {table.name}").integers(0, DRAW_RANGE, len(table.count))
 
     def noise(self, spread: Any, purpose: str, size: int) -> IntArray:
-        """Draws from a distribution, as fast as floating point allows."""
+        """Draws from a distribution, in fast floating point."""
         drawn: IntArray = spread.draw(self.rng(purpose), size)
         return drawn
 
 
 @dataclass(frozen=True)
 class CountedTables:
-    """The counts that a method works on: all tables that are published together (confidential)."""
+    """The input of a method: the counts of all tables that are published together (confidential)."""
 
     K: int
     """the threshold of the design"""
@@ -120,34 +120,34 @@ class CountedTables:
     tables: Sequence[TableCells]
     """the cells of each table that is published"""
     chance: Chance
-    """where randomness comes from: a fixed seed where methods are compared, the secret where tables are published"""
+    """the source of randomness: a fixed seed for comparisons, the secret for publication"""
     grid: Callable[[], Any] | None = None
     """the finest grid, for methods that fill empty cells: an `ilba.methods.noise.CountedGrid`"""
 
     def rng(self, purpose: str) -> np.random.Generator:
-        """Make the draws for a purpose.
+        """Make the generator for a purpose.
 
         Parameters
         ----------
         purpose : str
-            What is drawn; another purpose has other draws.
+            The purpose; another purpose has other draws.
 
         Returns
         -------
         numpy.random.Generator
-            Where the draws come from.
+            The generator.
         """
         return self.chance.rng(purpose)
 
     def draws(self, table: TableCells, purpose: str) -> IntArray:
-        """Draw for each cell of a table. Where tables are published, the secret, labels and count decide.
+        """Draw a number for each cell of a table. For publication, secret, labels and count decide it.
 
         Parameters
         ----------
         table : TableCells
             The table.
         purpose : str
-            What is drawn.
+            The purpose of the draws.
 
         Returns
         -------
@@ -157,16 +157,16 @@ class CountedTables:
         return self.chance.draws(table, purpose)
 
     def noise(self, spread: Any, purpose: str, size: int) -> IntArray:
-        """Draw noise. Where tables are published, the draws are exact to the last bit.
+        """Draw noise. For publication, the draws are exact to the last bit.
 
         Parameters
         ----------
         spread : ilba.methods.noise.NoiseDistribution
             The distribution.
         purpose : str
-            What is drawn.
+            The purpose of the draws.
         size : int
-            How many.
+            The number of draws.
 
         Returns
         -------
@@ -176,12 +176,12 @@ class CountedTables:
         return self.chance.noise(spread, purpose, size)
 
     def keys(self, parts: int) -> list[IntArray]:
-        """Sum one draw for each finest cell into the cell keys of all tables.
+        """Draw a key for each finest cell, and sum the keys into the cell keys of all tables.
 
         Parameters
         ----------
         parts : int
-            How many keys there are.
+            The number of keys.
 
         Returns
         -------
@@ -198,7 +198,7 @@ class CountedTables:
 
     @cached_property
     def joint(self) -> Tabulation:
-        """All tables as one structure, for methods that look at them together."""
+        """All tables as one structure, for methods that treat them jointly."""
         columns, size = [], 0
         for table in self.tables:
             columns.append(table.cell_of + size)
@@ -207,7 +207,7 @@ class CountedTables:
         return Tabulation(self.inner, np.column_stack(columns), nothing, pl.DataFrame({"cell": self.inner}))
 
     def split(self, published: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-        """Split values of all cells of `joint` table by table.
+        """Split the values of all cells of `joint` by table.
 
         Parameters
         ----------
@@ -223,7 +223,7 @@ class CountedTables:
 
 
 def documented_as(cls: type, base: type, names: Sequence[str]) -> None:
-    """Complete the docstrings of functions that a class overrides by the sections of those of its base."""
+    """Complete the docstrings of overriding functions with the sections of the base class."""
     for name in names:
         own = cls.__dict__.get(name)
         if own is not None and "Parameters" not in (own.__doc__ or ""):
@@ -235,9 +235,9 @@ class Method(ABC):
     """A way to protect tables of counts."""
 
     name: ClassVar[str]
-    """one word, as it is typed"""
+    """the name of the method, one word"""
     about: ClassVar[str]
-    """what it does, in a sentence that is public"""
+    """what the method does, in a public sentence"""
     strong: ClassVar[str]
     """what it is good at"""
     weak: ClassVar[str]
@@ -245,36 +245,36 @@ class Method(ABC):
     additive: ClassVar[bool] = False
     """whether published sums hold"""
     bounded: ClassVar[bool] = True
-    """whether a published number says anything for sure: noise without a limit does not"""
+    """whether published numbers bound the counts; unbounded noise does not"""
     publishes: ClassVar[bool] = True
-    """whether `release` publishes by it; the others are for comparing"""
+    """whether `release` publishes by this method; the others are for comparison"""
     joint: ClassVar[bool] = False
-    """whether a number depends on which other tables are published with it"""
+    """whether a number depends on the other tables that are published with it"""
     blanks: ClassVar[bool] = False
     """whether counts may be left blank"""
     absent_blank: ClassVar[bool] = False
-    """whether cells that hold nobody are left blank too, so that nobody tells the two apart"""
+    """whether empty cells are left blank too, so that blanks do not show which cells are empty"""
     fills: ClassVar[bool] = False
-    """whether cells that hold nobody get numbers: then every code has to be declared"""
+    """whether empty cells get numbers; then every code has to be declared"""
     remembers: ClassVar[bool] = False
-    """whether its masks have to be remembered; a method that draws from secret, labels and count has none"""
+    """whether the ledger must remember its masks; not needed if secret, labels and count decide the draws"""
     keyed: ClassVar[bool] = False
-    """whether counts are moved by the record keys of their people, which the store holds"""
+    """whether the record keys of the people, which the store holds, move the counts"""
     spends: ClassVar[float | None] = None
-    """the epsilon of what is published together, where it adds up over all that is published of the same people"""
+    """the epsilon of one publication, which adds up over all publications about the same people"""
     policy: ClassVar[str | None] = None
-    """for the methods of this package: how `audit` calls them"""
+    """for the methods of this package: their name in `audit`"""
 
     told: ClassVar[tuple[str, ...]] = ()
-    """the parameters that the label always shows; others only where they are not the usual ones"""
+    """the parameters that the label always shows; it shows others only if they differ from the default"""
 
     def __init_subclass__(cls) -> None:
-        """Complete the docstrings of a method: what a function takes and gives is said once, here."""
+        """Complete the docstrings of a method; the sections are written once, here."""
         documented_as(cls, Method, ("masks", "publish", "preimage", "blank_range", "chance", "blank_chance"))
 
     @property
     def label(self) -> str:
-        """The method with its parameters, as a table shows it."""
+        """The method with its parameters, as tables show it."""
         shown = []
         for one in fields(self):  # type: ignore[arg-type]
             value = getattr(self, one.name)
@@ -284,7 +284,7 @@ class Method(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters as plain values, as a release tells them."""
+        """The parameters as plain values, as a release states them."""
         found = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
         return {name: value for name, value in found.items() if value is not None}
 
@@ -304,7 +304,7 @@ class Method(ABC):
         return dict(found)
 
     def masks(self, finest: Any, wanted: Sequence[Any], secret: Any, bound: int | None, progress: Any) -> Any:
-        """Take the finest table that is published from.
+        """Return the finest table from which tables are published.
 
         Parameters
         ----------
@@ -315,9 +315,9 @@ class Method(ABC):
         secret : Secret or path or None
             The secret, for a method that chooses masks.
         bound : int or None
-            The bound that masks are chosen for.
+            The bound for which masks are chosen.
         progress : callable or None
-            Told how far the work is.
+            Called with each `ProgressStep`.
 
         Returns
         -------
@@ -333,7 +333,7 @@ class Method(ABC):
         Parameters
         ----------
         cells : CountedTables
-            The true counts of all tables, and where randomness comes from.
+            The true counts of all tables, and the source of randomness.
 
         Returns
         -------
@@ -343,14 +343,14 @@ class Method(ABC):
 
     @abstractmethod
     def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
-        """Say what everybody who knows the method concludes from published numbers.
+        """Say what anybody who knows the method can conclude from published numbers.
 
         Parameters
         ----------
         value : array of int
-            Published numbers, 0 for a cell that is not listed.
+            Published numbers; 0 for a cell that is not listed.
         size : array of int
-            How many finest cells lie in each.
+            The number of finest cells in each.
 
         Returns
         -------
@@ -359,7 +359,7 @@ class Method(ABC):
         """
 
     def blank_range(self, K: int) -> tuple[int, int]:
-        """Say what everybody concludes from a blank.
+        """Say what anybody can conclude from a blank.
 
         Parameters
         ----------
@@ -374,43 +374,43 @@ class Method(ABC):
         return 0, FAR
 
     def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
-        """Say how likely counts are published as numbers, for attackers who bet. By default all of the preimage alike.
+        """Give the chance that counts are published as numbers. By default, equal over the preimage.
 
         Parameters
         ----------
         value : array of int
-            Published numbers, 0 for a cell that is not listed.
+            Published numbers; 0 for a cell that is not listed.
         count : array of int
-            For each of them a count that may be the truth.
+            A possible true count for each number.
         size : array of int
-            How many finest cells lie in each.
+            The number of finest cells in each.
         tables : int
-            How many tables are published together.
+            The number of tables that are published together.
 
         Returns
         -------
         array of float or None
-            The chance of each number given its count, up to a factor that the count does not change. None where the
-            numbers are fitted to each other, so that one by itself says nothing of this kind.
+            The chance of each number given its count, up to a factor that does not depend on the count. None if the
+            numbers are fitted to each other, so that a single number has no such chance.
         """
         low, high = self.preimage(value, size)
         return ((low <= count) & (count <= high)).astype(np.float64)
 
     def blank_chance(self, count: IntArray, K: int) -> FloatArray:
-        """Say how likely counts are left blank.
+        """Give the chance that counts are left blank.
 
         Parameters
         ----------
         count : array of int
-            Counts that may be the truth.
+            Possible true counts.
         K : int
             The threshold of the design.
 
         Returns
         -------
         array of float
-            The chance of a blank; not a number where it may happen, but nobody is told how often. Attackers then
-            estimate it from how many blanks there are.
+            The chance of a blank; not a number (NaN) if a blank is possible with an unknown chance. Attackers then
+            estimate it from the number of blanks.
         """
         low, high = self.blank_range(K)
         return ((low <= count) & (count <= high)).astype(np.float64)

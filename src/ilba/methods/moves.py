@@ -1,4 +1,4 @@
-"""How counts are moved by cell keys: a p-table that is ready to be looked up, and the look-up itself."""
+"""How cell keys move counts: a p-table that is ready for look-ups, and the look-up itself."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ BLANK = -1
 
 @dataclass(frozen=True)
 class KeyedTable:
-    """A p-table in the layout of one of the two families of offices, ready to be looked up."""
+    """A p-table, read from the ONS layout or the European layout, ready for look-ups."""
 
     parts: int
-    """how many cell keys there are: 256 in the ONS layout, 10^8 in the European one"""
+    """the number of cell keys: 256 in the ONS layout, 10^8 in the European one"""
     change: IntArray
     """what is added, by row of the p-table and by interval"""
     upper: IntArray
     """the key after the last one of each interval, by row and interval; the last one is `parts`"""
     last: int
-    """the last row; larger counts use the rows from `again` on, over and over"""
+    """the last row; larger counts cycle through the last `again` rows"""
     again: int
-    """how many of the last rows repeat"""
+    """the number of last rows that repeat"""
 
     def row(self, count: IntArray) -> IntArray:
         """The row of the p-table for each count (the ONS calls it pcv)."""
@@ -42,7 +42,7 @@ class KeyedTable:
         width = self.change.shape[1]
         if width == self.parts:  # an interval for each key
             place = row * width + key
-        else:  # one look-up for all rows: keys of row r stand behind those of the rows before it
+        else:  # one look-up for all rows: keys of row r come after those of earlier rows
             place = np.searchsorted(self._ends, row * self.parts + key, side="right")
         found: IntArray = np.where(count == 0, 0, self.change.ravel()[place])
         return found
@@ -55,13 +55,13 @@ class KeyedTable:
 
     @cached_property
     def mark(self) -> str:
-        """A checksum of what it does."""
+        """A checksum of the table's effect."""
         wide = np.ascontiguousarray(self.change), np.ascontiguousarray(self.upper)
         numbers = np.array([self.parts, self.last, self.again, *self.change.shape])
         return hashlib.sha256(b"".join(part.astype("<i8").tobytes() for part in (numbers, *wide))).hexdigest()[:16]
 
     def chance(self, value: IntArray, count: IntArray) -> FloatArray:
-        """How likely each count is published as a value, over all cell keys."""
+        """The chance that each count is published as a value, over all cell keys."""
         top = self._chances.shape[1] // 2
         away = value - count
         near = np.abs(away) <= top
@@ -70,7 +70,7 @@ class KeyedTable:
 
     @cached_property
     def _chances(self) -> FloatArray:
-        """The chance of each change, by row of the p-table; no change stands in the middle."""
+        """The chance of each change, by row of the p-table; no change is in the middle."""
         top = int(np.abs(self.change).max())
         found = np.zeros((self.last + 1, 2 * top + 1))
         wide = np.diff(self.upper, axis=1, prepend=0) / self.parts
@@ -81,7 +81,7 @@ class KeyedTable:
         return found
 
     def reach(self, value: IntArray) -> tuple[IntArray, IntArray]:
-        """The smallest and the largest count that can have been published as a value."""
+        """The smallest and the largest count that can be published as a value."""
         happens = self._chances > 0
         top = happens.shape[1] // 2
         low, high = np.full(value.shape, np.iinfo(np.int64).max), np.full(value.shape, -1)
@@ -94,19 +94,19 @@ class KeyedTable:
 
 @dataclass(frozen=True)
 class KeyedMoves:
-    """How counts are moved by the sums of the record keys of their people."""
+    """How the sums of record keys move counts."""
 
     table: KeyedTable
     """the p-table"""
     keys: int
-    """how many record keys there are: 256, or 10^8"""
+    """the number of record keys: 256, or 10^8"""
     threshold: int = 0
     """counts below it are left blank"""
 
     def published(self, count: IntArray, sums: IntArray) -> IntArray:
-        """The published counts; `BLANK` where one is below the threshold.
+        """The published counts; `BLANK` if one is below the threshold.
 
-        Where the p-table has another number of keys, a key stands for the share of them that lies below it.
+        If the p-table has another number of keys, keys are scaled to it.
         """
         key = sums % self.keys
         if self.keys != self.table.parts:
@@ -116,6 +116,6 @@ class KeyedMoves:
 
 
 def perturbation(count: IntArray, key: IntArray, table: KeyedTable) -> IntArray:
-    """What is added to counts by their cell keys, in pieces that fit the processor's caches."""
+    """The changes of counts by their cell keys, in pieces that fit the processor's caches."""
     pieces = [table.changes(count[at : at + 2**16], key[at : at + 2**16]) for at in range(0, max(len(count), 1), 2**16)]
     return np.concatenate(pieces)

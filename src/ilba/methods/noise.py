@@ -1,7 +1,8 @@
-"""Noise of differential privacy on counts: discrete Laplace and Gaussian, and fits that make noisy counts consistent.
+"""Noise of differential privacy on counts: discrete Laplace and Gaussian noise, and fits that make noisy counts
+consistent.
 
-The noise is a whole number, of either sign and without a limit. So a noisy count proves nothing. What one person's
-record adds to what anybody learns is bounded by epsilon, and epsilons add up over everything that is published.
+The noise is a whole number of either sign, without a limit. So a noisy count proves nothing. Epsilon bounds what one
+person's record adds to anybody's knowledge, and epsilons add up over everything that is published.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ilba.methods.method import Shown, documented_as
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
-_REACH = 45  # times the scale that are summed or drawn: what lies beyond is less than any float
+_REACH = 45  # sums and draws reach this many scales; the rest is below any float
 
 
 class NoiseDistribution(ABC):
@@ -37,7 +38,7 @@ class NoiseDistribution(ABC):
     @property
     @abstractmethod
     def scale(self) -> float:
-        """How far it spreads."""
+        """The scale of the noise."""
 
     @abstractmethod
     def p(self, k: npt.ArrayLike) -> FloatArray:
@@ -56,14 +57,14 @@ class NoiseDistribution(ABC):
 
     @abstractmethod
     def exact(self, stream: ByteStream, size: int) -> IntArray:
-        """Draw values to be published, exactly, from random bytes.
+        """Draw exact values for publication from random bytes.
 
         Parameters
         ----------
         stream : ByteStream
-            Where randomness comes from.
+            The source of randomness.
         size : int
-            How many.
+            The number of values.
 
         Returns
         -------
@@ -87,7 +88,7 @@ class NoiseDistribution(ABC):
         return float((np.abs(self._support) * self.p(self._support)).sum())
 
     def tail(self, m: int) -> float:
-        """Compute the chance of a value of at least m on either side.
+        """Compute the chance of an absolute value of at least m.
 
         Parameters
         ----------
@@ -103,14 +104,14 @@ class NoiseDistribution(ABC):
         return float(2 * self.p(far)[::-1].sum())
 
     def draw(self, rng: np.random.Generator, size: int) -> IntArray:
-        """Draw values in floating point, to compare methods with.
+        """Draw values in floating point, for comparisons of methods.
 
         Parameters
         ----------
         rng : numpy.random.Generator
-            Where randomness comes from.
+            The source of randomness.
         size : int
-            How many.
+            The number of values.
 
         Returns
         -------
@@ -131,7 +132,7 @@ class DiscreteLaplace(NoiseDistribution):
     epsilon : float
         The privacy loss of one count.
     sensitivity : float, default 1.0
-        How much one person changes the counts in all: the number of tables that a person is counted in.
+        How much one person changes the counts in total: the number of tables in which a person is counted.
 
     Examples
     --------
@@ -163,7 +164,7 @@ class DiscreteLaplace(NoiseDistribution):
         return chances
 
     def exact(self, stream: ByteStream, size: int) -> IntArray:
-        """Draw values to be published, exactly, from random bytes."""
+        """Draw exact values for publication from random bytes."""
         return exact.laplace(stream, Fraction(str(self.sensitivity)) / Fraction(str(self.epsilon)), size)
 
 
@@ -176,7 +177,7 @@ class DiscreteGaussian(NoiseDistribution):
     sigma : float
         The scale, nearly the standard deviation.
     sensitivity : float, default 1.0
-        The L2 sensitivity: the square root of the number of tables that a person is counted in.
+        The L2 sensitivity: the square root of the number of tables in which a person is counted.
 
     Examples
     --------
@@ -207,7 +208,7 @@ class DiscreteGaussian(NoiseDistribution):
         Parameters
         ----------
         delta : float
-            The chance with which epsilon need not hold.
+            The chance that epsilon does not hold.
 
         Returns
         -------
@@ -223,22 +224,22 @@ class DiscreteGaussian(NoiseDistribution):
         return chances
 
     def exact(self, stream: ByteStream, size: int) -> IntArray:
-        """Draw values to be published from random bytes. The variance is rounded up to six digits."""
+        """Draw values for publication from random bytes. The variance is rounded up to six digits."""
         return exact.gaussian(stream, Fraction(math.ceil(self.sigma**2 * 10**6), 10**6), size)
 
 
 def fit_to_parent(noisy: npt.ArrayLike, parent: float) -> tuple[FloatArray, IntArray]:
     """Fit noisy children to a fixed parent: the nearest point that is not negative and adds up, then whole numbers.
 
-    As in TopDown, where each level is fitted to the level above. For whole numbers the largest fractions go up until
-    the sum holds; of equal ones the first child.
+    As in TopDown, each level is fitted to the level above. For whole numbers, the largest fractions go up until the sum
+    holds; among equal fractions the first child goes up.
 
     Parameters
     ----------
     noisy : array_like of float
         The noisy counts of the children.
     parent : float
-        What they have to add up to, at least 0.
+        The required sum, at least 0.
 
     Returns
     -------
@@ -257,7 +258,7 @@ def fit_to_parent(noisy: npt.ArrayLike, parent: float) -> tuple[FloatArray, IntA
     """
     given = np.asarray(noisy, dtype=np.float64)
     if parent < 0 or not len(given):
-        raise InputError("children are fitted to a parent of at least 0, and there has to be one child.")
+        raise InputError("the parent must be at least 0, and there must be at least one child.")
     near, whole = fit_columns(given[:, None], np.array([parent], dtype=np.float64))
     return near[:, 0], whole[:, 0]
 
@@ -278,7 +279,7 @@ def fit_columns(noisy: FloatArray, parents: FloatArray) -> tuple[FloatArray, Int
 
 
 def fit_least_squares(root: float, children: npt.ArrayLike) -> tuple[float, FloatArray]:
-    """Fit a noisy root and its noisy children to each other where all have the same variance; signs are free.
+    """Fit a noisy root and its noisy children to each other; all have the same variance, and signs are free.
 
     Parameters
     ----------
@@ -311,17 +312,17 @@ class CountedGrid:
     parents: Sequence[IntArray]
     """for each level from the top down, the area above each of its areas"""
     tables: Callable[[IntArray], list[Shown]]
-    """what follows for each table from counts of the grid"""
+    """computes the counts of each table from counts of the grid"""
 
     @property
     def levels(self) -> int:
-        """How many levels are measured, the whole included."""
+        """The number of measured levels, including the whole."""
         return len(self.parents) + 1
 
     def fitted(self, noise: Callable[[int, int], IntArray]) -> IntArray:
         """Counts of the finest areas, measured with noise at each level and fitted from the top down.
 
-        `noise` draws so many values for a level. The total is kept, as the United States keeps that of each state.
+        `noise` draws a number of values for a level. The total is kept, as the United States keeps that of each state.
         """
         sums = [self.count]
         for above in reversed(self.parents):

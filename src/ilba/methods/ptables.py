@@ -1,7 +1,7 @@
-"""Perturbation tables (p-tables) of the cell key method: made by greatest entropy, or read in the layouts of offices.
+"""Perturbation tables (p-tables) of the cell key method: made by maximum entropy, or read in the layouts of offices.
 
-A p-table says for each true count with what chance it becomes which number. Its rows are intervals of [0, 1): the
-cell key of a cell falls into one of them, and so decides what is published.
+For each true count, a p-table gives the chance of each published number. Its rows are intervals of [0, 1). The cell key
+falls into one of them and so decides the published number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STEP = 0.05
 def ptable(
     D: int, V: float, js: int = 0, pstay: float | None = None, monotone: bool | Iterable[int] = False
 ) -> pl.DataFrame:
-    """Make the p-table of greatest entropy: unbiased, with a given variance and largest change.
+    """Make the p-table of maximum entropy: unbiased, with a given variance and largest change.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ def ptable(
     js : int, default 0
         The results 1..js never occur.
     pstay : float, optional
-        The least chance with which a count stays as it is. It gives way where the variance cannot be reached with it.
+        The least chance that a count stays unchanged. It is lowered if the variance cannot be reached with it.
     monotone : bool or iterable of int, default False
-        Whether the chance of a decrease does not fall towards no change; or the rows for which that holds.
+        Whether the chances of decreases never fall towards no change; or the rows for which this holds.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def _whole(name: str, value: object, least: int) -> int:
 
 
 def _check_possible(i: int, v: IntArray, D: int, V: float, js: int) -> None:
-    """Refuse a row that no chances can fill: without bias the variance is at least that of the two nearest results."""
+    """Refuse an impossible row: without bias, the variance is at least that of the two nearest results."""
     if v.min() > 0 or v.max() < 0:
         raise InputError(
             f"D={D} is too small for js={js}: from the count {i} every result would lie on one side of it."
@@ -94,13 +94,13 @@ def _check_possible(i: int, v: IntArray, D: int, V: float, js: int) -> None:
     below, above = int(-v[v < 0].max()), int(v[v > 0].min())
     if below * above >= V:
         raise InputError(
-            f"V={V} cannot be had with js={js}: the count {i} becomes {i - below} or {i + above} at the nearest, so "
+            f"V={V} is not possible with js={js}: the count {i} becomes {i - below} or {i + above} at best, so "
             f"its variance is at least {below * above}, and that only with these two. Give a larger V or a smaller js."
         )
 
 
 def _entropic(v: IntArray, V: float, pstay: float, monotone: bool) -> FloatArray:
-    """The chances of greatest entropy; the least chance to stay is lowered until the variance is reached."""
+    """The chances of maximum entropy; the least chance to stay is lowered until the variance is reached."""
     stays = np.flatnonzero(v == 0)
     bound = pstay
     for _ in range(_SOLVES):
@@ -146,7 +146,7 @@ def _solved(v: IntArray, V: float, stay: float, monotone: bool) -> FloatArray:
 
 
 def _row(i: int, results: IntArray, p: FloatArray) -> pl.DataFrame:
-    """A row as intervals: its bounds are rounded, and the chances are the differences of the bounds."""
+    """A row as intervals with rounded bounds; the chances are the differences of the bounds."""
     bounds = np.round(np.append(0.0, np.cumsum(p)), _DIGITS)
     bounds[-1] = 1.0
     chances = np.round(np.diff(bounds), _DIGITS)
@@ -156,10 +156,10 @@ def _row(i: int, results: IntArray, p: FloatArray) -> pl.DataFrame:
 
 
 def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
-    """A p-table of the ONS (pcv, ckey, pvalue) or of European offices (i, j and upper bounds of intervals).
+    """Read a p-table of the ONS (pcv, ckey, pvalue) or of European offices (i, j and upper bounds of intervals).
 
-    `closed` says to which interval a key on a bound belongs: "left" to the one above it, as the R packages do it;
-    "right" to the one below, as the Handbook does.
+    `closed` says where a key on a bound belongs: "left" to the interval above, as in the R packages; "right" to the one
+    below, as in the Handbook.
     """
     frame = polars_frame(given)
     if {"pcv", "ckey", "pvalue"} <= set(frame.columns):
@@ -167,7 +167,7 @@ def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
     upper = next((name for name in ("upper", "p_int_ub", "ub") if name in frame.columns), None)
     if not {"i", "j"} <= set(frame.columns) or (upper is None and "p" not in frame.columns):
         raise InputError(
-            f"this is no p-table: it has {listing(frame.columns)}. The layout of the ONS has pcv, ckey, pvalue; the "
+            f"this is not a p-table: it has {listing(frame.columns)}. The layout of the ONS has pcv, ckey, pvalue; the "
             f"European one i, j and p or upper."
         )
     if upper is None:
@@ -187,7 +187,7 @@ def _ons_layout(frame: pl.DataFrame) -> KeyedTable:
     return KeyedTable(parts, grid, upper, last, min(_ONS_AGAIN, last))
 
 
-_ONS_AGAIN = 250  # the last 250 rows serve larger counts
+_ONS_AGAIN = 250  # the last 250 rows are used for larger counts
 
 
 def _eu_layout(frame: pl.DataFrame, upper: str, closed: str) -> KeyedTable:

@@ -1,4 +1,4 @@
-"""Rounding to multiples of a base: to the nearest, at random without bias, or all cells together so that sums hold."""
+"""Rounding to multiples of a base: to the nearest, at random without bias, or jointly so that sums hold."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def conventional_rounding(count: npt.ArrayLike, base: int) -> IntArray:
 
 @suggesting
 def random_rounding(count: npt.ArrayLike, base: int, draws: npt.ArrayLike) -> IntArray:
-    """Round each count by itself to a multiple of a base, up with the chance remainder / base: right on average.
+    """Round each count by itself to a multiple of a base; up with the chance remainder / base, so without bias.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def random_rounding(count: npt.ArrayLike, base: int, draws: npt.ArrayLike) -> In
     base : int
         The base, at least 2.
     draws : array_like of int
-        For each count a number, uniform on 0 .. 2^53 - 1.
+        A number for each count, uniform on 0 .. 2^53 - 1.
 
     Returns
     -------
@@ -92,20 +92,20 @@ def random_rounding(count: npt.ArrayLike, base: int, draws: npt.ArrayLike) -> In
 def controlled_rounding(
     frame: Any, base: int, tables: Any = None, *, count: str | None = None, seconds: float | None = None
 ) -> pl.DataFrame:
-    """Round all cells of tables together to adjacent multiples of a base, so that all sums hold, with the least change.
+    """Round all cells of tables jointly to adjacent multiples of a base, so that all sums hold, with the least change.
 
-    The sum of absolute changes over all published cells is as small as it can be. Multiples of the base stay.
+    The sum of absolute changes over all published cells is minimal. Multiples of the base stay unchanged.
 
     Parameters
     ----------
     frame : frame
-        The inner cells: labels and a column of counts. Rows with the label Total are taken for margins.
+        The inner cells: labels and a column of counts. Rows with the label Total are margins.
     base : int
         The base, at least 2.
     tables : str or list, optional
-        What is published, as in `small_count_rounding`. Left out, one table of all columns with its margins.
+        What is published, as in `small_count_rounding`. By default, one table of all columns with its margins.
     count : str, optional
-        The column of counts. Left out, the one called N, freq, n, count or ant.
+        The column of counts. By default, the one called N, freq, n, count or ant.
     seconds : float, optional
         Stop after this time with the best solution so far.
 
@@ -117,7 +117,7 @@ def controlled_rounding(
     Raises
     ------
     InputError
-        No rounding keeps all sums; that happens for linked tables of three and more variables.
+        No rounding keeps all sums; this can happen for linked tables of three or more variables.
     MissingExtra
         SciPy is not installed.
 
@@ -135,15 +135,15 @@ def controlled_rounding(
 def rounded_together(cells: Tabulation, base: int, seconds: float | None = None) -> IntArray:
     """The rounded published cells of a controlled rounding.
 
-    Whether a cell goes up is a variable 0 or 1, and its absolute change is linear in it. Inner cells that are not
-    published themselves go to adjacent multiples, too.
+    A 0-1 variable says whether a cell goes up, and its absolute change is linear in this variable. Unpublished inner
+    cells also go to adjacent multiples.
     """
     sparse = scipy_part("sparse")
     inner, shown = cells.count, cells.published
     matrix = cells.matrix()
     rest, rest_shown = inner % base, shown % base
     n, m = len(inner), len(shown)
-    # base * (matrix up - up_shown) = what the floors of the inner cells lack of the floors of the published ones
+    # base * (matrix up - up_shown) = floors of the published cells minus the sums of floors of the inner cells
     lacking = ((shown - rest_shown) - matrix @ (inner - rest)) / base
     equations = sparse.hstack([matrix, -sparse.eye_array(m)]).tocsr()
     published = np.where(rest_shown > 0, base - 2 * rest_shown, 0)

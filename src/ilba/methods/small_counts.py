@@ -1,8 +1,7 @@
-"""Small count rounding: only small inner cells are rounded, and published cells are summed again.
+"""Small count rounding: only small inner cells are rounded, and published cells are sums of the result.
 
-After Langsrud and Heldal (2018). The inner cells that lie in small published cells become 0 or the base,
-chosen together so that the published sums stay near the truth. What is published adds up, and no count from 1 to
-base - 1 is left.
+After Langsrud and Heldal (2018). The inner cells in small published cells become 0 or the base. They are chosen jointly
+so that the published sums stay near the truth. The publication adds up, and holds no count from 1 to base - 1.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _EXCHANGES = 20  # for each candidate, at most
 
 @dataclass(frozen=True)
 class RoundedCounts:
-    """What small count rounding made of a table (confidential: it holds the true counts too)."""
+    """The result of small count rounding (confidential: it also holds the true counts)."""
 
     inner: pl.DataFrame
     """the inner cells: labels, original, rounded, difference"""
@@ -59,7 +58,7 @@ def small_count_rounding(
     at_once: int | None = 1000,
     seed: int = 0,
 ) -> RoundedCounts:
-    """Round small counts so that no published count lies between 0 and the base, and all sums hold.
+    """Round small counts so that no published count lies strictly between 0 and the base, and all sums hold.
 
     Parameters
     ----------
@@ -68,19 +67,20 @@ def small_count_rounding(
     base : int, default 3
         Small counts become 0 or this number.
     tables : str or list, optional
-        What is published: a text such as "region*age + county*age", or a list of tables, each a list of columns. A
-        table is published with its margins, and the total always. Left out, one table of all columns.
+        What is published: text such as "region*age + county*age", or a list of tables, each a list of columns. A table
+        is published with its margins, and the total is always published. By default, one table of all columns.
     max_round : int, optional
-        Published counts up to this number are small. Left out, base - 1.
+        Published counts up to this number are small. By default, base - 1.
     identify_new : bool or None, default True
-        Round again where rounding made new small counts. None looks for counts below the base alone.
+        Round again if rounding made new small counts. None checks only for counts below the base.
     zero_candidates : bool, default False
         Empty inner cells may be raised too.
     count : str, optional
-        The column of counts. Left out, the one called N, freq, n, count or ant.
+        The column of counts. By default, the one called N, freq, n, count or ant.
     at_once : int or None, default 1000
-        Choose for so many inner cells at a time, in a random order, as the R package SmallCountRounding does (its
-        maxIterRows). With None for all together: sums lie nearer to the truth on average, single ones may lie further.
+        Choose for this many inner cells at a time, in a random order, as the R package SmallCountRounding does (its
+        maxIterRows). With None, all together: sums lie nearer to the truth on average, but single sums may lie further
+        away.
     seed : int, default 0
         Orders cells that are equally good.
 
@@ -92,7 +92,7 @@ def small_count_rounding(
     Raises
     ------
     InputError
-        The base is not a whole number of at least 2, or a column is not there.
+        The base is not a whole number of at least 2, or a column is missing.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def round_small(
 
 
 def _left(shown: IntArray, base: int, most: int, identify_new: bool | None) -> npt.NDArray[np.bool_]:
-    """The published cells that are small still."""
+    """The published cells that are still small."""
     end = base - 1 if identify_new is None else max(most, base - 1)
     return (shown > 0) & (shown <= end) & (shown % base > 0)
 
@@ -178,7 +178,8 @@ def _round(cells: Tabulation, true: IntArray, now: IntArray, order: IntArray, ba
         residual += np.where(used, np.bincount(column, weights=remainder, minlength=len(cells)), 0).astype(np.int64)
     table = np.where(used[member], member, -1)
     score = np.where(table >= 0, residual[member], 0).sum(axis=1)
-    # The candidates of each published cell, one list after the other: a move changes the scores of all in its cells.
+    # The candidates of each published cell, as consecutive lists: a move changes the scores of all candidates in its
+    # cells.
     flat = table.ravel()
     listed = np.argsort(flat, kind="stable")
     starts = np.searchsorted(flat[listed], np.arange(len(cells) + 1))
@@ -188,7 +189,7 @@ def _round(cells: Tabulation, true: IntArray, now: IntArray, order: IntArray, ba
 
 @compiled
 def _chosen(table: Any, starts: Any, listed: Any, score: Any, number: int, base: int, exchanges: int) -> Any:
-    """Which candidates are raised: the best, one after the other; then exchanges until the last one is the worst."""
+    """Choose the raised candidates: the best one by one, then exchanges until the last raised one is the worst."""
     size = len(score)
     up = np.zeros(size, dtype=np.bool_)
     last = -1
@@ -211,7 +212,7 @@ def _chosen(table: Any, starts: Any, listed: Any, score: Any, number: int, base:
 
 @compiled
 def _raise_best(table: Any, starts: Any, listed: Any, score: Any, up: Any, base: int) -> int:
-    """Raise the first of the best that are not raised yet, and say which one it is."""
+    """Raise the best candidate that is not raised yet, the first among equals, and return it."""
     best = -1
     for one in range(len(score)):
         if not up[one] and (best < 0 or score[one] > score[best]):
@@ -223,7 +224,7 @@ def _raise_best(table: Any, starts: Any, listed: Any, score: Any, up: Any, base:
 
 @compiled
 def _moved(table: Any, starts: Any, listed: Any, score: Any, which: int, by: int) -> None:
-    """Change the scores of the candidates that share published cells with one of them."""
+    """Change the scores of the candidates that share published cells with a moved one."""
     for cell in table[which]:
         if cell >= 0:
             for at in range(starts[cell], starts[cell + 1]):
@@ -231,7 +232,7 @@ def _moved(table: Any, starts: Any, listed: Any, score: Any, which: int, by: int
 
 
 def _read_off(cells: Tabulation, shown: IntArray) -> npt.NDArray[np.bool_]:
-    """The inner cells whose count follows from the published ones: in a zero, or the only unknown, over and over."""
+    """The inner cells whose counts follow from published ones: inside a zero, or the only unknown; repeated."""
     known: npt.NDArray[np.bool_] = (shown == 0)[cells.member].any(axis=1)
     while True:
         left = np.bincount(cells.member[~known].ravel(), minlength=len(cells))

@@ -1,7 +1,7 @@
 """The optimisers: linear and integer programs by HiGHS, and small convex ones, all through SciPy.
 
-SciPy is an optional package (the extra `solver`). highspy alone would be smaller, but p-tables of greatest entropy need
-a convex solver and suppression sparse matrices, so it would not be enough; SciPy brings all three in one package.
+SciPy is an optional package (the extra `solver`). highspy alone would be smaller, but p-tables of maximum entropy need
+a convex solver, and suppression needs sparse matrices. SciPy has all three.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ilba.errors import InputError, MissingExtra
 
 
 def scipy_part(name: str) -> Any:
-    """A part of SciPy, loaded when it is first needed."""
+    """A part of SciPy, loaded on first use."""
     try:
         return import_module(f"scipy.{name}")
     except ModuleNotFoundError:
@@ -25,7 +25,7 @@ def scipy_part(name: str) -> Any:
 def integer_program(
     cost: Any, equations: Any, right: Any, whole: Any, upper: Any, *, lower: Any = 0.0, seconds: float | None = None
 ) -> Any:
-    """Minimise cost'x where low <= equations x <= high; `right` is (low, high). Its x is None where time ran out."""
+    """Minimise cost'x subject to low <= equations x <= high; `right` is (low, high). x is None if time ran out."""
     optimize = scipy_part("optimize")
     options: dict[str, Any] = {"mip_rel_gap": 0.0}
     if seconds is not None:
@@ -39,7 +39,7 @@ def integer_program(
 
 
 def interval(matrix: Any, known: Any, of: Any, hidden: Any = None, least: float = 0.0) -> tuple[float, float]:
-    """The smallest and the largest value of a sum of cells that are not negative and fulfil matrix x = known.
+    """The smallest and the largest value of a sum of cells with x >= 0 and matrix x = known.
 
     Sums of `hidden` are at least `least`.
     """

@@ -1,8 +1,8 @@
-"""Cell suppression: small cells are left blank, and others with them, so that no blank can be computed.
+"""Cell suppression: small cells are left blank, and other cells too, so that no blank can be computed.
 
-`suppress` finds the further blanks in two ways. The Gaussian way walks through the cells and publishes each unless a
-primary cell would become a combination of published ones; it protects against exact computation. The optimal way finds
-the fewest blanks with which every primary cell stays unknown within a range, for small tables.
+`suppress` finds the other blanks in two ways. The Gaussian way goes through the cells and publishes each one, unless a
+primary cell would become a linear combination of published ones. It protects against exact computation. The optimal way
+finds the fewest blanks that keep every primary cell unknown within a range, for small tables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ilba.methods.tabulation import Tabulation, tabulate
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
-# Equations are solved in whole numbers modulo the prime 2^31 - 1: exact but for a chance of about one in 10^9.
+# Equations are solved modulo the prime 2^31 - 1: exact except with a chance of about 10^-9.
 
 
 @suggesting
@@ -38,34 +38,34 @@ def suppress(
     count: str | None = None,
     seconds: float | None = None,
 ) -> pl.DataFrame:
-    """Choose which cells of linked tables are left blank.
+    """Choose the cells of linked tables that are left blank.
 
     Parameters
     ----------
     frame : frame
-        The inner cells: labels and a column of counts. Rows with the label Total are taken for margins.
+        The inner cells: labels and a column of counts. Rows with the label Total are margins.
     max_n : int, default 3
         Counts 1..max_n are primary: they must not be published.
     tables : str or list, optional
-        What is published, as in `small_count_rounding`. Left out, one table of all columns with its margins.
+        What is published, as in `small_count_rounding`. By default, one table of all columns with its margins.
     zeros : bool, default False
-        Zeros are primary, too.
+        Zeros are primary too.
     method : {"gauss", "primary", "optimal"}, default "gauss"
-        How the further blanks are found. "primary" adds none. "optimal" finds the fewest, and of these patterns the one
-        with the smallest sum of counts.
+        How the other blanks are found. "primary" adds none. "optimal" finds the fewest, and among these patterns the
+        one with the smallest sum of counts.
     width : float, default 1.0
-        With "optimal": between the smallest and the largest possible value of a primary cell lies at least this much.
+        With "optimal": the least distance between the smallest and the largest possible value of a primary cell.
     intervals : bool, default False
-        Compute for each blank the smallest and the largest value that the published cells leave possible.
+        Compute the smallest and the largest possible value of each blank, given the published cells.
     count : str, optional
-        The column of counts. Left out, the one called N, freq, n, count or ant.
+        The column of counts. By default, the one called N, freq, n, count or ant.
     seconds : float, optional
         With "optimal": stop after this time with the best pattern so far.
 
     Returns
     -------
     polars.DataFrame
-        The labels of all published cells, their counts, primary, suppressed; and attack_lo, attack_hi where asked for.
+        The labels of all published cells, their counts, primary, suppressed; and attack_lo, attack_hi if requested.
         Confidential: it holds the true counts.
 
     Raises
@@ -101,21 +101,22 @@ def suppress(
 
 
 def gauss(cells: Tabulation, primary: BoolArray, score: npt.NDArray[Any] | None = None) -> BoolArray:
-    """Which published cells are blank: the primary ones, and those without which no primary one can be computed.
+    """Which published cells are blank: the primary cells, and the cells that would allow computing a primary one.
 
-    Cells are published in order: zeros first, then by falling count, ties by falling `score` (left out: the sum over
-    the inner cells of a cell of all counts + 1 that contain them), then as they stand.
+    Cells are published in this order: zeros first, then by falling count, then by falling `score`, then in the given
+    order. The default `score` of a cell adds up, over its inner cells, all counts + 1 of the published cells that
+    contain them.
     """
     shown = cells.published
     if score is None:
         score = cells.sums((shown + 1)[cells.member].sum(axis=1))
     order = np.lexsort((np.arange(len(shown)), -score, -shown, shown != 0))
     order = order[~primary[order]]
-    # Inner cells that lie in the same published cells cannot be told apart: one of them stands for all.
+    # Inner cells in the same published cells cannot be distinguished, so one of them stands for all.
     kinds = np.unique(cells.member, axis=0)
     if len(kinds) > _UNKNOWNS:
         raise InputError(
-            f"{len(kinds):,} inner cells are told apart by these tables; the Gaussian way solves equations with at "
+            f"these tables distinguish {len(kinds):,} inner cells; the Gaussian way solves equations with at "
             f"most {_UNKNOWNS:,} unknowns. Take fewer tables, or kind='primary'."
         )
     starts, inside = _listed(kinds, len(shown))
@@ -129,7 +130,7 @@ _UNKNOWNS = 25_000  # their equations fill 2.5 GB
 
 
 def _listed(member: IntArray, size: int) -> tuple[IntArray, IntArray]:
-    """The inner cells of each published cell, one list after the other, and where each list starts."""
+    """The inner cells of each published cell as consecutive lists, and where each list starts."""
     flat = member.ravel()
     order = np.argsort(flat, kind="stable")
     starts = np.searchsorted(flat[order], np.arange(size + 1))
@@ -147,13 +148,13 @@ def _first(row: Any) -> int:
 
 @compiled
 def _reduced(row: Any, inside: Any, basis: Any, pivot_row: Any) -> int:
-    """Write into `row` what a cell tells besides what is published, scaled to begin with 1; and where it begins."""
+    """Write into `row` what a cell adds to the published equations, scaled to begin with 1; return where it begins."""
     p = 2147483647
     row[:] = 0
     for c in inside:
         row[c] = 1
     for c in inside:
-        if pivot_row[c] >= 0:  # reduced equations hold no other pivot, so the factor is the 1 that stands here
+        if pivot_row[c] >= 0:  # reduced equations hold no other pivot, so the factor is 1
             known = basis[pivot_row[c]]
             for d in range(len(row)):
                 if known[d]:
@@ -174,7 +175,7 @@ def _reduced(row: Any, inside: Any, basis: Any, pivot_row: Any) -> int:
 
 @compiled
 def _tells(row: Any, pivot: int, left: Any, lead: Any) -> bool:
-    """Whether some primary cell is a multiple of what a cell tells."""
+    """Whether some primary cell is a multiple of what a cell adds."""
     p = 2147483647
     for k in range(len(left)):
         if lead[k] == pivot:
@@ -190,7 +191,7 @@ def _tells(row: Any, pivot: int, left: Any, lead: Any) -> bool:
 
 @compiled
 def _subtract(target: Any, row: Any, spots: Any, pivot: int) -> bool:
-    """Take the pivot out of an equation; whether it stood there."""
+    """Eliminate the pivot from an equation; return whether it was there."""
     p = 2147483647
     factor = np.int64(target[pivot])
     if factor == 0:
@@ -204,7 +205,8 @@ def _subtract(target: Any, row: Any, spots: Any, pivot: int) -> bool:
 def _gauss(starts: Any, inside: Any, order: Any, primary: Any, n: int) -> Any:
     """The cells that are not published.
 
-    `basis` is what is published, as reduced equations with a pivot each; `left` is what the primary cells hold besides.
+    `basis` holds the published cells as reduced equations with one pivot each; `left` holds what remains of the primary
+    cells.
     """
     basis = np.zeros((n, n), dtype=np.int32)
     pivot_row = np.full(n, -1, dtype=np.int64)
@@ -220,7 +222,7 @@ def _gauss(starts: Any, inside: Any, order: Any, primary: Any, n: int) -> Any:
     for at in range(len(order)):
         pivot = _reduced(row, inside[starts[order[at]] : starts[order[at] + 1]], basis, pivot_row)
         if pivot < 0:
-            continue  # it follows from what is published already
+            continue  # it follows from published cells
         if _tells(row, pivot, left, lead):
             blank[at] = True
             continue
@@ -249,7 +251,7 @@ def attack_intervals(cells: Tabulation, blank: BoolArray) -> tuple[npt.NDArray[n
 def best_pattern(
     cells: Tabulation, primary: BoolArray, width: float, seconds: float | None, least: int = 0, *, strict: bool = False
 ) -> BoolArray:
-    """The blanks of `optimal`; a notice says what is missing where time ran out. `strict` hides all cells or none."""
+    """The blanks of `optimal`; a notice says what is missing if time ran out. `strict` protects all cells or fails."""
     found = optimal(cells, primary, width, seconds, least)
     if found.impossible and strict:
         raise InputError(f"{found.told} Give a smaller width, or leave zeros blank too: zeros=True.")
@@ -263,32 +265,32 @@ class Pattern(NamedTuple):
 
     blank: BoolArray
     guarded: int
-    """how many of the primary cells are known to be unknown within the width"""
+    """the number of primary cells that are proven unknown within the width"""
     primary: int
-    """how many there are"""
+    """the number of primary cells"""
     least: int
-    """no pattern has fewer blanks; where the search came to its end this is their number"""
+    """a lower bound on the number of blanks; equal to it if the search finished"""
     impossible: int = 0
-    """how many of them no pattern can hide, because the totals that are always published tell them"""
+    """the number of primary cells that no pattern can hide, because published totals tell them"""
 
     @property
     def told(self) -> str | None:
-        """What is missing, in a sentence; None where the pattern is the best one."""
+        """What is missing, as a sentence; None if the pattern is optimal."""
         number = int(self.blank.sum())
         if self.impossible:
             return (
                 f"no pattern hides {self.impossible:,} of {self.primary:,} small cells within the width: what is "
-                f"always published tells them."
+                f"always published discloses them."
             )
         if self.guarded < self.primary:
             return (
-                f"optimal suppression stopped in time: {self.guarded:,} of {self.primary:,} small cells are guarded by "
+                f"optimal suppression ran out of time: {self.guarded:,} of {self.primary:,} small cells are guarded by "
                 f"width, the others against equations alone, as by kind='gauss'; {number:,} blanks. Give more "
                 f"seconds, or fewer tables."
             )
         if number > self.least:
             return (
-                f"optimal suppression stopped in time: all small cells are guarded, by {number:,} blanks; the fewest "
+                f"optimal suppression ran out of time: all small cells are guarded, by {number:,} blanks; the fewest "
                 f"are at least {self.least:,}. Give more seconds."
             )
         return None
@@ -297,12 +299,13 @@ class Pattern(NamedTuple):
 def optimal(
     cells: Tabulation, primary: BoolArray, width: float, seconds: float | None = None, least: int = 0
 ) -> Pattern:
-    """The fewest further blanks, and of these the smallest sum, with which each primary cell is unknown within `width`.
+    """Find the fewest other blanks, and among these the smallest sum, that keep each primary cell unknown within
+    `width`.
 
-    For each primary cell two other tables are asked for that agree with the truth outside the blanks and are `width`
-    apart in that cell. Zeros and the grand total are published. Everybody knows that a blank is at least `least`: 1
-    where zeros are published. A first pattern guards one cell after the other; while there is time, all cells are
-    looked at together.
+    For each primary cell, two other tables must exist that agree with the truth outside the blanks and differ by
+    `width` in that cell. Zeros and the grand total are published. Everybody knows that a blank is at least `least`: 1
+    if zeros are published. A first pattern guards one cell after the other. While there is time, all cells are then
+    treated together.
     """
     end = time.monotonic() + (seconds if seconds is not None else 1e9)
     problem = _Problem(cells, width, least)
@@ -312,8 +315,8 @@ def optimal(
     if not len(wanted):
         return Pattern(blank, 0, whole, int(blank.sum()), whole)
     small = len(wanted) * len(cells) <= _TOGETHER
-    # Guard one cell after the other, those that are hardest to hide first. A large problem begins with what the
-    # Gaussian way leaves blank: what is not reached in time is guarded at least against equations.
+    # Guard one cell after the other, the hardest to hide first. A large problem begins with the blanks of the Gaussian
+    # way, so that cells that are not reached in time are at least guarded against equations.
     start = blank if small else blank | (gauss(cells, primary) & problem.free)
     guarded, pattern, impossible = 0, start, []
     for cell in wanted[np.argsort(-cells.published[wanted], kind="stable")]:
@@ -322,7 +325,7 @@ def optimal(
             break
         try:
             found = problem.solved(pattern, [cell], left, whole=False)
-        except InputError:  # even with every cell blank that may be
+        except InputError:  # even with every allowed cell blank
             impossible.append(cell)
             continue
         if found is not None:
@@ -343,9 +346,9 @@ def optimal(
     return Pattern(pattern, guarded, len(wanted) + whole, bound, len(impossible) + whole)
 
 
-_TOGETHER = 20_000  # small cells times cells: up to here all are looked at together
-_STEPS = 4  # by how many widths a cell may move to let another move by one
-_TIDYING = 0.3  # the share of the time that is left in which blanks are taken back that no cell needs
+_TOGETHER = 20_000  # small cells times cells: up to this, all are treated together
+_STEPS = 4  # a cell may move by this many widths to let another move by one
+_TIDYING = 0.3  # the share of the remaining time for removing blanks that no cell needs
 
 
 class _Problem:
@@ -359,27 +362,28 @@ class _Problem:
         self.heavy = float(self.shown.sum()) + 1  # one cell fewer is worth more than any sum
 
     def cost(self, blank: BoolArray) -> float:
-        """What a pattern costs."""
+        """The cost of a pattern."""
         return float(((self.heavy + self.shown) * blank).sum())
 
     def solved(
         self, blank: BoolArray, wanted: Any, seconds: float, *, whole: bool = True
     ) -> tuple[BoolArray, int] | None:
-        """The cheapest pattern that holds these blanks and guards these cells, and the fewest blanks that are possible.
+        """The cheapest pattern that contains these blanks and guards these cells, and a lower bound on the number of
+        blanks.
 
-        None where no pattern was found in time. Without `whole` a blank costs by how far its cell moves: that is a
+        None if no pattern was found in time. Without `whole`, the cost of a blank is how far its cell moves. That is a
         linear program, and every cell that moves is blank.
         """
         sparse = scipy_part("sparse")
         shown, matrix, n, m = self.shown.astype(float), self.matrix, self.n, self.m
-        # A table that differs from the truth splits into moves along which all cells change by the same few steps: by
-        # one each where a table has two variables. So no cell need move further than a few widths.
+        # The difference between a table and the truth splits into moves along which all cells change by the same few
+        # steps (by one each for two variables). So no cell needs to move further than a few widths.
         most = _STEPS * self.width
         tables = 2 * len(wanted)
         down = sparse.diags_array(np.minimum(shown - np.minimum(self.least, shown), most))
         up = most * sparse.eye_array(m)
         one = sparse.eye_array(tables)
-        # outside blanks the tables agree with the truth: -down z <= matrix y - shown <= most z
+        # Outside blanks the tables agree with the truth: -down z <= matrix y - shown <= most z.
         several = sparse.kron(one, matrix)
         blocks = [
             sparse.hstack([sparse.vstack([down] * tables), several]),
@@ -410,7 +414,7 @@ class _Problem:
         return found.x[:m] > (0.5 if whole else 1e-6), fewest
 
     def without_idle(self, pattern: BoolArray, wanted: IntArray, primary: BoolArray, end: float) -> BoolArray:
-        """Publish blanks again that no cell needs, the largest counts first, while there is time."""
+        """Publish blanks that no cell needs, the largest counts first, while there is time."""
         further = np.flatnonzero(pattern & ~primary)
         for cell in further[np.argsort(-self.shown[further], kind="stable")]:
             if time.monotonic() > end:

@@ -1,8 +1,8 @@
-"""Cells that are counted, and the cells that are published of them: which belongs to which.
+"""Counted cells, and the published cells that are sums of them.
 
-Methods that look at all tables together (rounding, suppression) and the cell keys of the European method work on this
-one structure. Each counted (inner) cell lies in exactly one cell of every published table, so an array of whole numbers
-with a row for each inner cell and a column for each table says everything.
+Methods that treat all tables jointly (rounding, suppression) and the cell keys of the European method use this
+structure. Each counted (inner) cell lies in exactly one cell of every published table. So an integer array with a row
+for each inner cell and a column for each table describes everything.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Tabulation:
     count: IntArray
     """the true count of each inner cell (confidential)"""
     member: IntArray
-    """for each inner cell (row) and table (column) the number of the published cell that it lies in"""
+    """the number of the published cell that contains each inner cell (row), by table (column)"""
     labels: pl.DataFrame
     """the labels of the published cells, 'Total' where a variable is summed over"""
     inner: pl.DataFrame
@@ -67,7 +67,7 @@ class Tabulation:
 
 
 def polars_frame(data: Any) -> pl.DataFrame:
-    """A frame of any kind as one of polars."""
+    """Convert a frame of any kind to polars."""
     if isinstance(data, pl.DataFrame):
         return data
     if isinstance(data, pl.LazyFrame):
@@ -80,10 +80,10 @@ def polars_frame(data: Any) -> pl.DataFrame:
 
 
 def terms_of(tables: Any, columns: Sequence[str]) -> Terms:
-    """The tables that are published, each with all its margins, the total first.
+    """The published tables, each with all its margins, the total first.
 
-    A table is a list of columns, or a text such as "region*age"; several tables are a list, or a text with "+" between
-    them and brackets where they are needed.
+    A table is a list of columns, or text such as "region*age". Several tables are a list, or text with "+" between them
+    and brackets where needed.
 
     >>> terms_of("a*b + c", ["a", "b", "c"])
     [(), ('a',), ('b',), ('c',), ('a', 'b')]
@@ -106,14 +106,14 @@ def terms_of(tables: Any, columns: Sequence[str]) -> Terms:
             for margin in itertools.combinations(unique, size):
                 if not any(set(margin) == set(other) for other in found):
                     found[margin] = None
-    return sorted(found, key=len)  # sorting is stable: within a size they stay in order of appearance
+    return sorted(found, key=len)  # stable sort: terms of one size stay in order of appearance
 
 
 class _Formula:
     """A text such as (region + county)*income, read from left to right."""
 
     def __init__(self, text: str, columns: Sequence[str]) -> None:
-        if text in columns:  # a column whose name holds such a character
+        if text in columns:  # a column name may contain such a character
             self._rest = [text]
         else:
             self._rest = re.findall(r"[()+*.:]|[^()+*.:\s]+(?:\s+[^()+*.:\s]+)*", text.replace("~", ""))
@@ -167,7 +167,7 @@ def _crossed(word: str) -> Iterable[str]:
 
 
 def count_column(frame: pl.DataFrame, count: str | None) -> str:
-    """The column that holds counts: the one that was named, or the only one with a usual name."""
+    """The column of counts: the named one, or the only one with a usual name."""
     if count is not None:
         if count not in frame.columns:
             raise InputError(
@@ -185,9 +185,9 @@ def tabulate(
 ) -> Tabulation:
     """Find the published cells of counted cells.
 
-    `tables` is read by `terms_of`; left out, one table of all columns with its margins. Rows that carry the label of a
-    total are margins: they must be the sums of the others, and are not counted again. `complete` lists combinations
-    that do not occur, too.
+    `tables` is read by `terms_of`; by default, one table of all columns with its margins. Rows with the label of a
+    total are margins: they must be the sums of the others, and are not counted again. `complete` also lists
+    combinations that do not occur.
     """
     frame = polars_frame(data)
     number = count_column(frame, count)
@@ -218,7 +218,7 @@ def _tabulated(
     size = 0
     for term in terms:
         names = [name for name in term if not any(name in coarser[other] for other in term)]
-        if frozenset(names) in seen:  # of two columns of one hierarchy the finer one says it all
+        if frozenset(names) in seen:  # the finer of two columns of one hierarchy is enough
             continue
         seen.add(frozenset(names))
         groups = _groups(inner, names, home if complete else None).sort(names) if names else pl.DataFrame({"": [total]})
@@ -246,7 +246,7 @@ def _groups(inner: pl.DataFrame, names: list[str], home: dict[str, str] | None) 
 
 
 def _shown_as(column: str, names: Sequence[str], home: dict[str, str], total: str) -> pl.Expr:
-    """The labels of a table in one column: of the variables that are shown there, or the total."""
+    """The labels of a table in one output column: those of its variable, or the total."""
     here = [name for name in names if home[name] == column]
     if not here:
         return pl.lit(total).alias(column)
@@ -254,7 +254,7 @@ def _shown_as(column: str, names: Sequence[str], home: dict[str, str], total: st
 
 
 def _groupings(inner: pl.DataFrame, used: list[str]) -> dict[str, set[str]]:
-    """For each column the columns that are groupings of it, and no finer themselves."""
+    """For each column, the columns that are coarser groupings of it."""
     sizes = {name: inner[name].n_unique() for name in used}
     return {
         finer: {

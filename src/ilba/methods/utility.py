@@ -1,4 +1,4 @@
-"""What protection costs, as plain functions of true and published counts."""
+"""The cost of protection, as plain functions of true and published counts."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy.typing as npt
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 LARGE = 100
-"""counts from here on are large"""
+"""counts from this value on are large"""
 
 
 class Neighbours(NamedTuple):
-    """Pairs of areas that stand side by side in a table: how their difference and their order came through."""
+    """Pairs of neighbouring areas of a table: how well their difference and order are preserved."""
 
     pairs: int
-    """how many pairs of neighbouring areas are compared"""
+    """the number of compared pairs"""
     off: int
     """the sum of absolute errors of their differences"""
     turned: int
-    """how many pairs that differ are published in another order, or as equal"""
+    """the number of differing pairs that are published in another order, or as equal"""
     differing: int
-    """how many pairs differ in truth"""
+    """the number of pairs that truly differ"""
 
 
 def mean(values: npt.NDArray[np.generic]) -> float:
-    """The mean, 0 of nothing.
+    """The mean; 0 for an empty array.
 
     >>> mean(np.array([1, 2]))
     1.5
@@ -36,7 +36,7 @@ def mean(values: npt.NDArray[np.generic]) -> float:
 
 
 def by_size(count: IntArray, loss: IntArray, K: int) -> tuple[float | None, float | None, float | None]:
-    """The mean loss of counts below K, of those from K to 99, and of those from 100 on; None where there are none.
+    """The mean loss of counts below K, from K to 99, and from 100 on; None if there are none.
 
     >>> by_size(np.array([1, 7]), np.array([2, 1]), K=5)
     (2.0, 1.0, None)
@@ -47,7 +47,7 @@ def by_size(count: IntArray, loss: IntArray, K: int) -> tuple[float | None, floa
 
 
 def neighbours(packed: IntArray, width: int, count: IntArray, value: IntArray) -> Neighbours:
-    """Compare each cell with the same cell of the next area; cells are numbered area by area, `width` to an area.
+    """Compare each cell with the same cell of the next area; cells are numbered by area, `width` per area.
 
     >>> neighbours(np.array([0, 1, 2]), 1, np.array([5, 3, 3]), np.array([5, 5, 0]))
     Neighbours(pairs=2, off=7, turned=1, differing=1)
@@ -63,10 +63,10 @@ def neighbours(packed: IntArray, width: int, count: IntArray, value: IntArray) -
 
 
 def likely(count: IntArray, value: IntArray, empty: int, K: int, sure: float = 0.95) -> float:
-    """The share of the counts below K that stand behind a number which nearly always hides a count of 1..K-1.
+    """The share of counts below K behind a number that nearly always hides a count of 1..K-1.
 
-    Somebody who knows how often each truth stands behind each number is then that sure of it. `empty` cells that are
-    not listed stand for 0, and are published as 0.
+    An attacker who knows how often each true count is behind each number is then that sure of it. The `empty` unlisted
+    cells are truly 0, and published as 0.
 
     >>> likely(np.array([1, 2, 2, 9]), np.array([5, 5, 0, 9]), empty=3, K=5)
     0.6666666666666666
@@ -81,9 +81,10 @@ def likely(count: IntArray, value: IntArray, empty: int, K: int, sure: float = 0
 
 
 def guessed(count: IntArray, value: IntArray, empty: int, K: int) -> float:
-    """The share of the counts below K that are guessed right: each as the commonest truth behind its published number.
+    """The share of counts below K that are guessed right, as the most frequent true count behind their published
+    number.
 
-    `empty` cells that are not listed stand for 0, and are published as 0.
+    The `empty` unlisted cells are truly 0, and published as 0.
 
     >>> guessed(np.array([1, 1, 2, 9]), np.array([5, 5, 5, 9]), empty=3, K=5)
     0.6666666666666666

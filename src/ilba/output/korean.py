@@ -205,13 +205,13 @@ WORDS = {
     "iLBA, observed cells": "iLBA, 관측된 칸", "iLBA, all cells of the grid": "iLBA, 격자의 모든 칸", "controlled": "함께 선택",
     "proves no small count; adds up": "작은 빈도를 증명하지 않음; 합계가 맞음",
     "sums of many cells lie far from the truth": "많은 칸의 합은 참값에서 멂",
-    "every count within K and a half of the truth": "모든 빈도가 참값의 1.5K 이내",
+    "every count within K + K/2 of the truth": "모든 빈도가 참값의 1.5K 이내",
     "many tables together prove small counts; does not add up": "많은 표가 함께 작은 빈도를 증명함; 합계가 맞지 않음",
     "proves no small count, from any number of tables; adds up; within a bound":
         "표가 아무리 많아도 작은 빈도를 증명하지 않음; 합계가 맞음; 한도 이내",
-    "says nothing of chances, nor against somebody who knows true numbers from outside":
+    "promises nothing about probabilities, or against an attacker who knows true counts from elsewhere":
         "확률이나 외부의 참값을 아는 사람에 대해서는 보장하지 않음",
-    "the same people give the same number in every table; small changes of a known limit":
+    "the same people give the same number in every table; small changes with a known limit":
         "같은 사람들은 모든 표에서 같은 수가 됨; 한도가 알려진 작은 변동",
     "many tables together narrow counts down; does not add up": "많은 표가 함께 빈도의 범위를 좁힘; 합계가 맞지 않음",
     "simple; nothing from 1 to base - 1 is published; each count within the base":
@@ -219,10 +219,10 @@ WORDS = {
     "tables that overlap narrow counts down; sums hold only if all are rounded together":
         "겹치는 표가 빈도의 범위를 좁힘; 함께 반올림할 때만 합계가 맞음",
     "adds up; nothing from 1 to base - 1 is published; proves little": "합계가 맞음; 1부터 기준-1까지는 공표되지 않음; 거의 증명하지 않음",
-    "no bound on how far a sum may lie from the truth; other tables later need the same cells":
+    "no bound on how far a sum may lie from the truth; later tables need the same cells":
         "합이 참값에서 벗어나는 한도가 없음; 나중의 표도 같은 칸이 필요함",
     "what is published is exact": "공표된 값은 정확함",
-    "many blanks; that a cell is small remains visible; tables made apart undo each other":
+    "many blanks; small cells remain visible; tables made separately undo each other":
         "공란이 많음; 작은 칸임이 드러남; 따로 만든 표들이 서로를 무력화함",
     "bounds what anybody learns from one person's record, whatever they know; proves nothing":
         "무엇을 알든 한 사람의 기록에서 알 수 있는 것을 제한함; 아무것도 증명하지 않음",

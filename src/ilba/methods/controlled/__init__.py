@@ -1,1 +1,1 @@
-"""Masks chosen jointly: the search for masks of 0 or K whose sums stay near the truth in every released table."""
+"""Jointly chosen masks: the search for masks of 0 or K whose sums stay near the truth in every released table."""

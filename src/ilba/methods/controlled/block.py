@@ -1,7 +1,8 @@
-"""The masks of one block, given the errors that other blocks left in the areas around it.
+"""The masks of one block, given the errors that other blocks left in the surrounding areas.
 
-A walk, sweeps, the repair of what is over its cap, and flips that bring each class of counts to its mean. Each is
-a fixed amount of work: what is chosen is a function of the block's cells, of what is carried and of the secret.
+The steps are a walk, sweeps, the repair of sums over their caps, and flips that bring each class of counts to its mean.
+Each step is a fixed amount of work, so the masks are a function of the block's cells, the carried errors and the
+secret.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 Words: TypeAlias = npt.NDArray[np.uint64]
 Told: TypeAlias = Callable[[str, int, int, int | None], None]
 
-# Found by trial on a census of a million people; results depend on every one of them.
+# Tuned on a census of a million people. The masks depend on each of these numbers.
 _WALK_HEAT = Decimal(4)
 _HEATS = Decimal(4), Decimal("0.5")
 _STIFFNESS = 5  # pull of a class towards its mean, per set of an average cell
-_WORK = 100  # looks at a flip per cell before the bound gives way
-_PASSES = 2000  # and passes over what is left
-_SHARED = 7, 9  # of the bound is what each of several blocks side by side may leave in an area around them
-_KNOWN = 200  # passes where most masks are known
-_TRIES = 3  # to give a class its number of masks
-_AFTER = 20  # looks per cell for each further step of the bound
-_NEAR_ENOUGH = 100  # a mean within a hundredth of the count is not worth breaking bounds that have to be repaired
+_WORK = 100  # evaluated flips per cell before the bound gives way
+_PASSES = 2000  # passes over the remaining sums
+_SHARED = 7, 9  # the part (7/9) of the bound that each of several parallel blocks may leave in a surrounding area
+_KNOWN = 200  # passes if most masks are known
+_TRIES = 3  # tries to give a class its number of masks
+_AFTER = 20  # evaluated flips per cell for each further step of the bound
+_NEAR_ENOUGH = 100  # a mean within 1/100 of the count is near enough: no bound is broken for it
 
 
 @dataclass(frozen=True)
@@ -45,18 +46,18 @@ class Cells:
     """The small cells of a block, in any order."""
 
     digits: Sequence[IntArray]
-    """for each dimension the number of the cell's label"""
+    """the number of the cell's label in each dimension"""
     count: IntArray
     number: Words
-    """a keyed number for each cell, of which all chances are made"""
+    """a keyed number for each cell, the source of all its random decisions"""
     drawn: npt.NDArray[np.bool_]
     """whether the cell's own draw masks it to K"""
     known: npt.NDArray[Any] | None = None
-    """1 and 0 where the mask is known to be K or 0, and stays; else -1. With free counts, what is known stays"""
+    """1 and 0 for a known mask of K or 0, which stays; otherwise -1. With free counts: the known value, which stays"""
 
 
 class Share(NamedTuple):
-    """What a block is to see of the errors of an area: the shares of the blocks of a round add up to all of them."""
+    """The share of an area's errors that a block sees; the shares of all blocks of a round add up to the errors."""
 
     errors: Any
     place: int
@@ -69,45 +70,45 @@ class Share(NamedTuple):
 
 
 class Before(NamedTuple):
-    """What other blocks left."""
+    """What other blocks left behind."""
 
     shares: tuple[Share, ...]
-    """of each area that is carried"""
+    """the errors of each carried area"""
     classes: IntArray
-    """by how much the masks of each count 1..K-1 are off together"""
+    """the total error of the masks of each count 1..K-1"""
     aims: IntArray | None = None
-    """what each class is to be off in the end: for the last block"""
+    """the final error at which each class aims: for the last block"""
     sizes: IntArray | None = None
-    """how many cells each class has in all blocks"""
+    """the number of cells of each class in all blocks"""
 
 
 class Done(NamedTuple):
-    """The masks of a block, and what it leaves."""
+    """The masks of a block, and the errors it leaves."""
 
     up: npt.NDArray[np.int8]
-    """whether each cell is masked to K, in the order in which the cells were given"""
+    """whether each cell is masked to K, in the given order of the cells"""
     errors: tuple[tuple[Words, IntArray, npt.NDArray[np.int32]], ...]
-    """for each area that is carried, names, what the block adds to their errors, and in how many tables they stand"""
+    """for each carried area: names, what the block adds to their errors, and in how many tables they are"""
     classes: IntArray
-    """what it adds to the errors of the classes"""
+    """what the block adds to the errors of the classes"""
     over: int
-    """how many counts inside the block are over the bound"""
+    """the number of counts inside the block that are over the bound"""
     reached: int
     kept: int
     interrupted: bool
     values: IntArray | None = None
-    """the masked counts of all cells, where more than 0 and K are possible"""
+    """the masked counts of all cells, if values other than 0 and K are possible"""
 
 
 class Ready(NamedTuple):
-    """A block whose masks can be chosen: its cells in the order of the labels, and their sets.
+    """A block that is ready for the choice of masks: its cells in the order of the labels, and their sets.
 
-    Nothing of it depends on other blocks, so it can be made before they are done.
+    It does not depend on other blocks, so it can be made before they are done.
     """
 
     block: MaskBlock
     order: IntArray
-    """where each cell was among those that were given"""
+    """the place of each cell in the given order"""
     cells: Cells
     area: IntArray
     """the finest area of each cell, along the dimension of the blocks"""
@@ -117,7 +118,7 @@ class Ready(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout, block: MaskBlock, cells: Cells) -> Ready:
-        """Make the cells of a block ready, in whatever order they are given."""
+        """Make the cells of a block ready, in any given order."""
         order = layout.order(cells.digits)
         digits = [digit[order] for digit in cells.digits]
         named = layout.named(digits)
@@ -133,7 +134,7 @@ class Ready(NamedTuple):
         return cls(block, order, sorted_, area, named.names, sets)
 
     def carried(self, before: Before) -> list[IntArray]:
-        """The errors that other blocks left in the sets that reach beyond this one, for each area around it."""
+        """The errors that other blocks left in the sets that reach beyond this block, for each surrounding area."""
         return [share.of(self.names[seen]) for share, seen in zip(before.shares, self.sets.carried, strict=True)]
 
 
@@ -167,7 +168,7 @@ def choose_masks(ready: Ready, before: Before, rules: Rules, told: Told) -> Done
 
 
 class _Problem:
-    """The masks of the small cells of a block, and what is done to them."""
+    """The masks of the small cells of a block, and the steps that change them."""
 
     def __init__(
         self,
@@ -185,12 +186,12 @@ class _Problem:
         self.z = drawn.astype(np.int8)
         self.number = number
         self.target = self.x
-        """the counts that sums are drawn to"""
+        """the target counts of the sums"""
         if rules.noise:
             small = np.ones(len(x), dtype=bool)
             self.target = self.x + target_noise(sets, small, number, rules.noise, thresholds())
         degree = np.diff(sets.ptr)
-        # A cell that shares no aggregate with another small cell has nothing to make up for: its draw stands.
+        # A cell that shares no aggregate with another small cell has nothing to balance, so its draw stays.
         self.free = (degree > 0).astype(np.int8)
         self.mostly_known = known is not None and 2 * int((known >= 0).sum()) >= len(x) > 0
         if known is not None:
@@ -201,14 +202,14 @@ class _Problem:
         own = np.bincount(self.kind, minlength=self.K - 1).astype(np.int64)
         self.there = np.flatnonzero(own).tolist()
         self.kind_size = np.maximum(own, 1)
-        # One flip in a small class must not decide the next one: it changes the pull by about one at most.
+        # In a small class one flip must not decide the next: it changes the pull by at most about one.
         self.stiff = np.clip(self.kind_size // self.K, 1, max(50, _STIFFNESS * len(sets.sets) // max(len(x), 1)))
         self.widest = int(degree.max(initial=1))
         self.interrupted = False
         self.state: Any = None
 
     def start(self, carried: Sequence[IntArray], far: Sequence[bool], before: Before) -> None:
-        """The errors carried in, the caps, and what classes aim at."""
+        """Set the carried errors, the caps, and the aims of the classes."""
         self.base = np.concatenate([np.zeros(self.sets.n_local, np.int64), *carried])
         square = [np.ones(self.sets.n_local, np.int8)]
         cap = [np.full(self.sets.n_local, self.bound, np.int64)]
@@ -216,7 +217,7 @@ class _Problem:
             cap.append(np.full(len(errors), self._cap(is_far, blocks)))
             square.append(np.full(len(errors), not is_far, np.int8))
         self.cap, self.square = np.concatenate(cap), np.concatenate(square)
-        if self.mostly_known:  # few masks are free: a low cap would take them from where they are needed most
+        if self.mostly_known:  # few masks are free: a low cap would use them up in the wrong places
             self.cap = np.maximum(self.cap, 3 * self.K - 1)
         self.before_classes = before.classes
         self.aims = before.aims
@@ -224,16 +225,16 @@ class _Problem:
         self.sizes = before.sizes
 
     def _cap(self, far: bool, blocks: int) -> int:
-        """How far from the truth the counts of an area around the block may lie.
+        """How far the counts of a surrounding area may lie from the truth.
 
-        What blocks side by side leave adds up, so each of them has to stay nearer.
+        The errors of parallel blocks add up, so each of them gets a lower cap.
         """
         if blocks == 1:
             return 2 * self.bound if far else self.bound
         return 3 * self.bound // 2 if far else max(_SHARED[0] * self.bound // _SHARED[1], self.K - 1)
 
     def solve(self, told: Told) -> None:
-        """Walk, sweep, repair. After an interruption the best masks so far stand."""
+        """Walk, sweep, repair. After an interruption the best masks so far remain."""
         best = self.z.copy()
         try:
             self._walk()
@@ -273,18 +274,18 @@ class _Problem:
             self._heat(heat), thresholds(), self.log_odds, self.kind_error, self.kind_size, self.stiff,
         )  # fmt: skip
         if not self.mostly_known:
-            # What holds a class off its mean is still there in the next sweep: meet it with a lasting pull. (Where
-            # most masks are kept they may be what holds it, and the few others could not make up for them.)
+            # A force that holds a class off its mean is still there in the next sweep, so the pull against it lasts.
+            # (If most masks are kept, they may be this force, and the few others cannot make up for them.)
             one = 1 << BITS
             self.log_odds -= self.stiff * np.clip(self.kind_error * one // self.kind_size, -one, one)
 
     def _repair(self) -> Iterator[int]:
-        """Work on what is over its cap, yielding how many counts are over the bound.
+        """Work on sums over their caps; yield how many counts are over the bound.
 
-        After a fixed work the bound gives way. An area beyond the block keeps the errors that are stuck: later blocks
-        have cells of it, too. Errors inside the block raise the caps of all of them by one, and only what is over the
-        raised caps is worked on then, so most counts stay within the first. Where most masks are known, or nothing
-        helps, what is stuck keeps its error.
+        After a fixed amount of work the bound gives way. An area beyond the block keeps its stuck errors, because later
+        blocks also have cells in it. Errors inside the block raise the caps of the whole block by one. Then only sums
+        over the raised caps are worked on, so most counts stay within the first cap. If most masks are known, or
+        nothing helps, stuck sums keep their errors.
         """
         self.h = kernels.mixed(self.number.sum(dtype=np.uint64))
         inside = self.sets.n_local
@@ -302,7 +303,7 @@ class _Problem:
         self.error = self.state[:, 0]
 
     def _press(self, work: int, level: bool = False) -> Iterator[int]:
-        """Work on what is over its cap until nothing is, or until the work is done."""
+        """Work on sums over their caps until none is left, or until the work is used up."""
         sets, n = self.sets, len(self.z)
         self.state = kernels.state_of(self.error, self.cap, self.square)
         self.error = self.state[:, 0]
@@ -321,28 +322,28 @@ class _Problem:
             age = flips if worn else age + flips
             worn = age > 2 * n
             looked, passed = looked + flips, passed + passes
-            if not flips:  # no cell that could flip is free
+            if not flips:  # no free cell can flip
                 return
 
     def _settle(self) -> Iterator[int]:
-        """Give each class the number of masks that it aims at, within the caps that were reached.
+        """Give each class the number of masks that it aims at, within the reached caps.
 
-        Flips that break no cap come first. What is missing in the last block is flipped all the same where the mean is
-        not near enough, and repaired by pairs of one class, which leave all numbers as they are; a class for which
-        that fails stays where it was.
+        Flips that break no cap come first. In the last block, missing flips are made in any case if the mean is not
+        near enough. They are repaired by pairs within one class, which keep all numbers. A class for which this fails
+        stays as it was.
         """
         for v in self.there:
             self._lead(v, forced=False)
         if self.aims is None or self.sizes is None:
             return
-        for v in [*self.there] * 2:  # the repair of a class may take another one off
+        for v in [*self.there] * 2:  # the repair of one class may disturb another
             near = _NEAR_ENOUGH * abs(self.kind_error[v]) <= self.sizes[v]
             if near or self.kind_error[v] == self.aim[v]:
                 continue
             yield from self._force(v)
 
     def _force(self, v: int) -> Iterator[int]:
-        """Give a class its number of masks, whatever breaks, and repair it: a few times, then it stays as it was."""
+        """Give a class its number of masks, then repair what breaks. After a few failed tries it stays as it was."""
         for _ in range(_TRIES):
             z, state, kind_error = self.z.copy(), self.state.copy(), self.kind_error.copy()
             self._lead(v, forced=True)
@@ -369,19 +370,19 @@ class _Problem:
         return int((np.abs(self.error) > self.bound).sum())
 
     def _classes(self, counted: npt.NDArray[np.bool_]) -> IntArray:
-        """By how much the masks of each true count are off together."""
+        """The total error of the masks of each true count."""
         error = np.zeros(self.K - 1, dtype=np.int64)
         np.add.at(error, self.kind[counted], (self.K * self.z.astype(np.int64) - self.x)[counted])
         return error
 
     def final(self) -> IntArray:
-        """The errors of all sets, counted anew from the masks."""
+        """The errors of all sets, computed anew from the masks."""
         every = np.ones(len(self.z), dtype=bool)
         error: IntArray = kernels.errors_of(*self._cell_sets, self.z, self.x, every, self.K, self.sets.n_sets)
         return self.base + error
 
     def classes(self) -> IntArray:
-        """The errors of all classes, counted anew from the masks."""
+        """The errors of all classes, computed anew from the masks."""
         return self.before_classes + self._classes(np.ones(len(self.z), dtype=bool))
 
     def _heat(self, temperature: Decimal) -> int:
@@ -390,9 +391,9 @@ class _Problem:
 
 @cache
 def thresholds() -> IntArray:
-    """-ln(u) for the evenly spread chances u, in fixed point.
+    """-ln(u) for evenly spaced chances u, in fixed point.
 
-    Decimal logarithms are rounded the same everywhere, those of the machine are not.
+    Decimal logarithms are rounded the same everywhere; those of the machine are not.
     """
     logs = [-(Decimal(2 * i + 1) / (2 * CHANCES)).ln() for i in range(CHANCES)]
     return np.array([int((log * 2**BITS).to_integral_value()) for log in logs], dtype=np.int64)

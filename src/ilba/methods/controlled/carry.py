@@ -1,7 +1,7 @@
-"""What is carried from block to block, and what came out in the end.
+"""What is carried from block to block, and the final result.
 
-The errors of the areas around a block, and those of the classes of counts, are carried. The blocks of a round each
-see a share of them; what they add is taken in the order of the blocks.
+The errors of the surrounding areas and of the classes of counts are carried. Each block of a round sees a share of
+them. What the blocks add is taken in the order of the blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ilba.methods.controlled.sets import Errors
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 TINY = 3
-"""A class of up to so many times K cells is too small for the same number of masks under every secret."""
+"""A class of up to this many times K cells is too small to have the same number of masks with every secret."""
 
 
 class Carry:
@@ -45,7 +45,7 @@ class Carry:
         self._over = self._reached = self._kept = 0
 
     def before(self, turn: Sequence[MaskBlock]) -> list[Before]:
-        """What each block of a round is to see."""
+        """What each block of a round sees."""
         around = [[one.node for one in block.carried] for block in turn]
         befores = []
         for number, nodes in enumerate(around):
@@ -63,7 +63,7 @@ class Carry:
         return befores
 
     def take(self, block: MaskBlock, done: Done) -> None:
-        """Add what a block leaves."""
+        """Add the errors that a block leaves."""
         for one, (names, errors, times) in zip(block.carried, done.errors, strict=True):
             self._errors[one.node].add(names, errors, times)
             self._left[one.node] -= 1
@@ -89,9 +89,9 @@ class Carry:
 
 
 def _aims(sizes: IntArray, K: int, tiny: IntArray, numbers: IntArray) -> IntArray:
-    """The error of each class when x : K of its cells are masked to K, as nearly as its size allows.
+    """The error of each class if a share x/K of its cells is masked to K, as nearly as its size allows.
 
-    In a tiny class the nearest number would fix the masks of some cells; there a keyed chance rounds up or down, so
+    In a tiny class the nearest number would fix the masks of some cells. There a keyed chance rounds up or down, so
     that the expected number is exact.
     """
     aims = np.zeros(len(sizes), dtype=np.int64)

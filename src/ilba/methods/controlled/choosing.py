@@ -1,6 +1,6 @@
-"""Choosing the masks of all cells: block after block, round after round, on all cores.
+"""Choose the masks of all cells: block by block, round by round, on all cores.
 
-Imported when masks are chosen: the loops are compiled, and loading them takes a moment.
+Import it only when masks are chosen: the loops are compiled, and loading them takes a moment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
 class CellNumbers(Protocol):
-    """Gives cells keyed numbers: `CellDraws` does."""
+    """Gives each cell a keyed number, as `CellDraws` does."""
 
     def __call__(self, packed: Sequence[IntArray], count: IntArray) -> IntArray:
         """The numbers of cells with counts below K."""
@@ -52,16 +52,16 @@ def choose(
     extra: int = 0,
     how: How = How(),  # noqa: B008
 ) -> tuple[IntArray, Control]:
-    """The masked counts of all cells, with those of the counts 1..K-1 chosen jointly.
+    """The masked counts of all cells; the masks of the counts 1..K-1 are chosen jointly.
 
-    `masked` are their keyed SCA draws, `numbers` gives each cell its keyed number, and `previous` its masked count in
-    the wave before, -1 where it had none. Where no bound is asked for, the secret adds `extra` to the usual one.
+    `masked` holds the keyed SCA draws, `numbers` gives each cell its keyed number, and `previous` holds its masked
+    count in the previous wave, or -1. If no bound is given, the secret adds `extra` to the usual bound.
     """
     K = codes.design.threshold
     is_small = (count > 0) & (count < K)
     n_small = int(is_small.sum())
     rules = rules_of(K, bound, n_small * len(wanted), extra, how)
-    # A table without a small cell comes back untouched. The proof rests on this line.
+    # A table without small cells is returned unchanged. The proof of safety rests on this line.
     small = np.flatnonzero(is_small) if not rules.free or not n_small else np.flatnonzero(count > 0)
     layout = Layout(codes, wanted)
     area = layout.ranks[layout.along][codes.finest.block(words, layout.along, layout.along)[small]]
@@ -102,17 +102,17 @@ def choose(
                 break
     if ledger.interrupted:
         notice(
-            "interrupted: these are the best masks so far. The whole work would choose others, and publishing "
-            "both gives counts away. Let it finish before you publish."
+            "interrupted: these are the best masks so far. The full search would choose others, and publishing "
+            "both discloses counts. Let it finish before you publish."
         )
     return result, ledger.control(len(wanted), n_small)
 
 
 class _Crew:
-    """Works on the blocks of a round side by side, in threads; the loops let each other run.
+    """Works on the blocks of a round in parallel, in threads; the loops release the GIL.
 
-    Where a thread is idle it makes the blocks of the next round ready. Progress is told, and an interruption met, in
-    the thread that called.
+    An idle thread prepares the blocks of the next round. The calling thread reports progress and handles an
+    interruption.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class _Crew:
         self._pool.shutdown(cancel_futures=True)
 
     def work(self, turn: Sequence[MaskBlock], befores: Sequence[Before], after: Sequence[MaskBlock]) -> list[Any]:
-        """What comes of each block of a round; `after` are those of the next one."""
+        """The result of each block of a round; `after` holds the blocks of the next round."""
         if len(turn) == 1:
             made = self._made.pop(turn[0].number, None)
             self._prepare(after)

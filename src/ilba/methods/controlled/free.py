@@ -1,10 +1,10 @@
-"""A free inner table for one block: any table without a small cell whose sums lie near the truth.
+"""A free inner table for one block: any table without small cells whose sums lie near the truth.
 
-The proof of `docs/understand/controlled.md` asks for two things: the result has no small cell, and a table without
-small cells comes back untouched. So a small cell may become 0, K or a little more, and a large one may move by up to
-`move`. With `move` 0 these are today's masks, searched longer. Cells cool down from a state in which they change
-often; each may change alone, or together with another cell of one of its sums that changes the other way. Then sums
-over the bound are mended. Whole numbers and keyed chances decide, as in `kernels`.
+The proof in `docs/understand/controlled.md` needs two things: the result has no small cell, and a table without small
+cells is returned unchanged. So a small cell may become 0, K or a little more, and a large one may move by up to `move`.
+With `move` 0 these are masks of 0 or K, searched longer. The search anneals: cells change often at first, then ever
+less. A cell may change alone, or together with a cell of one of its sums that changes the other way. Then sums over the
+bound are mended. Integers and keyed chances decide, as in `kernels`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from ilba.methods.controlled.sets import Sets, turned
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
-# Found by trial on a census of 200,000 people; results depend on every one of them.
-_HOT, _COLD = Decimal(4), Decimal("0.5")  # heat at the beginning and at the end, per sum that a cell counts in
+# Tuned on a census of 200,000 people. The masks depend on each of these numbers.
+_HOT, _COLD = Decimal(4), Decimal("0.5")  # temperature at the beginning and at the end, per sum of a cell
 _FINE = 5  # the weight of a count of the finest areas; one of coarser areas weighs 1
-_UNIT = 256  # costs and fields are counted in so many parts
-_PULL = 100  # what a field gains with each sweep by a mean error of one, in parts of a unit
-_LEAD = 10  # the same for the cells of one count: so small a part of the heat
-_PRICE = 8  # of an error beyond the bound, squared, per weight
-_STRONGEST = 64 * _UNIT  # of a field
-_MENDING = 400  # passes over what is over the bound, at most
-_DEARER = 40  # what this price is at least while mending, and how much it grows where a sum stays over
+_UNIT = 256  # costs and fields are in units of 1/256
+_PULL = 100  # growth of a field per sweep for a mean error of one, in parts of a unit
+_LEAD = 10  # the same for the cells of one count: the heat divided by this
+_PRICE = 8  # price of a squared error beyond the bound, per weight
+_STRONGEST = 64 * _UNIT  # largest field
+_MENDING = 400  # most passes over the sums over the bound
+_DEARER = 40  # the least price while mending, and its growth when a sum stays over
 _HEAVY = 64  # how often it grows
 _ERROR, _LINE, _WEIGHT, _CAP, _DEAR, _SEEN = range(6)  # the state of a sum
 _FAR = 2**45
@@ -42,7 +42,7 @@ _GOLD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def choose_values(ready: Ready, before: Before, rules: Rules, told: Told) -> Done:
-    """Choose the masked counts of all cells of a block, small and large; `known` are values that stay."""
+    """Choose the masked counts of all cells of a block, small and large; values in `known` stay."""
     block, order, cells, area, names, sets = ready
     carried, known = ready.carried(before), cells.known
     far = np.concatenate(
@@ -74,7 +74,7 @@ def choose_values(ready: Ready, before: Before, rules: Rules, told: Told) -> Don
 
 
 class _Search:
-    """The masked counts of the cells of a block, and what is done to them."""
+    """The masked counts of the cells of a block, and the steps that change them."""
 
     def __init__(
         self,
@@ -92,28 +92,28 @@ class _Search:
         self.sets, self.rules, self.area, self.x, self.number = sets, rules, area, x, number
         small = x < K
         self.target = x
-        """the counts that sums are drawn to"""
+        """the target counts of the sums"""
         if rules.noise:
             self.target = x + target_noise(sets, small, number, rules.noise, thresholds())
         self.t = np.where(small, K * drawn, x)
         self.low = np.where(small, K, np.maximum(K, x - move)).astype(np.int32)
         self.top = np.where(small, K, x).astype(np.int32) + np.int32(move)
         self.zero = small | (x <= move)
-        """which cells may be 0; what is not 0 lies in low..top"""
+        """which cells may be 0; other values lie in low..top"""
         self.free = small | (move > 0)
         if known is not None:
             self.t = np.where(known >= 0, known, self.t)
             self.free &= known < 0
         self.kind = np.minimum(x, K).astype(np.int16) - 1
         self.kind_size = np.bincount(self.kind, minlength=K).astype(np.int64)
-        # A count of one cell alone is a sum, too: it comes after the others.
+        # The count of a single cell is also a sum; it comes after the others.
         self.ptr, self.of = _with_own(sets.ptr, sets.sets, sets.alone, sets.n_sets)
         self.first, self.cells = turned(self.ptr, self.of, sets.n_sets + int((sets.alone > 0).sum()))
         self.fine = _fine_sets(self.ptr, self.of, self.first, self.cells, area)
         self.interrupted = False
 
     def start(self, carried: IntArray, far: npt.NDArray[np.bool_], before: Before) -> None:
-        """The errors carried in, and what each sum is to be."""
+        """Set the carried errors, and the target of each sum."""
         K, sets, bound = self.rules.K, self.sets, self.rules.bound
         own = sets.alone > 0
         own_times = sets.alone[own]
@@ -121,7 +121,7 @@ class _Search:
         self.times = np.concatenate((sets.times, own_times)).astype(np.int64)
         true = _summed(self.ptr, self.of, self.x, len(self.times))
         beyond = slice(inside, sets.n_sets)
-        true[beyond] = K  # of a sum that reaches beyond the block it is not known
+        true[beyond] = K  # unknown for a sum that reaches beyond the block
         self.kinds = np.minimum(true, K).astype(np.int16)
         self.counted = self.times.copy()
         self.counted[beyond] = 0
@@ -146,7 +146,7 @@ class _Search:
         self.before = np.append(before.classes, 0)
 
     def solve(self, told: Told) -> None:
-        """Cool down, then mend what is over the bound. After an interruption the counts so far stand."""
+        """Anneal, then mend sums over the bound. After an interruption the counts so far remain."""
         sweeps = self.rules.sweeps
         try:
             for step in range(1, sweeps + 1):
@@ -168,9 +168,9 @@ class _Search:
         )  # fmt: skip
 
     def _lead(self, heat: int) -> None:
-        """Draw the mean error of the counts of each size to 0, and that of the cells of each size.
+        """Pull the mean error of the counts of each size to 0, and that of the cells of each size.
 
-        A small cell is K with odds x : K-x, unless its sums want it otherwise.
+        A small cell is K with odds x : K-x, unless its sums pull it elsewhere.
         """
         sums, sizes = _by_kind(self.state, self.kinds, self.counted, self.rules.K)
         self.field += sums * _PULL // np.maximum(sizes, 1)
@@ -183,7 +183,7 @@ class _Search:
         self.kind_field = self.pull - (heat * self.odds // self.rules.K >> BITS)
 
     def _mend(self) -> Iterator[int]:
-        """Work on what is over its cap; the price of what stays over grows."""
+        """Work on sums over their caps; the price of a sum that stays over grows."""
         h = mixed(self.number.sum(dtype=np.uint64))
         self.state[:, _DEAR] = np.maximum(self.state[:, _DEAR], _DEARER)
         for _ in range(_MENDING):
@@ -198,7 +198,7 @@ class _Search:
         K = self.rules.K
         for v in range(K - 1):
             off = int((self.t - self.x)[self.kind == v].sum() + self.before[v])
-            short = (K - 2 * off) // (2 * K)  # flips upwards that are missing; below 0, downwards
+            short = (K - 2 * off) // (2 * K)  # missing flips up; negative: flips down
             if short:
                 _level(
                     self.ptr, self.of, self.state, self.t, self.free, self.kind, self.number, v,
@@ -216,11 +216,11 @@ class _Search:
         return found
 
     def errors(self) -> IntArray:
-        """What the block adds to the error of each sum, counted anew."""
+        """What the block adds to the error of each sum, computed anew."""
         return self._off(self.x)[: self.sets.n_sets]
 
     def classes(self) -> IntArray:
-        """By how much the cells of each small count are off together."""
+        """The total error of the cells of each small count."""
         off = np.bincount(self.kind, weights=self.t - self.x, minlength=self.rules.K)
         return off[:-1].astype(np.int64)
 
@@ -230,7 +230,7 @@ class _Search:
 
 @compiled
 def _with_own(ptr: Any, sets: Any, alone: Any, n_sets: int) -> Any:
-    """The sums of each cell, with the counts of the cell alone as one more."""
+    """The sums of each cell, with the cell's own count as one more sum."""
     n = len(alone)
     more = 0
     for j in range(n):
@@ -253,7 +253,7 @@ def _with_own(ptr: Any, sets: Any, alone: Any, n_sets: int) -> Any:
 
 @compiled
 def _fine_sets(ptr: Any, of: Any, first: Any, cells: Any, area: Any) -> Any:
-    """How many sums of a cell, of those that come first, lie inside one finest area and hold several cells."""
+    """The number of sums of each cell that lie inside one finest area and hold several cells."""
     fine = np.zeros(len(ptr) - 1, np.int32)
     for j in range(len(fine)):
         for i in range(ptr[j], ptr[j + 1]):
@@ -266,7 +266,7 @@ def _fine_sets(ptr: Any, of: Any, first: Any, cells: Any, area: Any) -> Any:
 
 @compiled
 def _one_area(first: Any, cells: Any, area: Any) -> Any:
-    """Whether all cells of a sum lie in one finest area; cells stand in the order of areas."""
+    """Whether all cells of a sum lie in one finest area; cells are in the order of areas."""
     found = np.zeros(len(first) - 1, np.bool_)
     for a in range(len(found)):
         found[a] = area[cells[first[a]]] == area[cells[first[a + 1] - 1]]
@@ -275,7 +275,7 @@ def _one_area(first: Any, cells: Any, area: Any) -> Any:
 
 @compiled
 def _summed(ptr: Any, of: Any, values: Any, n: int) -> Any:
-    """The sum of some values over the cells of each sum."""
+    """The total of some values over the cells of each sum."""
     total = np.zeros(n, np.int64)
     for j in range(len(ptr) - 1):
         for i in range(ptr[j], ptr[j + 1]):
@@ -285,7 +285,7 @@ def _summed(ptr: Any, of: Any, values: Any, n: int) -> Any:
 
 @compiled
 def _by_kind(state: Any, kinds: Any, counted: Any, K: int) -> Any:
-    """The errors of the counts of each true size 0..K, added up, and how many there are."""
+    """The total error of the counts of each true size 0..K, and their number."""
     sums, sizes = np.zeros(K + 1, np.int64), np.zeros(K + 1, np.int64)
     for a in range(len(state)):
         sums[kinds[a]] += counted[a] * np.int64(state[a, _ERROR])
@@ -301,10 +301,10 @@ def _price(e: Any, d: Any, cap: Any) -> Any:
 
 @compiled
 def _cost(j: int, d: Any, ptr: Any, of: Any, state: Any) -> Any:
-    """What it costs to change a cell by d.
+    """The cost of changing a cell by d.
 
-    A true count of K or more costs its error squared. One of 1..K-1 that is shown as t costs t(t-K): it does not care
-    whether it is 0 or K. Both are a square and a line in the error.
+    A true count of K or more costs its squared error. A true count of 1..K-1 that is shown as t costs t(t-K), so 0 and
+    K cost the same. Both are quadratic in the error.
     """
     total = np.int64(0)
     for i in range(ptr[j], ptr[j + 1]):
@@ -320,9 +320,9 @@ def _cost(j: int, d: Any, ptr: Any, of: Any, state: Any) -> Any:
 
 @compiled
 def _beside(k: int, d: Any, j: int, ptr: Any, of: Any, state: Any) -> Any:
-    """What it costs to change a second cell by d, after the first one, `j`, was looked at that changes by -d.
+    """The cost of changing a second cell by d, after the cost of changing the first one, `j`, by -d.
 
-    A sum with both cells stays as it is, so what it was to cost is taken back.
+    A sum with both cells stays the same, so its cost is taken back.
     """
     total = np.int64(0)
     for i in range(ptr[k], ptr[k + 1]):
@@ -350,7 +350,7 @@ def _fits(value: Any, j: int, low: Any, top: Any, zero: Any) -> Any:
 
 @compiled
 def _proposed(j: int, h: Any, t: Any, low: Any, top: Any, zero: Any, K: Any) -> Any:
-    """A change of a cell to another count that it may have; 0 where there is none at hand."""
+    """Propose a change of a cell to another allowed count; 0 if there is none."""
     a, lo = np.int64(t[j]), np.int64(low[j])
     u = np.int64(h & np.uint64(1023))
     if a == 0:
@@ -376,7 +376,7 @@ def _sweep(
     ptr: Any, of: Any, first: Any, cells: Any, fine: Any, state: Any, t: Any, low: Any, top: Any, zero: Any,
     free: Any, kind: Any, kind_field: Any, number: Any, K_: int, threshold: Any, step: int, heat: int,
 ) -> None:  # fmt: skip
-    """Offer every free cell a change, and a change together with another cell of one of its sums."""
+    """Offer every free cell a change alone, and a change together with another cell of one of its sums."""
     K = np.int64(K_)
     for j in range(len(t)):
         if not free[j]:
@@ -413,7 +413,7 @@ def _sweep(
 
 @compiled
 def _keeps(j: int, d: Any, ptr: Any, of: Any, state: Any) -> Any:
-    """Whether a change takes no error that it moves outwards over its cap."""
+    """Whether a change keeps every error that it enlarges within its cap."""
     for i in range(ptr[j], ptr[j + 1]):
         e = np.int64(state[of[i], _ERROR])
         if abs(e + d) > state[of[i], _CAP] and abs(e + d) > abs(e):
@@ -426,7 +426,7 @@ def _level(
     ptr: Any, of: Any, state: Any, t: Any, free: Any, kind: Any, number: Any, v: int, short: int,
     K_: int, heat: int, threshold: Any,
 ) -> None:  # fmt: skip
-    """Flip small cells of one count, the cheapest first, until no more are `short` (or, below 0, too many)."""
+    """Flip small cells of one count, the cheapest first, until `short` flips up (if negative: flips down) are done."""
     K = np.int64(K_)
     d = K if short > 0 else -K
     place, cost = np.empty(len(t), np.int32), np.empty(len(t), np.int64)
@@ -448,7 +448,7 @@ def _level(
 
 @compiled
 def _nearer(j: int, sign: Any, h: Any, t: Any, low: Any, top: Any, zero: Any, K: Any) -> Any:
-    """A change of a cell in one direction: by a little, or between 0 and what is next to it; 0 where there is none."""
+    """A change of a cell in one direction: a small step, or a step between 0 and the next value; 0 if there is none."""
     a, lo = np.int64(t[j]), np.int64(low[j])
     if a == 0:
         return lo if sign > 0 else np.int64(0)
@@ -464,7 +464,7 @@ def _mend(
     ptr: Any, of: Any, first: Any, cells: Any, fine: Any, state: Any, t: Any, low: Any, top: Any, zero: Any,
     free: Any, kind: Any, kind_field: Any, number: Any, K_: int, threshold: Any, heat: int, h: Any,
 ) -> Any:  # fmt: skip
-    """Change cells of the sums that are over their caps towards them, and others the other way to make up for it."""
+    """Change cells of sums over their caps towards the caps, and other cells the other way to balance."""
     K = np.int64(K_)
     for a in range(len(state)):
         size = np.uint64(first[a + 1] - first[a])

@@ -1,10 +1,10 @@
-"""Flipping masks between 0 and K until every sum lies near its truth: compiled loops over integers.
+"""Flip masks between 0 and K until every sum lies near its truth: compiled loops over integers.
 
-Cells and sums are plain numbers here. A cell j has a true count x in 1..K-1 and a mask K z, z = 0 or 1; a set is the
-small cells of one aggregate, and its error is the sum of K z - x over them. `ptr` and `sets` list the sets of each
-cell, `first` and `cells` the cells of each set. Everything is whole numbers in a fixed order, so that a result is the
-same on every machine: costs are exact, chances are compared in fixed point, and a chance is a keyed function of the
-cell and the step. The loops let other threads run beside them; each works on its own block.
+Cells and sums are plain numbers here. A cell j has a true count x in 1..K-1 and a mask K z with z = 0 or 1. A set is
+the small cells of one aggregate; its error is the sum of K z - x over them. `ptr` and `sets` list the sets of each
+cell, `first` and `cells` the cells of each set. All values are integers in a fixed order, so the result is the same on
+every machine: costs are exact, chances are compared in fixed point, and a chance is a keyed function of the cell and
+the step. The loops release the GIL; each works on its own block.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ import numpy as np
 F = TypeVar("F", bound=Callable[..., Any])
 
 BITS = 16
-"""Digits behind the point of chances and fields."""
+"""Binary digits after the point of chances and fields."""
 CHANCES = 4096
-"""How many different chances there are."""
+"""The number of different chances."""
 WEIGHT = 8
-"""The weight with which a set starts; it grows while the set stays over it."""
+"""The initial weight of a set; it grows while the set stays over its cap."""
 _HEAVIEST = 60 * WEIGHT
-_WEIGHTS = 9  # digits of a weight in the second number of a set's state; one digit says whether squares count
+_WEIGHTS = 9  # bits of a weight in the second number of a set's state; one bit says whether squares count
 _TOP = 2**21 - 1  # the largest cap
 _GROWTH = 3
-_NEAR, _OVER = 20, 5  # the price of an error squared, and of an eighth of a bound broken, in 32nds
+_NEAR, _OVER = 20, 5  # the price of a squared error, and of an eighth of a broken bound, in 32nds
 _UNIT = 32
 _NEVER = np.int32(2**31 - 1)
 _DEAR = 2**30 - 2
 _FAR = 2**38
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
 _TIMES, _PLUS = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's, for numbers modulo 2^64
-_SMALLEST = 6  # of so many sets of a cell the smallest is where a second cell is looked for
+_SMALLEST = 6  # a second cell comes from the smallest of this many sets of a cell
 
 
 def compiled(function: F) -> F:
-    """Compile a function, and keep the result on disk.
+    """Compile a function, and cache the result on disk.
 
-    It is kept beside this file, else in the user's cache, else in a folder of the user's own among temporary files.
+    The cache is beside this file, otherwise in the user's cache, otherwise in a private folder among temporary files.
     """
     try:
         return cast("F", numba.njit(cache=True, nogil=True)(function))
-    except RuntimeError:  # numba has tried the first two
+    except RuntimeError:  # numba tried the first two places
         if not _own_cache():
             return cast("F", numba.njit(nogil=True)(function))  # compile anew in each process
         return cast("F", numba.njit(cache=True, nogil=True)(function))
 
 
 def _own_cache() -> bool:
-    """Name a folder that nobody else can write to: what is loaded from a cache is run."""
+    """Set a cache folder that nobody else can write to, because code from a cache is run."""
     folder = Path(tempfile.gettempdir()) / f"ilba-{os.getuid() if hasattr(os, 'getuid') else 'cache'}"
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -70,7 +70,7 @@ def _own_cache() -> bool:
 
 @compiled
 def mixed(h: Any) -> Any:
-    """The finaliser of splitmix64: from a number to one that looks drawn."""
+    """The finaliser of splitmix64: maps a number to one that looks random."""
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return h ^ (h >> np.uint64(31))
@@ -78,19 +78,19 @@ def mixed(h: Any) -> Any:
 
 @compiled
 def _next(h: Any) -> Any:
-    """The next of a row of numbers whose upper half looks drawn."""
+    """The next number of a sequence whose upper half looks random."""
     return h * _TIMES + _PLUS
 
 
 @compiled
 def _place(h: Any, size: Any) -> Any:
-    """A place below `size`, which has at most 32 digits: no division."""
+    """A place below `size`, which has at most 32 bits; no division."""
     return np.int64((h >> np.uint64(32)) * np.uint64(size) >> np.uint64(32))
 
 
 @compiled
 def _kindred(j: int, h: Any, ptr: Any, sets: Any, first: Any) -> Any:
-    """The smallest of a few of the sets of a cell: the cells in it have much in common, so they make up for more."""
+    """The smallest of a few sets of a cell: its cells share many sets, so a second flip balances more."""
     degree = ptr[j + 1] - ptr[j]
     c = sets[ptr[j] + _place(h, degree)]
     size = first[c + 1] - first[c]
@@ -104,14 +104,14 @@ def _kindred(j: int, h: Any, ptr: Any, sets: Any, first: Any) -> Any:
 
 @compiled
 def _field(log_odds: Any, error: Any, size: Any, stiff: Any) -> Any:
-    """What draws a mask to K: the log odds x : K-x, less what the class is off its mean."""
+    """The field that pulls a mask to K: the log odds x : K-x, minus the pull of the class to its mean."""
     off = (error << BITS) // size
     return log_odds - stiff * min(max(off, -(1 << BITS)), 1 << BITS)
 
 
 @compiled
 def _within(cost: Any) -> Any:
-    """A cost that is still a number of 64 bits when it is moved behind the point; so large a one decides anyway."""
+    """A cost, clipped so that it fits into 64 bits in fixed point; so large a cost decides in any case."""
     return min(max(cost, -_FAR), _FAR)
 
 
@@ -120,11 +120,11 @@ def self_balancing_walk(
     ptr: Any, sets: Any, error: Any, z: Any, x: Any, kind: Any, free: Any, number: Any, K: int, heat: int,
     threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any,
 ) -> None:  # fmt: skip
-    """Choose the masks of the free cells one after the other, each against the errors that those before it left.
+    """Choose the masks of the free cells one by one, each against the errors that the cells before it left.
 
     This is the self-balancing walk of discrepancy theory: a cell goes up with odds x : K-x, shifted by the sum of the
-    errors of its sets. One walk gets nearer than dozens of sweeps over independent draws. `error` holds what the
-    cells that are not free have left.
+    errors of its sets. One walk gets nearer than dozens of sweeps over independent draws. `error` holds the errors of
+    the cells that are not free.
     """
     for j in range(len(z)):
         if not free[j]:
@@ -135,7 +135,7 @@ def self_balancing_walk(
         v = kind[j]
         pull = _field(log_odds[v], kind_error[v], kind_size[v], stiff[v])
         drawn = np.int64(mixed(number[j]) >> np.uint64(52))
-        odds = threshold[CHANCES - 1 - drawn] - threshold[drawn]  # the logistic of a uniform number
+        odds = threshold[CHANCES - 1 - drawn] - threshold[drawn]  # a logistic random number
         up = _within(2 * np.int64(K) * total) << (BITS + 8) < (pull + odds) * heat
         z[j] = up
         d = np.int64(K) * up - x[j]
@@ -146,7 +146,7 @@ def self_balancing_walk(
 
 @compiled
 def errors_of(ptr: Any, sets: Any, z: Any, x: Any, counted: Any, K: int, n_sets: int) -> Any:
-    """The error of each set, from the cells that are to be counted."""
+    """The error of each set, over the cells in `counted`."""
     error = np.zeros(n_sets, np.int32)
     for j in range(len(z)):
         if not counted[j]:
@@ -193,7 +193,7 @@ def _price(over: Any, K: Any) -> Any:
 
 @compiled
 def state_of(error: Any, cap: Any, square: Any) -> Any:
-    """The state of each set: its error; and its cap, whether its squared error has a price, and its weight in one."""
+    """The state of each set: its error; and in one number its cap, whether its square has a price, and its weight."""
     state = np.empty((len(error), 2), np.int32)
     for a in range(len(error)):
         state[a, 0] = error[a]
@@ -209,7 +209,7 @@ def _cap(info: Any) -> Any:
 
 @compiled
 def _cost(j: int, d: Any, ptr: Any, sets: Any, state: Any, K: Any) -> Any:
-    """What flipping a cell costs: errors squared as in a sweep, and caps broken times the weight of the set."""
+    """The cost of flipping a cell: squared errors as in a sweep, and broken caps times the weight of the set."""
     errors = np.int64(0)
     counted = np.int64(0)
     broken = np.int64(0)
@@ -228,7 +228,7 @@ def _cost(j: int, d: Any, ptr: Any, sets: Any, state: Any, K: Any) -> Any:
 
 @compiled
 def _strays(v: int, u: int, d: Any, kind_error: Any, aim: Any) -> Any:
-    """Whether moving a class by d (and another one by -d, where it is not -1) takes them off what they aim at."""
+    """Whether moving class v by d (and class u by -d, unless it is -1) takes them away from their aims."""
     if u == v:
         return False
     now, then = abs(kind_error[v] - aim[v]), abs(kind_error[v] + d - aim[v])
@@ -239,7 +239,7 @@ def _strays(v: int, u: int, d: Any, kind_error: Any, aim: Any) -> Any:
 
 @compiled
 def _seen(cost: Any, z: int, free: int) -> Any:
-    """A cost and a mask in one number, so that choosing among cells reads one place of memory for each."""
+    """A cost and a mask in one number, so that choosing among cells reads memory once per cell."""
     if not free:
         return np.int32(_NEVER)
     return np.int32(min(max(cost, -_DEAR), _DEAR) << 1 | z)
@@ -247,7 +247,7 @@ def _seen(cost: Any, z: int, free: int) -> Any:
 
 @compiled
 def over(state: Any) -> int:
-    """How many sets are over their caps."""
+    """The number of sets over their caps."""
     found = 0
     for a in range(len(state)):
         found += abs(np.int64(state[a, 0])) > _cap(state[a, 1])
@@ -260,11 +260,11 @@ def repair(
     threshold: Any, log_odds: Any, kind_error: Any, kind_size: Any, stiff: Any, aim: Any,
     level: bool, h: Any, passes: int, look: Any, worn: bool, widest: int,
 ) -> Any:  # fmt: skip
-    """Go through the sets over their caps, `passes` times: flip a cell of each, and another one to make up for it.
+    """Go through the sets over their caps `passes` times: flip a cell of each, and another one to balance it.
 
-    The weight of a set that stays over its cap grows. `look` holds the cost of each flip as it was when last looked
-    at, good enough to choose by; `worn` says that it is too old for that. With `level`, no class may stray from the
-    error that it is to `aim` at: flips come in pairs of one class.
+    The weight of a set that stays over its cap grows. `look` holds the last computed cost of each flip, which is good
+    enough to choose by; `worn` marks costs that are too old. With `level`, no class may stray from its `aim`: flips
+    come in pairs within one class.
     """
     K = np.int64(K_)
     unit = _UNIT * K * K
@@ -299,7 +299,7 @@ def repair(
             tries, partners = min(12, 2 + effort), min(64, 6 + 4 * effort)
             done = False
             for _t in range(tries):
-                # The cheapest of twelve of the set's cells that go the right way.
+                # The cheapest of twelve cells of the set that go the right way.
                 j, least = -1, _NEVER
                 for _r in range(12):
                     h = _next(h)
@@ -330,7 +330,7 @@ def repair(
                     look[j] = _seen(-cost, 1 - want, 1)
                     break
                 for q in range(partners):
-                    # A second flip the other way: in a set that the first one broke, or in a small one of its sets.
+                    # A second flip the other way: in a set that the first flip broke, or in a small set of its cell.
                     h = _next(h)
                     if n_broken > 0 and (q & 1) == 0:
                         c = broken[_place(h, n_broken)]
@@ -376,7 +376,7 @@ def repair(
 
 @compiled
 def _fits(j: int, d: Any, ptr: Any, sets: Any, state: Any) -> Any:
-    """Whether a flip takes no error that it moves outwards over its cap."""
+    """Whether a flip keeps every error that it enlarges within its cap."""
     for i in range(ptr[j], ptr[j + 1]):
         e = np.int64(state[sets[i], 0])
         if abs(e + d) > _cap(state[sets[i], 1]) and abs(e + d) > abs(e):
@@ -389,9 +389,9 @@ def match_class_mean(
     ptr: Any, sets: Any, state: Any, z: Any, kind: Any, free: Any, number: Any, K_: int, heat: int,
     threshold: Any, kind_error: Any, wanted: int, short: int, forced: bool,
 ) -> int:  # fmt: skip
-    """Flip cells of one class, the cheapest first, until it is no longer `short` of (or, below 0, beyond) its masks.
+    """Flip cells of one class, the cheapest first, until `short` flips up (if negative: flips down) are done.
 
-    A flip that breaks a cap is left out unless it is `forced`. Gives back how many flips are missing.
+    A flip that breaks a cap is skipped unless `forced`. Returns how many flips are missing.
     """
     K = np.int64(K_)
     d = K if short > 0 else -K

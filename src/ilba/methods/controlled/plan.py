@@ -1,10 +1,11 @@
 """Where the cells of a design lie, and the blocks and rounds in which their masks are chosen.
 
-Blocks go along one dimension: the hierarchy with the most areas, or the key with the most codes where no hierarchy has
-more than one area. A block is a run of areas with not too many small cells. Tables whose areas lie inside one block are
-the block's own; the errors of coarser ones are carried from block to block. The blocks of a round are worked on side by
-side, each against its share of the errors so far. Blocks and rounds follow from the counts, never from the number of
-processes, so the masks are the same on every machine. They are part of the method: another list gives other masks.
+Blocks run along one dimension: the hierarchy with the most areas, or the key with the most codes if no hierarchy has
+more than one area. A block is a run of areas with a limited number of small cells. Tables whose areas lie inside one
+block belong to the block. The errors of coarser tables are carried from block to block. The blocks of a round are
+processed in parallel, each against its share of the errors so far. Blocks and rounds follow from the counts, never from
+the number of processes, so the masks are the same on every machine. They are part of the method: other blocks give
+other masks.
 """
 
 from __future__ import annotations
@@ -28,22 +29,22 @@ Names: TypeAlias = npt.NDArray[np.uint64]
 Node: TypeAlias = tuple[int, int]
 
 BLOCK = 200_000
-"""A block has at most so many small cells, unless one area of the finest level has more."""
+"""The most small cells in a block, unless one area of the finest level has more."""
 LANES = 2
-"""So many areas with coarse tables of their own are worked on side by side, or one of 32 of those that are left."""
+"""The number of areas with their own coarse tables that are processed in parallel, or 1/32 of the remaining ones."""
 ALONE = 2
-"""So many blocks at the end of an area are worked on one after the other, each against all of its errors."""
+"""The number of blocks at the end of an area that are processed one by one, each against all of its errors."""
 FAR = 8
-"""An area with more blocks is far: its counts may lie twice as far from the truth while there are blocks to come."""
+"""An area with more blocks is far: its counts may lie twice as far from the truth while blocks are still to come."""
 
 
 class Carried(NamedTuple):
-    """An area that reaches beyond a block: its errors are carried."""
+    """An area that reaches beyond a block, so that its errors are carried."""
 
     node: Node
-    """its coarsest level along the dimension of the blocks, and its number there"""
+    """the coarsest level of the area along the dimension of the blocks, and its number there"""
     times: npt.NDArray[np.int32]
-    """in how many tables each pattern stands there"""
+    """the number of tables with each pattern there"""
     far: bool
 
 
@@ -53,20 +54,20 @@ class MaskBlock:
 
     number: int
     first: int
-    """the place of its first finest area in the order of the labels"""
+    """the place of the block's first finest area in the order of the labels"""
     last: int
     size: int
-    """how many small cells it has"""
+    """the number of small cells"""
     levels: tuple[int, ...]
     """the levels whose areas lie inside the block, the finest first"""
     carried: tuple[Carried, ...]
-    """coarse areas around it, the largest first"""
+    """the surrounding coarse areas, the largest first"""
     lane: Node = field(default=(0, 0))
-    """the area around it that one lane works on from its first block to its last"""
+    """the surrounding area that one lane processes from its first block to its last"""
 
 
 class Layout:
-    """Which tables are wanted, along which dimension blocks go, and the order and the names of cells."""
+    """The wanted tables, the dimension of the blocks, and the order and the names of cells."""
 
     def __init__(self, codes: CodeLists, wanted: Sequence[Selection]) -> None:
         self.codes = codes
@@ -74,7 +75,7 @@ class Layout:
         design = codes.design
         several = [place for place in range(len(design.hierarchies)) if len(codes.lists[place]) > 1]
         places = several or range(len(codes.lists))
-        # How the columns of a design stand must not matter.
+        # The order of the columns of a design must not matter.
         self.along = min(places, key=lambda place: (-len(codes.lists[place]), codes.lists[place].columns))
         self.areas = codes.lists[self.along]
         dimensions = [tuple(listed.columns) for listed in codes.lists]
@@ -89,37 +90,37 @@ class Layout:
         self.patterns = sorted(found, key=lambda rest: sorted(rest))
         """the levels of all other dimensions in the wanted tables, as columns"""
         self.times = np.zeros((self.areas.depth + 1, len(self.patterns)), dtype=np.int32)
-        """in how many tables each pattern stands on each level"""
+        """the number of tables with each pattern, by level"""
         for number, pattern_ in enumerate(self.patterns):
             for level, times in found[pattern_].items():
                 self.times[level, number] = times
 
     @cached_property
     def ranks(self) -> list[IntArray]:
-        """For each dimension the place of each label in an order that only the texts decide, not their types.
+        """For each dimension, the place of each label in an order that depends on texts only, not on their types.
 
-        "10" stands before "9" as text and after it as a number; one result for the same data from any source needs
-        one order.
+        As text "10" comes before "9", as a number after it. The same data must give one result from any source, so
+        there is one order.
         """
         return [_ranks(listed) for listed in self.codes.lists]
 
     @cached_property
     def _in_order(self) -> list[int]:
-        """The dimensions as they decide the order of cells, the one of the blocks first."""
+        """The dimensions in the sorting order of cells, the dimension of the blocks first."""
         first_key = len(self.codes.design.hierarchies)
         rest = [place for place in range(len(self.codes.lists)) if place != self.along]
         return [self.along, *sorted(rest, key=lambda place: (place >= first_key, self.codes.lists[place].columns))]
 
     @cached_property
     def _words(self) -> list[list[Names]]:
-        """For each dimension and level a number of 64 bits for each node, of which names are made."""
+        """A 64-bit number for each node of each dimension and level; names are made from them."""
         return [
             [_scattered(place, level, listed.size(level)) for level in range(listed.depth + 1)]
             for place, listed in enumerate(self.codes.lists)
         ]
 
     def order(self, digits: Sequence[IntArray]) -> IntArray:
-        """The order in which cells with these digits are worked on."""
+        """The processing order of cells with these digits."""
         packed, room, keys = np.zeros(len(digits[0]), dtype=np.int64), 2**62, []
         for place in self._in_order:
             size = len(self.codes.lists[place])
@@ -152,7 +153,7 @@ class Layout:
         return name
 
     def blocks(self, sizes: IntArray) -> list[MaskBlock]:
-        """The blocks, from the number of small cells of each finest area along which they go."""
+        """The blocks, from the number of small cells of each finest area."""
         order = np.argsort(self.ranks[self.along])
         size = sizes[order]
         nodes = [numbers[order] for numbers in self.areas.nodes]
@@ -168,7 +169,7 @@ class Layout:
             whole = [one for one, node in around if within[one][node] == here]
             carried = []
             for _, same in groupby(around[: level - len(whole)], key=lambda at: within[at[0]][at[1]]):
-                alike = list(same)  # an area with one area below it is the same area
+                alike = list(same)  # an area with a single area below it is the same area
                 times = self.times[[one for one, _ in alike]].sum(axis=0, dtype=np.int32)
                 top, node = alike[0]
                 if times.any():
@@ -182,7 +183,7 @@ class Layout:
 
 
 def _runs(size: IntArray, area: IntArray, above: IntArray) -> list[tuple[int, int, int]]:
-    """Areas with small cells, joined while they stand in one area above and are not too large: first, last, size."""
+    """Areas with small cells, joined while they share the area above and stay small enough: first, last, size."""
     starts = np.flatnonzero(np.diff(area, prepend=-1)).tolist()
     runs: list[tuple[int, int, int]] = []
     for first, last in pairwise([*starts, len(size)]):
@@ -195,12 +196,12 @@ def _runs(size: IntArray, area: IntArray, above: IntArray) -> list[tuple[int, in
 
 
 def rounds(blocks: Sequence[MaskBlock]) -> Iterator[list[MaskBlock]]:
-    """The blocks that are worked on side by side, round after round.
+    """The blocks that are processed in parallel, round by round.
 
-    Each lane takes the areas with coarse tables one after the other, from their first block to their last. There are
-    fewer lanes towards the end: errors of the whole that many blocks leave side by side need later ones to mend them.
-    Where fewer areas are left than lanes, a lane takes several blocks of its area at once. The last blocks of an area
-    stand alone: they see all of its errors, and hold them.
+    Each lane takes the areas with coarse tables one by one, from their first block to their last. Towards the end there
+    are fewer lanes, because the national errors that many parallel blocks leave must be mended by later ones. If fewer
+    areas are left than lanes, a lane takes several blocks of its area at once. The last blocks of an area run alone:
+    they see all of its errors, and keep them within the bound.
     """
     waiting = [list(lane) for _, lane in groupby(blocks, key=lambda block: block.lane)]
     working: list[list[MaskBlock]] = []
@@ -227,7 +228,7 @@ def _ranks(listed: CodeList) -> IntArray:
 
 
 def _scattered(place: int, level: int, size: int) -> Names:
-    """Numbers of 64 bits that look drawn, different for each dimension, level and node."""
+    """64-bit numbers that look random, different for each dimension, level and node."""
     with np.errstate(over="ignore"):
         h = np.arange(size, dtype=np.uint64) + np.uint64(((place + 1) << 52) + ((level + 1) << 44))
         for _ in range(2):

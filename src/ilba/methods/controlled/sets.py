@@ -1,10 +1,10 @@
-"""Which small cells of a block lie in which aggregates of the tables to be released.
+"""The aggregates of the released tables to which each small cell of a block belongs.
 
-Nothing is sorted. The aggregates of a cell are computed from its digits: an aggregate is the part of an area on some
-level, and a *name* for the codes of everything else. Cells stand in the order of the areas, so that an area of any
-level is a range of cells. For each area a scratch table counts the cells of each name and adds up their marks; equal
-marks are equal sets and become one. An aggregate that reaches beyond the block is a set, too, and comes last: its
-error is carried from block to block under its name.
+Nothing is sorted. The aggregates of a cell are computed from its digits: an aggregate is an area on some level, and a
+*name* for the codes of all other dimensions. Cells are in the order of the areas, so an area of any level is a range of
+cells. For each area, a scratch table counts the cells of each name and adds up their marks. Sets with equal marks are
+equal and become one. An aggregate that reaches beyond the block is also a set, and comes last: its error is carried
+from block to block under its name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Named(NamedTuple):
     """The names of the aggregates of some cells, one for each pattern of codes."""
 
     combination: npt.NDArray[np.int32]
-    """which combination of codes each cell has"""
+    """the combination of codes of each cell"""
     places: npt.NDArray[np.int32]
     """the place in `names` of each combination, for each pattern"""
     names: Names
@@ -34,7 +34,8 @@ class Named(NamedTuple):
 
 
 def named(whole: Names, columns: Callable[[IntArray], Names]) -> Named:
-    """Number the names of cells: `whole` names all codes of a cell, `columns` those of each pattern, of some cells."""
+    """Number the names of cells: `whole` names all codes of a cell; `columns` names, for some cells, the codes of each
+    pattern."""
     _, first, combination = np.unique(whole, return_index=True, return_inverse=True)
     places, names = _numbered(columns(first))
     return Named(combination.astype(np.int32), places, names)
@@ -42,7 +43,7 @@ def named(whole: Names, columns: Callable[[IntArray], Names]) -> Named:
 
 @compiled
 def _numbered(columns: Any) -> Any:
-    """Number equal names alike, as they are met."""
+    """Give equal names the same number, in order of appearance."""
     most = columns.size
     capacity = 16
     while capacity < 2 * most:
@@ -68,7 +69,8 @@ def _numbered(columns: Any) -> Any:
 
 @dataclass(frozen=True)
 class Sets:
-    """The sets of each small cell of a block, and the cells of each set; from `n_local` on they reach beyond it."""
+    """The sets of each small cell of a block, and the cells of each set; sets from `n_local` on reach beyond the
+    block."""
 
     ptr: IntArray
     """where in `sets` the sets of each cell begin"""
@@ -77,16 +79,16 @@ class Sets:
     """where in `cells` the cells of each set begin"""
     cells: npt.NDArray[np.int32]
     times: npt.NDArray[np.int32]
-    """in how many tables each set is an aggregate"""
+    """the number of tables in which each set is an aggregate"""
     alone: npt.NDArray[np.int32]
-    """in how many tables each cell is the only small cell of its aggregate"""
+    """the number of tables in which each cell is the only small cell of its aggregate"""
     n_local: int
     carried: tuple[npt.NDArray[np.int32], ...]
-    """for each carried part of the tables: the places of the names of its sets, which follow each other"""
+    """for each carried part of the tables: the places of the names of its sets, which are consecutive"""
 
     @property
     def n_sets(self) -> int:
-        """How many sets there are."""
+        """The number of sets."""
         return len(self.times)
 
 
@@ -97,11 +99,11 @@ def sets_of(
 ) -> Sets:
     """The sets of a block.
 
-    `local` has for each level where its areas begin and in how many tables each pattern stands there; `carried` has
-    the latter for each area that reaches beyond the block.
+    `local` holds for each level where its areas begin, and the number of tables with each pattern. `carried` holds the
+    latter for each area that reaches beyond the block.
     """
     n = len(named.combination)
-    own = _scattered(n)  # the mark of a set is the sum of those of its cells: equal sums, equal sets (but for 2^-64)
+    own = _scattered(n)  # a set's mark is the sum of its cells' marks: equal sums are equal sets (up to 2^-64)
     wide = np.empty((n, sum(int((times > 0).sum()) for times in [*(one for _, one in local), *carried])), np.int32)
     degree, alone = np.zeros(n, np.int32), np.zeros(n, np.int32)
     most = sum(n * int((times > 0).sum()) for _, times in local) // 2 + 1
@@ -137,7 +139,7 @@ def _level(
     starts: Any, combination: Any, places: Any, names: Any, own: Any, wanted: Any, wide: Any, degree: Any,
     alone: Any, table: Any, marks: Any, times: Any, n_sets: int,
 ) -> int:  # fmt: skip
-    """The sets of one level: area after area, by a scratch table of all names."""
+    """The sets of one level: area by area, with a scratch table of all names."""
     size = np.zeros(len(names), np.int32)
     mark = np.zeros(len(names), np.uint64)
     tables = np.zeros(len(names), np.int32)
@@ -158,7 +160,7 @@ def _level(
                 a = places[combination[j], p]
                 if size[a] == 1:
                     alone[j] += wanted[p]
-                elif size[a] > 1:  # met for the first time: number it, or find that it is there already
+                elif size[a] > 1:  # first visit: number it, or find an equal set
                     at = (mark[a] ^ (mark[a] >> np.uint64(29))) & last
                     while table[at] >= 0 and marks[table[at]] != mark[a]:
                         at = (at + np.uint64(1)) & last
@@ -181,7 +183,7 @@ def _level(
 
 @compiled
 def _beyond(combination: Any, places: Any, names: Any, wanted: Any, wide: Any, degree: Any, n_sets: int) -> Any:
-    """The sets of an area that reaches beyond the block: every name is one."""
+    """The sets of an area that reaches beyond the block: one for every name."""
     slot = np.full(len(names), -1, np.int32)
     seen = np.empty(len(names), np.int32)
     times = np.empty(len(names), np.int32)
@@ -228,7 +230,7 @@ def turned(ptr: Any, sets: Any, n_sets: int) -> Any:
 
 
 class Errors:
-    """The errors of an area that are carried from block to block: a whole number under each name."""
+    """The errors of an area that are carried from block to block: an integer for each name."""
 
     def __init__(self) -> None:
         self._table = np.full(1024, -1, np.int32)
@@ -238,12 +240,12 @@ class Errors:
         self._size = 0
 
     def of(self, names: Names) -> IntArray:
-        """The error under each of these names; 0 where nothing was added yet."""
+        """The error of each of these names; 0 if nothing was added yet."""
         place = _found(names, self._table, self._names)
         return np.where(place < 0, 0, self._errors[place])
 
     def add(self, names: Names, errors: IntArray, times: npt.NDArray[np.int32]) -> None:
-        """Add to what stands under different names, each in so many tables."""
+        """Add to the errors of different names; `times` is the number of tables of each."""
         room = self._size + len(names)
         if room > len(self._names):
             capacity = 1 << (2 * room - 1).bit_length()
@@ -256,7 +258,7 @@ class Errors:
         self._size = _added(names, errors, times, self._table, self._names, self._errors, self._times, self._size)
 
     def over(self, bound: int) -> tuple[int, int]:
-        """How many counts are over a bound, and the largest error."""
+        """The number of counts over a bound, and the largest error."""
         errors = np.abs(self._errors[: self._size])
         return int(self._times[: self._size][errors > bound].sum()), int(errors.max(initial=0))
 
