@@ -1,4 +1,4 @@
-"""What stands beside a store: the secret that drew its masks, where it was made for this store."""
+"""The file beside a store: the secret that drew its masks, if it was made for this store."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ilba.secret.secret import Secret
 
 
 def secret_path(store: Path) -> Path:
-    """Where the secret of a store is kept when none was given."""
+    """The place of a store's secret if none was given."""
     return store.with_suffix(".secret")
 
 
 def save_beside(secret: Secret, target: Path) -> None:
-    """Keep the new secret that drew the masks of a store beside it."""
+    """Save the new secret that drew the masks of a store beside the store."""
     place = secret_path(target)
     if place.exists():
         if Secret.from_file(place) != secret:
@@ -32,7 +32,7 @@ def save_beside(secret: Secret, target: Path) -> None:
 
 
 def warn_of_another_secret(target: Path, before: str | None, now: str | None) -> None:
-    """Say aloud when a store takes the place of one whose masks another secret drew."""
+    """Give a notice if a store replaces one whose masks another secret drew."""
     if before and now and before != now:
         notice(
             f"the store at {str(target)!r} was masked with another secret (fingerprint {before}). "

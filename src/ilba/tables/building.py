@@ -1,4 +1,4 @@
-"""From microdata to the finest table: what the user gave is checked, counted, masked and saved."""
+"""From microdata to the finest table: check the arguments, count, mask and save."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Path_: TypeAlias = str | os.PathLike[str]
 
 
 class _SparkFrame(Protocol):
-    """What tells a DataFrame of Spark from others, to a type checker."""
+    """What distinguishes a Spark DataFrame, for the type checker."""
 
     @property
     def sparkSession(self) -> Any: ...
@@ -44,7 +44,7 @@ P = ParamSpec("P")
 
 
 class _Build(Protocol[P]):
-    """The type of `build`: whose finest table it is follows from the data alone."""
+    """The type of `build`: the data alone decide which engine's table it returns."""
 
     __name__: str
 
@@ -55,7 +55,7 @@ class _Build(Protocol[P]):
 
 
 def _on_either_engine(function: Callable[Concatenate[Any, P], AnyFinestTable]) -> _Build[P]:
-    """Tell the type checker which engine's table comes out, without a second copy of the arguments."""
+    """Tell the type checker which engine's table is returned, without a second copy of the arguments."""
     return function  # type: ignore[return-value]
 
 
@@ -97,19 +97,19 @@ def build(
     hkey : str, sequence of str or dict
         The columns of the hierarchy from coarse to fine, or a mapping from names to columns for several hierarchies.
     key : str or sequence of str, optional
-        The categorical variables. Left out, all other columns with at most 100 different values.
+        The categorical variables. By default, all other columns with at most 100 different values.
     mask_thr : int, default 5
         The threshold K, at least 3.
     secret : Secret or path, optional
-        A `Secret` or the path of a secret file. Left out, ILBA_SECRET, then the secret beside `output_path` or the only
-        one in its folder, then a new one.
+        A `Secret` or the path of a secret file. By default, ILBA_SECRET, then the secret beside `output_path` or the
+        only one in its folder, then a new one.
     cells : {"observed", "grid"}, default "observed"
-        Which cells count as small cells of an aggregate: "observed" takes those that occur, as the R package does;
-        "grid" every combination of the code lists, true zeros included, as the paper defines.
+        Which cells count as small cells of an aggregate: "observed" takes the cells that occur, as the R package does;
+        "grid" takes every combination of the code lists, including true zeros, as in the paper.
     hkey_rank : sequence of float, optional
-        The rank of each column of `hkey`, where they are not given from coarse to fine.
+        The rank of each column of `hkey`, if they are not given from coarse to fine.
     key_thr : int, optional
-        Leave out keys with more different values than this, also those that `key` names.
+        Leave out keys with more different values than this, including those that `key` names.
     missing : {"drop", "category"}, default "drop"
         "drop" leaves out rows with a missing value and says how many. "category" keeps them.
     missing_values : sequence, default ()
@@ -117,46 +117,46 @@ def build(
     schema : dict, optional
         For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
     read : dict, optional
-        How a file is written, where it does not say so itself: `encoding` and `separator` of a csv file, `sheet` of a
+        How a file is written, if it does not say so itself: `encoding` and `separator` of a csv file, `sheet` of a
         workbook.
     recipe : Recipe or dict, optional
-        What is done to columns before they are labels: see `ilba.Recipe`. A mapping from columns to steps, such as
+        The changes to columns before they become labels: see `ilba.Recipe`. A mapping from columns to steps, such as
         {"age": {"width": 5, "top": 85}, "sex": {"case": "lower"}}.
     hrc : dict, optional
-        For the finest column of a hierarchy the `.hrc` file (tau-ARGUS) that gives the levels above it, which `hkey`
-        names: `hkey=["section", "division", "branch"], hrc={"branch": "nace.hrc"}`.
+        For the finest column of a hierarchy, the `.hrc` file (tau-ARGUS) with the levels above it, which `hkey` names:
+        `hkey=["section", "division", "branch"], hrc={"branch": "nace.hrc"}`.
     output_path : path, optional
         Where to save the store.
     labels : path or frame, optional
         The agency's code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent. Its codes
-        belong to the grid whether they occur or not, and releases carry its labels.
+        belong to the grid even if they do not occur, and releases carry its labels.
     population : str, default ""
-        The name of the people, dwellings or firms that the records stand for, such as "census-2026": the same for all
-        data about them. All that is published of one population is one publication.
+        The name of the people, dwellings or firms in the records, such as "census-2026": the same for all data about
+        them. All publications about one population count as one.
     wave : str, default ""
-        Which of several counts of the population, such as "2026".
+        The name of this count of the population, if there are several, such as "2026".
     period : str, default ""
-        The time that the data speaks of, such as "2026-07-01".
+        The reference time of the data, such as "2026-07-01".
     unit : str, default ""
         What one record stands for, such as "persons".
     record_key : str, optional
         The column with the key of each record, for `method="cell-key"`: a whole number from 0 to 255, or a number in
-        [0, 1). The keys are added up cell by cell and kept in the store. Left out, the secret draws one key for each
-        finest cell and count when it is asked for.
+        [0, 1). The keys are added up by cell and kept in the store. By default, the secret draws one key for each
+        finest cell and count on request.
     progress : callable, optional
-        Called with each `ProgressStep` of the work.
+        Called with each `ProgressStep`.
 
     Returns
     -------
     FinestTable or SparkFinestTable
-        The finest table, saved where `output_path` says. Confidential.
+        The finest table, saved to `output_path` if given. Confidential.
 
     Raises
     ------
     InputError
         An argument or the data is not what was expected.
     SecretError
-        The secret that was named cannot be read.
+        The given secret cannot be read.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def build(
     chosen = given_secret(secret)
     if chosen is None and isinstance(target, Path) and (secret := _secret_beside(target)) is not None:
         chosen = Secret.from_file(secret)
-        notice(f"using the secret {str(secret)!r} that stands beside the store.")
+        notice(f"using the secret {str(secret)!r} beside the store.")
 
     tell(ProgressStep("reading"))
     if on_spark and (schema is not None or read is not None):
@@ -220,7 +220,7 @@ def build(
 
 
 def _climbing(recipe: Recipe | None, hierarchies: Sequence[Hierarchy], hrc: Mapping[str, Path_]) -> Recipe | None:
-    """The recipe, with the levels that files of hierarchies give."""
+    """The recipe, with the levels from hierarchy files."""
     if not hrc:
         return recipe
     climbing = Recipe() if recipe is None else copy.copy(recipe)
@@ -231,7 +231,7 @@ def _climbing(recipe: Recipe | None, hierarchies: Sequence[Hierarchy], hrc: Mapp
             finest = [one.columns[-1] for one in hierarchies]
             raise InputError(
                 f"hrc names {column!r}, which is not the finest column of a hierarchy.{nearest(column, finest)} "
-                f"Finest are {listing(finest)}. The levels above it come from the "
+                f"The finest columns are {listing(finest)}. The levels above it come from the "
                 f"file: hkey=['level1', 'level2', {column!r}]."
             )
         climbing.climb(column, chain[:-1], read_hierarchy(file).paths, Path(file).name)
@@ -239,7 +239,7 @@ def _climbing(recipe: Recipe | None, hierarchies: Sequence[Hierarchy], hrc: Mapp
 
 
 def _check_record_key(source: Microdata | SparkMicrodata, record_key: str | None, columns: Sequence[str]) -> None:
-    """Refuse record keys that are not there, or that would be tabulated."""
+    """Refuse record keys that are missing, or that would be tabulated."""
     if record_key is None:
         return
     if not isinstance(record_key, str):
@@ -250,12 +250,12 @@ def _check_record_key(source: Microdata | SparkMicrodata, record_key: str | None
 
 
 def _spark() -> Any:
-    """The other engine, loaded when it is needed: most never do."""
+    """The other engine, loaded only when needed."""
     return importlib.import_module("ilba.spark")
 
 
 def _target(data: Any, output_path: Path_ | None, on_spark: bool) -> Path | str | None:
-    """Where the store goes, after checking that it can: an hour of counting should not end in "no such folder"."""
+    """The checked place of the store: an hour of counting must not end in "no such folder"."""
     if output_path is None:
         return None
     if on_spark:
@@ -267,7 +267,7 @@ def _target(data: Any, output_path: Path_ | None, on_spark: bool) -> Path | str 
 
 
 def _secret_beside(target: Path) -> Path | None:
-    """The secret of a store, or the only one in its folder: another name is no reason for another secret."""
+    """The secret of a store, or the only one in its folder: a renamed store keeps its secret."""
     own = secret_path(target)
     if own.exists():
         return own
@@ -275,14 +275,14 @@ def _secret_beside(target: Path) -> Path | None:
     if len(others) > 1:
         names = listing(sorted(file.name for file in others.values()))
         raise SecretError(
-            f"several secrets stand beside {str(target)!r} ({names}). Data about the same people needs one: give "
+            f"there are several secrets beside {str(target)!r} ({names}). Data about the same people needs one: give "
             f"secret= (--secret)."
         )
     return next(iter(others.values()), None)
 
 
 def _refuse_to_replace_data(data: Any, target: Path) -> None:
-    """The store must not take the place of the data, nor lie among its parts and be read as one of them."""
+    """Refuse a store that would replace the data, or lie among its parts and be read as one of them."""
     if isinstance(data, str | os.PathLike):
         source = Path(os.path.realpath(data))
         if target == source or (source.is_dir() and target.is_relative_to(source)):
@@ -290,7 +290,7 @@ def _refuse_to_replace_data(data: Any, target: Path) -> None:
 
 
 def _few_categories(source: Microdata | SparkMicrodata, keys: Sequence[str], most: int) -> tuple[str, ...]:
-    """The keys with at most `most` different values; the others are quantities, and named aloud."""
+    """The keys with at most `most` different values; a notice names the others, which are quantities."""
     if not isinstance(most, int) or isinstance(most, bool) or most < 1:
         raise InputError(f"key_thr={most!r} is not a whole number of at least 1.")
     sizes = source.categories(keys)

@@ -1,4 +1,4 @@
-"""Combinations that are counted already, with their masked counts or without: checked, and packed into cells."""
+"""Counted combinations, with or without masked counts: checked, and packed into cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 def read_counts(
     frame: Any, hkey: HKey, key: Names | None, mask_thr: int, cells: Cells, missing: Missing
 ) -> tuple[Counted, Origins]:
-    """The cells of a frame with a column N, and of N_masked where it has one: see `FinestTable.from_counts`."""
+    """The cells of a frame with a column N and perhaps N_masked: see `FinestTable.from_counts`."""
     check_missing(missing)
     source = Microdata.open(frame)
     if COUNT not in source.columns:
@@ -51,15 +51,15 @@ def read_counts(
         return counted, origins
     if len(counted.count) < seen:
         raise InputError(
-            f"a cell stands in two rows, each with its own {MASKED}. Name every column that tells cells apart "
-            f"in hkey or key, or drop {MASKED} to have the rows added up and masked anew."
+            f"two rows are for the same cell, each with its own {MASKED}. Name every column that distinguishes "
+            f"cells in hkey or key, or drop {MASKED} to have the rows added up and masked anew."
         )
     _check_masks(whole[COUNT].to_numpy(), whole[MASKED].to_numpy(), design.threshold)
     return counted, origins
 
 
 def _whole_column(column: pl.Series) -> pl.Series:
-    """A column of counts, checked; text, as a csv file holds it, is read."""
+    """A column of counts, checked; text from a csv file is converted."""
     if column.dtype == pl.String:
         column = column.cast(pl.Int64, strict=False)
     if column.null_count() or not column.dtype.is_numeric():

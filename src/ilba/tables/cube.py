@@ -1,4 +1,4 @@
-"""Every table of a finest table: made one after the other, and written to a folder."""
+"""Every table of a finest table: made one by one, and written to a folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ABOUT = "cube.json"
 
 
 class Cube:
-    """The tables of a cube, made when they are asked for."""
+    """The tables of a cube, made on demand."""
 
     def __init__(
         self,
@@ -29,9 +29,9 @@ class Cube:
         tables: Callable[[Sequence[Selection]], Iterator[AnyTable]],
         about: Callable[[], Any],
     ) -> None:
-        """`about` tells which store the tables are of. It reads every cell, so it is called only by `write`."""
+        """`about` identifies the store. It reads every cell, so only `write` calls it."""
         self.selections = list(wanted)
-        """which tables there are"""
+        """the tables of the cube"""
         self._tables = tables
         self._about = about
 
@@ -48,7 +48,7 @@ class Cube:
     def write(self, folder: str | os.PathLike[str], progress: Progress | None = None) -> Path:
         """Write each table as a Parquet file of labels, N_masked, type1 and type2 (confidential).
 
-        After an interruption the same call goes on where it stopped: a table that is there and fits its checksum is
+        After an interruption the same call continues: an existing table that matches its checksum is
         kept, any other is made again.
 
         Parameters
@@ -100,7 +100,7 @@ class Cube:
 
 
 def _told(about: Path) -> Any:
-    """Which store a cube was made from."""
+    """The store that a cube was made from."""
     try:
         return json.loads(about.read_bytes())
     except ValueError:
@@ -117,7 +117,7 @@ def _is_whole(file: Path) -> bool:
 
 
 def _beside(write: Callable[[AnyTable], None], tables: Iterator[AnyTable]) -> Iterator[None]:
-    """Write tables in a thread of its own while the next one is made; at most two wait, so memory stays bounded."""
+    """Write tables in a separate thread while the next one is made; at most two wait, so memory stays bounded."""
     with ThreadPoolExecutor(max_workers=1) as writer:
         waiting: deque[Future[None]] = deque()
         for table in tables:

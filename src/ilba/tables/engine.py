@@ -1,4 +1,4 @@
-"""What a finest table can do, wherever its cells are: what both engines share."""
+"""What a finest table can do on either engine, in memory or on Spark."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ Values: TypeAlias = Label | float | Sequence[Any]
 
 
 class KnownMasks(NamedTuple):
-    """What is known of the masks of a table's cells."""
+    """What is known about the masks of a table's cells."""
 
     masked: Any
-    """the masked count of each cell, -1 where no mask is known: an array, or a frame of Spark"""
+    """the masked count of each cell, or -1 for an unknown mask: an array, or a Spark frame"""
     unknown: int
-    """how many small cells have no known mask"""
+    """the number of small cells without a known mask"""
     differing: int
-    """how many cells have another mask in the table than the known one"""
+    """the number of cells whose mask in the table differs from the known one"""
 
 
 def _secret_beside(store: Path | None, fingerprint: str | None) -> Secret | None:
-    """The secret of a store in its folder, known by its fingerprint, or by its name where it drew no masks."""
+    """The secret in the folder of a store, identified by its fingerprint, or by its name if it drew no masks."""
     if store is None:
         return None
     own = secret_path(store)
@@ -72,19 +72,18 @@ def _secret_beside(store: Path | None, fingerprint: str | None) -> Secret | None
 class AnyFinestTable(ABC):
     """Every observed cell with its true count N and its masked count N_masked. Confidential.
 
-    `FinestTable` has the cells in memory, `SparkFinestTable` on Spark. Whatever works with a finest table asks for no
-    more than stands here, and so works with both. The page of Python names lists what is for users; the rest is for
-    the other rooms.
+    `FinestTable` has the cells in memory, `SparkFinestTable` on Spark. Code that works with a finest table uses only
+    this class, and so works with both. The page of Python names lists what is for users; the rest is internal.
     """
 
     cells: Any
-    """packed cells, N and N_masked, as a store holds them: a frame of polars or of Spark (confidential)"""
+    """packed cells, N and N_masked, as a store holds them: a polars or Spark frame (confidential)"""
     control: Control | None = None
-    """what `controlled` reached (confidential); None when the table was not made by it or comes from a store"""
+    """what `controlled` reached (confidential); None if the table was not made by it or comes from a store"""
     place: Path | None = None
-    """the store that this table was read from or saved to; None when it is in no file"""
+    """the store that this table was read from or saved to; None if it is in no file"""
     by: Method | None = None
-    """the method of the lab that makes its tables: see `with_method`; None where they come from its masks"""
+    """the method that makes its tables: see `with_method`; None if they come from its masks"""
     _unsaved_secret: Secret | None = None
 
     def __init__(self, about: About) -> None:
@@ -102,27 +101,27 @@ class AnyFinestTable(ABC):
 
     @property
     def labels(self) -> pl.DataFrame:
-        """The agency's code list with its labels; empty when none was given."""
+        """The agency's code list with its labels; empty if none was given."""
         return self._about.labels
 
     @property
     def fingerprint(self) -> str | None:
-        """Tells which secret drew the masks; None when they came with the counts."""
+        """The fingerprint of the secret that drew the masks; None if they came with the counts."""
         return self._about.fingerprint
 
     @property
     def chosen(self) -> Chosen | None:
-        """For which tables the masks were chosen jointly by `controlled`; None when each was drawn by itself."""
+        """The tables for which `controlled` chose the masks jointly; None if each mask was drawn by itself."""
         return self._about.chosen
 
     @property
     def origins(self) -> Origins:
-        """Which parts of the design a person declared, and which were proposed from the data."""
+        """The parts of the design that a person declared, and those proposed from the data."""
         return self._about.origins
 
     @property
     def population(self) -> Population:
-        """Of whom the counts tell, and when: as declared."""
+        """The population and the time of the counts, as declared."""
         return self._about.population
 
     def declared_as(self, population: Population) -> Self:
@@ -131,40 +130,40 @@ class AnyFinestTable(ABC):
         return self
 
     def declared_by(self, origins: Origins) -> Self:
-        """The same table, with other words on what a person declared and what was proposed."""
+        """The same table, with other origins: what a person declared and what was proposed."""
         self._about = replace(self._about, origins=origins)
         return self
 
     @property
     def move(self) -> int:
-        """How far large counts may have moved when masks were chosen jointly; 0 where they are what they are."""
+        """How far large counts may have moved when masks were chosen jointly; 0 if they are unchanged."""
         return self.chosen.move if self.chosen else 0
 
     @property
     def noise(self) -> float:
-        """For what share of the small cells the target was one off when masks were chosen jointly."""
+        """The share of small cells whose target was shifted by one when masks were chosen jointly."""
         return self.chosen.noise if self.chosen else 0.0
 
     @property
     def method(self) -> str:
-        """How its tables are masked: "ilba", "controlled" for sums of masks that were chosen jointly, or another."""
+        """How its tables are masked: "ilba", "controlled" for sums of jointly chosen masks, or another method."""
         if self.by is not None:
             return self.by.name
         return "controlled" if self.chosen else "ilba"
 
     @property
     def remembers(self) -> bool:
-        """Whether what it publishes are its masks, which have to be remembered."""
+        """Whether it publishes its masks, so that the ledger must remember them."""
         return self.by is None
 
     @property
     def record_keys(self) -> RecordKeys | None:
-        """Where the record keys of its cells come from; None where it has none."""
+        """The origin of the record keys of its cells; None if it has none."""
         return self._about.record_keys
 
     @property
     def moves(self) -> KeyedMoves | None:
-        """How counts are moved by their cell keys, where they are."""
+        """How cell keys move its counts; None if they do not."""
         if self.by is None or not self.by.keyed or self.record_keys is None:
             return None
         method = cast("CellKey", self.by)
@@ -172,16 +171,16 @@ class AnyFinestTable(ABC):
 
     @suggesting
     def with_method(self, method: Method | str, secret: Secret | Path_ | None = None) -> Self:
-        """Take the same counts with another method, whose tables, cells and cubes then come out.
+        """Take the same counts with another method, which then makes tables, cells and cubes.
 
         Parameters
         ----------
         method : Method or str
             "ilba", or a method of `ilba.methods` with its parameters: "cell-key:D=5,V=3,js=2", "rounding:base=5", or
-            an object such as `ilba.methods.CellKey(ptable)`. Masks that are chosen jointly come from `controlled`.
+            an object such as `ilba.methods.CellKey(ptable)`. Jointly chosen masks come from `controlled`.
         secret : Secret or path, optional
-            The secret that draws for the method, and record keys where the store holds none. Left out, the one that
-            drew the masks, where it is at hand.
+            The secret that draws for the method, and draws record keys if the store holds none. By default, the one
+            that drew the masks, if available.
 
         Returns
         -------
@@ -191,7 +190,7 @@ class AnyFinestTable(ABC):
         Raises
         ------
         InputError
-            The method only compares, or there are no record keys and no secret that draws them.
+            The method is for comparison only, or there are no record keys and no secret to draw them.
 
         Examples
         --------
@@ -202,7 +201,7 @@ class AnyFinestTable(ABC):
         >>> finest.with_method("cell-key:D=2,V=1").table("town").frame["N_masked"].to_list()
         [11, 0]
         """
-        from ilba.methods.lab import method_of  # the whole field: it loads when it is asked for
+        from ilba.methods.lab import method_of  # imports all methods, so only when needed
 
         asked = method_of(method)
         if asked.policy is None:
@@ -210,9 +209,9 @@ class AnyFinestTable(ABC):
             result.by = asked
             return result
         if asked.name != "ilba" or self.chosen:
-            other = "its masks were chosen jointly" if self.chosen else f"{asked.name!r} is no method for single tables"
+            other = "its masks were chosen jointly" if self.chosen else f"{asked.name!r} does not make single tables"
             raise InputError(
-                f"{other}. `controlled` chooses masks; here methods are 'ilba', 'cell-key' and the others of "
+                f"{other}. `controlled` chooses masks; the methods here are 'ilba', 'cell-key' and others of "
                 f"ilba.methods, and `ilba.compare` tries them all."
             )
         result = self._masks_as_they_are()
@@ -252,7 +251,7 @@ class AnyFinestTable(ABC):
 
     @property
     def unsaved(self) -> bool:
-        """Whether the secret that drew the masks is kept nowhere yet."""
+        """Whether the secret that drew the masks is not saved yet."""
         return self._unsaved_secret is not None
 
     @property
@@ -265,7 +264,7 @@ class AnyFinestTable(ABC):
 
     @abstractmethod
     def table(self, level: Level = 0, key: Names | None = (), *, method: Method | str | None = None) -> AnyTable:
-        """The masked table at a level (a number, a column name, 0 for none) by the keys named."""
+        """The masked table at a level (a number, a column name, 0 for none) by the given keys."""
 
     @abstractmethod
     def tables(self, wanted: Sequence[Selection]) -> Iterator[AnyTable]:
@@ -285,7 +284,7 @@ class AnyFinestTable(ABC):
         *,
         method: Method | str | None = None,
     ) -> int:
-        """Look up the masked count of one cell: the entry of the table for it, or 0 where it does not occur.
+        """Look up the masked count of one cell: its entry in the table, or 0 if it does not occur.
 
         Parameters
         ----------
@@ -293,14 +292,14 @@ class AnyFinestTable(ABC):
             A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
             of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
         key : str or sequence of str, default ()
-            The keys of the table, in the order in which its columns are to stand.
+            The keys of the table, in the order of its columns.
         hkey_value : sequence or dict, default ()
             The labels of the area: the whole path from the coarsest level down to `level`. With several hierarchies a
             mapping from their names, or all paths one after the other.
         key_value : label or sequence of labels, default ()
-            One label for each of `key`. None stands for a missing one.
+            One label for each of `key`. None stands for a missing label.
         method : Method or str, optional
-            A method with its parameters, as `with_method` takes it. Left out, the method of this table.
+            A method with its parameters, as `with_method` takes it. By default, the method of this table.
 
         Returns
         -------
@@ -310,7 +309,7 @@ class AnyFinestTable(ABC):
         Raises
         ------
         InputError
-            The store has no such level or key, or the number of values does not fit.
+            The store has no such level or key, or the number of values is wrong.
         """
         asked = self if method is None else self.with_method(method)
         masked, _ = asked.lookup(level, key, hkey_value, key_value)
@@ -320,7 +319,7 @@ class AnyFinestTable(ABC):
     def lookup(
         self, level: Level = 0, key: Names | None = (), hkey_value: Any = (), key_value: Values = ()
     ) -> tuple[int, bool]:
-        """As `cell`, and whether the cell occurs at all (confidential)."""
+        """The result of `cell`, and whether the cell occurs at all (confidential)."""
 
     @suggesting
     def cube(
@@ -333,18 +332,18 @@ class AnyFinestTable(ABC):
     ) -> Cube:
         """Make all tables of some levels by all subsets of some keys. Nothing is computed yet.
 
-        Iterating makes the tables one after the other, each from a small finer one; `write` streams them to a folder.
+        Iteration makes the tables one by one, each from a small finer one; `write` streams them to a folder.
 
         Parameters
         ----------
         levels : iterable of int, str or dict, optional
-            Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+            Only tables at these levels, each given as in `table`. By default, all levels, including 0.
         keys : str or sequence of str, optional
-            Only tables by subsets of these keys. Left out, of all keys.
+            Only tables by subsets of these keys. By default, all keys.
         max_keys : int, optional
-            At most so many keys in a table. Left out, any number.
+            The largest number of keys in a table. By default, any number.
         method : Method or str, optional
-            A method with its parameters, as `with_method` takes it. Left out, the method of this table.
+            A method with its parameters, as `with_method` takes it. By default, the method of this table.
 
         Returns
         -------
@@ -379,18 +378,19 @@ class AnyFinestTable(ABC):
 
     @abstractmethod
     def marks(self) -> tuple[str, str]:
-        """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
+        """Two checksums, of the true counts and of the masks, independent of order, types and code lists
+        (confidential)."""
 
     def public_rows(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
-        """The rows of several tables that the public may see, each table piece after piece: see `Table.public_parts`.
+        """The public rows of several tables, each table piece by piece: see `Table.public_parts`.
 
-        A table is to be read before the next one is asked for.
+        Read each table before you ask for the next one.
         """
         for table in self.tables(wanted):
             yield table.selection, table.public_parts()
 
     def largest_loss(self, wanted: Sequence[Selection]) -> int:
-        """How far a count of these tables is off at most (confidential)."""
+        """The largest loss of a count in these tables (confidential)."""
         largest = 0
         for table in self.tables(wanted):
             loss = table.loss.filter(pl.col("Loss") != "Total")["Loss"].cast(pl.Int64)
@@ -398,20 +398,20 @@ class AnyFinestTable(ABC):
         return largest
 
     def numbers_mark(self, wanted: Sequence[Selection]) -> str | None:
-        """A keyed mark of the numbers of tables that a method chooses together; None for the others (confidential)."""
+        """A keyed checksum of the numbers, for a method that chooses tables jointly; otherwise None (confidential)."""
         return None
 
     @abstractmethod
     def class_means(self) -> dict[int, float]:
-        """The mean masked count of the cells with each true count of 1..K-1 (confidential): see `ilba.class_means`."""
+        """The mean masked count of the cells with each true count in 1..K-1 (confidential): see `ilba.class_means`."""
 
     @abstractmethod
     def occurring(self) -> list[IntArray]:
-        """For each dimension the numbers of the labels that occur, in the order of its list (confidential)."""
+        """The numbers of the labels that occur in each dimension, in the order of its list (confidential)."""
 
     @abstractmethod
     def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> Self:
-        """The world in which the masked counts are the truth: a cell that is masked to 0 does not occur there.
+        """The world in which the masked counts are the truth: a cell masked to 0 does not occur there.
 
         `kind` gives the type of a label column from its name and its codes, as text.
         """
@@ -426,14 +426,15 @@ class AnyFinestTable(ABC):
 
     @abstractmethod
     def at_hand(self) -> AnyFinestTable:
-        """The same table in the memory of this process where it is small enough, else this one (confidential)."""
+        """The same table in the memory of this process if it is small enough, otherwise this one (confidential)."""
 
     @abstractmethod
     def secret_at_hand(self) -> Secret | None:
-        """The secret that drew the masks, where this table was built with it."""
+        """The secret that drew the masks, if this table was built with it."""
 
     def own_secret(self, secret: Secret | Path_ | None = None) -> Secret | None:
-        """The secret of the masks: as given, as built with, of the environment, or beside the store; else None."""
+        """The secret of the masks: the given one, that of the build, of the environment or beside the store; otherwise
+        None."""
         if secret is not None:
             return given_secret(secret)
         found = self.secret_at_hand() or given_secret(None)
@@ -454,37 +455,37 @@ class AnyFinestTable(ABC):
 
     @abstractmethod
     def smallest_tags(self, secret: Secret, purpose: str, most: int) -> tuple[Words, int]:
-        """The smallest keyed tags of small cells, and how many small cells there are (confidential)."""
+        """The smallest keyed tags of small cells, and the number of small cells (confidential)."""
 
     @abstractmethod
     def known_masks(self, secret: Secret, purpose: str, parts: Sequence[Path], code: MaskCode) -> KnownMasks:
-        """What masks that `write_masks` wrote to files say of the cells of this table.
+        """The masks of this table's cells that are known from files of `write_masks`.
 
-        Tags are made with the secret that is derived for a purpose.
+        The tags use the secret that is derived for `purpose`.
         """
 
     @abstractmethod
     def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
-        """Write the masks that are not known yet as Parquet files to a folder, and say how many there are.
+        """Write the masks that are not known yet as Parquet files to a folder, and return their number.
 
         A mask is one word: a keyed tag of cell and count, with the mask in its last bits.
         """
 
     @abstractmethod
     def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> Self:
-        """The same counts with the masks that are known; the others stay."""
+        """The same counts with the known masks; the others stay."""
 
     def proven_beside(self, code: MaskCode, known: KnownMasks) -> int | None:
-        """How many small cells are proven beside one with other masks or another K; None where it cannot be told."""
+        """How many small cells are proven together with a table of other masks or another K; None if unknown."""
         return None
 
     def keep(self) -> None:
-        """Keep what was counted, so that it is not counted again with each question."""
+        """Cache the counted cells, so that they are not counted again for each query."""
         return  # in memory it is kept anyway
 
     @abstractmethod
     def save(self, path: Path_, progress: Progress | None = None) -> Path_:
-        """Write the store. When the secret was generated, it is written beside it."""
+        """Write the store. A generated secret is written beside it."""
 
     @suggesting
     def controlled(
@@ -505,48 +506,49 @@ class AnyFinestTable(ABC):
         """Choose masks jointly, so that plain sums of them stay near the truth in many tables.
 
         The tables of the result are sums of N_masked: they add up, are 0 or at least K, and prove no small count.
-        `control` tells what was reached. Needs the extra `controlled`.
+        `control` says what was reached. Needs the extra `controlled`.
 
-        The work goes block by block along the largest hierarchy, with the errors of coarser tables carried, on all
-        cores and on Spark alike: the masks are the same. Where there are more than eight blocks, counts of the whole
-        may lie twice as far from the truth as the bound.
+        The search goes block by block along the largest hierarchy and carries the errors of coarser tables. It gives
+        the same masks on any number of cores and on Spark. With more than eight blocks, counts of the whole may lie
+        twice as far from the truth as the bound.
 
-        Interrupted with Ctrl-C, a table in memory gives the best masks so far.
+        After Ctrl-C, a table in memory gives the best masks so far.
 
         Parameters
         ----------
         tables : str or iterable of str, default "all"
-            The tables to be released: "all", cut down by `levels`, `keys` and `max_keys`; or a list of names such as
+            The tables to be released: "all", restricted by `levels`, `keys` and `max_keys`; or a list of names such as
             "town.sex", or of selections.
         bound : int, optional
-            How far a count of these tables may lie from the truth. Left out, floor(K/2) + K, and 2K-1 for large
-            designs; with one secret of twenty up to K-1 more. It is raised step by step where it cannot be reached;
+            How far a count of these tables may lie from the truth. By default, floor(K/2) + K, and 2K-1 for large
+            designs; with one secret of twenty up to K-1 more. If it cannot be reached, it is raised step by step;
             `control` says so.
         levels : iterable of int, str or dict, optional
-            Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+            Only tables at these levels, each given as in `table`. By default, all levels, including 0.
         keys : str or sequence of str, optional
-            Only tables by subsets of these keys. Left out, of all keys.
+            Only tables by subsets of these keys. By default, all keys.
         max_keys : int, optional
-            At most so many keys in a table. Left out, any number.
+            The largest number of keys in a table. By default, any number.
         secret : Secret or path, optional
-            The secret with which this table was built: a `Secret` or the path of its file. Left out, the new one that
-            is not saved yet, then ILBA_SECRET.
+            The secret with which this table was built: a `Secret` or the path of its file. By default, the new secret
+            that is not saved yet, then ILBA_SECRET.
         previous : FinestTable or SparkFinestTable, optional
-            The table of an earlier wave, in memory or on Spark: a cell whose count is the same keeps its mask. Where
-            the bound cannot be held with it, the bound gives way.
+            The table of an earlier wave, in memory or on Spark: a cell with the same count keeps its mask. If the bound
+            cannot be held with it, the bound gives way.
         sweeps : int, optional
-            How much work is spent on bringing sums nearer: so many sweeps over the cells, each of which weighs all
-            sums of a cell. Left out, 10, and 200 with `move`. Other masks come out: fix it before you publish.
+            The number of sweeps over the cells; each weighs all sums of a cell. More sweeps bring sums nearer to the
+            truth. By default, 10, and 200 with `move`. Another number gives other masks: fix it before you publish.
         move : int, default 0
-            How far large counts may move so that sums come nearer: a count of K or more by up to `move`, and a small
-            one to 0 or to K .. K + `move`. The promise is the same. Counts of the finest table lie further from the
-            truth, so it is for plans without it. Declare it before you see the data; a population keeps it.
+            How far large counts may move to bring sums nearer to the truth: a count of K or more by up to `move`, and a
+            small one to 0 or to K .. K + `move`. The promise is the same. Counts of the finest table lie further from
+            the truth, so use it for plans without that table. Declare it before you see the data; a population keeps
+            it.
         noise : float, default 0
-            Against insiders: for this share of the small cells, from 0 to 1, sums are drawn to a target that is one
-            off, as the secret decides. Sums lie a little further from the truth, and tell less of a single cell.
-            Declare it before you see the data; a population keeps it.
+            Against insiders: for this share of the small cells, from 0 to 1, the target of sums is shifted by one, as
+            the secret decides. Sums lie a little further from the truth, and tell less about a single cell. Declare it
+            before you see the data; a population keeps it.
         progress : callable, optional
-            Called with each `ProgressStep` of the work.
+            Called with each `ProgressStep`.
 
         Returns
         -------
@@ -556,9 +558,9 @@ class AnyFinestTable(ABC):
         Raises
         ------
         InputError
-            The masks were chosen jointly already, or `previous` has other cells.
+            The masks are already chosen jointly, or `previous` has other cells.
         SecretError
-            The secret is not at hand, or did not draw these masks.
+            The secret is not available, or did not draw these masks.
         """
         if self.chosen:
             raise InputError(
@@ -585,7 +587,7 @@ class AnyFinestTable(ABC):
 
     @abstractmethod
     def with_masks_of(self, previous: AnyFinestTable) -> Self | None:
-        """The same counts with the masks of another table; None where the counts are not the same."""
+        """The same counts with the masks of another table; None if the counts differ."""
 
     def _check_wave(self, previous: AnyFinestTable) -> None:
         """Refuse masks that belong to other cells."""
@@ -641,79 +643,79 @@ class AnyFinestTable(ABC):
     ) -> Release:
         """Publish tables as a release: a folder of labels and masked counts, code lists and a manifest.
 
-        Everything in the folder depends on the masked counts and on what was declared, and on nothing else. Before the
-        folder takes its place this is proven: the world in which the masked counts are the truth is published too, and
-        both folders must be equal byte by byte.
+        Everything in the folder depends only on the masked counts and on the declarations. This is proven before the
+        folder takes its place: the world in which the masked counts are the truth is published too, and both folders
+        must be equal byte by byte.
 
         Parameters
         ----------
         path : path
-            The folder. A release that stands there is replaced in one step; anything else is left alone.
+            The folder. An existing release is replaced in one step; anything else is left alone.
         method : Method or str, optional
             "controlled", the default: masks are chosen jointly, and tables are plain sums of them. "ilba", any method
             of `ilba.methods` with its parameters such as "cell-key:D=5,V=3,js=2", or a method of your own: the tables
-            are audited first and published if the audit finds them safe, else only with `accept_risk`. Noise needs a
-            `budget` instead.
+            are audited first, and published if the audit finds them safe, otherwise only with `accept_risk`. Noise
+            needs a `budget` instead.
         tables : str or iterable of str, default "all"
-            "all", cut down by `levels`, `keys` and `max_keys`; or a list of names such as "LA3.gender.age".
+            "all", restricted by `levels`, `keys` and `max_keys`; or a list of names such as "LA3.gender.age".
         plan : str or iterable of str, default "all"
-            The tables that masks are chosen for when a population is first published; all, unless it says fewer. Other
-            tables can be published too, and lie further from the truth.
+            The tables for which masks are chosen when a population is first published; all, unless it names fewer.
+            Other tables can also be published, but lie further from the truth.
         levels : iterable of int, str or dict, optional
-            Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
+            Only tables at these levels, each given as in `table`. By default, all levels, including 0.
         keys : str or sequence of str, optional
-            Only tables by subsets of these keys. Left out, of all keys.
+            Only tables by subsets of these keys. By default, all keys.
         max_keys : int, optional
-            At most so many keys in a table. Left out, any number.
+            The largest number of keys in a table. By default, any number.
         rows : {"nonzero", "grid"}, default "nonzero"
-            "nonzero" leaves out rows that are 0; "grid" writes the complete grid. Either way a row tells nothing.
+            "nonzero" leaves out rows that are 0; "grid" writes the complete grid. Both tell the same.
         title, description, source, licence : str
-            What readers are told of the release.
+            Texts for the readers of the release.
         texts : dict or path, optional
-            The same in further languages, such as {"fr": {"title": "...", "unit": "personnes"}}, or a json or toml
-            file of that form. A language may have title, description, source, unit and note.
+            The same texts in further languages, such as {"fr": {"title": "...", "unit": "personnes"}}, or a json or
+            toml file of that form. A language may have title, description, source, unit and note.
         labels : path or frame, optional
             The declared code list: a csv or json file or a frame of variable, code, label_en, label_ko, parent, and
             label_fr and so on for further languages.
         geometry : dict, optional
             GeoJSON for area columns, such as {"LA3": "towns.geojson"}; features carry the code as `id`.
         bound : int, optional
-            How far a count may lie from the truth when masks are chosen; left out, floor(K/2) + K, or 2K-1 for large
-            designs. It is confidential and never stands in the release.
+            How far a count may lie from the truth when masks are chosen. By default, floor(K/2) + K, or 2K-1 for large
+            designs. It is confidential and is never in the release.
         sweeps : int, optional
-            How much work is spent on bringing sums nearer, as `controlled` takes it.
+            The number of sweeps, as in `controlled`.
         move : int, optional
-            How far large counts may move so that sums come nearer, as `controlled` takes it. The release tells it, and
-            every later one of the population keeps it. Left out, as the population was published before, else 0.
+            How far large counts may move to bring sums nearer to the truth, as in `controlled`. The release states it,
+            and every later release of the population keeps it. By default, as published before, otherwise 0.
         noise : float, optional
-            For what share of the small cells sums are drawn to a target that is one off, as `controlled` takes it. The
-            release tells it, and the population keeps it. Left out, as it was published before, else 0.
+            The share of small cells whose target is shifted by one, as in `controlled`. The release states it, and the
+            population keeps it. By default, as published before, otherwise 0.
         stated_bound : int, optional
-            A bound to be stated in the release, fixed before the data was seen. It is checked for every published
-            table; where it does not hold nothing is published, and no bound can be stated later.
+            A bound to state in the release, fixed before the data was seen. It is checked for every published table. If
+            it does not hold, nothing is published, and no bound can be stated later.
         secret : Secret or path, optional
-            The secret of the store, where it is neither in memory, in ILBA_SECRET nor beside the store.
+            The secret of the store, if it is not in memory, in ILBA_SECRET or beside the store.
         ledger : Ledger, path or False, optional
-            The ledger in which masks and publications are kept, or its path; left out, ILBA_LEDGER, else the one
-            beside the secret. False publishes a trial that nobody remembers.
+            The ledger that keeps masks and publications, or its path. By default, ILBA_LEDGER, then the one beside the
+            secret. False publishes a trial that no ledger remembers.
         accept_conflict : str, optional
-            The word that a refusal gave, to publish all the same. It is valid once and recorded.
+            The word from a refusal, to publish anyway. It is valid once and is recorded.
         from_ledger : FinestTable or path, optional
-            A finer store that was published: this table is published as sums of its masked counts.
+            A published finer store: this table is published as sums of its masked counts.
         regroup : dict, optional
-            With `from_ledger`: for a column, which finer label belongs to which coarser one; a mapping, or a csv file
-            with two columns.
+            With `from_ledger`: for a column, the coarser label of each finer one; a mapping, or a csv file with two
+            columns.
         where : dict, optional
-            With `from_ledger`: for a column of the finer store, the labels that are counted here.
+            With `from_ledger`: for a column of the finer store, the labels to count.
         rename : dict, optional
-            With `from_ledger`: for a column, what it is called in the finer store.
+            With `from_ledger`: for a column, its name in the finer store.
         require_safe : bool, default False
-            Publish only what is certified or what the audit finds safe. It goes without saying unless `accept_risk`.
+            Publish only what is certified or what the audit finds safe. This is the rule unless `accept_risk` is given.
         accept_risk : bool, default False
-            Publish tables that the audit does not find safe, or that are too many to be audited.
+            Publish tables that the audit does not find safe, or that are too many for an audit.
         budget : float, optional
-            With noise: the epsilon that everything published of this population may add up to, declared once. The
-            ledger keeps it and adds up what is spent.
+            With noise: the largest total epsilon of all publications about this population, declared once. The ledger
+            keeps it and adds up what is spent.
         audit : path, optional
             Write the report of the audit here (confidential).
         progress : callable, optional
@@ -727,7 +729,7 @@ class AnyFinestTable(ABC):
         Raises
         ------
         UnsafeRelease
-            The release would give counts away. Nothing was published.
+            The release would disclose counts. Nothing was published.
         """
         asked = {name: given for name, given in locals().items() if name != "self"}  # every argument, by its name
         from ilba.release import release
@@ -737,19 +739,19 @@ class AnyFinestTable(ABC):
     def published(
         self, *, secret: Secret | Path_ | None = None, ledger: Ledger | Path_ | None = None
     ) -> AnyFinestTable:
-        """Look up the masks that were published, for a report or an audit of them.
+        """Look up the published masks, for a report or an audit.
 
         Parameters
         ----------
         secret : Secret or path, optional
-            The secret of the store, where it is neither in memory, in ILBA_SECRET nor beside the store.
+            The secret of the store, if it is not in memory, in ILBA_SECRET or beside the store.
         ledger : Ledger or path, optional
-            The ledger. Left out, ILBA_LEDGER, then the one beside the secret.
+            The ledger. By default, ILBA_LEDGER, then the one beside the secret.
 
         Returns
         -------
         AnyFinestTable
-            The same counts with the masks that were published of them. Confidential.
+            The same counts with their published masks. Confidential.
 
         Raises
         ------
@@ -774,7 +776,7 @@ class AnyFinestTable(ABC):
     ) -> AnyFinestTable:
         """Make the finest table from which one table may be published by itself, by the rules of `release`.
 
-        Where masks of this population were published it is the table with those masks.
+        If masks of this population were published, the result has those masks.
 
         Parameters
         ----------
@@ -782,19 +784,19 @@ class AnyFinestTable(ABC):
             A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
             of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
         key : str or sequence of str, default ()
-            The keys of the table, in the order in which its columns are to stand.
+            The keys of the table, in the order of its columns.
         accept_risk : bool, default False
-            Publish an iLBA table that the audit does not find safe, or that is too large to be audited.
+            Publish an iLBA table that the audit does not find safe, or that is too large for an audit.
         remember : bool, default True
-            Enter the table into the ledger: it is about to be published. Without it one only looks.
+            Enter the table into the ledger, because it will be published. False only looks.
         secret : Secret or path, optional
-            The secret of the store, where it is neither in memory, in ILBA_SECRET nor beside the store.
+            The secret of the store, if it is not in memory, in ILBA_SECRET or beside the store.
         ledger : Ledger, path or False, optional
-            The ledger. Left out, ILBA_LEDGER, then the one beside the secret. False is for a trial.
+            The ledger. By default, ILBA_LEDGER, then the one beside the secret. False is for a trial.
         accept_conflict : str, optional
-            The word that a refusal gave, to publish all the same.
+            The word from a refusal, to publish anyway.
         progress : callable, optional
-            Called with each `ProgressStep` of the work.
+            Called with each `ProgressStep`.
 
         Returns
         -------
@@ -804,7 +806,7 @@ class AnyFinestTable(ABC):
         Raises
         ------
         UnsafeRelease
-            The table would give counts away.
+            The table would disclose counts.
         """
         from ilba.release import publishable
 
@@ -821,16 +823,16 @@ class AnyFinestTable(ABC):
         )
 
     def audit(self, method: str | None = None, tables: Tables = "all", **options: Any) -> Any:
-        """Attack all tables together: what can everybody prove? See `ilba.audit` (confidential).
+        """Find out what anybody can prove from all tables together: see `ilba.audit` (confidential).
 
         Parameters
         ----------
         method : str, optional
-            How the tables are masked. Left out, the method of this table.
+            How the tables are masked. By default, the method of this table.
         tables : str or iterable of str, default "all"
             "all", or names of tables.
         **options
-            What else `ilba.audit` takes.
+            Other arguments of `ilba.audit`.
 
         Returns
         -------
@@ -847,11 +849,11 @@ class AnyFinestTable(ABC):
         Parameters
         ----------
         attackers : str, Register, Insider or iterable of them, optional
-            Who attacks. Left out, all that need nothing from outside.
+            The attackers. By default, all attackers that need no outside data.
         tables : str or iterable of str, default "all"
             "all", or names of tables.
         **options
-            What else `ilba.risk` takes.
+            Other arguments of `ilba.risk`.
 
         Returns
         -------
@@ -870,19 +872,19 @@ class AnyFinestTable(ABC):
         path : path
             Where to write.
         **options
-            What else it takes: `levels`, `keys`, `max_keys`, `progress`.
+            Other arguments: `levels`, `keys`, `max_keys`, `progress`.
 
         Returns
         -------
         Path
-            Where it was written.
+            The written file.
         """
         from ilba.output.report import report
 
         return report(self.collect(), path, **options)
 
     def _repr_html_(self) -> str:
-        """The table in a notebook: what it is, not what it holds."""
+        """The table in a notebook: its description, not its content."""
         design = self.design
         rows = [
             *((hierarchy.name, " > ".join(hierarchy.columns)) for hierarchy in design.hierarchies),
@@ -904,12 +906,12 @@ class AnyFinestTable(ABC):
         )
 
     def _size(self) -> int | None:
-        """How many cells there are, where that is known without work."""
+        """The number of cells, if it is known without work."""
         return len(self)
 
 
 def class_means(finest: AnyFinestTable) -> dict[int, float]:
-    """Compute the mean masked count of the cells with each true count of 1..K-1 (confidential).
+    """Compute the mean masked count of the cells with each true count in 1..K-1 (confidential).
 
     Parameters
     ----------

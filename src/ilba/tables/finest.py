@@ -1,7 +1,7 @@
-"""The finest table: counted, masked once, kept in a store, and asked for any coarser table or single cell.
+"""The finest table: counted and masked once, kept in a store, and the source of every coarser table and single cell.
 
-Randomness enters here and nowhere else. Tables and cells are one thing: sum the four additive parts, apply iLBA; or,
-where masks were chosen jointly, take the sum as it is.
+All randomness enters here. Tables and cells are made in the same way: sum the four additive parts, then apply iLBA; or
+take the sum itself if masks were chosen jointly.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from ilba.tables.made import MadeTables
 
 _CHUNK = 2**20
-_PIECE = 2**18  # so many rows of a table get their labels together
-_KEPT = 2**20  # a table of up to so many cells is kept in memory to sum others from
+_PIECE = 2**18  # rows of a table that get their labels together
+_KEPT = 2**20  # a table of up to this many cells is kept in memory as a source of others
 
 
 class FinestTable(AnyFinestTable):
@@ -56,8 +56,8 @@ class FinestTable(AnyFinestTable):
 
     cells: pl.DataFrame
     """a frame of packed cells, N and N_masked, as a store holds them (confidential)"""
-    _drawn: tuple[str, IntArray | None] = ("", None)  # record keys that were drawn, and by which secret
-    _secret: Secret | None = None  # the secret that drew the masks, where it is at hand
+    _drawn: tuple[str, IntArray | None] = ("", None)  # drawn record keys, and the secret that drew them
+    _secret: Secret | None = None  # the secret that drew the masks, if available
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class FinestTable(AnyFinestTable):
         self._hold(about if keys is not None else replace(about, record_keys=None), cells)
 
     def _hold(self, about: store.About, cells: pl.DataFrame) -> None:
-        """Keep one copy of the cells, in the frame that is written to disk; the arrays are views of it."""
+        """Keep one copy of the cells, in the frame for the disk; the arrays are views of it."""
         super().__init__(about)
         self.cells = cells
         self._words = [cells[name].to_numpy() for name in about.words]
@@ -93,27 +93,28 @@ class FinestTable(AnyFinestTable):
         cells: Cells = "observed",
         missing: Missing = "drop",
     ) -> FinestTable:
-        """Make a finest table from combinations that are counted already, in a column N.
+        """Make a finest table from counted combinations, with the counts in a column N.
 
-        N is a number of people, never a sum of survey weights: masking has to know how many people stand behind a
-        cell. A column N_masked is kept as the masked counts; without one they are drawn with the secret, and rows of
-        the same cell are added up with a notice. Rows with N = 0 only add their labels to the code lists.
+        N is a number of people, never a sum of survey weights: masking has to know how many people are in a cell. A
+        column N_masked is kept as the masked counts. Without it, the secret draws the masks, and rows of the same cell
+        are added up with a notice. Rows with N = 0 only add their labels to the code lists.
 
         Parameters
         ----------
         frame : frame or path
-            Labels and N, and N_masked where the counts are masked already: any source that `build` reads.
+            Labels and N, and N_masked if the counts are already masked: any source that `build` reads.
         hkey : str, sequence of str or dict
             The columns of the hierarchy from coarse to fine, or a mapping from names to columns for several.
         key : str or sequence of str, optional
-            The categorical variables. Left out, all other columns, whatever their number of values.
+            The categorical variables. By default, all other columns, with any number of values.
         mask_thr : int, default 5
-            The threshold K, at least 3. With N_masked, the one with which it was masked.
+            The threshold K, at least 3. With N_masked, the threshold of that masking.
         secret : Secret or path, optional
-            A `Secret` or the path of a secret file. Left out, ILBA_SECRET, then a new one.
+            A `Secret` or the path of a secret file. By default, ILBA_SECRET, then a new one.
         cells : {"observed", "grid"}, default "observed"
-            Which cells count as small cells of an aggregate: "observed" takes those that occur, as the R package does;
-            "grid" every combination of the code lists, true zeros included, as the paper defines.
+            Which cells count as small cells of an aggregate: "observed" takes the cells that occur, as the R package
+            does;
+            "grid" takes every combination of the code lists, including true zeros, as in the paper.
         missing : {"drop", "category"}, default "drop"
             "drop" leaves out rows with a missing label and says how many. "category" keeps them.
 
@@ -125,7 +126,7 @@ class FinestTable(AnyFinestTable):
         Raises
         ------
         InputError
-            There is no column N, a count is not a whole number, or N_masked does not fit N.
+            There is no column N, a count is not a whole number, or N_masked does not match N.
 
         Examples
         --------
@@ -170,7 +171,7 @@ class FinestTable(AnyFinestTable):
 
     @classmethod
     def of_cells(cls, about: store.About, cells: pl.DataFrame) -> FinestTable:
-        """A table from its packed cells, sorted, as a store holds them."""
+        """A table from its packed, sorted cells, as a store holds them."""
         finest = cls.__new__(cls)
         finest._hold(about, cells.rechunk())
         return finest
@@ -200,26 +201,26 @@ class FinestTable(AnyFinestTable):
     def losses(
         self, wanted: Sequence[Selection], tell: Callable[[int, int], object] = lambda done, total: None
     ) -> dict[Selection, TableLoss]:
-        """Measure what masking did to tables, without making them (confidential).
+        """Measure the losses of tables without making them (confidential).
 
         Parameters
         ----------
         wanted : sequence of Selection
             The tables, their keys in the order of the design.
         tell : callable, optional
-            Called with the number of steps that are done and of all.
+            Called with the number of finished steps and of all steps.
 
         Returns
         -------
         dict of Selection to TableLoss
-            For each table how many cells have which loss.
+            The number of cells with each loss, for each table.
         """
         if self.by is not None and not self.by.keyed:
             return {table.selection: TableLoss.of(table) for table in self.tables(wanted)}
         return losses(self.codes, self._source, wanted, self.method == "controlled", self.moves, tell)
 
     def largest_loss(self, wanted: Sequence[Selection]) -> int:
-        """How far a count of these tables is off at most (confidential)."""
+        """The largest loss of a count in these tables (confidential)."""
         return max((one.largest for one in self.losses(wanted).values()), default=0)
 
     @suggesting
@@ -232,9 +233,9 @@ class FinestTable(AnyFinestTable):
             A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
             of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
         key : str or sequence of str, default ()
-            The keys of the table, in the order in which its columns are to stand.
+            The keys of the table, in the order of its columns.
         method : Method or str, optional
-            A method with its parameters, as `with_method` takes it. Left out, the method of this table.
+            A method with its parameters, as `with_method` takes it. By default, the method of this table.
 
         Returns
         -------
@@ -261,11 +262,11 @@ class FinestTable(AnyFinestTable):
         sums = roll_up(self.codes, self._nearest(selection), self.codes.cell_index(selection))
         return self._table(selection, sums)
 
-    _draws_by: Secret | Path_ | None = None  # the secret that was named to draw for a method
-    _kept: tuple[list[str], MadeTables] | None = None  # tables that were made together last
+    _draws_by: Secret | Path_ | None = None  # the given secret that draws for a method
+    _kept: tuple[list[str], MadeTables] | None = None  # the tables that were last made together
 
     def _nearest(self, selection: Selection) -> Sums | Finest:
-        """What to sum a table from: the table of its level with all keys, kept where it is small, else every cell."""
+        """The source of a table: the table of its level with all keys if small enough to keep, otherwise every cell."""
         if selection.levels not in self._bases:
             base = self.design.at(selection.levels, self.design.keys)
             if set(base.columns) == set(self.design.columns):
@@ -281,7 +282,7 @@ class FinestTable(AnyFinestTable):
         return {}
 
     def _refuse_joint(self) -> None:
-        """A single table of a method that looks at all tables would be another one than the published."""
+        """Refuse a single table of a joint method, because it would differ from the published one."""
         if self.by is not None and self.by.joint:
             raise InputError(
                 f"what {self.by.name} publishes of a table depends on the other tables. Publish them together with "
@@ -291,8 +292,8 @@ class FinestTable(AnyFinestTable):
     def made(
         self, method: Method, sums: Mapping[Selection, Sums] | Sequence[Selection], chance: Chance | None = None
     ) -> MadeTables:
-        """Let a method of the lab make tables; left out, its chance is the secret (confidential)."""
-        from ilba.tables.made import KeyedChance, made_by  # the lab: it loads when it is asked for
+        """Let a method make tables; by default, the secret decides its draws (confidential)."""
+        from ilba.tables.made import KeyedChance, made_by  # imports all methods, so only when needed
 
         cells = self._words, self._count
         if chance is not None:
@@ -309,14 +310,14 @@ class FinestTable(AnyFinestTable):
             data = json.dumps([self.marks()[0], self.population.wave, names])
             return KeyedChance(None if own is None else own.derived(named), self.codes, data, index)
 
-        # In one order, whatever was asked for: what a joint method chooses may depend on it.
+        # In a fixed order, because the choice of a joint method may depend on it.
         ordered = {selection: sums[selection] for selection in sorted(sums, key=lambda one: one.name)}
         made = made_by(method, self.codes, cells, ordered, keyed)
         self._kept = names, made
         return made
 
     def numbers_mark(self, wanted: Sequence[Selection]) -> str | None:
-        """A keyed mark of the numbers of tables that a method chooses together; None for the others (confidential)."""
+        """A keyed checksum of the numbers, for a method that chooses tables jointly; otherwise None (confidential)."""
         if self.by is None or not self.by.joint:
             return None
         own = self._secret_for_draws()
@@ -339,7 +340,7 @@ class FinestTable(AnyFinestTable):
         return table
 
     def with_threshold(self, mask_thr: int, secret: Secret | Path_ | None = None) -> FinestTable:
-        """Mask the same counts anew for another K, to compare.
+        """Mask the same counts anew for another K, for comparison.
 
         Never publish the same data under two thresholds.
 
@@ -348,7 +349,7 @@ class FinestTable(AnyFinestTable):
         mask_thr : int
             The other threshold K, at least 3.
         secret : Secret or path, optional
-            What draws the masks. Left out, ILBA_SECRET, then a new one.
+            The secret that draws the masks. By default, ILBA_SECRET, then a new one.
 
         Returns
         -------
@@ -359,7 +360,7 @@ class FinestTable(AnyFinestTable):
         return self.drawn(Counted(codes, self._words, self._count), given_secret(secret))
 
     def with_cells(self, cells: Cells) -> FinestTable:
-        """Take the same counts and masks with the other reading of S, to compare.
+        """Take the same counts and masks with the other reading of S, for comparison.
 
         Parameters
         ----------
@@ -386,7 +387,7 @@ class FinestTable(AnyFinestTable):
         Yields
         ------
         Table
-            One table after the other, in the order in which they are cheapest to make.
+            One table at a time, in the cheapest order.
         """
         if self.by is not None and self.by.joint:
             yield from self.made(self.by, wanted).tables()
@@ -395,7 +396,7 @@ class FinestTable(AnyFinestTable):
             yield self._table(selection, sums)
 
     def public_rows(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
-        """The rows of several tables that the public may see, with labels for one piece at a time."""
+        """The public rows of several tables, with labels for one piece at a time."""
         if self.by is not None and not self.by.keyed:
             yield from super().public_rows(wanted)
             return
@@ -419,7 +420,7 @@ class FinestTable(AnyFinestTable):
         progress: Progress | None,
         how: How,
     ) -> FinestTable:
-        from ilba.methods.controlled.choosing import choose  # compiled loops: they load when they are needed
+        from ilba.methods.controlled.choosing import choose  # compiled loops, loaded only when needed
 
         drew = self._secret_of(secret)
         self._check_secret(drew.fingerprint)
@@ -449,14 +450,14 @@ class FinestTable(AnyFinestTable):
         return result
 
     def _fixed(self, previous: AnyFinestTable | KnownMasks | None) -> IntArray | None:
-        """The masked counts that stay, and -1 where a mask is to be chosen."""
+        """The masked counts that stay, and -1 for masks to choose."""
         if isinstance(previous, KnownMasks):
             masked: IntArray = previous.masked
             return masked
         return None if previous is None else self._masks_of(previous)
 
     def _masked_by(self, masked: IntArray, fingerprint: str | None, chosen: Chosen | None) -> FinestTable:
-        """The same counts with other masks, and with all that is known of this table besides its masks."""
+        """The same counts with other masks, and with everything else that is known about this table."""
         about = replace(self._about, fingerprint=fingerprint, chosen=chosen)
         result = FinestTable(about, self._words, self._count, masked, self._keys)
         result.place, result._secret, result._unsaved_secret = self.place, self._secret, self._unsaved_secret
@@ -483,7 +484,7 @@ class FinestTable(AnyFinestTable):
         return self._masked_by(self._masked, self.fingerprint, self.chosen)
 
     def _secret_of(self, secret: Secret | Path_ | None) -> Secret:
-        """The secret that drew the masks: as given, as it was built with, of the environment, or beside the store."""
+        """The secret that drew the masks: the given one, that of the build, of the environment or beside the store."""
         found = self.own_secret(secret)
         if found is None:
             raise SecretError(
@@ -493,18 +494,18 @@ class FinestTable(AnyFinestTable):
         return found
 
     def with_masks_of(self, previous: AnyFinestTable) -> FinestTable | None:
-        """The same counts with the masks of another table; None where the counts are not the same."""
+        """The same counts with the masks of another table; None if the counts differ."""
         masked = self._masks_of(previous)
         if len(previous) != len(self) or bool((masked < 0).any()):
             return None
         return self._masked_by(masked, previous.fingerprint, previous.chosen)
 
     def remember_secret(self, secret: Secret | None, *, unsaved: bool) -> None:
-        """Know the secret that drew the masks, and whether it is kept nowhere yet."""
+        """Remember the secret that drew the masks, and whether it is not saved yet."""
         self._secret, self._unsaved_secret = secret, secret if unsaved else None
 
     def secret_at_hand(self) -> Secret | None:
-        """The secret that drew the masks, where this table was built with it."""
+        """The secret that drew the masks, if this table was built with it."""
         return self._secret
 
     def within(self, label: object) -> FinestTable:
@@ -518,21 +519,21 @@ class FinestTable(AnyFinestTable):
         Returns
         -------
         FinestTable
-            Its cells, with the code lists of the keys as they are. Confidential.
+            The cells of the area, with unchanged code lists of the keys. Confidential.
         """
         area = store.TopArea.of(self.codes, label)
         return FinestTable.of_cells(*store.cut(self._about, self.cells, area))
 
     def collect(self) -> FinestTable:
-        """This table: it is in the memory of this process already."""
+        """This table, which is already in the memory of this process."""
         return self
 
     def at_hand(self) -> FinestTable:
-        """This table: it is in the memory of this process already."""
+        """This table, which is already in the memory of this process."""
         return self
 
     def class_means(self) -> dict[int, float]:
-        """The mean masked count of the cells with each true count of 1..K-1 (confidential): see `ilba.class_means`."""
+        """The mean masked count of the cells with each true count in 1..K-1 (confidential): see `ilba.class_means`."""
         return mean_masks(self._count, self._masked, self.design.threshold)
 
     def content_mark(self) -> object:
@@ -540,17 +541,17 @@ class FinestTable(AnyFinestTable):
         return self._meta()["crc32"]
 
     def occurring(self) -> list[IntArray]:
-        """List for each dimension the labels that occur (confidential).
+        """List the labels that occur in each dimension (confidential).
 
         Returns
         -------
         list of array
-            For each dimension the numbers of its labels, in the order of its code list.
+            The numbers of the labels of each dimension, in the order of its code list.
         """
         return _used(self.codes, (([word[here] for word in self._words]) for here in self._pieces()))
 
     def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> FinestTable:
-        """Make the world in which the masked counts are the truth: a cell that is masked to 0 does not occur there.
+        """Make the world in which the masked counts are the truth: a cell masked to 0 does not occur there.
 
         Parameters
         ----------
@@ -579,12 +580,12 @@ class FinestTable(AnyFinestTable):
         return FinestTable(replace(self._about, codes=codes, fingerprint=None), words, masked, masked)
 
     def marks(self) -> tuple[str, str]:
-        """Compute two checksums that no order, type or code list moves (confidential).
+        """Compute two checksums that are independent of order, types and code lists (confidential).
 
         Returns
         -------
         tuple of str
-            The checksum of the true counts, and the one of the masks above 0, or of the record keys that decide.
+            The checksum of the true counts, and that of the masks above 0 or of the record keys.
         """
         return self._marks
 
@@ -597,7 +598,7 @@ class FinestTable(AnyFinestTable):
             paths = [mark[digit] for mark, digit in zip(of_paths, digits, strict=True)]
             counts ^= store.marked([*paths, self._count[here]])
             if self.by is not None and not self.by.keyed:
-                continue  # what is published follows from secret, labels and counts
+                continue  # published numbers follow from secret, labels and counts
             if self.by is not None and self._keys is not None:
                 masks ^= store.marked([*paths, self._keys[here]])
             else:
@@ -606,11 +607,11 @@ class FinestTable(AnyFinestTable):
         return f"{counts:016x}", f"{masks:016x}"
 
     def _pieces(self) -> Iterator[slice]:
-        """The cells in pieces, so that what is made of them is never of the size of the table."""
+        """The cells in pieces, so that intermediate results never have the size of the table."""
         return (slice(first, first + _CHUNK) for first in range(0, len(self), _CHUNK))
 
     def _tags(self, secret: Secret, purpose: str, below: int | None) -> Iterator[tuple[IntArray, Words]]:
-        """Which cells have a count below a threshold (all, where it is None), and their tags, piece after piece."""
+        """The cells with a count below a threshold (all, if it is None), and their tags, piece by piece."""
         draws = CellDraws(secret.derived(purpose), self.codes, below)
         for here in self._pieces():
             count = self._count[here]
@@ -619,7 +620,7 @@ class FinestTable(AnyFinestTable):
             yield cells, draws.any_tags(words, counts) if below is None else draws.tags(words, counts)
 
     def smallest_tags(self, secret: Secret, purpose: str, most: int) -> tuple[Words, int]:
-        """The smallest keyed tags of small cells, and how many small cells there are (confidential)."""
+        """The smallest keyed tags of small cells, and the number of small cells (confidential)."""
         least, number = np.empty(0, dtype=np.uint64), 0
         for _, tags in self._tags(secret, purpose, self.design.threshold):
             least, number = np.concatenate([least, tags]), number + len(tags)
@@ -628,14 +629,14 @@ class FinestTable(AnyFinestTable):
         return least, number
 
     def known_masks(self, secret: Secret, purpose: str, parts: Sequence[Path], code: MaskCode) -> KnownMasks:
-        """What masks that `write_masks` wrote to files say of the cells of this table."""
+        """The masks of this table's cells that are known from files of `write_masks`."""
         words, bits = read_words(parts), np.uint64(code.bits)
         masked = self._count.copy()
         if not len(words):
             masked[slice(None) if code.below is None else masked < code.below] = -1
         heads = words >> bits
         for cells, tags in self._tags(secret, purpose, code.below) if len(words) else ():
-            order = np.argsort(tags)  # in order, the search stays in the cache
+            order = np.argsort(tags)  # sorted, so that the search stays in the cache
             cells, tags = cells[order], tags[order]
             found = words[np.minimum(np.searchsorted(heads, tags >> bits), len(words) - 1)] ^ tags
             there = found >> bits == 0
@@ -645,7 +646,7 @@ class FinestTable(AnyFinestTable):
         return KnownMasks(masked, int((~known).sum()), int((known & (masked != self._masked)).sum()))
 
     def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
-        """Write the masks that are not known yet as Parquet files to a folder, and say how many there are."""
+        """Write the masks that are not known yet as Parquet files to a folder, and return their number."""
         if not known.unknown:
             return 0
         words = np.empty(known.unknown, dtype=np.uint64)
@@ -659,7 +660,7 @@ class FinestTable(AnyFinestTable):
         return filled
 
     def proven_beside(self, code: MaskCode, known: KnownMasks) -> int:
-        """How many small cells are proven by this finest table beside one with other masks or another K."""
+        """The number of small cells that this finest table proves together with one of other masks or another K."""
         K, threshold = self.design.threshold, code.K
         (low, high), (other_low, other_high) = (
             behind(self._masked, K, self.move),
@@ -669,20 +670,20 @@ class FinestTable(AnyFinestTable):
         return int(((known.masked >= 0) & (low >= 1) & (high < max(K, threshold))).sum())
 
     def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> FinestTable:
-        """The same counts with the masks that are known; the others stay."""
+        """The same counts with the known masks; the others stay."""
         masked = np.where(known.masked < 0, self._masked, known.masked)
         return self._masked_by(masked, self.fingerprint, chosen)
 
     def with_counts(self, masked: IntArray, chosen: Chosen | None) -> FinestTable:
-        """A table of the same cells in which masked counts, sums of published ones, are the counts."""
+        """A table of the same cells whose counts are masked counts, the sums of published ones."""
         kept = masked > 0
         about = replace(self._about, chosen=chosen)
         return FinestTable(about, [word[kept] for word in self._words], masked[kept], masked[kept])
 
     def with_masks_shown(self, shown: pl.DataFrame, chosen: Chosen | None) -> FinestTable | None:
-        """The same counts with the masks of a published finest table; None where these do not fit the counts.
+        """The same counts with the masks of a published finest table; None if these do not match the counts.
 
-        `shown` has labels and masked counts; a cell that it does not list is 0 there.
+        `shown` has labels and masked counts; a cell that it does not list is 0.
         """
         columns = list(self.design.columns)
         texts = [pl.col(column).cast(pl.String) for column in columns]
@@ -697,7 +698,7 @@ class FinestTable(AnyFinestTable):
         return self.with_masks(KnownMasks(masked, 0, 0), chosen)
 
     def _masks_of(self, previous: AnyFinestTable) -> IntArray:
-        """The masked counts of another table in the cells that have the same count there, else -1."""
+        """The masked counts of another table for cells with the same count there, otherwise -1."""
         self._check_wave(previous)
         other, columns = previous.collect(), self._about.words
         words, found = self.codes.cells_of(other.codes, other._words)
@@ -718,22 +719,22 @@ class FinestTable(AnyFinestTable):
             A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
             of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
         key : str or sequence of str, default ()
-            The keys of the table, in the order in which its columns are to stand.
+            The keys of the table, in the order of its columns.
         hkey_value : sequence or dict, default ()
             The labels of the area: the whole path from the coarsest level down to `level`. With several hierarchies a
             mapping from their names, or all paths one after the other.
         key_value : label or sequence of labels, default ()
-            One label for each of `key`. None stands for a missing one.
+            One label for each of `key`. None stands for a missing label.
 
         Returns
         -------
         tuple of int and bool
-            What `cell` gives, and whether the cell occurs in the data.
+            The result of `cell`, and whether the cell occurs in the data.
 
         Raises
         ------
         InputError
-            The store has no such level or key, or the number of values does not fit.
+            The store has no such level or key, or the number of values is wrong.
         """
         selection = self.design.select(level, key)
         nodes = nodes_of(self.codes, selection, hkey_value, key_value)
@@ -758,7 +759,7 @@ class FinestTable(AnyFinestTable):
 
     @cached_property
     def _looked_up(self) -> set[int]:
-        """The dimensions that were asked for: from the second time on their digits are kept."""
+        """The dimensions of earlier look-ups: from the second time on their digits are kept."""
         return set()
 
     def _rows(self, target: CellIndex, nodes: Sequence[int]) -> IntArray:
@@ -766,7 +767,7 @@ class FinestTable(AnyFinestTable):
         first, last = 0, len(self._count)
         wanted = list(zip(target.places, nodes, strict=True))
         if wanted and wanted[0][0].dimension == 0:
-            # Cells are sorted, and an area is a run of finest areas: look only between its two ends.
+            # Cells are sorted, and an area is a run of finest areas, so look only between its two ends.
             place, node = wanted.pop(0)
             listed = self.codes.lists[0]
             starts = listed.starts[place.level]
@@ -778,7 +779,7 @@ class FinestTable(AnyFinestTable):
         for place, node in wanted:
             if place.dimension in self._looked_up:
                 digit = self._source.digit(place.dimension)[first:last]
-            else:  # the first question need not take the digits of all cells
+            else:  # the first look-up does not need the digits of all cells
                 digit = self._source.part(first, last).digit(place.dimension)
                 self._looked_up.add(place.dimension)
             listed = self.codes.lists[place.dimension]
@@ -786,30 +787,30 @@ class FinestTable(AnyFinestTable):
         return first + np.flatnonzero(inside)
 
     def save(self, path: Path_, progress: Progress | None = None) -> Path:
-        """Write the store: one Parquet file for you alone, in one step.
+        """Write the store: one Parquet file that only you can read, in one step.
 
-        A secret that was generated is written beside it.
+        A generated secret is written beside it.
 
         Parameters
         ----------
         path : path
-            Where to write. A store that stands there is replaced; a Parquet file of another kind is not.
+            Where to write. An existing store is replaced; a Parquet file of another kind is not.
         progress : callable, optional
-            Called with each `ProgressStep` of the work.
+            Called with each `ProgressStep`.
 
         Returns
         -------
         Path
-            Where the store is now; `place` says it too.
+            The path of the store; `place` holds it too.
 
         Raises
         ------
         InputError
-            A file stands there that is not a store.
+            The file exists and is not a store.
         SecretError
-            Beside the path there is another secret than the new one that drew these masks.
+            The secret beside the path is not the new one that drew these masks.
         WriteError
-            The file could not be written. What was there is still there.
+            The file could not be written. An existing file is unchanged.
         """
         (progress or silent)(ProgressStep("writing"))
         target = writable(path)
@@ -823,19 +824,19 @@ class FinestTable(AnyFinestTable):
     def write(self, path: Path_) -> None:
         """Write a copy of the store, in one step.
 
-        This table goes on belonging to the store that it came from.
+        This table still belongs to the store that it came from.
 
         Parameters
         ----------
         path : path
-            Where to write. A Parquet file that stands there is replaced.
+            Where to write. An existing Parquet file is replaced.
         """
         meta = self._meta()
         with replacing(path, instead_of=b"PAR1") as temporary:
             store.write(temporary, meta, self.cells)
 
     def _meta(self) -> dict[str, Any]:
-        """What a store says of itself, with a checksum over it and the cells."""
+        """The metadata of a store, with a checksum over it and the cells."""
         meta = self._about.to_json(len(self))
         return {**meta, "crc32": store.checksum(meta, self.cells)}
 
@@ -863,7 +864,7 @@ class FinestTable(AnyFinestTable):
 
 
 def tell_recurring(codes: CodeLists) -> None:
-    """Say aloud which codes stand under different parents."""
+    """Give a notice of codes under different parents."""
     for listed in codes.lists:
         for column, recurring in listed.recurring().items():
             notice(
@@ -873,7 +874,7 @@ def tell_recurring(codes: CodeLists) -> None:
 
 
 def _used(codes: CodeLists, pieces: Iterable[Sequence[IntArray]]) -> list[IntArray]:
-    """For each dimension the numbers of the labels that occur in packed cells."""
+    """The numbers of the labels that occur in packed cells, for each dimension."""
     seen = [np.zeros(len(listed), dtype=bool) for listed in codes.lists]
     for words in pieces:
         for there, digit in zip(seen, codes.finest.digits(words), strict=True):

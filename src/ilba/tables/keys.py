@@ -1,7 +1,7 @@
-"""The record keys of cells: one more part of the finest table that adds up, for methods that decide by cell keys.
+"""The record keys of cells: another additive part of the finest table, for methods that decide by cell keys.
 
-Keys of a column are added up when the store is built. Without a column each finest cell gets one keyed draw for its
-labels and its count, which stands for the sum of the keys of its people.
+Keys of a column are added up when the store is built. Without a column, each finest cell gets one keyed draw for its
+labels and its count, in place of the sum of the keys of its people.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ilba.secret.secret import Secret
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 PURPOSE = "cell keys"
-"""for what the secret is derived that draws them"""
+"""the purpose for which the drawing secret is derived"""
 
 
 def drawn_keys(secret: Secret, codes: CodeLists, words: Sequence[IntArray], count: IntArray) -> IntArray:

@@ -1,7 +1,7 @@
-"""What masking did to tables, counted without making them: no labels, and a block of areas at a time. Confidential.
+"""The losses of tables, counted without making the tables: no labels, and a block of areas at a time. Confidential.
 
-Counts of different areas have nothing in common, so the tables below a level are measured area by area, and memory
-does not grow with the number of areas. Coarser tables are summed from what the blocks have in common.
+Counts of different areas are independent, so the tables below a level are measured area by area, and memory does not
+grow with the number of areas. Coarser tables are summed over the blocks.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from ilba.tables.table import Table
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 BLOCK = 2**21
-"""so many finest cells are looked at together, or one area of the level at which blocks are cut"""
+"""the number of finest cells in a block, unless one area of the block level has more"""
 
 
 @dataclass
 class TableLoss:
-    """What masking did to the counts of one table (confidential)."""
+    """The losses of the counts of one table (confidential)."""
 
     cells: int = 0
     small: int = 0
-    """cells with a true count of at most K"""
+    """the number of cells with a true count of at most K"""
     type1: int = 0
     type2: int = 0
     by_loss: dict[int, int] = field(default_factory=dict)
-    """how many cells have which loss, masked minus true"""
+    """the number of cells with each loss, masked minus true"""
 
     @classmethod
     def of(cls, table: Table) -> TableLoss:
-        """Measure a table that was made."""
+        """Measure a finished table."""
         values, n = loss_counts(table.detail["loss"].drop_nulls().to_numpy())
         K = table.design.threshold
         return cls(
@@ -54,11 +54,11 @@ class TableLoss:
 
     @property
     def largest(self) -> int:
-        """How far a count is off at most."""
+        """The largest loss of a count."""
         return max(map(abs, self.by_loss), default=0)
 
     def add(self, codes: CodeLists, sums: Sums, plain: bool, moves: KeyedMoves | None) -> None:
-        """Take in some cells of the table."""
+        """Add some cells of the table."""
         masked, flags = released(codes, sums, plain, moves=moves)
         count = sums.count
         loss = (masked - count)[masked != BLANK] if moves is not None and moves.threshold else masked - count
@@ -80,7 +80,7 @@ def losses(
     moves: KeyedMoves | None = None,
     tell: Callable[[int, int], object] = lambda done, total: None,
 ) -> dict[Selection, TableLoss]:
-    """Measure tables; `tell` is called with the steps that are done and the number of all."""
+    """Measure tables; `tell` is called with the number of finished steps and of all steps."""
     cut, ends = blocks(codes, source)
     found = {one: TableLoss() for one in wanted}
     fine = [one for one in wanted if len(ends) == 1 or one.levels[0] >= cut]
@@ -110,7 +110,7 @@ def losses(
 def blocks(codes: CodeLists, source: Finest) -> tuple[int, list[int]]:
     """The level of the first hierarchy at which finest cells are cut into blocks, and where each block ends.
 
-    It is the coarsest level whose areas are no larger than a block, else the finest.
+    It is the coarsest level whose areas are no larger than a block, otherwise the finest.
     """
     areas, rows = codes.lists[0], len(source)
     for level in range(1, areas.depth + 1):

@@ -1,8 +1,9 @@
-"""Tables by any method of the lab: its numbers for the cells of a finest table, drawn by the secret.
+"""Tables by any method: its numbers for the cells of a finest table, drawn by the secret.
 
-A method works on true counts of all tables that are published together. Where its numbers are published, what it draws
-is a function of the secret: by cells, of labels and count, so that the same cell has the same number in every
-publication; by tables, of all true counts, so that the same data gives the same numbers and other data gives others.
+A method works on the true counts of all tables that are published together. The draws of published numbers are a
+function of the secret. Draws by cell also depend on labels and count, so the same cell has the same number in every
+publication. Draws by table also depend on all true counts, so the same data gives the same numbers and other data gives
+others.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from ilba.tables.table import Table
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 GRID = 20_000_000
-"""up to so many cells a whole grid is filled, for a method that gives numbers to cells that hold nobody"""
+"""the largest grid that is filled, for a method that gives numbers to empty cells"""
 
 
 @dataclass(frozen=True)
 class KeyedChance(Chance):
-    """Draws that the secret decides."""
+    """Draws from the secret."""
 
     secret: Secret | None
-    """derived for the method with its parameters; None where it is not at hand"""
+    """the secret, derived for the method with its parameters; None if not available"""
     codes: CodeLists
     data: str
-    """a mark of all that a joint draw depends on: the true counts, the wave and the list of tables"""
+    """a checksum of everything that decides a joint draw: the true counts, the wave and the list of tables"""
     index: Mapping[str, CellIndex]
-    """how the cells of each table are numbered"""
+    """the cell numbering of each table"""
 
     def _derived(self, purpose: str) -> Secret:
         if self.secret is None:
@@ -52,7 +53,7 @@ class KeyedChance(Chance):
         return self.secret.derived(purpose)
 
     def rng(self, purpose: str) -> np.random.Generator:
-        """The draws for a purpose."""
+        """The generator for a purpose."""
         raw = self._derived(f"{purpose} {self.data}").to_bytes()
         return np.random.Generator(np.random.Philox(key=np.frombuffer(raw[:16], dtype=np.uint64)))
 
@@ -76,7 +77,7 @@ class KeyedChance(Chance):
 
 @dataclass(frozen=True)
 class MadeTables:
-    """What a method publishes of some tables, beside their true counts (confidential)."""
+    """What a method publishes of some tables, together with their true counts (confidential)."""
 
     method: Method
     codes: CodeLists
@@ -84,12 +85,12 @@ class MadeTables:
     shown: Mapping[Selection, Shown]
 
     def tables(self) -> Iterator[Table]:
-        """The tables, as any other finest table gives them."""
+        """The tables, in the usual form."""
         for selection in self.sums:
             yield self.table(selection)
 
     def table(self, selection: Selection) -> Table:
-        """One table with its losses; N_masked and loss are null where a count is left blank."""
+        """One table with its losses; N_masked and loss are null for a blank."""
         sums, shown = self.sums[selection], self.shown[selection]
         true = np.concatenate([sums.count, np.zeros(len(shown.invented), dtype=np.int64)])
         value = np.concatenate([shown.value, shown.invented])
@@ -126,7 +127,7 @@ def made_by(
     sums: Mapping[Selection, Sums],
     chance: Callable[[Mapping[str, CellIndex]], Chance],
 ) -> MadeTables:
-    """Let a method publish tables. `cells` are the finest cells, packed, and their counts."""
+    """Let a method publish tables. `cells` are the packed finest cells and their counts."""
     words, inner = cells
     tables = []
     for selection, made in sums.items():
@@ -158,7 +159,7 @@ def made_by(
 
 
 def _check(method: Method, tables: Sequence[TableCells], shown: Sequence[Shown]) -> None:
-    """Refuse what does not fit what a method says of itself: releases and attackers rely on that."""
+    """Refuse results that contradict what the method says about itself: releases and attackers rely on it."""
     if len(shown) != len(tables):
         raise InputError(f"{method.name} published {len(shown)} tables of {len(tables)}.")
     for table, one in zip(tables, shown, strict=True):
@@ -171,7 +172,7 @@ def _check(method: Method, tables: Sequence[TableCells], shown: Sequence[Shown])
 
 
 def _grid(codes: CodeLists, words: Sequence[IntArray], inner: IntArray, sums: Mapping[Selection, Sums]) -> CountedGrid:
-    """The whole grid of the finest table, and how its tables follow from it."""
+    """The whole grid of the finest table, and the function that makes tables from it."""
     areas = codes.lists[0]
     size = codes.finest.grid
     count = np.zeros(size, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Opening a finest table that was saved: a store, on either engine, or the R package's own file."""
+"""Open a saved finest table: a store, on either engine, or the R package's own file."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def open_store(path: Path_, *, within: object = None, spark: Any = None) -> Fine
     path : path
         The store. With `spark` also a URL such as s3a://bucket/store.
     within : label, optional
-        Only this area of the top level: for an audit, or masks chosen jointly, of a store too large for memory.
+        Open only this area of the top level: for an audit or a choice of masks of a store that is too large for memory.
     spark : SparkSession, optional
-        A Spark session, to leave the cells where they are.
+        A Spark session; the cells then stay on Spark.
 
     Returns
     -------
     FinestTable or SparkFinestTable
-        The finest table; on Spark where `spark` is given. Confidential.
+        The finest table; on Spark if `spark` is given. Confidential.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def open_store(path: Path_, *, within: object = None, spark: Any = None) -> Fine
 
 
 def read_rds(path: Path_) -> FinestTable:
-    """Open the R package's own `full_tb.rds`, masked counts included.
+    """Open the R package's own `full_tb.rds`, including its masked counts.
 
     Parameters
     ----------

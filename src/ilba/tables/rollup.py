@@ -1,7 +1,7 @@
-"""Summing the four additive parts of cells into the cells of a coarser table.
+"""Sum the four additive parts of cells into the cells of a coarser table.
 
-A table, a single cell and a cube are the same work: project packed cells, add up their parts. Any finer table can be
-the source, because parts add up; masked numbers never are.
+A table, a single cell and a cube need the same work: project packed cells and add up their parts. Any finer table can
+be the source, because parts add up; masked numbers are never summed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _EXACT = 2**53
 
 @dataclass(frozen=True)
 class Sums:
-    """The cells of a table that occur, sorted, with their summed parts and how many finest cells each holds."""
+    """The occurring cells of a table, sorted, with their summed parts and the number of finest cells in each."""
 
     cell_index: CellIndex
     packed: list[IntArray]
     parts: Parts
     observed: IntArray
     keys: IntArray | None = None
-    """the sums of the record keys of each cell, where the finest table has them"""
+    """the sums of the record keys of each cell, if the finest table has them"""
 
     def __len__(self) -> int:
         return len(self.observed)
@@ -48,7 +48,7 @@ class Sums:
         return self.parts.total
 
     def part(self, first: int, last: int) -> Sums:
-        """Some of the cells."""
+        """A part of the cells."""
         keys = None if self.keys is None else self.keys[first:last]
         parts = Parts(*(part[first:last] for part in self.parts))
         return Sums(self.cell_index, [word[first:last] for word in self.packed], parts, self.observed[first:last], keys)
@@ -58,14 +58,14 @@ class Sums:
         return self.cell_index.project([word[first:last] for word in self.packed], target, lists)
 
     def chunk(self, first: int, last: int) -> list[IntArray]:
-        """Some of what is added up: the parts and the number of cells; with record keys counts and keys, no parts."""
+        """A chunk of the summands: the parts and the number of cells; with record keys, counts and keys instead."""
         added = [*self.parts] if self.keys is None else [self.count, self.keys]
         return [part[first:last] for part in (*added, self.observed)]
 
 
 @dataclass(frozen=True)
 class Finest:
-    """The finest cells as a source of sums: their parts are made while they are added up, a chunk at a time."""
+    """The finest cells as a source of sums; their parts are made chunk by chunk while they are added up."""
 
     cell_index: CellIndex
     packed: list[IntArray]
@@ -87,13 +87,13 @@ class Finest:
         return target.pack(digits, last - first)
 
     def part(self, first: int, last: int) -> Finest:
-        """Some of the cells, as a source of their own."""
+        """A part of the cells, as a separate source."""
         keys = None if self.keys is None else self.keys[first:last]
         words = [word[first:last] for word in self.packed]
         return Finest(self.cell_index, words, lambda begin, end: self.parts(first + begin, first + end), keys)
 
     def digit(self, dimension: int) -> npt.NDArray[Any]:
-        """A digit of all cells in as few bytes as it needs: taken out once, it is cheap to use again."""
+        """A digit of all cells in as few bytes as possible: extracted once, then cheap to use again."""
         if dimension not in self._digits:
             small = np.min_scalar_type(max(self.cell_index.places[dimension].size - 1, 0))
             self._digits[dimension] = self.cell_index.block(self.packed, dimension, dimension).astype(small)
@@ -104,7 +104,7 @@ class Finest:
         return {}
 
     def chunk(self, first: int, last: int) -> list[IntArray]:
-        """Some of what is added up, as for `Sums`."""
+        """A chunk of the summands, as for `Sums`."""
         parts, ones = self.parts(first, last), np.ones(last - first, dtype=np.int64)
         return [*parts, ones] if self.keys is None else [parts.total, self.keys[first:last], ones]
 
@@ -121,7 +121,7 @@ def roll_up(codes: CodeLists, source: Sums | Finest, target: CellIndex) -> Sums:
 
 
 def _made(target: CellIndex, packed: list[IntArray], sums: Sequence[IntArray], keyed: bool) -> Sums:
-    """Sums from what was added up. A count that is moved by its key is one number, whatever its cells are."""
+    """Sums from the added columns. With keys a count is one number, not split into parts."""
     if not keyed:
         return Sums(target, packed, Parts(*sums[:4]), sums[4])
     count, keys, observed = sums
@@ -155,10 +155,10 @@ def sums_of_tables(codes: CodeLists, source: Finest, wanted: Sequence[Selection]
 
 
 def small_cells(codes: CodeLists, sums: Sums, cells: Cells) -> IntArray:
-    """|S|, how many small cells lie in each aggregate: those that occur, or all of the grid that are small.
+    """|S|, the number of small cells in each aggregate: those that occur, or all small cells of the grid.
 
-    Cells of the grid that nobody is in are small cells masked to 0. Their exact number only matters while max(D) can be
-    reached, far below the cap that keeps K * |S| inside 64 bits.
+    Empty cells of the grid are small cells masked to 0. Their exact number only matters while max(D) can be reached,
+    far below the cap that keeps K * |S| inside 64 bits.
     """
     if cells == "observed":
         return sums.parts.n_small
@@ -170,9 +170,9 @@ def small_cells(codes: CodeLists, sums: Sums, cells: Cells) -> IntArray:
 def released(
     codes: CodeLists, sums: Sums, plain: bool, cells: Cells | None = None, moves: KeyedMoves | None = None
 ) -> tuple[IntArray, Masked]:
-    """The released counts of aggregates whose parts are summed: by iLBA, or `plain` where masks were chosen jointly.
+    """The released counts of aggregates with summed parts: by iLBA, or `plain` sums if masks were chosen jointly.
 
-    `cells` is the reading of S; left out, the design's. With `moves` counts are moved by their cell keys instead.
+    `cells` is the reading of S; by default, that of the design. With `moves`, cell keys move the counts instead.
     """
     K = codes.design.threshold
     if moves is not None:
@@ -191,7 +191,7 @@ def released(
 def added_up(
     target: CellIndex, packed: Sequence[IntArray], values: Sequence[IntArray]
 ) -> tuple[list[IntArray], list[IntArray]]:
-    """Add up the values of equal cells; the cells come out sorted."""
+    """Add up the values of equal cells; the result is sorted by cell."""
     if len(packed) > 1:
         return _by_hash(packed, values)
     (cells,) = packed

@@ -1,11 +1,11 @@
 """A Parquet file that carries its own checksums, so that no reader ever parses damaged bytes.
 
 A Parquet file is data, a footer, the footer's length and `PAR1`. Readers find the footer from the end and the data by
-places counted from the start, so bytes between the two are not read by any of them. The seal stands there::
+offsets from the start, so no reader sees bytes between the two. The seal is there::
 
     data | 16 bytes that name the seal | SHA-256 of data | SHA-256 of seal so far and footer | footer | length | PAR1
 
-The two parts are checked by themselves: the footer alone tells what a file is, without reading its data.
+The two parts are checked separately: the footer alone tells what a file is, without reading its data.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Not text in any encoding that we write, so that no label can look like it.
+# Not text in any encoding that we write, so no label can look like it.
 _NAME = b"\xff\xfeilba seal 1\xfe\xff\x00"
 _SUM = 32
 _SIZE = len(_NAME) + 2 * _SUM
@@ -28,7 +28,7 @@ class BrokenSeal(ValueError):  # noqa: N818 - it names what was found
 
 
 def seal(file: Path) -> None:
-    """Put the checksums of a Parquet file into it."""
+    """Write the checksums of a Parquet file into it."""
     with file.open("rb+") as handle:
         end = handle.seek(0, 2)
         handle.seek(end - _TAIL)
@@ -44,7 +44,7 @@ def seal(file: Path) -> None:
 
 
 def is_sealed(content: bytes) -> bool:
-    """Whether the bytes of a file have a seal; where they have one that does not fit them, `BrokenSeal`."""
+    """Whether the bytes of a file have a seal; raises `BrokenSeal` if it does not match them."""
     place = content.rfind(_NAME)
     if place < 0:
         return False
@@ -57,7 +57,7 @@ def is_sealed(content: bytes) -> bool:
 
 
 def footer(file: Path) -> bytes:
-    """The footer of a Parquet file, as a file without data; checked where the file is sealed."""
+    """The footer of a Parquet file, as a file without data; checked if the file is sealed."""
     with file.open("rb") as handle:
         end = handle.seek(0, 2)
         handle.seek(max(0, end - _TAIL))

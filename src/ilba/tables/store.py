@@ -1,8 +1,8 @@
-"""What a store is on disk: the cells of a finest table, packed, and what they mean.
+"""A store on disk: the packed cells of a finest table, and what they mean.
 
-Two shapes of the same thing. A *file* is Parquet with everything else as JSON in its metadata; one machine writes it in
-one step. A *dataset* is a folder with the cells as many Parquet files, written by many machines, and the same JSON in a
-file beside them; it is a store only when that file is there, which is written last.
+There are two forms. A *file* is Parquet with everything else as JSON in its metadata; one machine writes it in one
+step. A *dataset* is a folder with the cells in many Parquet files, written by many machines, and the same JSON in a
+file beside them. That file is written last; without it the folder is not a store.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 FORMAT = 3
 META = "ilba"
 ABOUT, CELLS = "ilba.json", "cells"
-# Which error polars raises depends on which bytes are wrong; its panics are not even an Exception.
+# The error that polars raises depends on the damaged bytes; its panics are not even an Exception.
 UNREADABLE = (Exception, pl.exceptions.PanicException)
 _OTHERS = (".rds", ".csv", ".gz", ".tsv", ".txt", ".json", ".xlsx", ".xls", ".sav", ".dta", ".sas7bdat", ".arrow")
 
@@ -50,19 +50,19 @@ class ForeignError(StoreError):
 
 @dataclass(frozen=True)
 class About:
-    """What a store says of its cells."""
+    """What a store says about its cells."""
 
     codes: CodeLists
     labels: pl.DataFrame = field(default_factory=no_code_list)
-    """the agency's code list with its labels; empty when none was given"""
+    """the agency's code list with its labels; empty if none was given"""
     fingerprint: str | None = None
-    """tells which key drew the masks; None when they came with the counts"""
+    """the fingerprint of the secret that drew the masks; None if they came with the counts"""
     chosen: Chosen | None = None
-    """for which tables the masks were chosen jointly; None when each was drawn by itself"""
+    """the tables for which the masks were chosen jointly; None if each mask was drawn by itself"""
     origins: Origins = field(default_factory=Origins)
     population: Population = field(default_factory=Population)
     record_keys: RecordKeys | None = None
-    """where the record keys come from; None where the cells have none"""
+    """the origin of the record keys; None if the cells have none"""
 
     @property
     def words(self) -> list[str]:
@@ -75,9 +75,9 @@ class About:
         return [*self.words, COUNT, MASKED, *([RECORD_KEY] if self.record_keys else [])]
 
     def to_json(self, rows: int) -> dict[str, Any]:
-        """As plain values, for a file."""
+        """Plain values, for a file."""
         meta: dict[str, Any] = {
-            # A program that knows only format 1 would apply iLBA to masks that were chosen to be summed.
+            # A program that knows only format 1 would apply iLBA to masks that were chosen for sums.
             # One that knows only format 2 would not look for the column of record keys.
             "format": 3 if self.record_keys else 2 if self.chosen else 1,
             "rows": rows,
@@ -99,7 +99,7 @@ class About:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any], said: str) -> About:
-        """Take it back from plain values."""
+        """Read it from plain values."""
         if plain["format"] > FORMAT:
             raise StoreError(
                 f"{said!r} has the store format {plain['format']}; this version of ilba reads up to {FORMAT}. "
@@ -116,12 +116,12 @@ class About:
 
 
 def dump(meta: Mapping[str, Any]) -> str:
-    """The JSON of a store, always spelled the same."""
+    """The JSON of a store, always in the same spelling."""
     return json.dumps(meta, ensure_ascii=False, separators=(",", ":"))
 
 
 def checksum(meta: Mapping[str, Any], cells: pl.DataFrame) -> int:
-    """Over everything in a store: a bit that turns on the disk must not become a count."""
+    """A checksum of everything in a store: a flipped bit on the disk must not become a count."""
     total = zlib.crc32(dump(meta).encode())
     for column in cells.get_columns():
         total = zlib.crc32(column.to_numpy().astype("<i8", copy=False).data, total)
@@ -129,7 +129,7 @@ def checksum(meta: Mapping[str, Any], cells: pl.DataFrame) -> int:
 
 
 def read(path: Path_, within: object = None) -> tuple[About, pl.DataFrame]:
-    """What a store says, and its cells, sorted; `within` is a top-level area of the first hierarchy."""
+    """The description of a store and its sorted cells; `within` is a top-level area of the first hierarchy."""
     place = Path(path)
     if place.is_dir():
         return _read_dataset(place, within)
@@ -141,7 +141,7 @@ def _read_file(file: Path) -> tuple[About, pl.DataFrame]:
     if file.suffix.lower() == ".rds":
         raise StoreError(f"{str(file)!r} is a file of R. Open it with ilba.read_rds, or type: ilba convert {file} OUT")
     try:
-        content = file.read_bytes()  # read once: a store that is replaced meanwhile cannot mix in
+        content = file.read_bytes()  # read once, so that a store replaced meanwhile cannot mix in
         is_checked = sealed.is_sealed(content)
     except OSError as problem:
         raise _unopened(file, problem) from None
@@ -161,14 +161,14 @@ def _read_file(file: Path) -> tuple[About, pl.DataFrame]:
 
 
 def _cells(content: bytes, columns: Sequence[str]) -> pl.DataFrame:
-    """Columns of a Parquet file, each in one piece: one after the other, so that one alone is in memory twice."""
+    """Columns of a Parquet file, each contiguous; read one by one, so that only one is in memory twice."""
     return pl.DataFrame(
         [pl.read_parquet(io.BytesIO(content), columns=[name]).to_series().rechunk() for name in columns]
     )
 
 
 def read_about(file: Path) -> tuple[About, int]:
-    """What a store that is one file says, and its number of cells, without reading the cells."""
+    """The description of a one-file store and its number of cells, without reading the cells."""
     try:
         content = sealed.footer(file)
     except OSError as problem:
@@ -191,13 +191,13 @@ def _unopened(file: Path, problem: OSError) -> StoreError:
 
 
 def write(file: Path, meta: Mapping[str, Any], cells: pl.DataFrame) -> None:
-    """Write a store that is one file."""
+    """Write a one-file store."""
     cells.write_parquet(file, metadata={META: dump(meta)})
     sealed.seal(file)
 
 
 def _file_json(content: bytes, said: str) -> dict[str, Any]:
-    """The JSON in the metadata of a store that is one file, from its bytes or those of its footer."""
+    """The JSON in the metadata of a one-file store, from its bytes or those of its footer."""
     try:
         meta = pl.read_parquet_metadata(io.BytesIO(content))
     except UNREADABLE:
@@ -217,13 +217,13 @@ def _file_json(content: bytes, said: str) -> dict[str, Any]:
 
 
 def check_name(path: Path) -> None:
-    """Refuse a name that promises another kind of file."""
+    """Refuse a name that belongs to another kind of file."""
     if path.suffix.lower() in _OTHERS:
         raise InputError(f"{str(path)!r}: a store is a Parquet file. Give a name such as 'full_tb.parquet'.")
 
 
 def damaged(path: object) -> StoreError:
-    """What is said of a store that does not hold what was written."""
+    """The error for a store that does not hold what was written."""
     return StoreError(f"{str(path)!r} is a damaged store. Build it again.")
 
 
@@ -231,7 +231,7 @@ def damaged(path: object) -> StoreError:
 
 
 class DatasetPart(NamedTuple):
-    """One file with cells of a dataset: where its cells lie, and its checksum."""
+    """One file with cells of a dataset: the range of its cells, and its checksum."""
 
     file: str
     rows: int
@@ -243,7 +243,7 @@ class DatasetPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Dataset:
-    """What a dataset says of itself."""
+    """The description of a dataset."""
 
     about: About
     rows: int
@@ -252,14 +252,14 @@ class Dataset:
     """None in datasets of older versions"""
 
     def to_text(self) -> str:
-        """The JSON beside the cells, with a checksum of its own."""
+        """The JSON beside the cells, with its own checksum."""
         meta = {**self.about.to_json(self.rows), "mark": f"{self.mark & (2**64 - 1):016x}"}
         meta["parts"] = [part._asdict() for part in self.parts or ()]
         return dump({**meta, "crc32": zlib.crc32(dump(meta).encode())})
 
     @classmethod
     def from_text(cls, text: str, said: str) -> Dataset:
-        """Take it back from the JSON."""
+        """Read it from the JSON."""
         try:
             plain = json.loads(text)
             total = plain.pop("crc32")
@@ -274,8 +274,8 @@ class Dataset:
 
 
 def dataset_of(folder: Path) -> Dataset:
-    """What the dataset in a folder says."""
-    place = folder / ABOUT  # an engine that writes to an object store leaves a folder with one text in it
+    """The description of the dataset in a folder."""
+    place = folder / ABOUT  # an engine that writes to an object store leaves a folder with one text file
     files = [place] if place.is_file() else sorted(f for f in place.glob("part-*") if f.is_file())
     if not files and (folder / "release.json").is_file():
         raise ForeignError(f"{str(folder)!r} is a release, which is public. Give the store that it was made from.")
@@ -297,7 +297,7 @@ def _read_dataset(folder: Path, within: object) -> tuple[About, pl.DataFrame]:
     about = dataset.about
     inside = None if within is None else TopArea.of(about.codes, within)
     try:
-        if dataset.parts is None:  # of an older version, with one mark for all cells: they are read together
+        if dataset.parts is None:  # an older version with one mark for all cells, which are read together
             cells = pl.concat([pl.read_parquet(io.BytesIO(f.read_bytes())) for f in parts_of(folder)])
             cells = cells.select(about.columns)
             if len(cells) != dataset.rows or marked([cells[name].to_numpy() for name in about.columns]) != dataset.mark:
@@ -322,7 +322,7 @@ def _read_part(folder: Path, part: DatasetPart, columns: Sequence[str]) -> pl.Da
 
 
 class TopArea(NamedTuple):
-    """A top-level area of the first hierarchy: its finest areas, and the values of `cell0` of its cells."""
+    """A top-level area of the first hierarchy: its finest areas, and the range of `cell0` of its cells."""
 
     first: int
     below: int
@@ -346,7 +346,7 @@ class TopArea(NamedTuple):
 
 
 def cut(about: About, cells: pl.DataFrame, area: TopArea) -> tuple[About, pl.DataFrame]:
-    """The cells of one top-level area, renumbered, with the code lists of the keys as they are."""
+    """The cells of one top-level area, renumbered, with unchanged code lists of the keys."""
     codes = about.codes
     inside = pl.col("cell0") >= area.low
     if area.high is not None:
@@ -377,9 +377,10 @@ _P1, _P2, _P3, _P4, _P5 = (
 
 
 def marked(columns: Sequence[IntArray]) -> int:
-    """The mark of a dataset: the XOR of a hash of each row, the same in any order and any division into files.
+    """The mark of a dataset: the XOR of a hash of each row, independent of order and division into files.
 
-    The hash is XXH64 of the row's numbers, one seeded by the other, which is what Spark's `xxhash64` computes.
+    The hash is XXH64 of the row's numbers, each seeded by the hash of the one before, as Spark's `xxhash64` computes
+    it.
 
     >>> hex(marked([np.array([1, 2]), np.array([3, 4])])) == hex(marked([np.array([2, 1]), np.array([4, 3])]))
     True
@@ -393,7 +394,7 @@ def marked(columns: Sequence[IntArray]) -> int:
 
 
 def _xxh64(value: Words, seed: Words) -> Words:
-    """XXH64 of numbers of 8 bytes, each with a seed of its own."""
+    """XXH64 of 8-byte numbers, each with its own seed."""
     total = seed + _P5 + np.uint64(8)
     total ^= _turned(value * _P2, 31) * _P1
     total = _turned(total, 27) * _P1 + _P4
@@ -409,7 +410,7 @@ def _turned(value: Words, bits: int) -> Words:
 
 
 def path_marks(codes: CodeLists) -> list[IntArray]:
-    """For each dimension a number for each path of labels, whatever else is listed and however it is typed."""
+    """A number for each path of labels of each dimension, independent of types and of other labels."""
     return [
         np.array([path_mark(listed.columns, path) for path in listed.labels.rows()], dtype=np.uint64).view(np.int64)
         for listed in codes.lists

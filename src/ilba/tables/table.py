@@ -1,4 +1,4 @@
-"""One masked table, with what the methodologist may see of it and what the public may."""
+"""One masked table: what the methodologist may see of it, and what the public may see."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from ilba.tables.sealed import seal
 
 Path_: TypeAlias = str | os.PathLike[str]
 _SHOWN = 20  # rows in a notebook
-_BESIDE = 2**16  # from so many rows on a second thread is worth it
+_BESIDE = 2**16  # from this many rows on a second thread pays
 AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientific": False}
 
 
 class AnyTable(ABC):
-    """What a masked table can do, wherever its cells are. Confidential."""
+    """What a masked table can do on either engine. Confidential."""
 
     design: Design
     """the design of the store"""
     selection: Selection
-    """which table it is: its levels, keys, columns and name"""
+    """the selection of the table: its levels, keys, columns and name"""
     additive: bool
-    """whether its counts are sums of masks that were chosen jointly"""
+    """whether its counts are sums of jointly chosen masks"""
 
     @property
     @abstractmethod
@@ -59,11 +59,11 @@ class AnyTable(ABC):
 
     @abstractmethod
     def public(self) -> Any:
-        """Labels and N_masked, without a row that is 0."""
+        """Labels and N_masked, without rows that are 0."""
 
     @abstractmethod
     def public_parts(self) -> Iterator[pl.DataFrame]:
-        """The rows of `public()`, piece after piece."""
+        """The rows of `public()`, piece by piece."""
 
     @abstractmethod
     def collect(self) -> Table:
@@ -74,16 +74,16 @@ class AnyTable(ABC):
         """Write `frame` as a Parquet file with its checksum (confidential)."""
 
     def write_csv(self, path: Path_, loss_path: Path_ | None = None, *, public: bool = False) -> None:
-        """Write `frame` as one CSV file, or with `public` only what the public may see.
+        """Write `frame` as one CSV file, or with `public` only the public columns and rows.
 
         Parameters
         ----------
         path : path
             Where to write the table.
         loss_path : path, optional
-            Where to write `loss` (confidential). Left out, it is not written.
+            Where to write `loss` (confidential). By default, it is not written.
         public : bool, default False
-            Write `public()` instead of `frame`. A notice tells that an iLBA table was not audited by this.
+            Write `public()` instead of `frame`. A notice says that an iLBA table was not audited.
 
         Raises
         ------
@@ -117,16 +117,16 @@ class AnyTable(ABC):
 
 
 class Table(AnyTable):
-    """Counts at one level by some keys, masked. Confidential: `public()` is what may leave the house."""
+    """Counts at one level by some keys, masked. Confidential: only `public()` may be given out."""
 
     def __init__(self, design: Design, selection: Selection, detail: pl.DataFrame, additive: bool = False) -> None:
         self.design, self.selection, self.additive = design, selection, additive
         self.detail = detail
         """labels, N, N_masked, type1, type2, loss: all there is to know (confidential)"""
         self.codes = no_code_list()
-        """the agency's code list with its labels; empty when none was given"""
+        """the agency's code list with its labels; empty if none was given"""
         self.lists_blanks = False
-        """whether a count that is left blank is shown as such; else it is left out like a 0"""
+        """whether a blank is shown as such; otherwise it is left out like a 0"""
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -139,16 +139,16 @@ class Table(AnyTable):
         return loss_frame(*loss_counts(self.detail["loss"].drop_nulls().to_numpy()))
 
     def public(self) -> pl.DataFrame:
-        """Select what the public may see: labels and N_masked, without a row that is 0.
+        """Select what the public may see: labels and N_masked, without rows that are 0.
 
-        A listed 0 would say "somebody is here, fewer than K", because a combination that never occurs is not
-        listed. Absent means 0. Where a method leaves counts blank and shows it, N_masked is null
-        there. Whether tables may be published together is decided by `FinestTable.release`.
+        A listed 0 would say "somebody is here, fewer than K", because a combination that never occurs is not listed. A
+        missing row means 0. If a method leaves counts blank and shows it, N_masked is null there. `FinestTable.release`
+        decides whether tables may be published together.
 
         Returns
         -------
         polars.DataFrame
-            Labels and N_masked, typed and sorted by these labels alone.
+            Labels and N_masked, with types and order that depend on these labels alone.
         """
         labels = list(self.selection.columns)
         (shown,) = self.public_parts()
@@ -156,7 +156,7 @@ class Table(AnyTable):
         return shown if typed.schema == shown.schema else typed.sort(labels)
 
     def public_parts(self) -> Iterator[pl.DataFrame]:
-        """Give the rows of `public()` piece after piece, with the labels as the store has them.
+        """Give the rows of `public()` piece by piece, with the labels as in the store.
 
         Yields
         ------
@@ -169,7 +169,7 @@ class Table(AnyTable):
         yield self.detail.filter(shown).select(*self.selection.columns, MASKED)
 
     def collect(self) -> Table:
-        """Give this table: it is in the memory of this process already.
+        """Give this table, which is already in the memory of this process.
 
         Returns
         -------
@@ -184,20 +184,20 @@ class Table(AnyTable):
         Parameters
         ----------
         lang : {"en", "ko"}, default "en"
-            The language. A label that it does not have is taken from the other one.
+            The language. A missing label is taken from the other language.
         labels : path or frame, optional
-            A code list. Left out, the one with which the store was built.
+            A code list. By default, the one with which the store was built.
 
         Returns
         -------
         polars.DataFrame
-            Labels, N_masked, type1, type2. A code without a label stays as it is.
+            Labels, N_masked, type1, type2. A code without a label stays unchanged.
         """
         codes = self.codes if labels is None else read_labels(labels, self.design)
         return worded(self.frame, codes, self.selection.columns, lang)
 
     def to_pandas(self) -> Any:
-        """Give `frame` as a frame of pandas (confidential).
+        """Give `frame` as a pandas frame (confidential).
 
         Returns
         -------
@@ -231,16 +231,16 @@ class Table(AnyTable):
 
     @suggesting
     def chart(self, labels: Any = None, lang: str = "en", title: str = "") -> Any:
-        """Draw what `public()` holds as bars or a heat map.
+        """Draw `public()` as bars or a heat map.
 
         Parameters
         ----------
         labels : path or frame, optional
-            The code list with labels, such as `release.codes`. Left out, codes are shown.
+            The code list with labels, such as `release.codes`. By default, codes are shown.
         lang : str, default "en"
             The language of labels and words.
         title : str, default ""
-            The title. Left out, one made from the variables of the table.
+            The title. By default, one made from the variables of the table.
 
         Returns
         -------
@@ -264,18 +264,18 @@ class Table(AnyTable):
 
     @suggesting
     def map(self, geometry: Mapping[str, Any] | Path_, labels: Any = None, lang: str = "en", title: str = "") -> Any:
-        """Draw what `public()` holds as a map.
+        """Draw `public()` as a map.
 
         Parameters
         ----------
         geometry : dict or path
             GeoJSON, a dictionary or a file. Its features carry the code of the area as `id`, or as the property `code`.
         labels : path or frame, optional
-            The code list with labels, such as `release.codes`. Left out, codes are shown.
+            The code list with labels, such as `release.codes`. By default, codes are shown.
         lang : str, default "en"
             The language of labels and words.
         title : str, default ""
-            The title. Left out, one made from the variables of the table.
+            The title. By default, one made from the variables of the table.
 
         Returns
         -------
@@ -285,7 +285,7 @@ class Table(AnyTable):
         Raises
         ------
         InputError
-            The table has other variables besides the area, or an area has no shape.
+            The table has variables other than the area, or an area has no shape.
         MissingExtra
             The extra `charts` is not installed.
 
@@ -304,9 +304,9 @@ class Table(AnyTable):
         return f"{self.title} (K={self.design.threshold}, confidential)\n{self.frame}"
 
     def _repr_html_(self) -> str:
-        """The first rows as a compact table, with labels where there are."""
+        """The first rows as a compact table, with labels if there are any."""
         shown = self.labelled() if self.codes.height else self.frame
-        shown = shown.with_columns(pl.nth(range(len(self.selection.columns))).cast(pl.String))  # a code is no number
+        shown = shown.with_columns(pl.nth(range(len(self.selection.columns))).cast(pl.String))  # a code is not a number
         head = f"{some(shown.height, 'row')} · K={self.design.threshold}"
         more = shown.height - _SHOWN
         rest = notebook.note(f"and {some(more, 'more row')}") if more > 0 else ""
@@ -314,11 +314,11 @@ class Table(AnyTable):
 
 
 def detail(codes: CodeLists, sums: Sums, plain: bool, moves: KeyedMoves | None = None) -> pl.DataFrame:
-    """All there is to know of the cells of a table: labels, N, N_masked, type1, type2, loss (confidential).
+    """Everything about the cells of a table: labels, N, N_masked, type1, type2, loss (confidential).
 
-    N_masked and loss are null where a count is left blank.
+    N_masked and loss are null for a blank.
     """
-    with ThreadPoolExecutor(1) as beside:  # labels take as long as masks, and neither needs the other
+    with ThreadPoolExecutor(1) as beside:  # labels and masks take equally long, and are independent
         named: Callable[[], list[pl.Series]] = partial(codes.labels, sums.cell_index, sums.packed)
         if len(sums) >= _BESIDE:
             named = beside.submit(named).result
@@ -334,7 +334,7 @@ def detail(codes: CodeLists, sums: Sums, plain: bool, moves: KeyedMoves | None =
 
 
 def loss_frame(values: npt.NDArray[np.int64], n: npt.NDArray[np.int64]) -> pl.DataFrame:
-    """How often each loss occurs, as the R package writes it: Loss, n, perc and a Total row."""
+    """The frequency of each loss, as the R package writes it: Loss, n, perc and a Total row."""
     return pl.DataFrame(
         {
             "Loss": [*(str(value) for value in values), "Total"],
@@ -345,9 +345,9 @@ def loss_frame(values: npt.NDArray[np.int64], n: npt.NDArray[np.int64]) -> pl.Da
 
 
 def write_pieces(pieces: Iterator[pl.DataFrame], file: Path, **options: Any) -> None:
-    """Write Parquet, or csv where `options` say how, from a table that comes in one piece or in many.
+    """Write Parquet, or csv if `options` describe it, from a table in one piece or in many.
 
-    The bytes are the same either way (given the rows in a group), and only some pieces are in memory.
+    The bytes are the same in both cases (for the same rows per group), and only some pieces are in memory.
     """
     first = next(pieces)
 
@@ -360,20 +360,20 @@ def write_pieces(pieces: Iterator[pl.DataFrame], file: Path, **options: Any) -> 
 
 
 def csv_text(frame: pl.DataFrame) -> str:
-    """A frame as R writes it: text quoted, numbers bare and short, a missing label as NA."""
+    """A frame in the CSV form of R: text quoted, numbers bare and short, a missing label as NA."""
     text: str = frame.write_csv(**AS_R)
     return text
 
 
 def _tell_unaudited() -> None:
-    """Say that one table by itself does not know whether it may be published."""
+    """Give a notice that a single table does not tell whether it may be published."""
     notice(
         "this table is masked by iLBA and was not audited. `release` and `publishable` decide what may be published."
     )
 
 
 def write_csv(frame: pl.DataFrame, path: Path_) -> None:
-    """Write a frame as `csv_text` spells it, for its owner alone and in one step."""
+    """Write a frame as `csv_text`, readable by its owner alone, in one step."""
     with replacing(path) as temporary:
         try:
             frame.write_csv(temporary, **AS_R)

@@ -1,7 +1,7 @@
 """Masks as words in Parquet files: what a ledger keeps. Without the secret a word is noise.
 
-A word is a number of 64 bits: a keyed tag of a cell and its count, with the mask in its last bit, or in its last bits
-where large counts may move. The files hold it as a signed number, which every reader of Parquet knows.
+A word is a 64-bit number: a keyed tag of a cell and its count, with the mask in its last bit, or in its last bits if
+large counts may move. The files hold it as a signed number, which every Parquet reader knows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
 class MaskCode(NamedTuple):
-    """How the mask of a cell is a small number: 0 for 0, else 1 and more from the lowest count that it can be.
+    """The code of a mask as a small number: 0 for a mask of 0; 1, 2, ... for the lowest possible other count and up.
 
     >>> code = MaskCode(K=5, move=2)
     >>> count, masked = np.array([1, 3, 9]), np.array([0, 6, 8])
@@ -33,20 +33,20 @@ class MaskCode(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """In how many of the last bits of a word it stands."""
+        """The number of bits of the code, the last ones of a word."""
         return (2 * self.move + 1).bit_length()
 
     @property
     def below(self) -> int | None:
-        """Cells with a count below this have a word; None for all. The others are what they are."""
+        """Cells with a count below this have a word; None for all cells. Other cells are unchanged by masking."""
         return None if self.move else self.K
 
     def of(self, count: IntArray, masked: IntArray) -> Words:
-        """The number of each mask."""
+        """The code of each mask."""
         return np.where(masked == 0, 0, masked - self._lowest(count) + 1).astype(np.uint64)
 
     def masked(self, count: IntArray, number: npt.NDArray[np.int64] | Words) -> IntArray:
-        """The masked counts that numbers stand for."""
+        """The masked counts of the given codes."""
         numbers = number.astype(np.int64)
         return np.where(numbers == 0, 0, self._lowest(count) + numbers - 1)
 
@@ -55,7 +55,7 @@ class MaskCode(NamedTuple):
 
 
 def write_words(words: Words, file: Path) -> None:
-    """Write words in the order of their numbers, which says nothing of the cells."""
+    """Write words in numerical order, which says nothing about the cells."""
     frame = pl.DataFrame({WORD: np.sort(words).view(np.int64)})
     frame.write_parquet(file, compression="zstd", statistics=False)
 
