@@ -398,7 +398,7 @@ def test_a_trial_is_published_without_a_ledger_alone(census, agency):
     with pytest.raises(UnsafeRelease, match="ledger=False"):
         unsaved.release(agency / "a", tables=["LA2"])
     in_memory = ilba.build(census, HKEY, KEY, secret=Secret(bytes(32)))
-    with pytest.raises(UnsafeRelease, match=r"in memory alone.*ledger=False"):
+    with pytest.raises(UnsafeRelease, match=r"only in memory.*ledger=False"):
         in_memory.release(agency / "a", tables=["LA2"])
     for finest in (unsaved, in_memory):
         with pytest.warns(ilba.Notice, match="this is a trial"):

@@ -251,7 +251,7 @@ def test_a_release_that_is_changed_or_damaged_is_told(finest, tmp_path):
     file.write_bytes(good)
     release.verify()
     (release.path / "tables" / "extra.txt").touch()
-    with pytest.raises(ilba.StoreError, match=r"files of no release: tables/extra.txt\.$"):
+    with pytest.raises(ilba.StoreError, match=r"files that do not belong to it: tables/extra.txt\.$"):
         release.verify()
     (release.path / "tables" / "extra.txt").unlink()
     good = (release.path / "codes.csv").read_bytes()
@@ -313,7 +313,7 @@ def test_what_does_not_belong_to_a_release_is_not_destroyed_with_it(finest, tmp_
 
 def test_a_release_with_a_secret_that_nobody_keeps_is_refused(people, tmp_path, recwarn):
     finest = ilba.build(people, HKEY, KEY)
-    with pytest.raises(ilba.UnsafeRelease, match="the secret of these masks is kept nowhere"):
+    with pytest.raises(ilba.UnsafeRelease, match="the secret of these masks is not saved"):
         finest.release(tmp_path / "out", max_keys=0)
     finest.save(tmp_path / "s.parquet")
     recwarn.clear()

@@ -213,7 +213,7 @@ def test_the_ledger_refuses_another_method_other_parameters_and_other_keys(keyed
 
 
 def test_what_a_release_cannot_say_is_refused(drawn, tmp_path):
-    with pytest.raises(InputError, match="is for comparing"):
+    with pytest.raises(InputError, match="is for comparison only"):
         drawn.release(tmp_path / "out", method="sca", ledger=False)
     with pytest.raises(InputError, match="depends on the other tables"):
         drawn.table("region", method="suppression")

@@ -90,9 +90,7 @@ class Proof:
         low, high = (self._last(Bound(0, node, end, place), never)[1] for end in (False, True))
         total = f"is exactly {low}" if low == high else f"lies in {low}..{high}"
         exact = [text for text in published if text.endswith(EXACT)]
-        if (
-            len(exact) > self._few
-        ):  # all alike: these cells add nothing to sums of small cells
+        if len(exact) > self._few:  # all alike: these cells add nothing to sums of small cells
             published = dict.fromkeys(text for text in published if text not in exact)
             published[self._exact(exact)] = None
         return [*published, *lines, f"So {self.name(node, place)} {total}."]

@@ -1,9 +1,9 @@
 """Releases: the only door to the outside.
 
-`writing` decides what may be published and proves it, and `folder` writes the files. `ledger` keeps what was ever
-published, `chapter` knows what follows from it for one population, `net` catches the same people under another name,
-`coarser` sums masks of a finer design, `adopting` enters what was published without a ledger. `reading` opens a
-release, `examining` looks at files of every version.
+`writing` decides what may be published and proves it; `folder` writes the files. `ledger` keeps everything that was
+published; `chapter` applies it to one population. `net` recognises the same people under another name. `coarser` sums
+masks of a finer design. `adopting` enters publications made without a ledger. `reading` opens a release; `examining`
+checks files of every version.
 """
 
 from ilba.release.coarser import Finer

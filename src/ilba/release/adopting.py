@@ -1,4 +1,4 @@
-"""Entering into a ledger what was published without one: by earlier versions, or by the R package."""
+"""Enter publications into a ledger that were made without one: by earlier versions, or by the R package."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def adopt(
     secret: Secret | None = None,
     accept_conflict: str | None = None,
 ) -> list[Publication]:
-    """Enter publications that were made from a store, all or none: see `Ledger.adopt`."""
+    """Enter publications made from a store, all or none: see `Ledger.adopt`."""
     own = store.own_secret(secret)
     if own is None:
         raise SecretError("masks are kept in a ledger under a secret. Give secret= (--secret), the path of its file.")
@@ -53,12 +53,12 @@ def adopt(
             told = {**entry_of(masked, wanted, "not audited", False, None), "adopted": True}
             _enter(chapter, made, told)
     if entered is not None:
-        entered.unlink(missing_ok=True)  # the ledger says it now
+        entered.unlink(missing_ok=True)  # the ledger replaces it
     return list(ledger.publications[before:])
 
 
 def _refuse_differing(published: Sequence[tuple[Release | None, FinestTable]]) -> None:
-    """All that is entered together shows one mask for each cell."""
+    """Refuse publications with different masks for one cell."""
     first = published[0][1]
     for made, masked in published[1:]:
         if (masked.method, masked.marks()[1]) != (first.method, first.marks()[1]):
@@ -79,7 +79,7 @@ def _enter(chapter: Chapter, release: Release | None, told: dict[str, Any]) -> N
 
 
 def _aside(place: Path) -> Path | None:
-    """The masks that an earlier version kept beside a store."""
+    """The masks file of an earlier version beside a store."""
     file = beside(place).with_name(beside(place).name.removesuffix(".published.json") + ".masks.parquet")
     return file if file.exists() else None
 
@@ -101,7 +101,7 @@ def _check_fit(release: Release, store: FinestTable) -> None:
 def _as_published(
     release: Release, store: FinestTable, masks: FinestTable | None, chapter: Chapter, secret: Secret
 ) -> FinestTable:
-    """The store with the masks that a release shows, proven by making its tables again."""
+    """The store with the masks of a release, proven by making its tables again."""
     method = release.manifest["method"]
     finest = release.design.finest.name
     for masked in _candidates(release, store, masks, chapter, secret):
@@ -111,7 +111,7 @@ def _as_published(
     raise UnsafeRelease(
         f"the masks of the release {str(release.path)!r} cannot be found: the store does not give its numbers, and "
         f"{'it holds no finest table' if finest not in release.tables else 'its finest table is of other counts'}. "
-        f"Needed is the store as it was published (build it again from the same records, with the same wave), or "
+        f"Give the store as it was published (build it again from the same records, with the same wave), or "
         f"{missing}: NAME.masks.parquet beside the store, or R's file."
     )
 
@@ -119,7 +119,7 @@ def _as_published(
 def _candidates(
     release: Release, store: FinestTable, masks: FinestTable | None, chapter: Chapter, secret: Secret
 ) -> Iterator[FinestTable | None]:
-    """Tables whose masks may be those of a release, one after the other."""
+    """Tables whose masks may be those of a release, one by one."""
     if masks is not None:
         yield _masked_by(masks, store)
         return
@@ -143,7 +143,7 @@ def _masked_by(masks: FinestTable, store: FinestTable) -> FinestTable:
 
 
 def _gives(masked: FinestTable, release: Release) -> bool:
-    """Whether the tables of a release come out of a finest table."""
+    """Whether a finest table gives the tables of a release."""
     for table in masked.tables(wanted_tables(masked.design, list(release.tables))):
         columns = list(table.selection.columns)
         texts: Any = dict.fromkeys(columns, pl.String)
@@ -156,5 +156,5 @@ def _gives(masked: FinestTable, release: Release) -> bool:
 
 
 def told(entered: Sequence[Publication]) -> str:
-    """What was entered, in a sentence."""
+    """What was entered, as a sentence."""
     return f"{some(len(entered), 'publication')} entered; the masks are kept from now on"

@@ -1,7 +1,7 @@
-"""What a ledger says of one population, and what may be published of it next. Confidential.
+"""What a ledger says about one population, and what may be published about it next. Confidential.
 
-One mask per cell and count, for ever: that is what makes many publications as safe as one. The chapter finds the
-population that some data belongs to, refuses what would break the rule, and knows every mask that was published.
+The rule is one mask per cell and count, for ever. It makes many publications as safe as one. The chapter finds the
+population of the data, refuses what would break the rule, and knows every published mask.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ Way: TypeAlias = tuple[str, int, str]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 _FORMAT = 2
-"""of the file beside a store; format 1 stood for the ledger before there was one"""
+"""the format of the file beside a store; format 1 took the place of the ledger before there was one"""
 _COMPARED = "Comparing the two publications would reveal small counts, so nothing was published."
 
 
 def ledger_of(given: Given, secret: Secret | None, is_trial: bool, anew: bool = False) -> Ledger | None:
-    """The ledger that a publication goes into; None for a trial, which was asked for.
+    """The ledger for a publication; None for a requested trial.
 
     Parameters
     ----------
     given
-        A ledger or its path; False for none; None for ILBA_LEDGER, else the one beside the secret.
+        A ledger or its path; False for none; None for ILBA_LEDGER, otherwise the one beside the secret.
     secret
-        The secret that drew the masks, where it is at hand.
+        The secret that drew the masks, if available.
     is_trial
-        Whether the secret was made for these masks and is kept nowhere.
+        Whether the secret was made for these masks and is not saved.
     anew
-        Whether a ledger that was lost may be begun anew, because what was published is being entered again.
+        Whether a lost ledger may be started again, because its publications are being entered anew.
     """
     if given is False:
         notice(
@@ -59,7 +59,7 @@ def ledger_of(given: Given, secret: Secret | None, is_trial: bool, anew: bool = 
         return None
     if is_trial:
         raise UnsafeRelease(
-            "the secret of these masks is kept nowhere, so this is a trial: publish it with ledger=False "
+            "the secret of these masks is not saved, so this is a trial: publish it with ledger=False "
             "(--no-ledger). For a publication, save the store, which saves its secret, or give secret= when you build."
         )
     if isinstance(given, Ledger):
@@ -74,7 +74,7 @@ def ledger_of(given: Given, secret: Secret | None, is_trial: bool, anew: bool = 
     if place is None:
         if secret.place is None:
             raise UnsafeRelease(
-                "the secret of these masks is in memory alone, so no ledger stands beside it: this is a trial. Publish "
+                "the secret of these masks is only in memory, so no ledger is beside it: this is a trial. Publish "
                 "it with ledger=False (--no-ledger). For a publication, give ledger=PATH (--ledger), set ILBA_LEDGER, "
                 "or keep the secret in a file and give its path."
             )
@@ -86,7 +86,7 @@ def ledger_of(given: Given, secret: Secret | None, is_trial: bool, anew: bool = 
 
 @dataclass
 class Chapter:
-    """The publications of one population, while the next one is made.
+    """The publications of one population, during the making of the next one.
 
     Parameters
     ----------
@@ -97,11 +97,11 @@ class Chapter:
     name
         The population.
     wave
-        The wave of the data at hand.
+        The wave of the current data.
     data
-        The keyed mark of the data at hand.
+        The keyed checksum of the current data.
     place
-        The store of the data, where it is in a file.
+        The store of the data, if it is in a file.
     """
 
     ledger: Ledger | None
@@ -114,18 +114,18 @@ class Chapter:
     _conflicts: list[str] = field(default_factory=list)
     _accepted: bool = False
     _declares: float | None = None
-    """a budget that is entered with the publication"""
+    """a budget to enter with the publication"""
 
     @property
     def publications(self) -> list[Publication]:
-        """What was published of this population before."""
+        """The earlier publications of this population."""
         return [] if self.ledger is None else [one for one in self.ledger.publications if one.population == self.name]
 
     def of_same_data(self) -> list[Publication]:
         """The publications of the same true counts."""
         return [one for one in self.publications if one.data == self.data]
 
-    # --- what conflicts
+    # --- conflicts
 
     def check(
         self,
@@ -135,9 +135,9 @@ class Chapter:
         wanted: Sequence[Selection] = (),
         numbers: str | None = None,
     ) -> None:
-        """Refuse what would undo an earlier publication of the same people, unless somebody takes it on.
+        """Refuse a publication that would undo the protection of an earlier one about the same people, unless accepted.
 
-        `numbers` is a mark of the numbers of the wanted tables, where a method chooses them together.
+        `numbers` is a checksum of the numbers of the wanted tables, for a method that chooses them jointly.
         """
         before, design = self.publications, finest.design
         reasons = list(self._conflicts)
@@ -168,7 +168,7 @@ class Chapter:
     def _otherwise(
         self, finest: AnyFinestTable, way: Way, wanted: Sequence[Selection], numbers: str | None
     ) -> list[str]:
-        """Whether the same data was published by the same method, and yet with other numbers."""
+        """Whether the same data was published by the same method, but with other numbers."""
         by, same = finest.by, [one for one in self.of_same_data() if one.way == way]
         if by is None or by.spends is not None or not same:
             return []
@@ -190,11 +190,11 @@ class Chapter:
             ]
         return []
 
-    # --- what is spent
+    # --- the budget
 
     @property
     def budget(self) -> float | None:
-        """The epsilon that was declared for this population."""
+        """The epsilon declared for this population."""
         return None if self.ledger is None else self.ledger.budgets.get(self.name)
 
     def spend(self, epsilon: float, declared: float | None, wanted: Sequence[Selection], numbers: str | None) -> None:
@@ -253,7 +253,7 @@ class Chapter:
         if accepted != name:
             stale = "" if accepted is None else f" {accepted!r} was for another conflict, or was used."
             raise Conflict(
-                f"{' '.join(reasons)}{stale} To publish all the same: accept_conflict={name!r} "
+                f"{' '.join(reasons)}{stale} To publish anyway: accept_conflict={name!r} "
                 f"(--accept-conflict {name}). That is recorded.",
                 name,
             )
@@ -271,15 +271,15 @@ class Chapter:
     # --- masks
 
     def scope(self, method: str, code: MaskCode) -> str:
-        """Under which name masks are kept."""
+        """The name under which masks are kept."""
         return f"{self.name} {method} {code.K}" + (f" move {code.move}" if code.move else "")
 
     def move(self, K: int) -> int:
-        """How far large counts of this population may move: as it was first published with masks chosen jointly."""
+        """How far large counts of this population may move: as in its first publication with jointly chosen masks."""
         return next((one.move for one in self.publications if one.way[:2] == ("controlled", K)), 0)
 
     def known(self, finest: AnyFinestTable, method: str, move: int = 0) -> KnownMasks:
-        """The masks of a table that were published before, whatever masks it has now."""
+        """The published masks of a table, independent of its current masks."""
         return self._known(finest, method, MaskCode(finest.design.threshold, move))
 
     def _known(self, finest: AnyFinestTable, method: str, code: MaskCode) -> KnownMasks:
@@ -287,20 +287,20 @@ class Chapter:
         return finest.known_masks(self._base, self._purpose(method, code), parts, code)
 
     def as_published(self, finest: AnyFinestTable) -> AnyFinestTable:
-        """A table with masks of its own, with those instead that were published before."""
+        """The table with its published masks in place of its own."""
         if not finest.remembers:
             return finest
         known = self.known(finest, finest.method, finest.move)
         return finest.with_masks(known, finest.chosen) if known.differing else finest
 
     def keep_masks(self, finest: AnyFinestTable) -> None:
-        """Keep the masks of a table that is about to be published. A mask that was published stays as it was."""
+        """Keep the masks of a table that is about to be published. A published mask never changes."""
         if self.ledger is None:
             return
         method, code = finest.method, MaskCode(finest.design.threshold, finest.move)
         if self._accepted:
             self._tell_proven(finest)
-        if not finest.remembers:  # its numbers follow from secret, labels and counts: no mask has to be remembered
+        if not finest.remembers:  # secret, labels and counts decide its numbers, so there is no mask to remember
             return
         known = self._known(finest, method, code)
         told = {} if finest.chosen is None else {"choice": finest.chosen.to_json()}
@@ -312,7 +312,7 @@ class Chapter:
         )  # fmt: skip
 
     def _tell_proven(self, finest: AnyFinestTable) -> None:
-        """Say what an accepted conflict gives away, where the finest tables of both publications are known."""
+        """Say what an accepted conflict discloses, if the finest tables of both publications are known."""
         columns = frozenset(finest.design.columns)
         before = [one for one in self.publications if one.has_masks and finest.remembers]
         ways = {one.way for one in before if frozenset(one.columns) == columns and not one.sums}
@@ -328,13 +328,13 @@ class Chapter:
 
     @property
     def _base(self) -> Secret:
-        return self.secret or Secret(bytes(32))  # of a trial nothing is kept
+        return self.secret or Secret(bytes(32))  # a trial keeps nothing
 
     def _purpose(self, method: str, code: MaskCode) -> str:
         return f"ledger masks {self.scope(method, code)}"
 
     def choice(self, method: str, K: int, move: int = 0) -> Mapping[str, Any] | None:
-        """How the masks were chosen: the last word of the ledger on it."""
+        """How the masks were chosen: the last entry of the ledger about it."""
         scope = self.scope(method, MaskCode(K, move))
         entries = [] if self.ledger is None else self.ledger.entries
         found = [e["choice"] for e in entries if e["kind"] == "masks" and e["scope"] == scope and "choice" in e]
@@ -343,18 +343,18 @@ class Chapter:
     # --- bounds
 
     def check_bound(self) -> None:
-        """Refuse to state a bound where that would tell of the truth."""
+        """Refuse to state a bound if this would disclose something about the truth."""
         if self.ledger is None:
             return
         if any(entry["kind"] == "bound" and entry["population"] == self.name for entry in self.ledger.entries):
             raise UnsafeRelease(
-                "a bound was asked for before and did not hold. To state another one now would tell so: publish "
+                "an earlier stated bound did not hold. Stating another one now would disclose that: publish "
                 "without a stated bound."
             )
         if any(one.data != self.data for one in self.publications):
             raise UnsafeRelease(
-                "an earlier wave of this population was published. A later wave states no bound: whether it could be "
-                "held would tell of the changes. Publish without a stated bound."
+                "an earlier wave of this population was published. A later wave states no bound: whether it is "
+                "held would disclose changes. Publish without a stated bound."
             )
 
     def bar_bound(self, bound: int) -> None:
@@ -367,7 +367,7 @@ class Chapter:
 
     @contextlib.contextmanager
     def publishing(self, place: Path, checksum: str, told: Mapping[str, Any]) -> Iterator[None]:
-        """Enter a publication: its folder takes its place in this block."""
+        """Enter a publication; its folder is put in place inside this block."""
         if self.ledger is None:
             yield
             return
@@ -379,7 +379,7 @@ class Chapter:
         self._note_beside()
 
     def enter(self, told: Mapping[str, Any], place: str = "", checksum: str = "") -> None:
-        """Enter a publication that is no folder of ours: a single table, or one that was made before."""
+        """Enter a publication without a release folder of ours: a single table, or an earlier publication."""
         if self.ledger is not None:
             self._describe()
             self.ledger.append("publication", place=place, checksum=checksum, **self._told(told))
@@ -389,7 +389,7 @@ class Chapter:
         return {"population": self.name, "wave": self.wave, "data": self.data, **told}
 
     def _describe(self) -> None:
-        """Keep what the data of the population looks like, once for each data."""
+        """Keep the sketches of the data of the population, once for each data."""
         assert self.ledger is not None  # noqa: S101 - asked only where there is one
         if self.net is not None and self.data not in {entry["data"] for entry in self._entries}:
             fingerprint = None if self.secret is None else self.secret.fingerprint
@@ -399,12 +399,12 @@ class Chapter:
             )  # fmt: skip
 
     def _note_beside(self) -> None:
-        """Write beside store and secret how far the ledger was: a copy from before that is no longer the ledger."""
+        """Write the state of the ledger beside store and secret, so that an older copy of the ledger is noticed."""
         if self.ledger is None:
             return
         tip = {"entry": self.ledger.tip["n"], "digest": self.ledger.tip["digest"]}
         if self.secret is not None and self.secret.place is not None:
-            with contextlib.suppress(InputError, WriteError):  # a secret may stand where nobody writes
+            with contextlib.suppress(InputError, WriteError):  # a secret may be in a read-only place
                 file = _beside_secret(self.secret.place)
                 _write(file, {"format": 1, "ledgers": {**_ledgers(file), str(self.ledger.path): tip}})
         if self.place is not None:
@@ -419,7 +419,7 @@ def _write(file: Path, plain: Mapping[str, Any]) -> None:
 
 
 def _beside_secret(secret: Path) -> Path:
-    """The file beside a secret that says how far each ledger was that masks were kept in under it."""
+    """The file beside a secret with the state of each ledger that uses it."""
     return secret.with_suffix(".ledgers.json")
 
 
@@ -435,7 +435,7 @@ def _ledgers(file: Path) -> dict[str, Any]:
 
 
 def _refuse_older(secret: Secret, ledger: Path, holds: Callable[[int, str], bool]) -> None:
-    """Refuse a ledger that was lost or is an old copy, also for data that is built anew each time."""
+    """Refuse a ledger that was lost or is an old copy, even if the store is built anew each time."""
     if secret.place is None:
         return
     file = _beside_secret(secret.place)
@@ -457,9 +457,9 @@ def opened(
     waiting: Callable[[], object] | None = None,
     noted: bool = True,
 ) -> Iterator[Chapter]:
-    """The chapter of the population that some data belongs to, held for writing.
+    """The chapter of the population of some data, held for writing.
 
-    `noted` asks the files beside store and secret whether the ledger is an old copy.
+    `noted` checks the files beside store and secret, which tell whether the ledger is an old copy.
     """
     if ledger is None:
         _refuse_trial(finest.place)
@@ -471,7 +471,7 @@ def opened(
 
 
 def looked_up(finest: AnyFinestTable, secret: Secret, ledger: Ledger) -> Chapter:
-    """The chapter of the population that some data belongs to, for who only looks: nothing is written."""
+    """The chapter of the population of some data, for reading only."""
     return _found(finest, secret, ledger, True)
 
 
@@ -492,7 +492,7 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
         chapter.name = (same[0] if same else "") or noted or looks_like or _unnamed(ledger)
         if chapter.name == looks_like and not same and not noted:
             notice(
-                f"these look like the people of {looks_like!r}, so they are published as such. Where they are others, "
+                f"these look like the people of {looks_like!r}, so they are published as such. If they are others, "
                 f"name their population: population= (--population)."
             )
         return _checked(chapter, finest.design)
@@ -507,7 +507,7 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
 
 
 def _checked(chapter: Chapter, design: Design) -> Chapter:
-    """Note a conflict where the same people come with other labels: their cells would get masks of their own."""
+    """Note a conflict if the same people have other labels, because their cells would get other masks."""
     now = chapter.net
     same = {frozenset(one.columns) for one in chapter.publications if not one.sums}
     nets = [Net.from_json(entry["net"]) for entry in chapter._entries]
@@ -525,7 +525,7 @@ def _checked(chapter: Chapter, design: Design) -> Chapter:
 
 
 def _caught(now: Net, ledger: Ledger, name: str) -> str:
-    """The population, other than this one, whose people these look like."""
+    """The other population that these people look like."""
     published = {one.population for one in ledger.publications}
     for other, entries in ledger.populations.items():
         nets = (Net.from_json(entry["net"]) for entry in entries)
@@ -540,13 +540,13 @@ def _unnamed(ledger: Ledger) -> str:
 
 
 def beside(place: Path) -> Path:
-    """The file beside a store that says how far the ledger was."""
+    """The file beside a store with the state of the ledger."""
     stem = place.name if place.is_dir() else place.stem
     return place.with_name(stem + ".published.json")
 
 
 def _refuse_trial(place: Path | None) -> None:
-    """A store that was published is no trial any more."""
+    """Refuse a trial from a store that was already published."""
     if place is not None and beside(place).exists():
         raise UnsafeRelease(
             f"this store was published before ({str(beside(place))!r}), so it cannot be published as a trial: other "
@@ -555,7 +555,7 @@ def _refuse_trial(place: Path | None) -> None:
 
 
 def _noted(place: Path | None, ledger: Ledger) -> str:
-    """The population that was last published from a store, after checking that the ledger is not an old copy."""
+    """The population last published from a store, after a check that the ledger is not an old copy."""
     if place is None:
         return ""
     file = beside(place)

@@ -1,7 +1,7 @@
 """A coarser design, published as sums of the masks of a finer one.
 
-Ages in bands, fewer keys, women only: each cell of the coarser table is some cells of the finer one together. Its count
-is published as the sum of their masked counts, so nothing is shown that the finer tables do not show.
+Examples are age bands, fewer keys, or women only: each cell of the coarser table is a set of cells of the finer one.
+Its count is published as the sum of their masked counts, so it shows nothing that the finer tables do not show.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Path_: TypeAlias = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Finer:
-    """The finer table that a coarser one is summed from.
+    """The finer table from which a coarser one is summed.
 
     Parameters
     ----------
     table
         The finer finest table.
     regroup
-        For a column, which finer label belongs to which coarser one: a mapping, or a csv file with two columns.
+        For a column, the coarser label of each finer one: a mapping, or a csv file with two columns.
     where
-        For a column of the finer table, the labels that are counted: a filter.
+        For a column of the finer table, the labels to count: a filter.
     rename
-        For a column of the coarser table, what it is called in the finer one.
+        For a column of the coarser table, its name in the finer one.
     """
 
     table: FinestTable
@@ -52,7 +52,7 @@ class Finer:
         where: Mapping[str, Any] | None,
         rename: Mapping[str, str] | None,
     ) -> Finer | None:
-        """Check what the user gave; None where no finer table is."""
+        """Check the arguments; None if no finer table is given."""
         if table is None:
             if regroup or where or rename:
                 raise InputError("regroup, where and rename go with from_ledger, the finer store.")
@@ -74,9 +74,9 @@ class Finer:
 
 
 def sums_of(coarse: FinestTable, finer: Finer, masked: FinestTable) -> FinestTable:
-    """The coarser table in which the sums of the finer masked counts are the counts.
+    """The coarser table whose counts are the sums of the finer masked counts.
 
-    `masked` is the finer table with the masks that were published.
+    `masked` is the finer table with its published masks.
     """
     columns = list(coarse.design.columns)
     source = {column: finer.rename.get(column, column) for column in columns}
@@ -102,7 +102,7 @@ def sums_of(coarse: FinestTable, finer: Finer, masked: FinestTable) -> FinestTab
 
 
 def _why(here: pl.DataFrame, sums: pl.DataFrame, columns: Sequence[str], differ: int) -> str:
-    """Why the finer table does not give the coarser one: labels that one of them lacks, or other people."""
+    """Why the finer table does not give the coarser one: missing labels, or different people."""
     other = [column for column in columns if set(here[column]) != set(sums[column])]
     text = f"the finer store does not give the counts of this one ({some(differ, 'cell')} differ). "
     if other:
@@ -110,7 +110,7 @@ def _why(here: pl.DataFrame, sums: pl.DataFrame, columns: Sequence[str], differ:
             text
             + f"The labels of {listing(other)} differ: regroup= (--regroup) says which finer label belongs to which."
         )
-    return text + "It is of other people, or of another time; where a filter was used, where= (--where) says so."
+    return text + "It counts other people or another time; if a filter was used, give it with where= (--where)."
 
 
 def _regrouped(column: pl.Series, name: str, mapping: Mapping[str, str] | None) -> pl.Series:
@@ -123,7 +123,7 @@ def _regrouped(column: pl.Series, name: str, mapping: Mapping[str, str] | None) 
 
 
 def label_map(column: str, given: Any) -> dict[str, str]:
-    """Which finer label belongs to which coarser one, from a mapping or a csv file with two columns."""
+    """The coarser label of each finer one, from a mapping or a csv file with two columns."""
     if isinstance(given, Mapping):
         return {str(fine): str(coarse) for fine, coarse in given.items()}
     if isinstance(given, str | os.PathLike):

@@ -1,4 +1,4 @@
-"""A look at files of every version: what is old, what conflicts, what to type. Confidential."""
+"""Check files of every version: what is old, what conflicts, what to type. Confidential."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ilba.tables.store import ABOUT
 
 
 class Finding(NamedTuple):
-    """What is to be said of a path."""
+    """A finding about a path."""
 
     path: str
     kind: str
@@ -36,9 +36,9 @@ class Finding(NamedTuple):
 
 
 def examine(paths: Sequence[Path]) -> list[Finding]:
-    """Look at stores, releases, secrets and ledgers, and at releases of one population against each other.
+    """Check stores, releases, secrets and ledgers, and compare releases of one population.
 
-    Of another folder, all of these in it and in its folders are looked at.
+    In any other folder, all of these in it and in its subfolders are checked.
     """
     releases: list[Release] = []
     ledgers: list[Ledger] = []
@@ -68,7 +68,7 @@ def examine(paths: Sequence[Path]) -> list[Finding]:
 
 
 def _held(path: Path, depth: int = 2) -> list[Path]:
-    """The path itself; of a folder that is none of ours, what is ours in it."""
+    """The path itself; for any other folder, our files and folders in it."""
     if not path.is_dir() or _kind_of_folder(path):
         return [path]
     inside = [one for one in sorted(path.iterdir()) if not one.name.startswith(".")]
@@ -92,7 +92,7 @@ def _is_ours(file: Path) -> bool:
 
 
 def _is_frame(file: Path) -> bool:
-    """Whether an .rds file is no finest table."""
+    """Whether an .rds file is not a finest table."""
     try:
         read_rds(file)
     except IlbaError:
@@ -111,7 +111,7 @@ def _kind(path: Path) -> str:
     if path.is_dir():
         if kind := _kind_of_folder(path):
             return kind
-        raise StoreError(f"{str(path)!r} is no store, release or ledger, and none is in it.")
+        raise StoreError(f"{str(path)!r} is not a store, release or ledger, and holds none.")
     with path.open("rb") as handle:
         return "secret" if handle.read(11) == b"ilba-secret" else "store"
 
@@ -191,7 +191,7 @@ def _secret(path: Path) -> Iterator[Finding]:
         except SecretError:
             continue
     if different:
-        text = f"other secrets stand beside it ({listing(different)}). Data about the same people needs one."
+        text = f"there are other secrets beside it ({listing(different)}). Data about the same people needs one."
         yield Finding(str(path), "secret", text, problem=True)
 
 
@@ -216,7 +216,7 @@ def _compared(one: Release, other: Release, ledgers: Sequence[Ledger]) -> Iterat
 
 
 def _corrects(one: Release, other: Release, ledgers: Sequence[Ledger]) -> bool:
-    """Whether a ledger knows both releases, as made in one way from other data."""
+    """Whether a ledger knows both releases as made by the same method from different data."""
     for ledger in ledgers:
         known = {publication.checksum: publication for publication in ledger.publications}
         ours, theirs = (known.get(digest(release.path / MANIFEST)) for release in (one, other))
@@ -226,7 +226,7 @@ def _corrects(one: Release, other: Release, ledgers: Sequence[Ledger]) -> bool:
 
 
 def differing(one: Release, other: Release) -> str:
-    """Where two releases of one population and wave show different counts: a sentence, or nothing."""
+    """A sentence if two releases of one population and wave show different counts; otherwise empty."""
     ours, theirs = (release.manifest.get("population", {}) for release in (one, other))
     if not ours.get("name") or (ours["name"], ours.get("wave")) != (theirs.get("name"), theirs.get("wave")):
         return ""

@@ -1,7 +1,7 @@
-"""The files of a release, from published rows and from what was declared. Nothing here has seen the truth.
+"""The files of a release, made from published rows and declarations alone. This module never sees the truth.
 
 Columns are typed and sorted by the declared code list and the published codes. A public code list holds the declared
-codes and those with a published count: any other code would tell that somebody has it.
+codes and those with a published count. Any other code would tell that somebody has it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ilba.tables.table import write_pieces
 Rows: TypeAlias = Literal["nonzero", "grid"]
 
 _MOST_ROWS = 50_000_000
-_PIECE = 2**20  # so many rows of a table are sorted together
+_PIECE = 2**20  # rows of a table that are sorted together
 # With rows per group fixed, the bytes of a table do not depend on the pieces in which it was made.
 _PARQUET: Any = {"compression": "zstd", "row_group_size": 2**17}
 
 
 @dataclass(frozen=True)
 class Declared:
-    """All that is public besides the masked counts: what a person fixed, and the time."""
+    """Everything public besides the masked counts: what a person declared, and the time."""
 
     design: Design
     wanted: tuple[Selection, ...]
@@ -47,7 +47,7 @@ class Declared:
     """title, description, source, unit and note in further languages"""
     population: Population
     given: pl.DataFrame
-    """the declared code list, empty when there is none"""
+    """the declared code list; empty if there is none"""
     maps: Mapping[str, Any]
     origins: Origins
     bound: int | None
@@ -59,9 +59,9 @@ class Declared:
     additive: bool = False
     """whether published sums hold, as the method says"""
     blanks: bool = False
-    """whether rows without a number tell that a count is left blank"""
+    """whether rows without a number stand for blanks"""
     absent_blank: bool = False
-    """whether a combination that has no row is left blank, too, and not 0"""
+    """whether a combination without a row is also blank, not 0"""
 
     @staticmethod
     def file(selection: Selection) -> str:
@@ -70,7 +70,7 @@ class Declared:
 
 
 def declared_type(given: pl.DataFrame, column: str, codes: pl.Series) -> Any:
-    """The type of a public column: by its declared and its published codes together."""
+    """The type of a public column, from its declared and published codes together."""
     declared = given.filter(pl.col("variable") == column)["code"]
     return label_type(pl.concat([declared.cast(pl.String), codes.cast(pl.String).rename("code")]))
 
@@ -78,7 +78,7 @@ def declared_type(given: pl.DataFrame, column: str, codes: pl.Series) -> Any:
 def fill(
     folder: Path, tables: Iterable[tuple[Selection, Iterator[pl.DataFrame]]], declared: Declared
 ) -> dict[str, pl.Series]:
-    """Write all files of a release; for each column that a table has, the codes with a published count."""
+    """Write all files of a release; return the codes with a published count of each column in a table."""
     design = declared.design
     (folder / "tables").mkdir()
     seen = _Seen(design)
@@ -150,7 +150,7 @@ def _entry(declared: Declared, selection: Selection, folder: Path) -> dict[str, 
 
 
 class _Seen:
-    """The labels that stand in published tables, per dimension, as text."""
+    """The labels in published tables, by dimension, as text."""
 
     def __init__(self, design: Design) -> None:
         self._columns = CodeLists.dimensions(design)
@@ -161,7 +161,7 @@ class _Seen:
             for columns, found in zip(self._columns, self._found, strict=True):
                 there = [column for column in columns if column in part.columns]
                 if there:
-                    # Rows are sorted, so most areas are that of the row before.
+                    # Rows are sorted, so most rows have the area of the row before.
                     here = part.lazy().select(there)
                     new = pl.any_horizontal(pl.col(one).ne_missing(pl.col(one).shift()) for one in there)
                     labels = here.filter(new | (pl.int_range(pl.len()) == 0)).unique().collect().cast(pl.String)
@@ -170,7 +170,7 @@ class _Seen:
             yield part
 
     def codes(self) -> dict[str, pl.Series]:
-        """The codes of each column that a table has."""
+        """The codes of each column in a table."""
         return {
             column: pl.concat([frame[column] for frame in found.values() if column in frame]).drop_nulls().unique()
             for columns, found in zip(self._columns, self._found, strict=True)
@@ -179,7 +179,7 @@ class _Seen:
         }
 
     def lists(self, kinds: Mapping[str, Any]) -> list[pl.DataFrame]:
-        """Per dimension the paths that were seen, coarser ones with nulls below; empty where none was."""
+        """The paths seen in each dimension, coarser ones with nulls below; empty if there are none."""
         merged = []
         for columns, found in zip(self._columns, self._found, strict=True):
             whole = pl.concat([pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), *found.values()], how="diagonal")
@@ -188,13 +188,13 @@ class _Seen:
         return merged
 
     def paths(self, place: int, columns: Sequence[str]) -> pl.DataFrame:
-        """The paths of a dimension that were seen down to these columns; here null is a label that is missing."""
+        """The paths of a dimension seen down to these columns; here null is a missing label."""
         deep = [frame.select(columns) for depth, frame in self._found[place].items() if depth >= len(columns)]
         return pl.concat(deep).unique()
 
 
 def _settle(file: Path, selection: Selection, kinds: Mapping[str, Any]) -> None:
-    """Give a table the types and the order of the published codes, where the source had others."""
+    """Give a table the types and the order of the published codes, if the source had others."""
     schema = pl.scan_parquet(file, glob=False).collect_schema()
     others: Any = {column: kinds[column] for column in selection.columns if schema[column] != kinds[column]}
     if others:
@@ -204,10 +204,10 @@ def _settle(file: Path, selection: Selection, kinds: Mapping[str, Any]) -> None:
 
 
 def _sorted(file: Path, selection: Selection, others: Any) -> Iterator[pl.DataFrame]:
-    """A table in other types, sorted anew, piece after piece.
+    """A table in other types, sorted anew, piece by piece.
 
-    Rows that agree in the columns before the first one of another type stand together already, and move among
-    themselves alone. Where that is the very first column, the table is one piece.
+    Rows that agree in the columns before the first changed type are already adjacent, and are only sorted among
+    themselves. If the first column changes its type, the table is one piece.
     """
     columns = list(selection.columns)
     settled = columns[: min(columns.index(column) for column in others)]
@@ -226,7 +226,7 @@ def _sorted(file: Path, selection: Selection, others: Any) -> Iterator[pl.DataFr
 
 
 def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFrame) -> pl.DataFrame:
-    """The published code list: what the agency gave, then what stands in a table and was not in it."""
+    """The published code list: the agency's codes, then other codes in the tables."""
     rows = []
     for columns, labels in zip(CodeLists.dimensions(design), lists, strict=True):
         for place, column in enumerate(columns):
@@ -246,7 +246,7 @@ def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFram
 
 
 def tell_of_unnamed(given: pl.DataFrame, shown: Mapping[str, pl.Series]) -> None:
-    """Say which published codes the declared list does not name."""
+    """Give a notice of published codes that the declared list does not name."""
     named = set(given.drop_nulls("code").select("variable", "code").rows())
     unknown = [
         (column, code) for column, codes in shown.items() for code in codes.sort() if (column, code) not in named
@@ -265,7 +265,7 @@ def _complete(
     file: Path,
     declared: Declared,
 ) -> None:
-    """Write the complete grid of a table, zeros or blanks included: over the published code lists."""
+    """Write the complete grid of a table over the published code lists, including zeros or blanks."""
     if not selection.columns:
         return
     table = pl.read_parquet(file, glob=False)

@@ -1,13 +1,13 @@
-"""The ledger: what was ever published of a population, and every mask that was chosen for it. Confidential.
+"""The ledger: everything published about a population, and every mask that was chosen for it. Confidential.
 
-A ledger is a folder for its owner alone. `log.jsonl` is a list of entries that is only ever added to; each entry holds
-the checksum of the one before, so a changed byte is noticed. `masks/` holds the masks: for each small cell that was
-published one number of 64 bits, a keyed tag of the cell and its count with the mask in its last bit, also keyed; where
-large counts may move, each cell has one, with the masked count in its last bits. Who lacks the secret sees noise. No
-count is in it, so microdata may be destroyed and the masks live on.
+A ledger is a folder that only its owner can read. `log.jsonl` is an append-only list of entries. Each entry holds the
+checksum of the one before, so a changed byte is noticed. `masks/` holds the masks: for each published small cell one
+64-bit number, a keyed tag of the cell and its count with the mask in its last bit, also keyed. If large counts may
+move, each cell has such a number, with the masked count in its last bits. Without the secret the numbers are noise. The
+ledger holds no count, so the masks survive the deletion of the microdata.
 
-A publication is written in four steps: an intent in the log, the folder on the disk, its exchange with what stood
-there, and the word that it is done. After a kill the next writer finds the intent and looks at the folder: it was
+A publication is written in four steps: an intent in the log, the new folder on disk, its exchange with the existing
+folder, and an entry that it is done. After a kill, the next writer finds the intent and checks the folder: it was
 published, or it was not.
 """
 
@@ -53,13 +53,13 @@ class Publication:
     columns: tuple[str, ...]
     tables: tuple[str, ...]
     place: str
-    """the folder or file, as it was called then"""
+    """the folder or file, by its name at that time"""
     checksum: str
     """the SHA-256 of its manifest, which holds those of its files; empty for a single table"""
     data: str
-    """a keyed mark of the true counts: equal for the same data"""
+    """a keyed checksum of the true counts: equal for the same data"""
     masks: str
-    """a keyed mark of the masked counts"""
+    """a keyed checksum of the masked counts"""
     audit: str
     """"certified", "safe", "not safe" or "not audited" """
     accepted_risk: bool = False
@@ -69,13 +69,13 @@ class Publication:
     adopted: bool = False
     """whether it was made without a ledger and entered later"""
     withdrawn: bool = False
-    """whether it was taken down; its masks stay, because somebody may have a copy"""
+    """whether it was withdrawn; its masks stay, because somebody may have a copy"""
     parameters: str = ""
-    """the parameters of the method, where it has any that decide a count"""
+    """the parameters of the method that decide a count, if any"""
     epsilon: float | None = None
-    """what it spends of the budget of its population, where it is noise"""
+    """what it spends of the budget of its population, if it is noise"""
     has_masks: bool = True
-    """whether what it shows are masks, which the ledger keeps"""
+    """whether it shows masks, which the ledger keeps"""
 
     @property
     def move(self) -> int:
@@ -84,16 +84,16 @@ class Publication:
 
     @property
     def way(self) -> tuple[str, int, str]:
-        """How its counts were masked: method, K, and its parameters or the reading of S where the method uses it."""
+        """How its counts were masked: method, K, and its parameters or the reading of S if the method uses it."""
         return self.method, self.threshold, self.parameters or ("" if self.method == "controlled" else self.cells)
 
     @classmethod
     def of(cls, entry: Mapping[str, Any], withdrawn: bool) -> Publication:
-        """From an entry of the log."""
+        """Read a publication from an entry of the log."""
         known = {field.name for field in fields(cls)}
         plain = {name: value for name, value in entry.items() if name in known}
         lists = {name: tuple(plain[name]) for name in ("columns", "tables")}
-        # Earlier entries do not say it: only cell keys had parameters then.
+        # Earlier entries lack this field: only cell keys had parameters then.
         plain.setdefault("has_masks", not plain.get("parameters") or plain["method"] == "controlled")
         return cls(**{**plain, **lists, "number": entry["n"], "date": entry["time"], "withdrawn": withdrawn})
 
@@ -104,7 +104,7 @@ def moved_by(method: str, parameters: str) -> int:
 
 
 class Ledger:
-    """What was published of an agency's populations. Confidential.
+    """All publications about an agency's populations. Confidential.
 
     Parameters
     ----------
@@ -128,12 +128,12 @@ class Ledger:
 
     @classmethod
     def create(cls, path: Path_) -> Ledger:
-        """Open a ledger, or begin one where there is none.
+        """Open a ledger, or create a new one.
 
         Parameters
         ----------
         path : path
-            The folder of the ledger; the folder around it must be there.
+            The folder of the ledger; its parent folder must exist.
 
         Returns
         -------
@@ -143,7 +143,7 @@ class Ledger:
         Raises
         ------
         InputError
-            Something else stands there.
+            The path holds something else.
         StoreError
             The ledger is not what was written.
         WriteError
@@ -155,7 +155,7 @@ class Ledger:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{os.fspath(path)!r} is a file, not a ledger. Give the name of a folder.")
         there = {file.name for file in folder.iterdir()} if folder.is_dir() else set()
-        there -= {name for name in there if name.startswith(f".{LOG}.")}  # what a killed process left
+        there -= {name for name in there if name.startswith(f".{LOG}.")}  # left by a killed process
         if there - {LOG, LOCK, MASKS} and LOG not in there:
             raise InputError(f"{os.fspath(path)!r} holds other things. A ledger has a folder of its own.")
         try:
@@ -172,13 +172,13 @@ class Ledger:
     # --- reading
 
     def _read(self) -> list[Entry]:
-        """All entries, after checking that each fits the one before."""
+        """All entries, after a check that each matches the one before."""
         try:
             content = (self.path / LOG).read_bytes()
         except OSError as problem:
             raise StoreError(f"the ledger {str(self.path)!r} cannot be read: {problem.strerror}.") from None
         lines = content.split(b"\n")
-        torn = lines.pop()  # what a power cut left of a line was never relied on
+        torn = lines.pop()  # a line torn by a power cut was never relied on
         self._ends = len(content) - len(torn)
         entries: list[Entry] = []
         before = _NONE
@@ -207,7 +207,7 @@ class Ledger:
 
     @property
     def publications(self) -> tuple[Publication, ...]:
-        """All publications that were completed, the oldest first, without those that nobody outside ever saw."""
+        """All completed publications, the oldest first, without those that nobody outside ever saw."""
         done = {entry["of"] for entry in self.entries if entry["kind"] == "done"}
         withdrawn = {entry["of"]: bool(entry["unseen"]) for entry in self.entries if entry["kind"] == "withdrawn"}
         return tuple(
@@ -219,7 +219,7 @@ class Ledger:
 
     @property
     def populations(self) -> dict[str, list[Entry]]:
-        """For each population the entries that describe it: one for each data that was published."""
+        """The entries that describe each population: one for each published data."""
         found: dict[str, list[Entry]] = {}
         for entry in self.entries:
             if entry["kind"] == "population":
@@ -228,13 +228,13 @@ class Ledger:
 
     @property
     def budgets(self) -> dict[str, float]:
-        """For each population the epsilon that was declared for all noise about it."""
+        """The epsilon declared for all noise about each population."""
         found = [(entry["population"], float(entry["epsilon"])) for entry in self.entries if entry["kind"] == "budget"]
-        return dict(reversed(found))  # the first word counts
+        return dict(reversed(found))  # the first declaration counts
 
     @property
     def spent(self) -> dict[str, float]:
-        """For each population what the noise about it adds up to. The same numbers twice count once."""
+        """The total epsilon of the noise about each population. Repeated numbers count once."""
         once = {(one.population, one.masks): one.epsilon for one in self.publications if one.epsilon is not None}
         found: dict[str, float] = {}
         for (population, _), epsilon in once.items():
@@ -246,7 +246,7 @@ class Ledger:
         return number < len(self.entries) and self.entries[number]["digest"] == digest
 
     def parts(self, scope: str) -> list[Path]:
-        """The files with the masks of a population and way, each as it was written; see `chapter`."""
+        """The checked files with the masks of a population and way; see `chapter`."""
         return [
             file
             for entry in self.entries
@@ -255,7 +255,7 @@ class Ledger:
         ]
 
     def _checked(self, entry: Mapping[str, Any]) -> list[Path]:
-        """The files of an entry, after comparing them with their checksums."""
+        """The files of an entry, after a check of their checksums."""
         checksums = entry.get("files") or {entry["file"]: entry["sha256"]}
         for name, checksum in checksums.items():
             file = self.path / MASKS / name
@@ -269,7 +269,7 @@ class Ledger:
         Returns
         -------
         int
-            How many entries there are.
+            The number of entries.
 
         Raises
         ------
@@ -289,7 +289,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def writing(self, waiting: Callable[[], object] | None = None) -> Iterator[Ledger]:
-        """Be the only writer while the block runs, after completing or dropping what a killed one left."""
+        """Be the only writer while the block runs; first complete or drop what a killed writer left."""
         with _locked(self.path / LOCK, waiting or _tell_waiting) as handle:
             self._handle = handle
             try:
@@ -302,7 +302,7 @@ class Ledger:
                 self._handle = None
 
     def _recover(self) -> None:
-        """Complete or drop each open intent by what stands in its place; remove masks that no entry names."""
+        """Complete or drop each open intent, depending on its folder; remove masks that no entry names."""
         closed = {entry["of"] for entry in self.entries if entry["kind"] in ("done", "dropped")}
         for entry in [entry for entry in self.entries if entry["kind"] == "intent" and entry["n"] not in closed]:
             stands = checksum_of(Path(entry["place"])) == entry["checksum"]
@@ -319,7 +319,7 @@ class Ledger:
         return {Path(name).parts[0] for name in files}
 
     def append(self, kind: str, **told: Any) -> Entry:
-        """Add an entry; it is on the disk when this returns."""
+        """Add an entry; it is on disk when this returns."""
         assert self._handle is not None  # noqa: S101 - a mistake of ours, not of a user
         line = _line({"n": len(self.entries), "kind": kind, **told, **_now()}, self.tip["digest"])
         try:
@@ -334,9 +334,9 @@ class Ledger:
         return entry
 
     def keep_masks(self, scope: str, write: Callable[[Path], int], **told: Any) -> None:
-        """Keep masks for ever: first the files, then the entry that names them.
+        """Keep masks for ever: first write the files, then the entry that names them.
 
-        `write` writes Parquet files into a folder and says how many masks they hold.
+        `write` writes Parquet files into a folder and returns the number of masks in them.
         """
         name = f"{len(self.entries):06d}"
         with making(self.path / MASKS / name) as temporary:
@@ -351,7 +351,7 @@ class Ledger:
 
     @contextlib.contextmanager
     def publishing(self, place: Path, checksum: str, **told: Any) -> Iterator[Entry]:
-        """Write the intent before the folder at `place` is exchanged in this block, and afterwards that it is done."""
+        """Write the intent, let this block exchange the folder at `place`, then write that it is done."""
         entry = self.append("intent", place=str(place), checksum=checksum, **told)
         try:
             yield entry
@@ -361,16 +361,16 @@ class Ledger:
         self.append("done", of=entry["n"])
 
     def withdraw(self, number: int, unseen: bool = False, reason: str = "") -> None:
-        """Note that a publication was taken down.
+        """Record that a publication was withdrawn.
 
         Parameters
         ----------
         number : int
             The number of the publication.
         unseen : bool, default False
-            Whether nobody outside ever saw it. Then it no longer binds what is published next.
+            Whether nobody outside ever saw it. Then it does not bind later publications.
         reason : str, default ""
-            Why, in a sentence.
+            The reason, in a sentence.
         """
         if number not in {one.number for one in self.publications}:
             raise InputError(f"the ledger has no publication {number}. `ilba ledger show` lists them.")
@@ -386,36 +386,35 @@ class Ledger:
         secret: Any = None,
         accept_conflict: str | None = None,
     ) -> list[Publication]:
-        """Enter publications that were made without a ledger, so that later ones show the same masks.
+        """Enter publications made without a ledger, so that later ones show the same masks.
 
         Parameters
         ----------
         releases : sequence of Release
             Opened releases, made by any version.
         store : FinestTable
-            The finest table that they were made from.
+            The finest table from which they were made.
         masks : FinestTable, optional
-            A finest table with the masks that were published, where neither a released finest table nor the store
-            has them.
+            A finest table with the published masks, if neither a released finest table nor the store has them.
         tables : sequence of str, default ()
-            Names of tables that were published in another way, such as the files of the R package.
+            Names of tables that were published in another form, such as the files of the R package.
         secret : Secret, optional
-            The secret of the store, where it is not at hand.
+            The secret of the store, if it is not available otherwise.
         accept_conflict : str, optional
-            The ID that a refusal printed: enter a publication that conflicts with one in the ledger. It is
-            recorded, and masks that were entered before stay.
+            The ID from a refusal: enter a publication that conflicts with one in the ledger. This is recorded, and
+            masks entered before stay.
 
         Returns
         -------
         list of Publication
-            What was entered.
+            The entered publications.
 
         Raises
         ------
         UnsafeRelease
             The masks of a release cannot be found, or the releases show different masks. Nothing was entered.
         Conflict
-            The ledger holds a publication of the same people in another way. Nothing was entered.
+            The ledger holds a publication about the same people by another method. Nothing was entered.
         """
         from ilba.release.adopting import adopt
 
@@ -430,7 +429,7 @@ def _now() -> dict[str, str]:
 
 
 def _line(entry: Mapping[str, Any], before: str) -> bytes:
-    """An entry as a line: one way to spell it, with the checksum of the entry before and its own."""
+    """An entry as a line in a fixed spelling, with its own checksum and that of the entry before."""
     plain = {name: value for name, value in entry.items() if name not in ("before", "digest")}
     text = json.dumps({**plain, "before": before}, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()
@@ -438,7 +437,7 @@ def _line(entry: Mapping[str, Any], before: str) -> bytes:
 
 
 def _checksum(file: Path) -> str:
-    """The SHA-256 of a file, read piece by piece; empty where there is none."""
+    """The SHA-256 of a file, read piece by piece; empty if there is no file."""
     try:
         with file.open("rb") as content:
             return hashlib.file_digest(content, "sha256").hexdigest()
@@ -447,14 +446,14 @@ def _checksum(file: Path) -> str:
 
 
 def checksum_of(place: Path) -> str:
-    """The checksum of the release at a place, or of a file; empty where there is none."""
+    """The checksum of the release at a path, or of a file; empty if there is none."""
     return _checksum(place / "release.json" if place.is_dir() else place)
 
 
 def _unwritten(place: Path_, problem: OSError) -> WriteError:
     return WriteError(
-        f"the ledger {os.fspath(place)!r} cannot be written: {problem.strerror}. Nothing was published. A ledger in "
-        f"another place: ledger= (--ledger PATH), or set ILBA_LEDGER; always the same for the same people."
+        f"the ledger {os.fspath(place)!r} cannot be written: {problem.strerror}. Nothing was published. To use a "
+        f"ledger in another place, give ledger= (--ledger PATH) or set ILBA_LEDGER; one ledger for the same people."
     )
 
 

@@ -1,7 +1,7 @@
-"""The manifest of a release: what has to stand in it, and its own checksum.
+"""The manifest of a release: its required content, and its own checksum.
 
-The types below are what the reader checks. `manifest.schema.json` beside this file says the same as JSON Schema, for
-readers made by others; it is made from these types, and a test keeps the two together.
+The reader checks the types below. `manifest.schema.json` beside this file says the same as JSON Schema, for other
+readers. It is generated from these types, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ilba.design.design import LARGEST, Design, file_name
 from ilba.errors import InputError
 
 _SUMS = {"controlled": True, "ilba": False, "cell-key": False}
-"""whether tables add up, for the methods of which it is known"""
+"""whether tables add up, for the methods for which it is known"""
 FORMAT = 2
 """format 1 has no checksum of the manifest itself and no origins"""
 
@@ -70,7 +70,7 @@ class OriginsEntry(Struct):
 
 
 class PopulationEntry(Struct):
-    """Of whom the tables tell, and when."""
+    """The people or units that the tables count, and when."""
 
     name: Annotated[str, Meta(description="the same in all releases about the same people")] = ""
     wave: str = ""
@@ -79,13 +79,13 @@ class PopulationEntry(Struct):
 
 
 class TextsEntry(Struct):
-    """What readers are told in a language; what is left out is told as the release says it without a language."""
+    """The texts for readers in one language; a missing text is shown as in the release without a language."""
 
     title: str = ""
     description: str = ""
     source: str = ""
     unit: str = ""
-    note: Annotated[str, Meta(description="a sentence of the agency that stands beside the notes on masking")] = ""
+    note: Annotated[str, Meta(description="a sentence of the agency beside the notes on masking")] = ""
 
 
 class Manifest(Struct):
@@ -105,7 +105,7 @@ class Manifest(Struct):
     cells: Literal["observed", "grid"]
     rows: Literal["nonzero", "grid"]
     absent: Annotated[
-        Literal[0, None], Meta(description="what a combination that has no row counts; null where it is left blank")
+        Literal[0, None], Meta(description="the count of a combination without a row; null if it is left blank")
     ]
     additive: bool
     tables: list[TableFile]
@@ -144,19 +144,19 @@ class NewerFormat(ValueError):  # noqa: N818 - it names what was found
 
 
 def dump(manifest: dict[str, Any]) -> str:
-    """The text of a manifest, with its checksum in it."""
+    """The text of a manifest, including its checksum."""
     told = {name: value for name, value in manifest.items() if name != "checksum"}
     return json.dumps({**told, "checksum": _checksum(told)}, ensure_ascii=False, indent=1) + "\n"
 
 
 def load(text: str | bytes) -> dict[str, Any]:
-    """A manifest from its text, after checking it and without its checksum; what is wrong is a `ValueError`.
+    """Read a manifest from its text, check it and remove its checksum; any mistake is a `ValueError`.
 
-    Fields that are not known here are kept: they say more, and change nothing.
+    Unknown fields are kept: they add information and change nothing.
     """
     try:
         told = json.loads(text, parse_constant=_refused)
-        json.dumps(told, ensure_ascii=False).encode()  # half of a character, which JSON can spell, is an error here
+        json.dumps(told, ensure_ascii=False).encode()  # JSON can spell half a character, which is an error here
         found = told.get("format") if isinstance(told, dict) else None
         if isinstance(found, int) and not isinstance(found, bool) and found > FORMAT:
             raise NewerFormat(f"format {found}")
@@ -190,7 +190,7 @@ def _checksum(told: dict[str, Any]) -> str:
 
 
 def _check(manifest: Manifest, design: Design) -> None:
-    """What the types do not say: that the parts of a manifest fit each other."""
+    """Check what the types do not say: that the parts of a manifest agree."""
     if manifest.method in _SUMS and manifest.additive != _SUMS[manifest.method]:
         raise ValueError("method and additive do not fit")
     if manifest.additive and (manifest.blanks or manifest.absent is None):
@@ -208,7 +208,7 @@ def _check(manifest: Manifest, design: Design) -> None:
     areas = [column for hierarchy in design.hierarchies for column in hierarchy.columns]
     for entry in manifest.geometry:
         if entry.column not in areas:
-            raise ValueError(f"the map of {entry.column!r} is of no area column")
+            raise ValueError(f"the map of {entry.column!r} is not of an area column")
     for what, found in (("table", [t.name for t in manifest.tables]), ("map", [m.column for m in manifest.geometry])):
         if len(set(found)) < len(found):
-            raise ValueError(f"a {what} stands in it twice")
+            raise ValueError(f"it holds a {what} twice")

@@ -1,9 +1,9 @@
-"""A net that catches the same people under another name: what data looks like, as keyed hashes. Confidential.
+"""Recognise the same people under another name, by keyed hashes of what the data looks like. Confidential.
 
-Two sketches are kept of each data that was published. One is of its columns: how many people have each label, where
-that number stands alone in its column, hashed with and without the label. It finds people whose columns or labels are
-called otherwise. The other is of the small cells with their labels and counts, which most corrections and filters leave
-alone. Of each sketch the 256 smallest hashes are kept. Who lacks the secret sees noise.
+Two sketches of each published data are kept. The first one is of its columns: the number of people with each label, if
+that number is unique in its column, hashed with and without the label. It finds people whose columns or labels have
+other names. The second one is of the small cells with their labels and counts, which most corrections and filters do
+not change. The 256 smallest hashes of each sketch are kept. Without the secret they are noise.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 SKETCH = 256
 _TELLING = 30
-"""a smaller number of people is equal by chance too often to tell anything"""
+"""smaller numbers of people are too often equal by chance"""
 _EQUAL = 1 / 3
-"""of the hashes of two sketches taken together: half or more of each are equal"""
+"""the least share of equal hashes in two sketches together: at least half of each are equal"""
 _BITS = 16
-"""how unlikely equal numbers must be by chance, in bits"""
+"""how unlikely a match by chance must be, in bits"""
 _CELLS = 100
-"""of fewer small cells than this nothing is concluded"""
+"""fewer small cells than this allow no conclusion"""
 _OTHERWISE = 5
-"""one in so many equal numbers of a column under other labels says that labels are spelled otherwise"""
+"""if one in this many equal numbers of a column has another label, labels are spelled differently"""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Net:
     Parameters
     ----------
     columns
-        For each column pairs of hashes: of a number of people, and of that number with its label.
+        Pairs of hashes for each column: of a number of people, and of that number with its label.
     cells
         Hashes of small cells with their labels and counts.
     size
         The number of small cells.
     worth
-        For each hash of a number, how many bits its equality is worth: known of the data at hand alone.
+        The evidence of each matching hash of a number, in bits: known for the current data only.
     """
 
     columns: tuple[Words, ...]
@@ -59,7 +59,7 @@ class Net:
     worth: Mapping[int, float]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for the ledger. How many small cells there are is rounded to a power of two."""
+        """Plain values for the ledger. The number of small cells is rounded to a power of two."""
         return {
             "columns": [_hex(column) for column in self.columns],
             "cells": _hex(self.cells),
@@ -68,12 +68,12 @@ class Net:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Net:
-        """Take it back from plain values."""
+        """Read it from plain values."""
         columns = tuple(_words(column).reshape(-1, 2) for column in plain["columns"])
         return cls(columns, _words(plain["cells"]), int(plain["size"]), {})
 
     def catches(self, before: Net) -> bool:
-        """Whether this data looks like the same people as that one."""
+        """Whether this data looks like the same people as `before`."""
         return (min(self.size, before.size) >= _CELLS and self.same_cells(before)) or self.same_columns(before)
 
     def same_cells(self, before: Net) -> bool:
@@ -81,7 +81,7 @@ class Net:
         return _shared(self.cells, before.cells) >= _EQUAL
 
     def same_columns(self, before: Net) -> bool:
-        """Whether half or more of the columns, whatever they are called, have the same numbers of people."""
+        """Whether half or more of the columns, under any names, have the same numbers of people."""
         telling = sum(bool(len(column)) for column in self.columns)
         others = sum(bool(len(column)) for column in before.columns)
         few = min(telling, others)
@@ -90,7 +90,7 @@ class Net:
         return bool(few) and 2 * len(alike) >= few and self._bits(equal) >= _BITS
 
     def labelled_otherwise(self, before: Net) -> bool:
-        """Whether the same people come again under other labels: spelled otherwise, or in other groups."""
+        """Whether the same people appear under other labels: spelled differently, or in other groups."""
         if (self.size or before.size) and self.same_columns(before) and not self.same_cells(before):
             return True
         for pairs in self._alike(before):
@@ -103,7 +103,7 @@ class Net:
         return sum(self.worth.get(number, 0) for number in numbers)
 
     def _alike(self, before: Net) -> list[list[tuple[int, bool]]]:
-        """For each column that has a like: the equal numbers, each with whether its label is equal too."""
+        """The equal numbers of each column that has a match, each with whether its label is also equal."""
         found = []
         for column in self.columns:
             likes = [other for other in before.columns if _shared(column[:, 0], other[:, 0]) >= _EQUAL]
@@ -139,7 +139,7 @@ def net(columns: Sequence[tuple[Sequence[str], IntArray]], tags: Words, small: i
 
 
 def _alone(counts: IntArray) -> IntArray:
-    """The places of numbers that chance would hardly give again: large, and with no other one near."""
+    """The places of numbers that are unlikely to repeat by chance: large, and far from other numbers."""
     order = np.argsort(counts)
     gaps = np.diff(counts[order].astype(np.float64), prepend=-np.inf, append=np.inf)
     room = np.minimum(gaps[:-1], gaps[1:])

@@ -1,4 +1,4 @@
-"""An opened release: what a reader of the folder finds in it. Public."""
+"""An opened release, as a reader of the folder sees it. Public."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ CODES = "codes.csv"
 
 @dataclass(frozen=True)
 class PublicTable:
-    """One table of a release: what it counts and where it is. It has no room for more.
+    """One table of a release: what it counts and where it is.
 
     Parameters
     ----------
     selection : Selection
-        Which table it is: its levels, keys, columns and name.
+        The selection of the table: its levels, keys, columns and name.
     rows : int
         The number of its rows.
     sha256 : str
@@ -77,7 +77,7 @@ class PublicTable:
 class Release:
     """A release folder, opened for reading. Public.
 
-    Everything is read through `content`: the bytes that are used are the bytes that were checked.
+    Everything is read through `content`, so only checked bytes are used.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Release:
     Raises
     ------
     StoreError
-        The folder is no release, is damaged, or a newer version wrote it.
+        The folder is not a release, is damaged, or was written by a newer version.
     """
 
     def __init__(self, path: Path_) -> None:
@@ -123,16 +123,16 @@ class Release:
             entry["file"]: entry["sha256"]
             for entry in (self.manifest["codes"], *self.manifest["geometry"], *self.manifest["tables"])
         }
-        """the checksum of each file of the release, the manifest itself left out"""
+        """the checksum of each file of the release, except the manifest"""
 
     @property
     def additive(self) -> bool:
-        """Whether tables add up, so that any coarser table may be summed from a finer one."""
+        """Whether tables add up, so that any coarser table is a sum of a finer one."""
         return bool(self.manifest["additive"])
 
     @property
     def noise(self) -> float:
-        """For what share of the small cells the target was one off when masks were chosen jointly; else 0."""
+        """The share of small cells whose target was shifted by one when masks were chosen jointly; otherwise 0."""
         told = self.manifest.get("parameters", {}) if self.manifest["method"] == "controlled" else {}
         return float(told.get("noise", 0))
 
@@ -143,11 +143,11 @@ class Release:
 
     @property
     def has_blanks(self) -> bool:
-        """Whether counts may be left blank: N_masked is null there, or the combination has no row."""
+        """Whether counts may be left blank: as a null N_masked, or as a missing row."""
         return bool(self.manifest.get("blanks")) or self.manifest["absent"] is None
 
     def find(self, level: Level = 0, key: Names | None = ()) -> PublicTable:
-        """Find the table at a level by some keys, in whatever order.
+        """Find the table at a level by some keys, in any order.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class Release:
         Parameters
         ----------
         file : str
-            Its path inside the folder, as `digests` names it.
+            The path inside the folder, as in `digests`.
 
         Returns
         -------
@@ -210,14 +210,14 @@ class Release:
         Returns
         -------
         polars.DataFrame
-            Labels and N_masked. N_masked is null where a count is left blank.
+            Labels and N_masked. N_masked is null for a blank.
 
         Raises
         ------
         InputError
             The release has no table of this name.
         StoreError
-            Its file is missing or was changed.
+            The file of the table is missing or was changed.
         """
         if name not in self.tables:
             raise InputError(f"this release has no table {name!r}.{nearest(name, self.tables)}")
@@ -231,7 +231,7 @@ class Release:
         table : PublicTable
             The table.
         content : bytes
-            What `content` gave for its file.
+            The result of `content` for its file.
 
         Returns
         -------
@@ -250,7 +250,7 @@ class Release:
             if not frame[MASKED].dtype.is_integer() or (frame[MASKED].null_count() and not self.has_blanks):
                 raise ValueError
             return frame
-        except UNREADABLE:  # a manifest that lists the checksum of something else
+        except UNREADABLE:  # the manifest lists the checksum of something else
             raise self._changed(table.file) from None
 
     @cached_property
@@ -268,7 +268,7 @@ class Release:
     def code_lists(self) -> CodeLists:
         """Give the published code lists, in the types of the tables.
 
-        They are all that an outsider knows of which cells there are.
+        They are all that an outsider knows about the existing cells.
 
         Returns
         -------
@@ -286,7 +286,7 @@ class Release:
         for table in self.tables.values():
             frame = self.table(table.name)
             types |= frame.schema
-            # A code list cannot name a label that is missing: such paths stand only in the tables.
+            # A code list cannot name a missing label: such paths are only in the tables.
             for columns, found in zip(dimensions, unnamed, strict=True):
                 if set(columns) <= set(table.columns):
                     rows = frame.select(columns).filter(pl.any_horizontal(pl.all().is_null()))
@@ -311,7 +311,7 @@ class Release:
         Returns
         -------
         dict or None
-            GeoJSON; None where the release has no map of this column.
+            GeoJSON; None if the release has no map of this column.
 
         Raises
         ------
@@ -328,12 +328,12 @@ class Release:
         return None
 
     def verify(self) -> None:
-        """Check every file against its checksum in the manifest, and that nothing else lies in the folder.
+        """Check every file against its checksum in the manifest, and that the folder holds nothing else.
 
         Raises
         ------
         StoreError
-            A file is missing, was changed, or belongs to no release.
+            A file is missing, was changed, or does not belong to the release.
         """
         for file, expected in self.digests.items():
             if not (self.path / file).is_file() or digest(self.path / file) != expected:
@@ -341,7 +341,7 @@ class Release:
         there = {file.relative_to(self.path).as_posix() for file in self.path.rglob("*") if file.is_file()}
         extra = there - set(self.digests) - {MANIFEST}
         if extra:
-            raise StoreError(f"{str(self.path)!r} holds files of no release: {listing(sorted(extra))}.")
+            raise StoreError(f"{str(self.path)!r} holds files that do not belong to it: {listing(sorted(extra))}.")
 
     def labelled(self, name: str, lang: str = "en") -> pl.DataFrame:
         """Read a table by its name, with labels instead of codes.
@@ -351,24 +351,24 @@ class Release:
         name : str
             The name of the table, such as "LA3.gender".
         lang : {"en", "ko"}, default "en"
-            The language. A label that it does not have is taken from the other one.
+            The language. A missing label is taken from the other language.
 
         Returns
         -------
         polars.DataFrame
-            Labels and N_masked. A code without a label stays as it is.
+            Labels and N_masked. A code without a label stays unchanged.
         """
         return worded(self.table(name), self.codes, self.tables[name].columns, lang)
 
     def audit(self, store: Any = None, **options: Any) -> Any:
-        """Attack all tables together: what can everybody prove? See `ilba.audit` (confidential).
+        """Find out what anybody can prove from all tables together: see `ilba.audit` (confidential).
 
         Parameters
         ----------
         store : FinestTable, optional
-            The store that it was made from. Left out, nothing is counted against the truth.
+            The store from which it was made. By default, nothing is compared with the truth.
         **options
-            What else `ilba.audit` takes.
+            Other arguments of `ilba.audit`.
 
         Returns
         -------
@@ -385,11 +385,11 @@ class Release:
         Parameters
         ----------
         attackers : str, Register, Insider or iterable of them, optional
-            Who attacks. Left out, all that need nothing from outside.
+            The attackers. By default, all attackers that need no outside data.
         store : FinestTable, optional
-            The store that it was made from. Left out, nothing is counted against the truth.
+            The store from which it was made. By default, nothing is compared with the truth.
         **options
-            What else `ilba.risk` takes.
+            Other arguments of `ilba.risk`.
 
         Returns
         -------
@@ -401,7 +401,7 @@ class Release:
         return risk(self, ALL if attackers is None else attackers, store=store, **options)
 
     def serve(self, port: int = 8000) -> subprocess.Popen[bytes]:
-        """Serve the release in a process of its own, as `ilba serve` does.
+        """Serve the release in a separate process, as `ilba serve` does.
 
         Parameters
         ----------
@@ -429,7 +429,7 @@ class Release:
 
 
 def fitting(file: Path, sha256: str) -> bytes | None:
-    """The bytes of a file where they fit their checksum, or nothing."""
+    """The bytes of a file if they match their checksum, otherwise None."""
     try:
         content = file.read_bytes()
     except OSError:

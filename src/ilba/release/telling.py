@@ -1,4 +1,4 @@
-"""What the folder of a release tells besides its counts. A release of today tells nothing; an older one may."""
+"""What the folder of a release tells beyond its counts. Current releases tell nothing; older ones may."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ilba.release.reading import Release
 
 
 def leaks(release: Release) -> list[str]:
-    """Sentences on what in a release folder may depend on the truth, though no count shows it."""
+    """Sentences about what may depend on the truth in a release folder, apart from the counts."""
     manifest = release.manifest
     origins = manifest.get("origins", {}).get("codes")
     found = []
@@ -30,7 +30,7 @@ def leaks(release: Release) -> list[str]:
         silent = listed.filter(~listed.is_in(codes.implode())) if len(codes) else listed
         if len(silent) and origins is None:
             found.append(
-                f"{some(len(silent), 'code')} of {column!r} stand in the code list and in no published count. Unless "
+                f"{some(len(silent), 'code')} of {column!r} stand in the code list but in no published count. Unless "
                 f"the list was declared before the data was seen, each tells that somebody is there."
             )
         elif len(silent) and origins.get(column) != "declared":

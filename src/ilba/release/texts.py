@@ -1,4 +1,4 @@
-"""What readers are told of a release, in any number of languages. Declared by a person, and public."""
+"""The texts for the readers of a release, in any number of languages. Declared by a person, and public."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("title", "description", "source", "unit", "note")
 
 
 def read_texts(given: Any) -> dict[str, dict[str, str]]:
-    """The texts of each language, from a mapping or a json or toml file; empty when there are none."""
+    """The texts of each language, from a mapping or a json or toml file; empty if there are none."""
     if given is None:
         return {}
     texts = _read(Path(given)) if isinstance(given, str | os.PathLike) else given

@@ -1,7 +1,7 @@
-"""Making a release.
+"""Make a release.
 
-Everything in the folder is a function of the masked counts and of what was declared: hierarchies, keys, K, reading,
-code lists, the list of tables, titles, maps, the time. `folder.py` writes files from those alone. This module decides
+Everything in the folder is a function of the masked counts and of the declarations: hierarchies, keys, K, reading, code
+lists, the list of tables, titles, maps, the time. `folder.py` writes files from those alone. This module decides
 whether they may be published, and proves the rule for each release: the folder is made a second time, from the world in
 which the masked counts are the truth, and compared byte by byte.
 """
@@ -145,7 +145,7 @@ def release(
                 os.utime(file, (stamp := datetime.datetime.fromisoformat(created).timestamp(), stamp))
             told = {**entry_of(finest, wanted, found, accept_risk, stated_bound, numbers), "sums": finer is not None}
             if finer is None:
-                chapter.keep_masks(finest)  # before the folder: what everybody has must not be forgotten
+                chapter.keep_masks(finest)  # before the folder: published masks must never be lost
             last.enter_context(chapter.publishing(target, digest(temporary / MANIFEST), told))
     return Release(target)
 
@@ -204,7 +204,7 @@ def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: 
 
 
 def way(method: str, design: Design, by: Method | None = None, move: int = 0) -> tuple[str, int, str]:
-    """What decides a masked count besides the secret and the data."""
+    """What decides a masked count, apart from the secret and the data."""
     if by is not None:
         return method, design.threshold, parameters_of(by) or design.cells
     if move and method == "controlled":
@@ -213,12 +213,12 @@ def way(method: str, design: Design, by: Method | None = None, move: int = 0) ->
 
 
 def parameters_of(by: Method) -> str:
-    """The parameters of a method that have to stay, in one line; of one that spends a budget none has to."""
+    """The parameters of a method that must not change, in one line; empty for a method that spends a budget."""
     return "" if by.spends is not None else _spelled(by.parameters)
 
 
 def _move(finest: AnyFinestTable, method: str, given: int | None) -> int | None:
-    """How far large counts may move: as asked for or as chosen already; None where the ledger is to say."""
+    """How far large counts may move: as requested or as already chosen; None if the ledger decides."""
     if given is not None and method != "controlled":
         raise InputError("move goes with method='controlled'. Other methods leave large counts to their own rules.")
     move = None if given is None else move_of(given, finest.design.threshold)
@@ -228,7 +228,7 @@ def _move(finest: AnyFinestTable, method: str, given: int | None) -> int | None:
 
 
 def _noise(finest: AnyFinestTable, method: str, given: float | None) -> float | None:
-    """For what share of the small cells the target is one off; None where the ledger is to say."""
+    """The share of small cells whose target is shifted by one; None if the ledger decides."""
     if given is None:
         return None
     if method != "controlled":
@@ -245,7 +245,7 @@ def _spelled(parameters: Mapping[str, Any]) -> str:
 
 
 def _said(finest: AnyFinestTable) -> tuple[Mapping[str, Any], bool, bool, bool]:
-    """What the method says of itself to readers: its parameters, and whether sums hold and counts are left blank."""
+    """What the method tells readers: its parameters, and whether sums hold and counts are left blank."""
     if finest.by is None:
         told = {"move": finest.move, "noise": finest.noise}
         return {name: of for name, of in told.items() if of}, finest.method == "controlled", False, False
@@ -261,7 +261,7 @@ def entry_of(
     stated_bound: int | None,
     numbers: str | None = None,
 ) -> dict[str, Any]:
-    """What the ledger keeps of a publication."""
+    """What the ledger keeps about a publication."""
     design, by = finest.design, finest.by
     return {
         "method": finest.method,
@@ -301,20 +301,20 @@ class _Steps:
 def _by_method(
     finest: AnyFinestTable, given: Method | str | None, stated_bound: int | None, secret: Secret | Path_ | None
 ) -> tuple[AnyFinestTable, str]:
-    """The table with the method that is asked for, and the name of that method."""
+    """The table with the requested method, and the name of that method."""
     if given is None and finest.by is None:
         return finest, _method(finest, None, stated_bound)
-    from ilba.methods.lab import method_of  # the whole field: it loads when it is asked for
+    from ilba.methods.lab import method_of  # imports all methods, so only when needed
 
     asked = method_of(given) if given is not None else finest.by
     if asked is None or asked.policy is not None:
         return finest, _method(finest, asked, stated_bound)
     if not asked.publishes:
-        raise InputError(f"method={asked.name!r} is for comparing.")
+        raise InputError(f"method={asked.name!r} is for comparison only.")
     if finest.chosen:
         raise InputError("the masks of this store were chosen jointly: its method is 'controlled'.")
     if stated_bound is not None:
-        raise InputError("stated_bound goes with method='controlled'. How far other methods move a count they say.")
+        raise InputError("stated_bound goes with method='controlled'. Other methods state how far they move a count.")
     if given is not None:
         finest = (finest if asked.keyed else finest.collect()).with_method(asked, secret)
     return finest, asked.name
@@ -343,7 +343,7 @@ def _method(finest: AnyFinestTable, asked: Method | None, stated_bound: int | No
 
         able = [name for name, made in METHODS.items() if getattr(made, "publishes", True)]
         raise InputError(
-            f"method={method!r} is for comparing. Publish with {listing(able)}, and try the others with ilba.compare."
+            f"method={method!r} is for comparison only. Publish with {listing(able)}; try others with ilba.compare."
         )
     if finest.chosen:
         if method == "ilba":
@@ -367,7 +367,7 @@ def _method(finest: AnyFinestTable, asked: Method | None, stated_bound: int | No
 
 
 def _refuse_dropped(finest: AnyFinestTable) -> None:
-    """A key that is absent because of one person's value would tell of that person."""
+    """Refuse dropped keys: a key that is absent because of one person's value tells something about that person."""
     if finest.origins.dropped:
         raise UnsafeRelease(
             f"{listing(finest.origins.dropped)} was left out when the store was built, because of how many values the "
@@ -377,7 +377,7 @@ def _refuse_dropped(finest: AnyFinestTable) -> None:
 
 
 def _check_declared_grid(finest: AnyFinestTable, given: pl.DataFrame, method: str) -> None:
-    """A method that counts or fills every cell of the code lists needs them declared, not found in the data."""
+    """Refuse code lists found in the data for a method that counts or fills every cell of the lists."""
     called = "iLBA with cells='grid'" if method == "ilba" else method
     for columns, listed in zip(CodeLists.dimensions(finest.design), finest.codes.lists, strict=True):
         if any(column.null_count() for column in listed.labels.get_columns()):
@@ -398,13 +398,13 @@ def _check_declared_grid(finest: AnyFinestTable, given: pl.DataFrame, method: st
 
 
 class _Asked(NamedTuple):
-    """What masks are chosen with."""
+    """The options for the choice of masks."""
 
     bound: int | None
     move: int
     sweeps: int | None = None
     noise: float | None = None
-    """left out, as the population was published before"""
+    """by default, as the population was published before"""
 
 
 def _jointly_masked(
@@ -416,7 +416,7 @@ def _jointly_masked(
     chapter: Chapter,
     progress: Progress | None,
 ) -> AnyFinestTable:
-    """The table with masks chosen jointly: those that were published where there are, and new ones beside them."""
+    """The table with jointly chosen masks: the published masks if there are any, and new ones for other cells."""
     if finest.chosen:
         return finest
     bound, move, sweeps, noise = asked
@@ -438,26 +438,26 @@ def _jointly_masked(
 
 
 def chosen_again(finest: FinestTable, secret: Secret, chapter: Chapter) -> FinestTable:
-    """The masks that a release of all tables by default chooses with a ledger as it is: they depend on nothing else.
+    """The masks that a default release of all tables chooses with the present ledger: they depend on nothing else.
 
-    A ledger that was restored from a copy catches up with what was published after the copy was made.
+    So a ledger restored from a copy can catch up with what was published after the copy was made.
     """
     planned = wanted_tables(finest.design, "all")
     move = chapter.move(finest.design.threshold)
-    with warnings.catch_warnings(action="ignore", category=Notice):  # it was said when it was published
+    with warnings.catch_warnings(action="ignore", category=Notice):  # they were given at the publication
         masked = _jointly_masked(finest, planned, (), _Asked(None, move, None), secret, chapter, None)
     return masked.collect()
 
 
 def _summed(finest: AnyFinestTable, finer: Finer, method: str, chapter: Chapter, move: int) -> AnyFinestTable:
-    """The table with sums of the masked counts of a finer one that was published."""
+    """The table with sums of the masked counts of a published finer one."""
     if method != "controlled":
         raise InputError("sums of a finer table are published with method='controlled'.")
     known = chapter.known(finer.table, "controlled", move)
     choice = chapter.choice("controlled", finer.table.design.threshold, move)
     if choice is None or known.unknown:
         raise UnsafeRelease(
-            "the finer store was not published yet as it is, so its masks are not known. Publish it first; then its "
+            "the finer store was not published in this form, so its masks are not known. Publish it first; then its "
             "sums can be published."
         )
     masked = finer.table.with_masks(known, Chosen.from_json(dict(choice)))
@@ -465,10 +465,10 @@ def _summed(finest: AnyFinestTable, finer: Finer, method: str, chapter: Chapter,
 
 
 def _refuse_interrupted(finest: AnyFinestTable) -> None:
-    """Ctrl-C ends the choice of masks with the best so far. Who stops a release does not want those published."""
+    """Refuse interrupted masks: Ctrl-C gives the best masks so far, but they must not be published."""
     if finest.control and finest.control.interrupted:
         raise UnsafeRelease(
-            "the choice of masks was interrupted, so nothing was published. The whole work would choose other masks."
+            "the choice of masks was interrupted, so nothing was published. The full search would choose other masks."
         )
 
 
@@ -478,7 +478,7 @@ def _tell_of_bound(finest: AnyFinestTable) -> None:
 
 
 def _tell_of_other_tables(finest: AnyFinestTable, wanted: Sequence[Selection]) -> None:
-    """Say how far counts may be off in tables for which the masks were not chosen (confidential)."""
+    """Give a notice of the largest loss in tables for which the masks were not chosen (confidential)."""
     chosen = set(finest.chosen.tables) if finest.chosen else set()
     others = [table for table in wanted if table.name not in chosen]
     if others:
@@ -497,7 +497,7 @@ def _audited(
     report_path: Path_ | None,
     progress: Progress | None,
 ) -> str:
-    """What is known of the safety of these tables, with those of the same data that were published before.
+    """The verdict on the safety of these tables, together with earlier tables of the same data.
 
     Sums of masked counts are safe by the theorem, and the folder is proven to depend on nothing else.
     """
@@ -505,16 +505,16 @@ def _audited(
         return "certified"
     if finest.by is not None and not finest.by.bounded:
         if report_path is not None:
-            raise InputError(f"no report of the audit can be written: {finest.by.name} proves nothing, for nobody.")
+            raise InputError(f"there is no audit report for {finest.by.name}: its numbers prove nothing.")
         if finest.by.spends is None and not accept_risk:
             raise UnsafeRelease(
-                f"no number of {finest.by.name} has a limit, so no audit can find it safe. Nothing was published. "
+                f"the numbers of {finest.by.name} have no limit, so no audit can find it safe. Nothing was published. "
                 f"Publish with accept_risk=True (--accept-risk)."
             )
         return "not audited" if finest.by.spends is None else "noise"
     from ilba.attack.audit import BUDGET, audit, cells_to_attack
 
-    is_joint = finest.by is not None and finest.by.joint  # its tables are published once, all together
+    is_joint = finest.by is not None and finest.by.joint  # its tables are published once, together
     earlier = {name for one in before if one.method == finest.method and not is_joint for name in one.tables}
     together = (
         [*wanted, *(t for t in wanted_tables(finest.design, sorted(earlier)) if t not in wanted)] if earlier else wanted
@@ -548,7 +548,7 @@ def _audited(
 
 
 def _check_bound(finest: AnyFinestTable, wanted: Sequence[Selection], bound: int, chapter: Chapter) -> None:
-    """A bound is stated only when it holds in every published table."""
+    """Refuse a stated bound that does not hold in every published table."""
     if finest.largest_loss(wanted) > bound:
         chapter.bar_bound(bound)
         raise UnsafeRelease(
@@ -562,7 +562,7 @@ def _free(path: Path_) -> Path:
     writable_folder(target)
     if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / MANIFEST).exists())):
         raise InputError(
-            f"{os.fspath(path)!r} exists and is not a release, which this would destroy. Choose another name."
+            f"{os.fspath(path)!r} exists and is not a release; this would destroy it. Choose another name."
         )
     files = (file.relative_to(target) for file in target.rglob("*") if not file.is_dir())
     strange = sorted(str(file) for file in files if not _ours(file))
@@ -575,18 +575,18 @@ def _free(path: Path_) -> Path:
 
 
 def _ours(file: Path) -> bool:
-    """Whether a file, by its path in a folder, is one that a release has."""
+    """Whether a path in a folder is that of a release file."""
     kinds = (("tables", ".parquet"), ("geometry", ".geojson"))
     return str(file) in (MANIFEST, CODES) or (str(file.parent), file.suffix) in kinds
 
 
 def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:
-    """GeoJSON per area column, from dictionaries or files."""
+    """The GeoJSON of each area column, from dictionaries or files."""
     maps = {}
     columns = [column for hierarchy in design.hierarchies for column in hierarchy.columns]
     for column, given in (geometry or {}).items():
         if column not in columns:
-            raise InputError(f"geometry names {column!r}, which is no area column.{nearest(column, columns)}")
+            raise InputError(f"geometry names {column!r}, which is not an area column.{nearest(column, columns)}")
         shape = given
         if isinstance(given, str | os.PathLike):
             try:
@@ -602,7 +602,7 @@ def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:
     return maps
 
 
-# --- what stands at the target already
+# --- what is already at the target
 
 
 def _before(target: Path) -> Release | None:
@@ -618,9 +618,9 @@ def _refuse_another(target: Path, now: tuple[str, int, str], design: Design, by:
     if before is None or before.design.columns != design.columns:
         return
     told = before.manifest["method"]
-    is_budgeted = by is not None and by.spends is not None and by.name == told  # epsilons add up, whatever they are
+    is_budgeted = by is not None and by.spends is not None and by.name == told  # epsilons add up, so they may differ
     parameters = "" if is_budgeted else _spelled(before.manifest.get("parameters", {}))
-    if told == "controlled":  # noise decides no mask that stands: the ledger keeps each
+    if told == "controlled":  # noise changes no published mask: the ledger keeps each
         parameters = _spelled({"move": before.move}) if before.move else ""
     if (told, before.design.threshold, parameters or way(told, before.design)[2]) != now:
         raise UnsafeRelease(
@@ -632,7 +632,7 @@ def _refuse_another(target: Path, now: tuple[str, int, str], design: Design, by:
 
 
 def _refuse_other_masks(target: Path, made: Path, now: Declared, chapter: Chapter) -> None:
-    """Refuse other masks for the people of the release that stands there, where no ledger carries them over."""
+    """Refuse other masks for the people of the existing release, if no ledger carries its masks over."""
     before = _before(target)
     if before is None or now.method != "controlled" or chapter.publications:
         return
@@ -666,7 +666,7 @@ def _refuse_other_masks(target: Path, made: Path, now: Declared, chapter: Chapte
 def _published(
     finest: AnyFinestTable, declared: Declared, step: Callable[[], object]
 ) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
-    """The published rows of each table, labels in the types of the published codes where these are known already."""
+    """The published rows of each table, with labels in the types of the published codes if already known."""
     if finest.method == "controlled":
         finest = finest.as_truth(lambda column, codes: declared_type(declared.given, column, codes))
     for selection, parts in finest.public_rows(declared.wanted):
@@ -677,7 +677,7 @@ def _published(
 def _published_again(
     first: Path, declared: Declared, step: Callable[[], object]
 ) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
-    """The tables of a folder as another source would give them: in another order, with all labels as text."""
+    """The tables of a folder as from another source: in another order, with all labels as text."""
     for selection in reversed(declared.wanted):
         labels = list(selection.columns)
         shown = pl.col(MASKED) > 0
@@ -691,7 +691,7 @@ def _prove(first: Path, finest: AnyFinestTable, declared: Declared, step: Callab
     """Make the folder again without the truth, and compare it byte by byte.
 
     Sums of masks are made again in the world in which the masked counts are the truth. The tables of other methods
-    follow the truth by design: there everything else is made again from the published tables.
+    depend on the truth by design, so everything else is made again from the published tables.
     """
     second = first / "again"
     second.mkdir()
@@ -705,7 +705,7 @@ def _prove(first: Path, finest: AnyFinestTable, declared: Declared, step: Callab
         for folder in (first, second)
     )
     ours = {name: file for name, file in ours.items() if not file.is_relative_to(second)}
-    for name in sorted({*ours, *theirs}, key=lambda name: (name == MANIFEST, name)):  # it holds the others' checksums
+    for name in sorted({*ours, *theirs}, key=lambda name: (name == MANIFEST, name)):  # checksums last
         if name not in ours or name not in theirs or not _equal(ours[name], theirs[name]):
             raise UnsafeRelease(
                 f"{name!r} depends on more than the masked counts and what was declared, so nothing was published. "
@@ -715,7 +715,7 @@ def _prove(first: Path, finest: AnyFinestTable, declared: Declared, step: Callab
 
 
 def _as_truth(finest: AnyFinestTable) -> AnyFinestTable:
-    """The world in which the masked counts are the truth, with labels of other types wherever that is possible."""
+    """The world in which the masked counts are the truth, with labels of other types wherever possible."""
     types = {name: kind for listed in finest.codes.lists for name, kind in listed.labels.schema.items()}
     return finest.as_truth(lambda column, codes: label_type(codes) if types[column] == pl.String else pl.String)
 
@@ -732,13 +732,13 @@ def _equal(one: Path, other: Path) -> bool:
                 return True
 
 
-# --- does a declared list look as if it was made from the data?
+# --- does a declared list look as if it came from the data?
 
 
 def _tell_of_lists_from_the_data(finest: AnyFinestTable, declared: Declared, shown: Mapping[str, pl.Series]) -> None:
-    """Say so where a declared list or map names an area that tables are silent about, and no empty one (confidential).
+    """Warn of a declared list or map that names an area with only zeros in the tables, but no truly empty one.
 
-    Then it tells that somebody is there.
+    Such a list tells that somebody is there. The notice is confidential.
     """
     lists = {
         column: set(declared.given.filter(pl.col("variable") == column)["code"].drop_nulls())
