@@ -396,7 +396,7 @@ def test_without_a_secret_one_is_made_and_kept_beside_the_store(spark, tmp_path)
     assert again.collect().frame.equals(first.frame)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "part.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ilba.InputError, match="is not a store, which this would destroy"):
+    with pytest.raises(ilba.InputError, match="is not a store; this would destroy it"):
         ilba.build(frame, HKEY, ["sex"], output_path=tmp_path / "data")
 
 

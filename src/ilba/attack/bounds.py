@@ -261,8 +261,7 @@ class Block:
 
 
 class Proven(NamedTuple):
-    """What is proven about a table: the cells in 1..K-1 as integers, with low and high, and the number of occupied
-    cells."""
+    """What is proven about a table: cells in 1..K-1 as integers, their low and high, and how many cells are occupied."""
 
     packed: IntArray
     low: IntArray
@@ -412,8 +411,7 @@ class Attack:
                 self._keep(node, known[node], area + start, cell)
 
     def _keep(self, node: Node, known: CellBounds, area: IntArray, cell: IntArray) -> None:
-        """Keep the cells that hold a large one, and the number of cells that would differ if the masks were the
-        truth."""
+        """Keep the cells that hold a large one, and how many cells would differ if the masks were the truth."""
         self.misfits[node] = self.misfits.get(node, 0) + known.misfits
         if known.large is not None:
             some = np.flatnonzero(known.large)

@@ -188,8 +188,7 @@ class Rows:
         return sides
 
     def found(self, node: Node, first: int, last: int) -> tuple[IntArray, IntArray, Array]:
-        """The listed cells of a table in some of its areas: cell, area numbered from the first one, and list
-        entries."""
+        """The listed cells of a table in some areas: cell, area numbered from the first one, and list entries."""
         cells = self.families.cells(node)
         lists = self.lists[first:last]
         if not lists:
@@ -222,8 +221,7 @@ class Rows:
 
 
 class _Link(NamedTuple):
-    """The link between a level and a finer one: the coarser cell of each finer cell, and the coarser area of each
-    area."""
+    """The link between a level and a finer one: the coarser cell and area of each finer cell and area."""
 
     above: int
     below: int
@@ -343,8 +341,7 @@ class Closing:
                 self._tell(self._done, max(rows.areas, self._done + 1))
 
     def _settle(self, link: _Link, down: bool) -> None:
-        """Propagate the sums of finer areas to the coarser areas; with `down`, propagate the rest back to the finer
-        areas."""
+        """Propagate sums of finer areas to the coarser areas; with `down`, propagate the rest back."""
         upper, lower = self.levels[link.above], self.levels[link.below]
         newest = upper.stamp.copy()
         np.maximum.at(newest, link.over, lower.stamp)

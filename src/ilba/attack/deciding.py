@@ -259,8 +259,7 @@ class Asked:
         return sorted(found, key=lambda block: -int(self.left[block].sum()))
 
     def _sums(self, block: IntArray, low: IntArray, high: IntArray) -> tuple[IntArray, BlockSums]:
-        """The sums that touch a block, and the room they leave to it when the outside lies between the sums of low and
-        high."""
+        """The sums that touch a block, and the room they leave to it when the outside lies in low..high."""
         known = self.known
         member = known.member[block]
         used, place = np.unique(member.astype(np.int64), return_inverse=True)

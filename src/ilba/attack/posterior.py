@@ -202,8 +202,7 @@ def beliefs(known: Intervals, log: FloatArray, progress: Progress | None = None,
 
 @compiled
 def _tell(p: Any, starts: Any, cells: Any, least: Any, most: Any, K: int, out: Any) -> None:
-    """The message of each aggregate of a table to each of its cells: how likely the others leave room for each
-    count."""
+    """The message of each aggregate of a table to its cells: how likely the others leave room for each count."""
     for a in range(len(starts) - 1):
         first, n = starts[a], starts[a + 1] - starts[a]
         if n > _EXACT:

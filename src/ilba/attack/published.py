@@ -627,8 +627,7 @@ def refinement(codes: CodeLists, chosen: Sequence[Selection]) -> list[Selection]
 
 
 def whole_range(value: Array, n: Array, K: int, cells: Cells) -> tuple[Array, Array]:
-    """The smallest and largest true count that iLBA releases as `value` for n finest cells, if no finest cell is
-    released.
+    """The smallest and largest true count that iLBA releases as `value` for n unreleased finest cells.
 
     The part of the value in large cells is not public. A value below 2K+1 leaves little room for them: with K = 5, a 5
     is a sum of small cells alone, and with many of them it means 1..5.

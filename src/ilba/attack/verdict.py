@@ -184,8 +184,7 @@ class AuditReport(Judged):
 
     @property
     def safe(self) -> bool:
-        """Whether nothing is disclosed and nothing is undecided, neither in the counts nor in the folder around
-        them."""
+        """Whether nothing is disclosed or undecided, neither by the counts nor by the folder around them."""
         return not self.folder and self._counts_safe
 
     @property

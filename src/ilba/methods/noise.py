@@ -1,5 +1,4 @@
-"""Noise of differential privacy on counts: discrete Laplace and Gaussian noise, and fits that make noisy counts
-consistent.
+"""Noise of differential privacy: discrete Laplace and Gaussian, and fits that make noisy counts consistent.
 
 The noise is a whole number of either sign, without a limit. So a noisy count proves nothing. Epsilon bounds what one
 person's record adds to anybody's knowledge, and epsilons add up over everything that is published.

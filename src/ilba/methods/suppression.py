@@ -299,8 +299,7 @@ class Pattern(NamedTuple):
 def optimal(
     cells: Tabulation, primary: BoolArray, width: float, seconds: float | None = None, least: int = 0
 ) -> Pattern:
-    """Find the fewest other blanks, and among these the smallest sum, that keep each primary cell unknown within
-    `width`.
+    """Find the fewest other blanks, then the smallest sum, that keep each primary cell unknown within `width`.
 
     For each primary cell, two other tables must exist that agree with the truth outside the blanks and differ by
     `width` in that cell. Zeros and the grand total are published. Everybody knows that a blank is at least `least`: 1
@@ -368,8 +367,7 @@ class _Problem:
     def solved(
         self, blank: BoolArray, wanted: Any, seconds: float, *, whole: bool = True
     ) -> tuple[BoolArray, int] | None:
-        """The cheapest pattern that contains these blanks and guards these cells, and a lower bound on the number of
-        blanks.
+        """The cheapest pattern with these blanks that guards these cells, and a lower bound on the blanks.
 
         None if no pattern was found in time. Without `whole`, the cost of a blank is how far its cell moves. That is a
         linear program, and every cell that moves is blank.

@@ -81,8 +81,7 @@ def likely(count: IntArray, value: IntArray, empty: int, K: int, sure: float = 0
 
 
 def guessed(count: IntArray, value: IntArray, empty: int, K: int) -> float:
-    """The share of counts below K that are guessed right, as the most frequent true count behind their published
-    number.
+    """The share of counts below K that are the most frequent true count behind their published number.
 
     The `empty` unlisted cells are truly 0, and published as 0.
 

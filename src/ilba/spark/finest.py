@@ -285,7 +285,7 @@ class SparkFinestTable(AnyFinestTable):
         key : str or sequence of str, default ()
             The keys of the table, in the order in which its columns are to stand.
         method : Method or str, optional
-            A method with its parameters, as `with_method` takes it. Left out, the method of this table.
+            A method with its parameters, as `with_method` takes it. By default, the method of this table.
 
         Returns
         -------

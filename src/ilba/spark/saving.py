@@ -22,7 +22,7 @@ def free_place(path: Path_) -> Path:
         raise InputError(f"{os.fspath(path)!r} is a file. On Spark a store is a folder: choose another name.")
     if target.is_dir() and any(target.iterdir()) and not (target / store.ABOUT).exists():
         raise InputError(
-            f"{os.fspath(path)!r} exists and is not a store, which this would destroy. Choose another name."
+            f"{os.fspath(path)!r} exists and is not a store; this would destroy it. Choose another name."
         )
     writable_folder(target)
     return target

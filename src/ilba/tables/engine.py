@@ -378,8 +378,7 @@ class AnyFinestTable(ABC):
 
     @abstractmethod
     def marks(self) -> tuple[str, str]:
-        """Two checksums, of the true counts and of the masks, independent of order, types and code lists
-        (confidential)."""
+        """Checksums of the true counts and of the masks, independent of order, types and lists (confidential)."""
 
     def public_rows(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
         """The public rows of several tables, each table piece by piece: see `Table.public_parts`.
@@ -433,8 +432,7 @@ class AnyFinestTable(ABC):
         """The secret that drew the masks, if this table was built with it."""
 
     def own_secret(self, secret: Secret | Path_ | None = None) -> Secret | None:
-        """The secret of the masks: the given one, that of the build, of the environment or beside the store; otherwise
-        None."""
+        """The secret of the masks: given, of the build, of the environment or beside the store; otherwise None."""
         if secret is not None:
             return given_secret(secret)
         found = self.secret_at_hand() or given_secret(None)

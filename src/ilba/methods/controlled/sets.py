@@ -34,8 +34,7 @@ class Named(NamedTuple):
 
 
 def named(whole: Names, columns: Callable[[IntArray], Names]) -> Named:
-    """Number the names of cells: `whole` names all codes of a cell; `columns` names, for some cells, the codes of each
-    pattern."""
+    """Number the names of cells: `whole` names all codes of a cell; `columns` names the codes of each pattern."""
     _, first, combination = np.unique(whole, return_index=True, return_inverse=True)
     places, names = _numbered(columns(first))
     return Named(combination.astype(np.int32), places, names)
@@ -69,8 +68,7 @@ def _numbered(columns: Any) -> Any:
 
 @dataclass(frozen=True)
 class Sets:
-    """The sets of each small cell of a block, and the cells of each set; sets from `n_local` on reach beyond the
-    block."""
+    """The sets of each small cell of a block, and the cells of each set; sets from `n_local` on reach beyond it."""
 
     ptr: IntArray
     """where in `sets` the sets of each cell begin"""
