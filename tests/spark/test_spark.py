@@ -292,7 +292,7 @@ def test_data_that_change_between_the_passes_are_not_counted_wrong(spark, tmp_pa
 
 def test_what_has_no_labels_or_no_name_of_its_own_is_refused(spark):
     frame = spark.createDataFrame([("a", "f", "m", [1])], "town string, Age string, age string, many array<int>")
-    with pytest.raises(ilba.InputError, match="does not tell the columns 'Age' and 'age' apart"):
+    with pytest.raises(ilba.InputError, match="does not distinguish the columns 'Age' and 'age'"):
         ilba.build(frame, ["town"], ["Age", "age"], secret=SECRET)
     with pytest.raises(ilba.InputError, match="the column 'many' has the type array, which cannot be a label"):
         ilba.build(frame, ["town"], ["many"], secret=SECRET)

@@ -261,7 +261,7 @@ class Block:
 
 
 class Proven(NamedTuple):
-    """What is proven about a table: cells in 1..K-1 as integers, their low and high, and how many cells are occupied."""
+    """What is proven about a table: cells in 1..K-1 as integers, with low and high, and how many are occupied."""
 
     packed: IntArray
     low: IntArray

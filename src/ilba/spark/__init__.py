@@ -1,7 +1,8 @@
-"""The same finest table and the same numbers, where the data is.
+"""The same finest table and the same numbers on Spark, where the data is.
 
-Nothing that grows with the records or with the finest table comes to the driver. What does: the code lists, the sums of
-tables of up to a million cells, and published tables, piece after piece. Nothing is used that Spark Connect lacks.
+Nothing that grows with the records or with the finest table comes to the driver. Only these do: the code lists, the
+sums of tables of up to a million cells, and published tables, piece by piece. The code uses nothing that Spark Connect
+lacks.
 """
 
 from ilba.spark.finest import SparkFinestTable

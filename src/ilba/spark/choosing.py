@@ -1,7 +1,8 @@
-"""Masks chosen jointly on Spark: one block is one task, and what is carried from block to block is the driver's.
+"""Choose masks jointly on Spark: one block is one task, and the driver carries the errors from block to block.
 
-The blocks and rounds are those of the embedded engine, and so are the masks. Nothing of the size of the cells comes to
-the driver: it sees how many small cells each area has, and after each round the errors of the areas around its blocks.
+The blocks and rounds are those of the embedded engine, so the masks are too. Nothing of the size of the cells comes to
+the driver. It sees the number of small cells of each area, and after each round the errors of the areas around its
+blocks.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ def choose_on_spark(
     progress: Progress | None,
     more: tuple[int, How],
 ) -> tuple[Frame, Control]:
-    """The cells with masks chosen jointly, and what was reached. `cells` may have a column `previous`.
+    """The cells with jointly chosen masks, and what was reached. `cells` may have a column `previous`.
 
-    `more` is what the secret adds to the usual bound, and how masks are chosen.
+    `more` holds what the secret adds to the usual bound, and the options of the choice.
     """
     from ilba.methods.controlled.carry import TINY, Carry
     from ilba.methods.controlled.plan import Layout, rounds
@@ -56,7 +57,7 @@ def choose_on_spark(
         classes = by_count[1:]
         small = int(classes.sum())
         rules = rules_of(K, bound, small * len(wanted), *more)
-        # A table without a small cell comes back untouched. The proof rests on this line.
+        # A table without small cells is returned unchanged. The proof of safety rests on this line.
         by_area = _dense(sizes, 2 if rules.free and small else 0, len(layout.areas))
         in_order = np.empty_like(by_area)
         in_order[layout.ranks[layout.along]] = by_area
@@ -91,10 +92,10 @@ def choose_on_spark(
 
 
 def _task(*known: Any) -> Any:
-    """What a worker runs on the cells of a block."""
+    """The function that a worker runs on the cells of a block."""
 
     def choose(cells: Any) -> Any:
-        from ilba.spark import tasks  # the workers' own: its caches last from task to task
+        from ilba.spark import tasks  # the worker's own module: its caches last from task to task
 
         shipped, source, wanted, befores, rules = known
         return tasks.choose_block(cells, shipped, source, wanted, befores, rules)
@@ -118,7 +119,7 @@ def _cells_of(
     number = np.searchsorted(begins, layout.ranks[layout.along], side="right") - 1
     block_of = np.where(np.isin(number, [block.number for block in turn]), number, -1)
     if layout.along == 0:
-        # Cells are sorted by the areas of the first hierarchy: what lies elsewhere is not read.
+        # Cells are sorted by the areas of the first hierarchy, so other areas are not read.
         stride, near = layout.codes.finest.stride(0), None
         for block in turn:
             areas = np.flatnonzero(block_of == block.number)
@@ -129,7 +130,7 @@ def _cells_of(
 
 
 def _done(left: pl.DataFrame, name: str, carried: int, K: int) -> Done:
-    """What a block leaves, as its task told it."""
+    """What a block leaves, as its task reported it."""
     from ilba.methods.controlled.block import Done
 
     told = left.filter(pl.col("part") == -1).sort(name)[COUNT].to_numpy()

@@ -1,4 +1,4 @@
-"""The finest table on Spark: masked, stored and asked where the cells are."""
+"""The finest table on Spark: masked, stored and queried where the cells are."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ilba.tables.words import WORD, MaskCode, Words, read_words, write_words
 if TYPE_CHECKING:
     from ilba.methods.method import Method
 
-# What stands in the errors with which Spark tells of a file that it cannot read as Parquet.
+# Parts of Spark's error messages about a file that is not readable as Parquet.
 _WORDS_IN_A_FILE = 4_000_000
 _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "UNABLE_TO_INFER_SCHEMA", "not a Parquet file")
 
@@ -49,20 +49,20 @@ _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "UNABLE_TO_INFER_SCHEMA",
 class SparkFinestTable(AnyFinestTable):
     """The finest table on Spark: every observed cell with N and N_masked, where the data is. Confidential.
 
-    Made by `ilba.build` from a Spark DataFrame, or by `ilba.open_store(path, spark=session)`. It has the verbs of
-    `FinestTable`, and gives the same numbers. A release is a folder on the driver, with the same bytes that a
-    `FinestTable` publishes: public tables come there piece after piece, and none has to fit into memory.
+    Made by `ilba.build` from a Spark DataFrame, or by `ilba.open_store(path, spark=session)`. It has the methods of
+    `FinestTable` and gives the same numbers. A release is a folder on the driver, with the same bytes as from a
+    `FinestTable`. Public tables come to the driver piece by piece, so no table has to fit into memory.
     """
 
     _source: SecretSource | None = None
-    _made: Piped | None = None  # how the workers make the cells, while nothing is kept of them
+    _made: Piped | None = None  # how the workers make the cells, before anything is cached
 
     def __init__(self, about: store.About, cells: Frame, *, rows: int | None = None, most: int | None = None) -> None:
         super().__init__(about if RECORD_KEY in cells.columns else replace(about, record_keys=None))
         self.cells = cells
         """a Spark DataFrame of packed cells, N and N_masked, as a store holds them (confidential)"""
         self._rows = rows
-        self._most = most if rows is None else rows  # as far as is known there are not more cells
+        self._most = most if rows is None else rows  # an upper bound on the number of cells
 
     @classmethod
     def drawn(
@@ -80,23 +80,23 @@ class SparkFinestTable(AnyFinestTable):
         records : SparkRecords
             Records on Spark, each packed into a cell, and code lists.
         secret : Secret, optional
-            What draws the masks. None makes a new one, which `save` writes beside the store.
+            The secret that draws the masks. None makes a new one, which `save` writes beside the store.
         given : object
-            How the user gave the secret: a path stays a path, and each worker reads its file.
+            The secret as the user gave it: for a path, each worker reads the file.
         labels : polars.DataFrame
             The agency's code list with its labels.
         origins : Origins, optional
-            Which parts of the design a person declared.
+            The parts of the design that a person declared.
 
         Returns
         -------
         SparkFinestTable
-            The finest table, not computed yet.
+            The finest table; nothing is computed yet.
         """
         codes, chosen = records.codes, secret or Secret.new()
         source, shipped = SecretSource.of(chosen, given if secret else chosen), Shipped.of(codes)
         about = store.About(codes, labels, chosen.fingerprint, None, origins, record_keys=records.record_keys)
-        # A part is a run of areas, so that a table, an area or a cell finds what it needs side by side.
+        # A part is a run of areas, so that a table, an area or a cell finds its data together.
         parts = CellParts.of(codes.finest, records.weights, records.total)
         counted = sent(Piped(records.packed).then("count_cells", shipped, parts), parts)
         made = counted.then("put_together", shipped).then("mask", shipped, source)
@@ -121,7 +121,7 @@ class SparkFinestTable(AnyFinestTable):
         Returns
         -------
         SparkFinestTable
-            The finest table, its cells left where they are.
+            The finest table; its cells stay on Spark.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class SparkFinestTable(AnyFinestTable):
         if "://" not in text and not Path(text).is_dir():
             if not Path(text).is_file():
                 raise StoreError(f"there is no store {text!r}.")
-            about, here = store.read(text)  # which checks it
+            about, here = store.read(text)  # this also checks it
             cells = spark.read.parquet(place(text)).select(*about.columns)
             if cells.count() != len(here):
                 raise store.damaged(text)
@@ -166,7 +166,7 @@ class SparkFinestTable(AnyFinestTable):
         return mapped(self.cells, schema, "name_cells", self._shipped)
 
     def within(self, label: object) -> FinestTable:
-        """Bring the part that lies in one top-level area of the first hierarchy into the memory of the driver.
+        """Bring one top-level area of the first hierarchy into the memory of the driver.
 
         Parameters
         ----------
@@ -176,7 +176,7 @@ class SparkFinestTable(AnyFinestTable):
         Returns
         -------
         FinestTable
-            Its cells, with the code lists of the keys as they are. Confidential.
+            The cells of the area, with unchanged code lists of the keys. Confidential.
         """
         area = store.TopArea.of(self.codes, label)
         inside = self.cells.filter(f"cell0 >= {area.low}" + ("" if area.high is None else f" AND cell0 < {area.high}"))
@@ -184,7 +184,7 @@ class SparkFinestTable(AnyFinestTable):
         return FinestTable.of_cells(*store.cut(self._about, cells.sort(self._about.words), area))
 
     def collect(self) -> FinestTable:
-        """Bring the same table into the memory of the driver, for what Spark cannot do.
+        """Bring the table into the memory of the driver, for work that Spark cannot do.
 
         Returns
         -------
@@ -198,15 +198,15 @@ class SparkFinestTable(AnyFinestTable):
         return finest
 
     def at_hand(self) -> AnyFinestTable:
-        """The same table in the memory of the driver where it is small enough, else this one (confidential)."""
+        """The same table in the memory of the driver if it is small enough, otherwise this one (confidential)."""
         return self.collect() if len(self) <= frames.KEPT else self
 
     def secret_at_hand(self) -> Secret | None:
-        """The secret that drew the masks, where this table was built with it and the driver can open it."""
+        """The secret that drew the masks, if this table was built with it and the driver can open it."""
         return self._source.at_hand() if self._source else None
 
     def keep(self) -> None:
-        """Keep what was counted, so that it is not counted again with each question."""
+        """Cache the counted cells, so that they are not counted again for each query."""
         self.cells, self._made = self.cells.persist(), None
 
     def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> SparkFinestTable:
@@ -235,12 +235,12 @@ class SparkFinestTable(AnyFinestTable):
         return SparkFinestTable(about, ordered, most=self._most)
 
     def occurring(self) -> list[IntArray]:
-        """List for each dimension the labels that occur (confidential).
+        """List the labels that occur in each dimension (confidential).
 
         Returns
         -------
         list of array
-            For each dimension the numbers of its labels, in the order of its code list.
+            The numbers of the labels of each dimension, in the order of its code list.
         """
         return self._used(self.cells)
 
@@ -250,7 +250,7 @@ class SparkFinestTable(AnyFinestTable):
         return [found.filter(pl.col("place") == place)["digit"].to_numpy() for place in range(len(self.codes.lists))]
 
     def marks(self) -> tuple[str, str]:
-        """Two checksums that no order, type or code list moves: of the true counts, and of the masks (confidential)."""
+        """Checksums of the true counts and of the masks, independent of order, types and lists (confidential)."""
         F = pyspark("sql.functions")
         names = [f"path{place}" for place in range(len(self.codes.lists))]
         beside = [COUNT, MASKED, *([RECORD_KEY] if self.record_keys else [])]
@@ -264,7 +264,7 @@ class SparkFinestTable(AnyFinestTable):
         return one, other
 
     def class_means(self) -> dict[int, float]:
-        """The mean masked count of the cells with each true count of 1..K-1 (confidential): see `ilba.class_means`."""
+        """The mean masked count of the cells with each true count in 1..K-1 (confidential): see `ilba.class_means`."""
         F = pyspark("sql.functions")
         small = self.cells.where(F.col(COUNT).between(1, self.design.threshold - 1))
         return {int(x): float(mean) for x, mean in sorted(small.groupBy(COUNT).agg(F.avg(MASKED)).collect())}
@@ -275,7 +275,7 @@ class SparkFinestTable(AnyFinestTable):
 
     @suggesting
     def table(self, level: Level = 0, key: Names | None = (), *, method: Method | str | None = None) -> SparkTable:
-        """Choose the masked table at a level by some keys. It is made when it is read.
+        """Select the masked table at a level by some keys. It is made when it is read.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ class SparkFinestTable(AnyFinestTable):
             A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
             of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
         key : str or sequence of str, default ()
-            The keys of the table, in the order in which its columns are to stand.
+            The keys of the table, in the order of its columns.
         method : Method or str, optional
             A method with its parameters, as `with_method` takes it. By default, the method of this table.
 
@@ -314,7 +314,7 @@ class SparkFinestTable(AnyFinestTable):
         return sent(pieces, parts).then("put_together", self._shipped, selection)
 
     def _added(self, source: Frame, finer: Selection | None, selection: Selection, parts: CellParts | None) -> Piped:
-        """What the cells of each worker add to the cells of a table."""
+        """What each worker's cells add to the cells of a table."""
         if self.moves is None and finer is None:
             source = source.select(*self._about.words, COUNT, MASKED)
         return Piped(source).then("sum_up", self._shipped, finer, selection, parts)
@@ -333,22 +333,22 @@ class SparkFinestTable(AnyFinestTable):
             A number from 1 (the coarsest), the name of a column, or 0 for no level. With several hierarchies the name
             of a column, or a mapping from their names such as {"area": 2, "industry": "section"}.
         key : str or sequence of str, default ()
-            The keys of the table, in the order in which its columns are to stand.
+            The keys of the table, in the order of its columns.
         hkey_value : sequence or dict, default ()
             The labels of the area: the whole path from the coarsest level down to `level`. With several hierarchies a
             mapping from their names, or all paths one after the other.
         key_value : label or sequence of labels, default ()
-            One label for each of `key`. None stands for a missing one.
+            One label for each of `key`. None stands for a missing label.
 
         Returns
         -------
         tuple of int and bool
-            What `cell` gives, and whether the cell occurs in the data.
+            The result of `cell`, and whether the cell occurs in the data.
 
         Raises
         ------
         InputError
-            The store has no such level or key, or the number of values does not fit.
+            The store has no such level or key, or the number of values is wrong.
         """
         F = pyspark("sql.functions")
         selection = self.design.select(level, key)
@@ -359,7 +359,8 @@ class SparkFinestTable(AnyFinestTable):
         wanted = [int(word[0]) for word in cell_index.pack([np.array([node]) for node in nodes], 1)]
         inside = self.cells
         if cell_index.places and cell_index.places[0].dimension == 0:
-            # Files with other areas are not read: an area is a run of finest areas, and cells are sorted by them.
+            # Files with other areas are not read, because cells are sorted by finest areas and an area is a run of
+            # them.
             areas, (_, depth, _), node = self.codes.lists[0], cell_index.places[0], nodes[0] or 0
             first, below = int(areas.starts[depth][node]), int(areas.below(depth)[node])
             stride = self.codes.finest.stride(0)
@@ -389,7 +390,7 @@ class SparkFinestTable(AnyFinestTable):
         Yields
         ------
         SparkTable or Table
-            One table after the other, in the order in which they are cheapest to make.
+            One table at a time, in the cheapest order.
         """
         if len(self) <= frames.KEPT:
             yield from self.collect().tables(wanted)
@@ -402,12 +403,12 @@ class SparkFinestTable(AnyFinestTable):
                 yield self._table(selection, Piped(sums))
 
     def sums(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
-        """The summed parts of several tables, on the driver, where each of them has to fit (confidential)."""
+        """The summed parts of several tables on the driver, where each of them has to fit (confidential)."""
         for selection, sums in self._walk(wanted):
             yield selection, sums if isinstance(sums, Sums) else _taken(sums, self.codes.cell_index(selection))
 
     def _walk(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Frame | Sums]]:
-        """The sums of the wanted tables: on Spark while they are large, on the driver from a small one down."""
+        """The sums of the wanted tables: large ones on Spark, small ones and all below them on the driver."""
 
         def rolled(source: Frame | Sums, finer: Selection | None, target: Selection) -> Frame | Sums:
             cell_index = self.codes.cell_index(target)
@@ -455,14 +456,14 @@ class SparkFinestTable(AnyFinestTable):
         return result
 
     def _masked_by(self, cells: Frame, fingerprint: str | None, chosen: Chosen | None) -> SparkFinestTable:
-        """The same counts with other masks, and with all that is known of this table besides its masks."""
+        """The same counts with other masks, and with everything else that is known about this table."""
         about = replace(self._about, fingerprint=fingerprint, chosen=chosen)
         result = SparkFinestTable(about, cells, rows=self._rows, most=self._most)
         result._unsaved_secret, result._source, result.place = self._unsaved_secret, self._source, self.place
         return result
 
     def _drawing(self, secret: Secret | Path_ | None) -> SparkFinestTable:
-        """Refuse: methods that look at all tables work in the memory of one process."""
+        """Refuse: methods that treat tables jointly need the memory of one process."""
         raise InputError(
             "on Spark tables are masked by 'controlled', 'ilba' or 'cell-key'. For another method take "
             "collect(), which brings the cells into memory; release does so by itself."
@@ -486,7 +487,7 @@ class SparkFinestTable(AnyFinestTable):
         return result
 
     def with_masks_of(self, previous: AnyFinestTable) -> SparkFinestTable | None:
-        """The same counts with the masks of another table; None where the counts are not the same."""
+        """The same counts with the masks of another table; None if the counts differ."""
         F = pyspark("sql.functions")
         self._check_wave(previous)
         if len(previous) != len(self):
@@ -499,19 +500,19 @@ class SparkFinestTable(AnyFinestTable):
         return self._masked_by(cells, previous.fingerprint, previous.chosen)
 
     def _fixed(self, previous: AnyFinestTable | KnownMasks) -> Frame:
-        """The cells with the masked counts that stay, and -1 where a mask is to be chosen."""
+        """The cells with the masked counts that stay, and -1 for masks to choose."""
         if isinstance(previous, KnownMasks):
             return previous.masked.select(*self._about.columns, "previous")
         return self._beside(previous)
 
     def _tagged(self, secret: Secret, purpose: str, below: int | None) -> Frame:
-        """The cells, whether each is small, and the keyed tags of small ones, as signed numbers."""
+        """The cells, whether each is small, and the keyed tags of small cells, as signed numbers."""
         source = SecretSource.of(secret, secret.place or secret)
         schema = whole_numbers([*self._about.columns, "small", "tag"])
         return mapped(self.cells, schema, "tag_cells", self._shipped, source, purpose, below)
 
     def smallest_tags(self, secret: Secret, purpose: str, most: int) -> tuple[Words, int]:
-        """The smallest keyed tags of small cells, and how many small cells there are (confidential)."""
+        """The smallest keyed tags of small cells, and the number of small cells (confidential)."""
         F = pyspark("sql.functions")
         small = self._tagged(secret, purpose, self.design.threshold).where("small = 1").select("tag").persist()
         ordered = small.orderBy(F.col("tag").bitwiseXOR(F.lit(-(2**63)))).limit(most)  # as unsigned numbers
@@ -520,7 +521,7 @@ class SparkFinestTable(AnyFinestTable):
         return tags, size
 
     def known_masks(self, secret: Secret, purpose: str, parts: Sequence[Path], code: MaskCode) -> KnownMasks:
-        """What masks that `write_masks` wrote to files say of the cells of this table."""
+        """The masks of this table's cells that are known from files of `write_masks`."""
         F = pyspark("sql.functions")
         at, last = F.shiftrightunsigned(WORD, code.bits).alias("at"), F.lit(2**code.bits - 1)
         there = _words(self.cells.sparkSession, parts).select(at, F.col(WORD).bitwiseAND(last).alias("bits"))
@@ -536,9 +537,10 @@ class SparkFinestTable(AnyFinestTable):
         return KnownMasks(cells, int(row[0] or 0), int(row[1] or 0))
 
     def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
-        """Write the masks that are not known yet as Parquet files to a folder, and say how many there are.
+        """Write the masks that are not known yet as Parquet files to a folder, and return their number.
 
-        The workers write them, where they write what the driver reads; else they come here piece after piece.
+        The workers write the files if the driver can read what they write; otherwise the masks come to the driver in
+        pieces.
         """
         if not known.unknown:
             return 0
@@ -556,7 +558,7 @@ class SparkFinestTable(AnyFinestTable):
         return known.unknown
 
     def with_masks(self, known: KnownMasks, chosen: Chosen | None) -> SparkFinestTable:
-        """The same counts with the masks that are known; the others stay."""
+        """The same counts with the known masks; the others stay."""
         F = pyspark("sql.functions")
         masked = F.when(F.col("previous") < 0, F.col(MASKED)).otherwise(F.col("previous")).alias(MASKED)
         cells = known.masked.select(
@@ -565,7 +567,7 @@ class SparkFinestTable(AnyFinestTable):
         return self._masked_by(cells, self.fingerprint, chosen)
 
     def _beside(self, previous: AnyFinestTable) -> Frame:
-        """The cells with the masked count `previous` of another table where they have the same count there, else -1."""
+        """The cells with the masked count `previous` of another table if it has the same count there, otherwise -1."""
         self._check_wave(previous)
         spark, names = self.cells.sparkSession, [*self._about.words, COUNT]
         cells = previous.cells
@@ -579,7 +581,7 @@ class SparkFinestTable(AnyFinestTable):
         return joined.select(*self._about.columns, "previous").repartitionByRange(*words).sortWithinPartitions(*words)
 
     def _secret_of(self, secret: Secret | Path_ | None) -> SecretSource:
-        """The secret that drew the masks, however a worker comes by it."""
+        """The secret that drew the masks, in the form that workers open."""
         if secret is None and self._source is not None:
             return self._source
         if secret is None and not os.environ.get(ENVIRONMENT) and self.place and secret_path(self.place).exists():
@@ -599,22 +601,22 @@ class SparkFinestTable(AnyFinestTable):
         Parameters
         ----------
         path : path or str
-            A path that driver and workers share, or a URL such as s3a://bucket/store. A URL is written by the workers
-            alone, and what stands there is never replaced.
+            A path that driver and workers share, or a URL such as s3a://bucket/store. Only the workers write to a URL,
+            and an existing store at a URL is never replaced.
         progress : callable, optional
-            Called with each `ProgressStep` of the work.
+            Called with each `ProgressStep`.
 
         Returns
         -------
         Path or str
-            Where the store is now.
+            The path of the store.
 
         Raises
         ------
         InputError
-            Something else stands there, or anything at a URL.
+            The path holds something else, or the URL holds anything.
         SecretError
-            The masks were drawn with a new secret, and beside a URL none is kept.
+            The masks were drawn with a new secret, which cannot be kept beside a URL.
         WriteError
             The workers do not write where the driver reads.
         """
@@ -660,20 +662,20 @@ class SparkFinestTable(AnyFinestTable):
 
 
 def _taken(sums: Frame, cell_index: CellIndex) -> Sums:
-    """The sums of a small table on the driver, sorted, with what was not added up yet."""
+    """The sums of a small table on the driver, sorted; partial sums are added up."""
     names = word_names(cell_index)
     table = as_polars(sums.toArrow()).group_by(names).agg(pl.all().sum()).sort(names)
     return sums_of(cell_index, {name: table[name].to_numpy() for name in table.columns})
 
 
 def _lowest(code: MaskCode) -> Any:
-    """The lowest count above 0 that the mask of a cell can be."""
+    """The lowest masked count above 0 that a cell can have."""
     F = pyspark("sql.functions")
     return F.when(F.col(COUNT) < code.K, F.lit(code.K)).otherwise(F.col(COUNT) - code.move)
 
 
 def _words(spark: Any, files: Sequence[Path]) -> Frame:
-    """The words in some files of this machine: read by the workers where they see them, else given to them."""
+    """The words in files of this machine: read by the workers if they see the files, otherwise sent to them."""
     if files:
         try:
             words = read_cells(spark, *(place(str(file)) for file in files))
@@ -687,6 +689,6 @@ def _words(spark: Any, files: Sequence[Path]) -> Frame:
 
 
 def _rows_in(folder: Path) -> int:
-    """How many rows the Parquet files in a folder of this machine hold."""
+    """The number of rows of the Parquet files in a folder of this machine."""
     files = sorted(folder.glob("*.parquet"))
     return int(pl.scan_parquet(files).select(pl.len()).collect().item()) if files else 0

@@ -1,4 +1,4 @@
-"""What Spark's frames need on the driver: tasks sent to the workers, schemas, and tables that come back in pieces."""
+"""Helpers for Spark frames on the driver: tasks for the workers, schemas, and tables that return in pieces."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ilba.spark.sessions import pyspark
 Frame: TypeAlias = Any
 
 KEPT = 2**20
-"""the sums of a table of up to so many cells are taken to the driver, to make others from"""
+"""the sums of a table of up to this many cells are taken to the driver, as a source of others"""
 
 
 @dataclass(frozen=True)
 class Piped:
-    """What the workers make of the batches of a frame, step after step without leaving their memory.
+    """Steps that the workers apply to the batches of a frame, one after the other, within their memory.
 
-    A step is the name of a function in `ilba.spark.tasks` and what it knows besides the batches. Nothing is made yet.
+    A step is the name of a function in `ilba.spark.tasks` and its other arguments. Nothing is computed yet.
     """
 
     source: Frame
@@ -35,13 +35,13 @@ class Piped:
         return Piped(self.source, (*self.steps, (task, known)))
 
     def frame(self, schema: Any) -> Frame:
-        """What the last step gives, as a frame."""
+        """The result of the last step, as a frame."""
         if not self.steps:
             return self.source
         steps = self.steps
 
         def run(batches: Any) -> Any:
-            from ilba.spark import tasks  # the workers' own: its caches last from task to task
+            from ilba.spark import tasks  # the worker's own module: its caches last from task to task
 
             for task, known in steps:
                 batches = getattr(tasks, task)(batches, *known)
@@ -52,12 +52,12 @@ class Piped:
 
 
 def mapped(frame: Frame, schema: Any, task: str, *known: Any) -> Frame:
-    """A frame whose batches go through one of the functions in `ilba.spark.tasks` on the workers."""
+    """A frame whose batches pass through a function of `ilba.spark.tasks` on the workers."""
     return Piped(frame).then(task, *known).frame(schema)
 
 
 def quiet() -> Any:
-    """PySpark warns of newer pandas wherever Arrow is used; no pandas frame is made here."""
+    """Silence PySpark's warnings about newer pandas: no pandas frame is made here."""
     return warnings.catch_warnings(action="ignore", category=FutureWarning)
 
 
@@ -85,15 +85,15 @@ def label_types(codes: CodeLists, cell_index: CellIndex) -> dict[str, Any]:
 
 
 def as_polars(table: Any) -> pl.DataFrame:
-    """A table of Arrow that came from Spark."""
+    """An Arrow table from Spark as a polars frame."""
     frame: pl.DataFrame = pl.DataFrame(table)
-    # An instant is told in the time of the session; labels must not depend on it.
+    # Spark gives a timestamp in the time zone of the session; labels must not depend on it.
     zoned = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Datetime) and kind.time_zone]
     return frame.with_columns(pl.col(zoned).dt.convert_time_zone("UTC")) if zoned else frame
 
 
 def pieces(made: Piped, empty: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """What is made, on the driver, partition after partition: only one or two are in memory. At least one piece."""
+    """The result on the driver, partition by partition; only one or two are in memory. At least one piece."""
     yield empty
     for row in made.then("enclose").frame("piece binary").toLocalIterator(prefetchPartitions=True):
         yield pl.read_ipc_stream(io.BytesIO(row[0])).cast(empty.schema)

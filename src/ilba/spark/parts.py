@@ -1,8 +1,8 @@
-"""Cells in parts: which cells go together, and how they come to the worker that puts them together.
+"""Cells in parts: which cells belong together, and how they reach the worker that combines them.
 
-A worker sends the cells of each part as one piece of bytes, so Spark moves few rows instead of one for each cell. Where
-the parts begin is computed from code lists and marginal counts: no pass over the data looks for it. It decides how even
-the parts are, and nothing else: the numbers are the same for any parts.
+A worker sends the cells of each part as one byte string, so Spark moves few rows instead of one per cell. The starts of
+the parts are computed from code lists and marginal counts, without a pass over the data. They only decide how even the
+parts are: the numbers are the same for any parts.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ilba.spark.frames import Piped
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 ROWS = 2**20
-"""about so many rows are put together at once, in the memory of one worker"""
+"""about this many rows are combined at once, in the memory of one worker"""
 UNKNOWN = 200 * ROWS
-"""how many rows a table is divided for where nobody counted them"""
-_EVEN = 4  # a cut goes through an area only where the area has more than this share (1/4) of a part
+"""the assumed number of rows of a table that was not counted"""
+_EVEN = 4  # only an area with more than 1/4 of a part is cut
 
 
 @dataclass(frozen=True)
 class CellParts:
-    """Where the parts of a table begin, in its order, and a number for each that Spark sends to its own partition."""
+    """Where the parts of a table begin, and a number for each part that Spark sends to a partition of its own."""
 
     begins: IntArray
-    """the first `cell0` of each part but the first"""
+    """the first `cell0` of each part except the first"""
     slots: IntArray
 
     def __len__(self) -> int:
@@ -45,16 +45,16 @@ class CellParts:
         Parameters
         ----------
         cell_index : CellIndex
-            How the cells are packed.
+            The packing of the cells.
         weights : sequence of arrays
-            For each place of the index how many rows each of its labels has, or is thought to have.
+            The number of rows of each label, or an estimate, for each place of the index.
         rows : int
-            How many rows there are, at most.
+            An upper limit for the number of rows.
 
         Returns
         -------
         CellParts
-            The parts: even where the places are independent.
+            The parts; they are even if the places are independent.
         """
         wanted = max(-(-rows // ROWS), 1)
         left = np.arange(1, wanted) / wanted
@@ -72,18 +72,18 @@ class CellParts:
 
     @classmethod
     def of_table(cls, codes: CodeLists, cell_index: CellIndex, rows: int) -> CellParts:
-        """Divide a table of at most so many cells: an area has the weight of the finest areas in it."""
+        """Divide a table of at most `rows` cells; the weight of an area is its number of finest areas."""
         weights = [codes.lists[dimension].below(level) for dimension, level, _ in cell_index.places]
         return cls.of(cell_index, weights, min(rows, cell_index.grid))
 
 
 def sent(pieces: Piped, parts: CellParts) -> Piped:
-    """Pieces of cells on the workers that put them together, the parts in their order."""
+    """Pieces of cells on the workers that combine them, with the parts in order."""
     return Piped(pieces.frame("slot int, piece binary").repartition(len(parts), "slot"))
 
 
 def _slots(parts: int) -> IntArray:
-    """For each partition a whole number that Spark's hash sends there, by Murmur3 with the seed 42."""
+    """A whole number for each partition that Spark's hash sends there: Murmur3 with the seed 42."""
     found = np.full(parts, -1, dtype=np.int64)
     tried = 0
     while (found < 0).any():

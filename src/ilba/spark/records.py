@@ -1,4 +1,4 @@
-"""Records in a DataFrame of Spark, counted where they are."""
+"""Records in a Spark DataFrame, counted where they are."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
 def check_names(design: Design) -> None:
-    """Refuse names that Spark does not tell apart: to it, `Age` and `age` are one column."""
+    """Refuse names that Spark does not distinguish: for Spark, `Age` and `age` are one column."""
     seen: dict[str, str] = {name.casefold(): name for name in RESERVED}
     for name in design.columns:
         if name.casefold() in seen:
             raise InputError(
-                f"Spark does not tell the columns {seen[name.casefold()]!r} and {name!r} apart. Rename one of them."
+                f"Spark does not distinguish the columns {seen[name.casefold()]!r} and {name!r}. Rename one of them."
             )
         seen[name.casefold()] = name
 
 
 @dataclass(frozen=True)
 class SparkRecords:
-    """Records where they are, each packed into a cell but not counted yet, and the code lists that name them."""
+    """Records on Spark, each packed into a cell but not counted yet, and their code lists."""
 
     codes: CodeLists
     packed: Frame
     weights: list[IntArray]
-    """for each dimension how many records each of its labels has"""
+    """the number of records of each label, for each dimension"""
     total: int
     record_keys: RecordKeys | None = None
-    """what the record keys are that go along with the records"""
+    """the kind of record keys that go with the records"""
 
 
 class SparkMicrodata(Source):
-    """Records in a DataFrame of Spark. Nothing is read until they are counted."""
+    """Records in a Spark DataFrame. Nothing is read until they are counted."""
 
     def __init__(self, frame: Frame) -> None:
         pyspark("sql")
@@ -55,13 +55,13 @@ class SparkMicrodata(Source):
         self._frame = frame
 
     def categories(self, columns: Sequence[str]) -> dict[str, int]:
-        """How many different values each column has."""
+        """The number of different values of each column."""
         if self.recipe is not None:
             return {name: self._made(name).to_series(0).n_unique() for name in columns}
         if not columns:
             return {}
         F = pyspark("sql.functions")
-        # Missing counts as a value, as everywhere; count_distinct would leave it out.
+        # A missing value counts as a value, as everywhere; count_distinct would leave it out.
         each = [
             (F.count_distinct(quoted(c)) + F.max(F.col(quoted(c)).isNull().cast("int"))).alias(f"n{i}")
             for i, c in enumerate(columns)
@@ -80,8 +80,8 @@ class SparkMicrodata(Source):
     ) -> SparkRecords:
         """The records as cells, for `SparkFinestTable.drawn` to count.
 
-        One job finds the labels of each dimension, which come to the driver as code lists. Where records are left out,
-        another finds which labels that leaves. Counting reads the records once more.
+        One job finds the labels of each dimension, which come to the driver as code lists. If records are left out, a
+        second job finds the remaining labels. Counting reads the records once more.
         """
         check_missing(missing)
         columns = {name: f"v{place}" for place, name in enumerate(self.spelled_in(design.columns))}
@@ -121,7 +121,7 @@ class SparkMicrodata(Source):
     def _distinct(
         self, records: Frame, dimensions: Sequence[Sequence[str]], columns: Mapping[str, str]
     ) -> list[pl.DataFrame]:
-        """The combinations of each dimension as the data spells them, with their number of records, in one job."""
+        """The combinations of each dimension as spelled in the data, with their numbers of records, in one job."""
         F, schema = pyspark("sql.functions"), records.schema
         branches = []
         for place, names in enumerate(dimensions):
@@ -139,7 +139,7 @@ class SparkMicrodata(Source):
         ]
 
     def _used(self, encoded: Frame, dimensions: int) -> tuple[list[IntArray], int]:
-        """Which digits of each dimension the records have that are kept, and how many records these are."""
+        """The digits of each dimension in the kept records, and the number of kept records."""
         F = pyspark("sql.functions")
         counted = mapped(encoded, whole_numbers(["place", "digit", "size"]), "used_labels", dimensions)
         used = as_polars(counted.groupBy("place", "digit").agg(F.sum("size").alias("size")).toArrow())
@@ -147,7 +147,7 @@ class SparkMicrodata(Source):
         return digits, int(used.filter(pl.col("place") == 0)["size"].sum())
 
     def _keys(self, column: str | None) -> tuple[RecordKeys | None, list[Any]]:
-        """What the record keys of a column are, and that column as whole numbers."""
+        """The kind of record keys in a column, and that column as whole numbers."""
         if column is None:
             return None, []
         F = pyspark("sql.functions")
@@ -170,25 +170,25 @@ class SparkMicrodata(Source):
         return frame
 
     def _made(self, name: str) -> pl.DataFrame:
-        """The different values of a column that a recipe makes."""
+        """The different values of a column made by a recipe."""
         columns = self.spelled_in([name])
         counted = self._kept().select(*(self._plain(one) for one in columns)).groupBy(*map(quoted, columns)).count()
         values = as_polars(counted.toArrow())
         return self.as_labels(values.rename(dict(zip(values.columns, [*columns, COUNT], strict=True))), [name])
 
     def _plain(self, name: str) -> Any:
-        """A column whose values are labels, without what Spark knows of it beyond its values."""
+        """A column of labels, without Spark's metadata beyond its values."""
         kind = self._frame.schema[name].dataType.typeName()
         column = self._frame[quoted(name)]
         if kind in ("array", "map", "struct", "binary", "variant", "interval") or "interval year" in kind:
             raise no_labels(name, kind)
-        # Text may carry a collation, in which "A" and "a" are equal; labels are what is written.
+        # Text may have a collation in which "A" and "a" are equal; labels are compared as written.
         return column.cast("string") if kind in ("string", "void", "char", "varchar") else column
 
     def _encoded(
         self, records: Frame, raw: Sequence[pl.DataFrame], digits: Sequence[pl.Series], columns: Mapping[str, str]
     ) -> Frame:
-        """The records that are kept, with the digit of each dimension as d0, d1, ..."""
+        """The kept records, with the digit of each dimension as d0, d1, ..."""
         F, types = pyspark("sql.functions"), pyspark("sql.types")
         spark = records.sparkSession
         frame = records
@@ -198,7 +198,7 @@ class SparkMicrodata(Source):
             names = spelling.columns[:-1]
             finest = spelling[names[-1]]
             if finest.n_unique() == len(finest) and not finest.null_count() and not _has_nan(finest):
-                names = names[-1:]  # the finest column alone tells the whole path
+                names = names[-1:]  # the finest column determines the whole path
                 if (first := _without_a_gap(finest, digit)) is not None:
                     value = F.col(columns[names[0]])
                     known = value.between(first, first + len(finest) - 1)
@@ -217,7 +217,7 @@ class SparkMicrodata(Source):
             with quiet():
                 listed = F.broadcast(spark.createDataFrame(mapping.to_arrow(), schema))
             same = [
-                # Where nothing is missing, equality is enough, and Spark finds a whole number several times faster.
+                # If nothing is missing, equality is enough, and Spark joins whole numbers several times faster.
                 F.col(short).eqNullSafe(F.col(key)) if spelling[name].null_count() else F.col(short) == F.col(key)
                 for name, (short, key) in zip(names, keys.items(), strict=True)
             ]
@@ -232,7 +232,7 @@ class SparkMicrodata(Source):
 
 
 def _without_a_gap(values: pl.Series, digit: pl.Series) -> int | None:
-    """The first of whole numbers that follow each other as their digits do; None for other values."""
+    """The first value, if values and digits are consecutive whole numbers in the same order; otherwise None."""
     if not values.dtype.is_integer() or values.dtype == pl.UInt64:
         return None
     offset = (values.cast(pl.Int64) - digit).unique()

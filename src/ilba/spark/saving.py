@@ -1,4 +1,4 @@
-"""Stores that the workers write, and what they say of the files that they wrote."""
+"""Stores written by the workers, and their reports on the written files."""
 
 from __future__ import annotations
 
@@ -16,23 +16,21 @@ from ilba.tables.engine import Path_
 
 
 def free_place(path: Path_) -> Path:
-    """Where a dataset may be written: nothing stands there, or a store that it replaces."""
+    """The checked place for a dataset: free, or an existing store that it replaces."""
     target = Path(os.path.realpath(path))
     if target.is_file():
         raise InputError(f"{os.fspath(path)!r} is a file. On Spark a store is a folder: choose another name.")
     if target.is_dir() and any(target.iterdir()) and not (target / store.ABOUT).exists():
-        raise InputError(
-            f"{os.fspath(path)!r} exists and is not a store; this would destroy it. Choose another name."
-        )
+        raise InputError(f"{os.fspath(path)!r} exists and is not a store; this would destroy it. Choose another name.")
     writable_folder(target)
     return target
 
 
 def save_folder(made: Piped, about: store.About, target: Path) -> int:
-    """Write a store to a folder that driver and workers share, and say how many cells it has.
+    """Write a store to a folder that driver and workers share, and return its number of cells.
 
-    The workers write each part of the cells while they make it, in one job. They say what they wrote; nothing is read
-    back.
+    The workers write each part of the cells while they make it, in one job. They report what they wrote; nothing is
+    read back.
     """
     with making(target) as temporary:
         folder = temporary / store.CELLS
@@ -49,7 +47,7 @@ def save_folder(made: Piped, about: store.About, target: Path) -> int:
                 f"of them share, or a URL such as hdfs://... or s3a://..."
             )
         for file in folder.iterdir():
-            if file.name not in named:  # of an attempt that was lost
+            if file.name not in named:  # from a lost attempt
                 file.unlink()
         written = store.Dataset(about, sum(part.rows for part in parts), mark, tuple(parts))
         with replacing(temporary / store.ABOUT) as text:
@@ -60,7 +58,7 @@ def save_folder(made: Piped, about: store.About, target: Path) -> int:
 
 
 def save_url(cells: Frame, about: store.About, url: str) -> int:
-    """Write a store to a URL, which only Spark itself can do, and say how many cells it has."""
+    """Write a store to a URL, which only Spark itself can do, and return its number of cells."""
     spark = cells.sparkSession
     try:
         cells.write.mode("errorifexists").parquet(f"{url}/{store.CELLS}")
@@ -69,13 +67,13 @@ def save_url(cells: Frame, about: store.About, url: str) -> int:
             raise
         raise InputError(f"{url!r} exists, and a store at a URL is not replaced. Choose another name.") from None
     written = _dataset(spark, f"{url}/{store.CELLS}", about)
-    # The cells are a store only from here on.
+    # The cells become a store only here.
     spark.createDataFrame([(written.to_text(),)], "value string").coalesce(1).write.text(f"{url}/{store.ABOUT}")
     return written.rows
 
 
 def read_cells(spark: Any, *paths: str) -> Frame:
-    """What Parquet files hold. Spark checks each page that it reads: a file may be damaged after it was opened."""
+    """The content of Parquet files. Spark checks each page that it reads: a file may be damaged after opening."""
     return spark.read.option("parquet.page.verify-checksum.enabled", "true").parquet(*paths)
 
 
@@ -87,7 +85,7 @@ def marked(cells: Frame, about: store.About) -> tuple[int, int]:
 
 
 def _dataset(spark: Any, folder: str, about: store.About) -> store.Dataset:
-    """What a dataset says of the cells that were written to a URL. The workers read them back."""
+    """The description of the cells that were written to a URL. The workers read them back."""
     F = pyspark("sql.functions")
     ends = F.count(F.lit(1)), F.min("cell0"), F.max("cell0"), F.bit_xor(F.xxhash64(*about.columns))
     by_file = read_cells(spark, folder).groupBy("_metadata.file_name").agg(*ends).collect()

