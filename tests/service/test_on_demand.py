@@ -83,7 +83,12 @@ def test_a_polygon_takes_the_areas_whose_middle_is_inside(asked, additive):
     [
         ("town", [{"name": "a", "codes": ["0109"]}], 400, "Did you mean"),
         ("town", [{"name": "a"}], 400, "codes or a polygon"),
-        ("town", [{"name": "a", "codes": ["0101"], "polygon": [[0, 0], [1, 0], [1, 1]]}], 400, "one of both"),
+        (
+            "town",
+            [{"name": "a", "codes": ["0101"], "polygon": [[0, 0], [1, 0], [1, 1]]}],
+            400,
+            "either codes or a polygon",
+        ),
         ("town", [{"name": "a", "polygon": [[0, 0], [1, 0]]}], 400, "3 to 1,000 corners"),
         ("town", [{"name": "a", "polygon": [[8, 8], [9, 8], [9, 9]]}], 400, "Draw a larger one"),
         ("block", [{"name": "a", "polygon": [[0, 0], [1, 0], [1, 1]]}], 400, "no map"),
@@ -93,7 +98,7 @@ def test_a_polygon_takes_the_areas_whose_middle_is_inside(asked, additive):
         ("all.sex", [{"name": "a", "codes": ["f"]}], 400, "no areas"),
         ("town.age.job", [{"name": "a", "codes": ["0101"]}], 403, "Leave one of them out"),
         ("block.sex.age", [{"name": str(n), "codes": ["010101"]} for n in range(99)], 403, "fewer areas at once"),
-        ("block.sex.age", [{"name": "a", "codes": ["020302"]}], 403, "Put larger areas together"),
+        ("block.sex.age", [{"name": "a", "codes": ["020302"]}], 403, "Combine larger areas"),
     ],
 )
 def test_what_is_refused_says_how_to_ask_better(asked, table, areas, status, said):
@@ -125,7 +130,7 @@ def test_excluded_combinations_hold_for_tables_on_demand_and_not_for_what_is_pub
 
 def test_an_answer_on_demand_is_not_emptier_than_the_rules_say(asked):
     chosen = {"valuecodes[block]": "020302", "valuecodes[sex]": "*", "valuecodes[age]": "*"}
-    assert "Put larger areas together" in problem(asked.get("/tables/block.sex.age/data", params=chosen), 403)
+    assert "Combine larger areas" in problem(asked.get("/tables/block.sex.age/data", params=chosen), 403)
     full = {"valuecodes[region]": "*", "valuecodes[sex]": "*"}
     assert asked.get("/tables/region.sex/data", params=full).status_code == 200
 

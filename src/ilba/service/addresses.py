@@ -1,4 +1,4 @@
-"""What an address asks for, and the content of an answer: what every kind of address shares."""
+"""What all addresses share: reading the parameters, and the content of an answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_PAIRS = 2000
 
 @dataclass(frozen=True)
 class Answer:
-    """The content of an answer, ready to be sent, and what has to be said with it."""
+    """The content of an answer, ready to send, and its headers."""
 
     body: bytes
     media: str
@@ -41,7 +41,7 @@ def as_json(value: Any, lang: str | None = None) -> Answer:
 
 
 def pairs(request: Request) -> list[tuple[str, str]]:
-    """The parameters of an address as they are given."""
+    """The parameters of an address, as given."""
     try:
         query = request.scope["query_string"].decode("utf-8")
         return parse_qsl(query, keep_blank_values=True, max_num_fields=_MOST_PAIRS, errors="strict", encoding="utf-8")
@@ -50,7 +50,7 @@ def pairs(request: Request) -> list[tuple[str, str]]:
 
 
 def query(request: Request, known: tuple[str, ...]) -> dict[str, str]:
-    """The parameters of an address, in lower case; one that is not known is refused."""
+    """The parameters of an address, in lower case; an unknown one is refused."""
     found: dict[str, str] = {}
     for name, value in pairs(request):
         put(found, name, value)
@@ -59,7 +59,7 @@ def query(request: Request, known: tuple[str, ...]) -> dict[str, str]:
 
 
 def check_known(given: Mapping[str, str], known: tuple[str, ...]) -> None:
-    """Refuse a parameter that is not known."""
+    """Refuse an unknown parameter."""
     for name in given:
         if name not in known:
             said = f"It takes {listing(known)}." if known else "It takes none."

@@ -1,4 +1,4 @@
-"""The answers of the API: from what was asked to plain values. Nothing here knows of HTTP."""
+"""The answers of the API: from requests to plain values. This module does not know HTTP."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ilba.service.measures import values as measured
 from ilba.service.on_demand import DemandRules, of_all
 from ilba.service.work import still_wanted
 
-MISSING = "(missing)"  # how a label that is missing is written
+MISSING = "(missing)"  # how a missing label is written
 FORMATS = {
     "json-stat2": ("json-stat", "application/json", "json"),
     "csv": ("csv", "text/csv; charset=utf-8", "csv"),
@@ -43,25 +43,25 @@ NO_FILTERS: Mapping[str, ValueFilter] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Settings:
-    """What the operator decides about answers."""
+    """The operator's settings for answers."""
 
     max_cells: int = 100_000
     license: str = ""
     languages: tuple[str, ...] = ()
-    """those that are offered, the usual one first; all that there are where none is named"""
+    """the offered languages, the default first; all available ones if none is named"""
     address: str = ""
-    """where the service is for its readers, such as https://stats.example.org; as it is called where none is named"""
+    """the public address of the service, such as https://stats.example.org; by default, as clients call it"""
     rules: DemandRules = field(default_factory=DemandRules)
     """what was declared about tables on demand"""
 
 
 def offered_languages(catalog: Catalog, settings: Settings) -> list[str]:
-    """The languages that can be asked for, the usual one first."""
+    """The languages that clients can request, the default first."""
     return list(settings.languages) or catalog.languages
 
 
 def rehearse(served: ServedRelease) -> None:
-    """Say everything about a release once, so that a manifest that cannot be put into words is noticed at once."""
+    """Describe a release completely once, so that a broken manifest is noticed at once."""
     about, design = served.release.manifest, served.release.design
     names = ("title", "description", "source", "method", "cells", "rows", "software", "created")
     texts = [*(about[name] for name in names), *design.columns]
@@ -75,7 +75,7 @@ def rehearse(served: ServedRelease) -> None:
 
 
 def config(catalog: Catalog, settings: Settings) -> dict[str, Any]:
-    """What a client has to know beforehand."""
+    """What a client has to know in advance."""
     known = offered_languages(catalog, settings)
     return {
         "apiVersion": "2.0.0",
@@ -104,12 +104,12 @@ def rules(settings: Settings, lang: str) -> dict[str, Any]:
 
 
 def language_name(lang: str) -> str:
-    """What a language calls itself, as far as we have words in it."""
+    """A language's own name, if we have words in it."""
     return words(lang)["name"] if lang in LANGUAGES else lang
 
 
 def releases(catalog: Catalog, lang: str, rules: DemandRules) -> dict[str, Any]:
-    """What is published: the design of each release in words, and the tables that can be asked for."""
+    """What is published: the design of each release in words, and its tables."""
     return {"language": lang, "releases": [_release(served, lang, rules) for served in catalog.releases]}
 
 
@@ -204,7 +204,7 @@ def tables(
 
 
 def navigation(catalog: Catalog, lang: str, spoken: Sequence[str], folder: str | None) -> dict[str, Any]:
-    """What is in a folder: each release is one, and the waves of a series are inside it."""
+    """The content of a folder: each release is a folder, and the waves of a series are inside it."""
     if folder is None:
         inside = [_shelf(served, lang) for served in catalog.releases if served.series is None]
         return _folder(lang, dict.fromkeys(("id", "label", "description")), inside, "/navigation")
@@ -272,13 +272,13 @@ def _time_unit(times: Sequence[str]) -> str:
 
 
 def variable_names(entry: TableEntry, lang: str) -> list[str]:
-    """What the variables of a table are called."""
+    """The names of the variables of a table."""
     labels = entry.served.labels[lang]
     return [labels.variable(column) for column in entry.served.axes(entry.table)]
 
 
 def utc(written: str) -> str:
-    """A time as it is written in the world's time."""
+    """A time, written in UTC."""
     return datetime.fromisoformat(written).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -290,7 +290,7 @@ def worded(entry: TableEntry, lang: str) -> WordedTable:
 def metadata(
     catalog: Catalog, entry: TableEntry, lang: str, filters: Mapping[str, ValueFilter] = NO_FILTERS
 ) -> dict[str, Any]:
-    """A table without its numbers, as JSON-stat; a variable may have the values of a code list, or some of its own."""
+    """A table without its numbers, as JSON-stat; a variable may have all its values, some, or those of a code list."""
     whole = catalog.load(entry).worded[lang]
     axes = entry.served.axes(entry.table)
     named = {variable(name, axes): one for name, one in filters.items()}
@@ -311,7 +311,7 @@ def metadata(
 
 
 def _part_of(catalog: Catalog, entry: TableEntry, lang: str, named: Mapping[str, ValueFilter]) -> WordedTable:
-    """The words about a part of a table; a variable that nothing is said about has all of its values."""
+    """The words about a part of a table; a variable that is not named has all of its values."""
     every = {axis: ValueFilter("*") for axis in entry.served.axes(entry.table)}
     filters = {name: replace(one, values=one.values or "*") for name, one in named.items()}
     found = chosen(catalog, entry, {**every, **filters})
@@ -337,7 +337,7 @@ def _described(found: dict[str, Any], entry: TableEntry, lang: str, placement: P
 
 
 def _hierarchy(entry: TableEntry, dimension: Dimension) -> dict[str, Any]:
-    """Which level this is, and the code above each code as the table one level coarser spells it."""
+    """The level of a variable, and the parent of each code, as the table one level coarser spells it."""
     owner = owner_of(entry, dimension.name)
     above: dict[str, str] = {}
     if len(dimension.columns) > 1:
@@ -362,14 +362,14 @@ def _without(entry: TableEntry, column: str) -> TableEntry | None:
 
 
 def default_selection(catalog: Catalog, entry: TableEntry, lang: str, settings: Settings) -> dict[str, Any]:
-    """What is answered when nothing is chosen."""
+    """The selection that is answered by default."""
     return selection(catalog, entry, {}, lang, settings)
 
 
 def selection(
     catalog: Catalog, entry: TableEntry, filters: Mapping[str, ValueFilter], lang: str, settings: Settings
 ) -> dict[str, Any]:
-    """Which codes of each variable a question names; without filters those that are answered by default."""
+    """The codes of each variable that a request names; without filters, the default selection."""
     found = part(catalog, entry, filters, settings.max_cells)
     dimensions = catalog.load(found.entry).dimensions
     axes = entry.served.axes(entry.table)
@@ -417,7 +417,7 @@ def data(table: WordedTable, entry: TableEntry, placement: Placement) -> dict[st
 
 @dataclass(frozen=True)
 class Question:
-    """One cell that is asked for, its table found but nothing read yet."""
+    """A request for one cell: its table is found, but nothing is read yet."""
 
     entry: TableEntry
     selection: Selection
@@ -433,7 +433,7 @@ def question(
     hkey_value: Sequence[str],
     key_value: Sequence[str],
 ) -> Question:
-    """What is asked of one cell, with the words of the seed's get_agg_freq."""
+    """Read a request for one cell, with the argument names of get_agg_freq in R."""
     served = _served(catalog, release)
     design = served.release.design
     for name, given in {"level": level, "key": key, "hkey_value": hkey_value, "key_value": key_value}.items():
@@ -444,7 +444,7 @@ def question(
     level, key = [text[:MOST_TEXT] for text in level], [text[:MOST_TEXT] for text in key]
     try:
         selection = design.select(_levels(served, level), list(key))
-    except InputError as problem:  # a release speaks through the words of the store that it came from
+    except InputError as problem:  # the error names the store, so it is reworded for a release
         said = str(problem).replace("this store", "this release").replace("This store", "This release")
         raise InputError(said) from None
     areas = selection.columns[: sum(selection.levels)]
@@ -458,7 +458,7 @@ def question(
 
 
 def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
-    """One masked count; 0 where the cell does not occur, and nothing where it is left blank."""
+    """One masked count; 0 if the cell does not occur, null if it is left blank."""
     selection = asked.selection
     given = dict(zip(selection.columns, [*asked.hkey_value, *asked.key_value], strict=True))
     loaded = catalog.load(asked.entry)
@@ -489,7 +489,7 @@ def cell(catalog: Catalog, asked: Question) -> dict[str, Any]:
 
 
 def _blank(given: Sequence[str], columns: Sequence[str]) -> Sequence[str]:
-    """An empty text is the empty label where one value is expected, and no value where none is."""
+    """Empty text is the empty label if one value is expected, and no value if none is."""
     return [] if not columns and list(given) == [""] else given
 
 
@@ -501,7 +501,7 @@ def _fits(name: str, given: Sequence[str], columns: Sequence[str], chosen_by: st
     held = "is missing" if not given else f"has {some(len(given), 'value')}"
     raise InputError(
         f"{name} {held}. Give {some(len(columns), 'value')} with commas between: {listing(columns)}. "
-        'A value that holds a comma stands in quotes: "a,b".'
+        'Put a value with a comma in quotes: "a,b".'
     )
 
 
@@ -516,7 +516,7 @@ def _served(catalog: Catalog, name: str | None) -> ServedRelease:
 
 
 def _levels(served: ServedRelease, level: Sequence[str]) -> Any:
-    """The levels as a design takes them: one, or a column of each hierarchy."""
+    """The levels in the form of a design: one, or a column of each hierarchy."""
     hierarchies = served.release.design.hierarchies
     if not level or level == ["0"]:
         return 0

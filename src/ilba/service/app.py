@@ -1,12 +1,12 @@
 """The service over HTTP: PxWebApi 2, and the page.
 
-Stateless: any number of workers and hosts may serve the same folders. There is no cookie and no session, and no path
-from the outside reaches the data: tables are found by name in the manifest. Starlette serves the files of the page from
-a folder that holds nothing else, and tells browsers which pages may read the data.
+The service is stateless: any number of workers and hosts may serve the same folders. It has no cookies and no sessions,
+and no path from outside reaches the data: tables are found by name in the manifest. Starlette serves the files of the
+page from a folder that holds nothing else, and tells browsers which pages may read the data.
 
-What a request asks for is read and answered in threads (`work`); the event loop only receives and sends. Two
-things are answered at once, because to hand them over takes longer: a short address whose answer is in memory, and a
-single cell of a table in memory.
+Threads read and answer requests (`work`); the event loop only receives and sends. Two kinds of requests are answered at
+once, because handing them over takes longer: a short address whose answer is in memory, and a single cell of a table in
+memory.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ from ilba.service.sharing import Pages
 from ilba.service.work import BusyError, GoneError, Lane, Lanes, Room, still_wanted
 
 _MOST_BODIES = 64 * 2**20  # bytes of all bodies that are being received
-_SHORT = 1000  # letters of an address that is read where it arrives
+_SHORT = 1000  # letters of an address that the event loop itself reads
 _PIECE = 2**16  # bytes of an answer that are sent at once
-_LONG_WORK = 10_000  # cells of an answer from which it is made in the lane for long work
+_LONG_WORK = 10_000  # an answer with more cells is made in the lane for long work
 _FOR_EVER = "public, max-age=31536000, immutable"
 _FRESH = "public, max-age=60, stale-while-revalidate=600"
 _WORTH_COMPRESSING = 1000
-_MOST_DAMAGED = 20  # files that are named
+_MOST_DAMAGED = 20  # files that are named in a report
 ENVIRONMENT = "ILBA_SERVICE"
 
-_VARY = "Accept-Encoding, Origin"  # a cache must not give what was said to one kind of client to another
+_VARY = "Accept-Encoding, Origin"  # a cache must not mix answers to different kinds of clients
 _SAID = {**OPEN, "Cache-Control": _FRESH, "Vary": _VARY}
 _EVERY_METHOD = ["GET", "POST", "OPTIONS", "PUT", "PATCH", "DELETE", "TRACE"]
 
@@ -74,8 +74,8 @@ def application(paths: list[str], settings: Settings | None = None, limits: Limi
 
 
 def from_environment() -> ASGIApp:
-    """The application in a worker process, which is told in its environment what to serve."""
-    sys.setswitchinterval(0.001)  # seconds after which a thread at work lets the event loop go on
+    """The application in a worker process, which reads from its environment what to serve."""
+    sys.setswitchinterval(0.001)  # seconds after which a working thread yields to the event loop
     told = json.loads(os.environ[ENVIRONMENT])
     settings = {**told["settings"], "languages": tuple(told["settings"]["languages"])}
     settings["rules"] = msgspec.convert(settings["rules"], DemandRules)
@@ -104,7 +104,7 @@ class _Service:
             )
         self._document = plain(document(settings, catalog))
         self._pages = Pages(catalog, settings)
-        # Names may hold a slash, which stands decoded in the path.
+        # Names may hold a slash, which is decoded in the path.
         table = f"{API}/tables/{{table:path}}"
         self.app = Starlette(
             routes=[
@@ -131,7 +131,7 @@ class _Service:
                 Route(f"{API}/rules", self._route(self.rules)),
                 Route(f"{API}/codelists/{{name:path}}", self._route(self.code_list)),
                 Route(f"{API}/geometry/{{release}}/{{column:path}}", self._route(self.geometry)),
-                *self._shared_routes(),  # last, so that the API waits for no comparison with them
+                *self._shared_routes(),  # last, so that API requests are not compared with them
             ],
             exception_handlers={
                 HTTPException: http_problem,
@@ -143,17 +143,17 @@ class _Service:
             },
             lifespan=self._lifespan,
         )
-        # A redirect would name the host that the request named, whoever that is.
+        # A redirect would repeat the host of the request, which may be any host.
         self.app.router.redirect_slashes = False
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[Mapping[str, Any]]:
-        """While the service runs, its folders are watched; its connections learn their limits from the state."""
+        """Watch the folders while the service runs; connections read their limits from the state."""
         with self.catalog.watched():
             yield {"limits": self._limits}
 
     def _route(self, answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
-        """What answers in a thread, as a route takes it."""
+        """A route handler that runs a function in a thread."""
 
         async def run(request: Request) -> Response:
             return await self._lanes.run(request.receive, lambda: answer(request))
@@ -183,23 +183,23 @@ class _Service:
         ]
 
     def _shown(self, page: Callable[[Request], tuple[str, Make]]) -> Callable[[Request], Response]:
-        """A page that is answered like everything else: from memory where it is there."""
+        """A page that is answered like everything else, from memory if possible."""
         return lambda request: self._answer(request, *page(request))
 
     def _of_table(self, page: Callable[[Request, TableEntry], tuple[str, Make]]) -> Callable[[Request], Response]:
         return self._shown(lambda request: page(request, self._table_entry(request)))
 
     def script(self, request: Request) -> Response:
-        """The script of the page. An address with its name can be kept for ever: another script has another name."""
+        """The script of the page. Clients may cache its address for ever, because another script has another name."""
         content, name = bundle()
         kept = _FOR_EVER if request.scope["query_string"] == f"v={name}".encode() else "no-cache"
         said = {"Cache-Control": kept, "Cross-Origin-Resource-Policy": "same-origin"}
         return self._answer(request, name, lambda: Answer(content, "text/javascript; charset=utf-8", said))
 
     async def health(self, request: Request) -> Response:
-        """Whether the releases can be read, as the last look found them: 503 when none can.
+        """Whether the releases can be read, as found by the last check: 503 if none can.
 
-        One damaged table must not take the whole service down: it is told, and the status stays 200.
+        One damaged table must not take the whole service down: the report names it, and the status stays 200.
         """
         if request.scope["query_string"]:
             raise InputError("health takes no parameters.")
@@ -219,7 +219,7 @@ class _Service:
     async def cell(self, request: Request) -> Response:
         """One masked count."""
         if len(request.scope["query_string"]) <= _SHORT:
-            with contextlib.suppress(IlbaError):  # an error takes time to be put into words
+            with contextlib.suppress(IlbaError):  # an error text takes time to make
                 question = self._question(request)
                 if self.catalog.is_loaded(question.entry):
                     return self._cell(request, question)
@@ -254,7 +254,7 @@ class _Service:
         return await self._lanes.run(request.receive, *found)
 
     def _part(self, request: Request, content: bytes) -> Response | tuple[Callable[[], Response], Lane]:
-        """The answer; or what makes it and where, if that is long work."""
+        """The answer; or, for long work, the function that makes it and its lane."""
         filters, others = from_query(pairs(request))
         check_known(others, ("lang", "outputformat", "outputformatparams", "stub", "heading", "measure", "of", "range"))
         if request.method == "POST":
@@ -295,7 +295,7 @@ class _Service:
         return make, "sheet" if format == "xlsx" else "long"
 
     def _check_rules(self, part: choosing.Part) -> None:
-        """Refuse a table that is summed here and is against a rule that was declared."""
+        """Refuse a summed table that breaks a declared rule."""
         rules = self.settings.rules
         if rules == DemandRules() or part.entry.is_stored:
             return
@@ -303,8 +303,8 @@ class _Service:
         rules.check_counts(self.catalog.load(part.entry).values(part.places))
 
     async def areas(self, request: Request) -> Response:
-        """The numbers of areas that the client puts together."""
-        if request.method != "POST":  # said here: a GET would be taken for the name of a table
+        """The numbers of areas that the client combines."""
+        if request.method != "POST":  # refused here: a GET would be read as the name of a table
             raise HTTPException(405, headers={"Allow": "POST"})
         content = await self._body(request)
 
@@ -333,13 +333,13 @@ class _Service:
         return as_json(told, lang)
 
     def rules(self, request: Request) -> Response:
-        """What was declared about tables on demand, to be read before one is asked for."""
+        """The declared rules for tables on demand."""
         lang = self._language(query(request, ("lang",)))
         told = {"language": lang, **answers.rules(self.settings, lang)}
         return self._answer(request, f"rules {__version__}", lambda: as_json(told, lang))
 
     async def save(self, request: Request) -> Response:
-        """Save a query: its id is given back, and nothing is kept."""
+        """Save a query: return its id; nothing is stored."""
         content = await self._body(request)
 
         def make() -> Response:
@@ -367,7 +367,7 @@ class _Service:
         return self._answer(request, self.catalog.digest, lambda: as_json(saved.told(wanted, lang), lang))
 
     def saved_selection(self, request: Request) -> Response:
-        """Which values a saved query names."""
+        """The values that a saved query names."""
         lang = self._language(query(request, ("lang",)))
         wanted = saved.opened(request.path_params["query"])
         entry = self._entry(wanted.table_id)
@@ -409,7 +409,7 @@ class _Service:
         return Answer(content, media, {"Content-Disposition": shown, "Content-Language": lang})
 
     async def _body(self, request: Request) -> bytes:
-        """The body of a POST, read no further than allowed."""
+        """The body of a POST, read only up to the limit."""
         media = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
         if media not in ("application/json", "text/json", ""):
             raise InputError(f"the body is {media[:50]!r}. Send application/json.")
@@ -438,7 +438,7 @@ class _Service:
             raise InputError(f"lang is {lang[:50]!r}. It is {listing(known)}.")
         return lang
 
-    # From here on everything runs in threads.
+    # Everything below runs in threads.
 
     def openapi(self, request: Request) -> Response:
         """The description of this interface."""
@@ -446,7 +446,7 @@ class _Service:
         return self._answer(request, __version__, lambda: Answer(self._document, "application/json"))
 
     def config(self, request: Request) -> Response:
-        """What a client has to know beforehand."""
+        """What a client has to know in advance."""
         self._language(query(request, ("lang",)))
         told = answers.config(self.catalog, self.settings)
         return self._answer(
@@ -475,7 +475,7 @@ class _Service:
         text = asked.get("query", "")
         if len(text) > 1000:
             raise InputError("query is longer than 1,000 letters.")
-        today = "" if days is None else os.urandom(8).hex()  # what is recent changes with the clock
+        today = "" if days is None else os.urandom(8).hex()  # "recent" changes with the clock
         return self._answer(
             request,
             self.catalog.digest + today,
@@ -519,7 +519,7 @@ class _Service:
         )
 
     def default_selection(self, request: Request) -> Response:
-        """What is answered when nothing is chosen."""
+        """The selection that is answered by default."""
         lang = self._language(query(request, ("lang",)))
         entry = self._table_entry(request)
         return self._answer(
@@ -531,7 +531,7 @@ class _Service:
     def code_list(self, request: Request) -> Response:
         """The areas of a coarser level."""
         lang = self._language(query(request, ("lang",)))
-        # The ids hold % where a column's name has a dot or a slash, and the address is decoded once on its way.
+        # The ids hold % if a column's name has a dot or a slash, and the address was already decoded once.
         name = request.path_params["name"]
         return self._answer(
             request, self.catalog.digest, lambda: as_json(codelists.code_list(self.catalog, name, lang), lang)
@@ -564,7 +564,7 @@ class _Service:
         return self._by_name(request.path_params["table"])
 
     def _by_name(self, name: str) -> TableEntry | None:
-        # Names hold % where a column's own name has a dot or a slash, and the address is decoded once on its way.
+        # Names hold % if a column's own name has a dot or a slash, and the address was already decoded once.
         return self.catalog.find(name) or self.catalog.find(quote(name, safe=":+."))
 
     def _table_entry(self, request: Request) -> TableEntry:
@@ -578,7 +578,7 @@ class _Service:
         return entry
 
     def _answer(self, request: Request, digest: str, make: Make, body: str = "") -> Response:
-        """An answer from memory, or made now; nothing is made for a client that has it already."""
+        """An answer from memory, or made now; nothing is made for a client that already has it."""
         kept = self._kept(request, digest, body)
         if kept is not None:
             return kept
@@ -592,7 +592,7 @@ class _Service:
         return _sent(made, tag)
 
     def _kept(self, request: Request, digest: str, body: str = "") -> Response | None:
-        """The answer, where the client or the memory has it."""
+        """The answer, if the client or the memory has it."""
         tag = _tag(request, digest, body)
         if _has(request, tag):
             return Response(status_code=304, headers={**_SAID, "ETag": f'W/"{tag}"'})
@@ -601,7 +601,7 @@ class _Service:
 
 
 def _tag(request: Request, digest: str, body: str) -> str:
-    """What is different for every answer. It is made from what was asked, and never from what the client calls us."""
+    """The ETag of an answer. It depends on the request, but never on the host name that the client uses."""
     asked = [__version__, digest, request.scope["path"], request.scope["query_string"].decode("latin-1"), body]
     return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()[:32]
 
@@ -611,7 +611,7 @@ def _sent(answer: Answer, tag: str) -> Response:
 
 
 class _Pieces(Response):
-    """An answer that is sent in pieces, so that a client that takes none of them costs no second copy of it."""
+    """An answer that is sent in pieces, so that a client that does not read it costs no second copy."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
@@ -624,7 +624,7 @@ class _Pieces(Response):
 
 
 def _in_words(missing: list[str], stale: list[str], damaged: list[str]) -> str:
-    """What an operator has to know, without a path of this machine."""
+    """What an operator has to know, without paths of this machine."""
     said = [f"The release {name!r} is gone, and nothing of it is answered." for name in missing]
     said += [
         f"What was put in the place of the release {name!r} cannot be read; the release before it is answered."

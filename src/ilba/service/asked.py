@@ -1,11 +1,11 @@
-"""What a client asks for: which variables, which of their values, as PxWebApi 2 spells it.
+"""What a client requests: variables and their values, in the form of PxWebApi 2.
 
-    valuecodes[age]=1,2          codes; one that holds a comma stands in [ ]
+    valuecodes[age]=1,2          codes; a code with a comma is in [ ]
     valuecodes[LA3]=0104*        patterns: *, x*, *x, *x*, and ? for one letter
     valuecodes[age]=TOP(3)       TOP(n), BOTTOM(n), RANGE(a,b), FROM(a), TO(b)
 
 The work is bounded: lengths are checked before anything is searched, every text is read once from left to right, and
-the patterns of a variable are compared with at most `MOST_COMPARED` codes. Long loops ask whether the answer is still
+the patterns of a variable are compared with at most `MOST_COMPARED` codes. Long loops check whether the answer is still
 wanted.
 """
 
@@ -22,34 +22,34 @@ from ilba.errors import InputError, listing, nearest
 from ilba.service.work import still_wanted
 
 MOST_PATTERNS = 200
-MOST_COMPARED = 5_000_000  # codes that the patterns of one variable are compared with, all patterns together
+MOST_COMPARED = 5_000_000  # comparisons of codes with all patterns of one variable
 MOST_TEXT = 1000  # letters of a pattern
 MOST_VARIABLES = 200  # entries of a selection
-_JOINED = 8  # pieces between commas that may together be one code
-_OFTEN = 4096  # pieces of work after which it is asked whether the answer is still wanted
+_JOINED = 8  # pieces between commas that may form one code
+_OFTEN = 4096  # pieces of work between two checks whether the answer is still wanted
 
 _LETTERS = str.maketrans(
     {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
-)  # letters with a stroke or joined, which Unicode does not take apart
+)  # letters that Unicode does not decompose
 
 _VERB = re.compile(r"(TOP|BOTTOM|RANGE|FROM|TO)\(", re.IGNORECASE)
-# Parameters that are lists: with commas between, or given several times, as clients that were generated send them.
+# Parameters that are lists: separated by commas, or given several times, as generated clients send them.
 LISTS = ("outputformatparams", "stub", "heading")
 _NUMBERS = re.compile(r"\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?")
 _PARAMETER = re.compile(r"(valuecodes|codelist|outputvalues)\[(.*)\]", re.IGNORECASE | re.DOTALL)
 
 
 class TooManyError(InputError):
-    """More cells are asked for than one answer may hold."""
+    """A request for more cells than one answer may hold."""
 
 
 class UnknownError(InputError):
-    """There is no such thing here."""
+    """A request for something that does not exist here."""
 
 
 @dataclass
 class ValueFilter:
-    """What is asked of one variable; no values at all means that it was only named."""
+    """The request for one variable; no values means that it was only named."""
 
     values: list[str] | str = field(default_factory=list)
     codelist: str | None = None
@@ -74,13 +74,13 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def folded(text: str) -> str:
-    """A text for searching: without case and without accents, in any script. `search.js` does the same on the page."""
+    """Text for searching: without case and accents, in any script. `search.js` does the same on the page."""
     plain = "".join(one for one in unicodedata.normalize("NFKD", text) if not unicodedata.combining(one))
     return unicodedata.normalize("NFKC", plain.casefold().translate(_LETTERS))
 
 
 def split(text: str) -> list[str]:
-    """A list that is separated by commas; a value that holds a comma stands in quotes, as everywhere, or in [ ]."""
+    """A list separated by commas; a value with a comma is in quotes, or in [ ]."""
     if not text:
         return []
     found: list[str] = []
@@ -94,7 +94,7 @@ def split(text: str) -> list[str]:
             value = text[start + 1 : end - 1].replace('""', '"')
         elif closes and text.startswith("[", start):
             end = text.find("],", start) + 1 or (len(text) if text.endswith("]") and len(text) > start + 1 else -1)
-            closes = end > 0  # where no bracket closes, none does further on
+            closes = end > 0  # if no bracket closes here, none closes further on
             value = text[start + 1 : end - 1]
         if end < 0:
             comma = text.find(",", start)
@@ -106,7 +106,7 @@ def split(text: str) -> list[str]:
 
 
 def _end_of_quotes(text: str, start: int) -> int:
-    """Where a value in quotes ends, its own quotes doubled; -1 when it is none."""
+    """Where a value in quotes ends (quotes inside are doubled); -1 if it is not one."""
     place = start + 1
     while (quote := text.find('"', place)) >= 0:
         if not text.startswith('"', quote + 1):
@@ -116,7 +116,7 @@ def _end_of_quotes(text: str, start: int) -> int:
 
 
 def from_query(pairs: Iterable[tuple[str, str]]) -> tuple[dict[str, ValueFilter], dict[str, str]]:
-    """The filters per variable in a query string, and its other parameters in lower case."""
+    """The filters by variable in a query string, and its other parameters in lower case."""
     filters: dict[str, ValueFilter] = {}
     others: dict[str, str] = {}
     for name, value in pairs:
@@ -147,7 +147,7 @@ def put(others: dict[str, str], name: str, value: str) -> None:
 
 
 def from_body(content: bytes) -> dict[str, ValueFilter]:
-    """The filters per variable in the body of a POST."""
+    """The filters by variable in the body of a POST."""
     if not content.strip():
         return {}
     try:
@@ -177,13 +177,13 @@ def from_body(content: bytes) -> dict[str, ValueFilter]:
 
 @dataclass(frozen=True)
 class Placement:
-    """Which variables are to stand beside the numbers, and which above them."""
+    """The variables in the stub (beside the numbers), and in the heading (above them)."""
 
     stub: list[str] = field(default_factory=list)
     heading: list[str] = field(default_factory=list)
 
     def of(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Stub and heading of a table with these variables; where nothing is said the last one stands above."""
+        """Stub and heading of a table with these variables; by default, the last one is in the heading."""
         heading = [name for name in dict.fromkeys(self.heading) if name in names]
         stub = [name for name in dict.fromkeys(self.stub) if name in names and name not in heading]
         rest = [name for name in names if name not in stub and name not in heading]
@@ -200,13 +200,13 @@ class _Placed(msgspec.Struct):
 
 
 class _PlacedBody(msgspec.Struct):
-    """What of a body says where variables stand."""
+    """The part of a body that holds the placement."""
 
     placement: _Placed | None = None
 
 
 def placed(content: bytes, others: Mapping[str, str]) -> Placement:
-    """Where variables are to stand, as the body or the address says."""
+    """The placement of variables, from the body or the address."""
     try:
         told = msgspec.json.decode(content, type=_PlacedBody).placement if content.strip() else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -222,7 +222,7 @@ def _is_single(value: str) -> bool:
 
 
 def variable(name: str, known: Sequence[str]) -> str:
-    """The variable that is meant; upper and lower case are not told apart unless they have to be."""
+    """The variable with this name; case matters only if it has to."""
     if name in known:
         return name
     alike = [one for one in known if one.lower() == name.lower()]
@@ -234,7 +234,7 @@ def variable(name: str, known: Sequence[str]) -> str:
 
 
 class Codes:
-    """The codes of one variable, and which of them an expression means."""
+    """The codes of one variable, and the codes that an expression selects."""
 
     def __init__(self, variable: str, codes: Sequence[str]) -> None:
         self.variable = variable
@@ -244,7 +244,7 @@ class Codes:
         self._commas = max((code.count(",") for code in codes), default=0)
 
     def chosen(self, values: list[str] | str) -> list[int]:
-        """The places of the codes that are asked for, in the order of the code list, each once."""
+        """The places of the requested codes, in the order of the code list, each once."""
         texts = dict.fromkeys(self._pieces(values) if isinstance(values, str) else values)
         found: set[int] = set()
         others: list[str] = []
@@ -276,7 +276,7 @@ class Codes:
         return place
 
     def _pieces(self, text: str) -> list[str]:
-        """A list that is separated by commas, where codes and expressions may hold commas themselves."""
+        """A list separated by commas; codes and expressions may hold commas themselves."""
         parts = text.split(",")
         texts: list[str] = []
         start = 0
@@ -314,7 +314,7 @@ class Codes:
 
     def _between(self, verb: str, inside: str) -> Iterable[int]:
         last = len(self.codes)
-        if len(inside) > 2 * self._longest + MOST_TEXT:  # no two codes are as long
+        if len(inside) > 2 * self._longest + MOST_TEXT:  # longer than any two codes
             raise InputError(f"{verb}({_short(inside)}): this is longer than any two codes of {self.variable!r}.")
         if verb in ("TOP", "BOTTOM"):
             numbers = _NUMBERS.fullmatch(inside)

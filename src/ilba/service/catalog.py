@@ -1,8 +1,8 @@
-"""The releases that are served: their tables by name, loaded when they are asked for.
+"""The releases that are served: their tables by name, loaded on demand.
 
-A thread looks at the folders once a second; no request waits for it. A release that is replaced, as every night, is
-opened anew. One that is replaced by something that cannot be read is answered as it was: its files are held open. A
-release that was taken away is no longer answered, and neither is a file that does not fit its checksum.
+A thread checks the folders once a second; no request waits for it. A replaced release (for example every night) is
+opened anew. If the replacement cannot be read, the old release is still answered from files that are held open. A
+removed release is no longer answered, nor is a file that does not match its checksum.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from ilba.service.folder import (
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Kept = TypeVar("Kept")
 
-_LOOK_AGAIN = 1.0  # seconds between two looks at whether a release was replaced
+_LOOK_AGAIN = 1.0  # seconds between two checks for a replaced release
 _log = logging.getLogger("ilba.service")
 
 
 class Recent(Generic[Kept]):
-    """What was made last, up to a number of bytes."""
+    """A cache of recent results, up to a number of bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -66,7 +66,7 @@ class Recent(Generic[Kept]):
             return found[0]
 
     def put(self, name: object, value: Kept, size: int) -> None:
-        """Keep a value; what was not asked for longest has to go."""
+        """Keep a value; the least recently used ones are dropped."""
         if size > self._most:
             return
         with self._lock:
@@ -86,11 +86,11 @@ class Loaded:
     place: IntArray
     count: npt.NDArray[Any]
     absent: float = 0
-    """what a cell without a row counts: 0, or NaN where it is left blank"""
+    """the count of a cell without a row: 0, or NaN if it is left blank"""
 
     @property
     def dimensions(self) -> list[Dimension]:
-        """The axes; their codes are the same in any language."""
+        """The axes; their codes are the same in every language."""
         return self.worded[LANGUAGES[0]].dimensions
 
     @cached_property
@@ -100,13 +100,13 @@ class Loaded:
 
     @cached_property
     def index(self) -> list[dict[tuple[str | None, ...], int]]:
-        """Where each path stands on its axis."""
+        """The place of each path on its axis."""
         return [{path: place for place, path in enumerate(one.paths.iter_rows())} for one in self.dimensions]
 
     def values(self, places: Sequence[Sequence[int]]) -> Values:
         """The counts at some places of each axis, the last axis fastest; a cell without a row is 0.
 
-        Where counts may be left blank, they are NaN there, and so are cells without a row of a release that says so.
+        Blanks are NaN. Cells without a row are also NaN if the release says that they are blank.
         """
         wanted = np.zeros(1, dtype=np.int64)
         for dimension, chosen in zip(self.dimensions, places, strict=True):
@@ -120,7 +120,7 @@ class Loaded:
 
 
 class Catalog:
-    """Release folders, opened and kept open while they are replaced."""
+    """Release folders, kept open while they are replaced."""
 
     def __init__(
         self, paths: Sequence[str | Path], check: Check = lambda served: None, table_memory: int = 512 * 2**20
@@ -142,14 +142,14 @@ class Catalog:
 
     @property
     def releases(self) -> list[ServedRelease]:
-        """The releases as they are now. Where all are gone there is nothing to answer."""
+        """The current releases; an error if all are gone."""
         there = [served for folder in self._folders.values() if (served := folder.served())]
         if not there:
             raise _gone()
         return [*self._series(there), *there]
 
     def _series(self, there: list[ServedRelease]) -> list[ServedRelease]:
-        """The series that these releases make; made again when one of them is replaced."""
+        """The series of these releases; made again when one of them is replaced."""
         mark = tuple(served.digest for served in there)
         if self._known_series[0] != mark:
             self._known_series = mark, self._make_series(there)
@@ -174,7 +174,7 @@ class Catalog:
             taken.append(name)
             try:
                 found.append(self._one_series(name, release, group))
-            except Exception:  # the waves are served all the same
+            except Exception:  # the waves are still served
                 _log.exception("the series %r could not be made", name)
         return found
 
@@ -193,7 +193,7 @@ class Catalog:
 
     @property
     def languages(self) -> list[str]:
-        """The languages in which any of the releases can be told; where all are gone, those of before."""
+        """The languages of any of the releases; if all are gone, the last known ones."""
         with contextlib.suppress(DamagedError):
             self._languages = list(dict.fromkeys(lang for served in self.releases for lang in served.languages))
         return self._languages
@@ -205,12 +205,12 @@ class Catalog:
 
     @property
     def stale(self) -> list[str]:
-        """The names of the releases that were replaced by something that cannot be read, and are answered as before."""
+        """The names of the releases with an unreadable replacement, which are answered from the old files."""
         return [name for name, folder in self._folders.items() if folder.is_stale]
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
-        """Look after the folders, in a thread of its own."""
+        """Watch the folders, in a separate thread."""
         thread = threading.Thread(target=self._watch, name="releases", daemon=True)
         thread.start()
         try:
@@ -225,22 +225,22 @@ class Catalog:
                 try:
                     folder.look()
                     folder.look_over()
-                except Exception:  # the next look may find it better
+                except Exception:  # the next check may succeed
                     _log.exception("the release %r could not be looked at", folder.name)
 
     @property
     def damaged(self) -> list[str]:
-        """The files that somebody has to restore, as far as they were looked at."""
+        """The damaged files that were found so far."""
         found = [(folder, file) for folder in self._folders.values() for file in folder.damaged]
         return [file if self.alone else f"{folder.name}/{file}" for folder, file in found]
 
     @property
     def digest(self) -> str:
-        """Changes when any release does."""
+        """A digest that changes when any release changes."""
         return hashlib.sha256("".join(served.digest for served in self.releases).encode()).hexdigest()
 
     def named(self, name: str) -> ServedRelease | None:
-        """The release with this id, if there is one; that it is gone is an error."""
+        """The release with this id, if there is one; an error if it is gone."""
         folder = self._folders.get(name)
         if folder is None:
             return next((served for served in self.releases if served.id == name), None)
@@ -264,7 +264,7 @@ class Catalog:
                 kept = _loaded(entry, self._frame(entry))
             except (ChangedError, DamagedError):
                 raise
-            except Exception as problem:  # it fits its checksum, and is not the table that the manifest describes
+            except Exception as problem:  # the checksum matches, but it is not the table of the manifest
                 _log.error("the table %r cannot be read: %s", entry.id, problem)
                 raise DamagedError(
                     f"the table {entry.id!r} is damaged on this server. Its operator has to restore it."
@@ -273,7 +273,7 @@ class Catalog:
         return kept
 
     def _frame(self, entry: TableEntry) -> pl.DataFrame:
-        """The rows of a table: of its file, summed where the table itself is not stored, or of all waves."""
+        """The rows of a table: from its file, summed if the table is not stored, or from all waves."""
         release = entry.release
         if isinstance(release, Series):
             keys = [key for key in entry.table.keys if key != release.time]
@@ -295,7 +295,7 @@ class Catalog:
         return self._memory.get((entry.served.digest, entry.table.name)) is not None
 
     def geometry(self, served: ServedRelease, column: str, digest: str) -> tuple[bytes, bytes]:
-        """The map of a column as GeoJSON, plain and compressed; of a series its last wave's."""
+        """The map of a column as GeoJSON, plain and compressed; for a series, that of the last wave."""
         kept = self._files.get(digest)
         if kept is None:
             content = self.map_content(served, column)
@@ -304,12 +304,12 @@ class Catalog:
         return kept
 
     def map_digest(self, served: ServedRelease, column: str) -> str | None:
-        """The checksum of the map of a column; nothing where there is none."""
+        """The checksum of the map of a column; None if there is no map."""
         found = _map_entry(served, column)
         return None if found is None else str(found[1]["sha256"])
 
     def map_content(self, served: ServedRelease, column: str) -> bytes:
-        """The map of a column as it was published; it is not kept, because those of a nation are large."""
+        """The map of a column as published; it is not cached, because national maps are large."""
         found = _map_entry(served, column)
         if found is None:
             raise InputError(f"there is no map of {column!r}.")
@@ -330,7 +330,7 @@ def _gone(name: str = "") -> DamagedError:
 
 
 def _identifiers(paths: Sequence[Path], taken: Sequence[str] = ()) -> list[str]:
-    """A short name for each release, from its folder's."""
+    """A short name for each release, from the name of its folder."""
     names: list[str] = []
     for path in paths:
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", path.resolve().name).strip("-") or "release"
@@ -351,7 +351,7 @@ def _loaded(entry: TableEntry, frame: pl.DataFrame) -> Loaded:
     if len(places) > 1 and not bool((places[1:] > places[:-1]).all()):
         order = np.argsort(places, kind="stable")
         places, counts = places[order], counts[order]
-    worded.forget_rows()  # they are held as places and counts from here on
+    worded.forget_rows()  # from here on they are kept as places and counts
     by_language = ByLanguage(lambda lang: worded.translated(lang, entry.served.labels[lang]))
     by_language[first] = worded
     return Loaded(by_language, places, counts, 0 if entry.release.manifest["absent"] == 0 else np.nan)

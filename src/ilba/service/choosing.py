@@ -1,7 +1,7 @@
-"""Which part of a table a question means: the table with the variables that are named, and the places of their values.
+"""Find the part of a table that a request means: the table with the named variables, and the places of their values.
 
-A variable that is left out is answered from the table that was published without it, never by a sum of masked counts;
-where tables add up, the service can sum them beforehand, and then that table is offered as any other.
+If a variable is left out, the answer comes from the table that was published without it, never from a sum of masked
+counts. If tables add up, the service can sum them in advance, and then offers that table like any other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ilba.service.measures import bound_of, measure_asked
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a table that is asked for, found but not yet answered."""
+    """The requested part of a table, found but not yet answered."""
 
     entry: TableEntry
     places: list[list[int]]
@@ -32,7 +32,7 @@ class Part:
 
     @property
     def cells(self) -> int:
-        """How many cells it has."""
+        """The number of its cells."""
         return math.prod(len(places) for places in self.places)
 
 
@@ -43,7 +43,7 @@ def part(
     most: int,
     asked: Mapping[str, str] | None = None,
 ) -> Part:
-    """Find what is asked for: the table with the variables that are named, and the places of their values."""
+    """Find what is requested: the table with the named variables, and the places of their values."""
     axes = entry.served.axes(entry.table)
     named = {variable(name, axes): filter_ for name, filter_ in filters.items()}
     if len(named) < len(filters):
@@ -71,7 +71,7 @@ def part(
 
 
 def _default(catalog: Catalog, entry: TableEntry, most: int) -> list[list[int]]:
-    """Everything, or where that is too much the first codes of the longest variables."""
+    """Everything; if that is too much, the first codes of the longest variables."""
     sizes = [len(dimension) for dimension in catalog.load(entry).dimensions]
     while math.prod(sizes) > most:
         longest = max(range(len(sizes)), key=sizes.__getitem__)
@@ -81,7 +81,7 @@ def _default(catalog: Catalog, entry: TableEntry, most: int) -> list[list[int]]:
 
 
 def chosen(catalog: Catalog, entry: TableEntry, named: Mapping[str, ValueFilter]) -> Part:
-    """The values that are named, in the table that has these variables alone."""
+    """The named values, in the table with exactly these variables."""
     levels = dict.fromkeys(entry.table.levels, 0)
     keys, called, coarse = [], [], {}
     for name in entry.served.axes(entry.table):
@@ -118,7 +118,7 @@ def chosen(catalog: Catalog, entry: TableEntry, named: Mapping[str, ValueFilter]
 
 
 def csv_asked(parameters: str) -> dict[str, Any]:
-    """How a csv file is written, as PxWebApi 2 spells it; texts, with commas, where nothing is said."""
+    """The csv options of PxWebApi 2; by default, texts and commas."""
     known: dict[str, dict[str, Any]] = {
         "usecodes": {"codes": True, "texts": False},
         "usetexts": {"codes": False, "texts": True},

@@ -1,4 +1,4 @@
-"""Coarser levels of areas as code lists: which there are, what is in them, and which areas lie inside others."""
+"""Coarser levels of areas as code lists: which ones exist, their content, and which areas lie inside others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _code_list_id(served: ServedRelease, fine: str, coarse: str, alone: bool) ->
 
 
 def code_list_entry(entry: TableEntry, coarse: str, lang: str) -> dict[str, Any]:
-    """A code list as a table names it."""
+    """The entry of a code list in a table."""
     fine = next(h.columns[entry.table.levels[h.name] - 1] for h in [owner_of(entry, coarse)] if h)
     name = _code_list_id(entry.served, fine, coarse, ":" not in entry.id)
     return {
@@ -53,7 +53,7 @@ def code_list_entry(entry: TableEntry, coarse: str, lang: str) -> dict[str, Any]
 def code_list(catalog: Catalog, name: str, lang: str) -> dict[str, Any]:
     """The areas of a coarser level, each with the finer ones inside it."""
     if not catalog.alone:
-        catalog.named(name.partition(":")[0])  # one that is gone for now is not one that is unknown
+        catalog.named(name.partition(":")[0])  # a release that is gone is not unknown
     for served in catalog.releases:
         for hierarchy in served.release.design.hierarchies:
             for level, fine in enumerate(hierarchy.columns, 1):
@@ -128,9 +128,9 @@ def inside_of(catalog: Catalog, served: ServedRelease, column: str, coarse: str,
 def inside(
     catalog: Catalog, entry: TableEntry, name: str, level: int, values: list[str] | str, finer: Dimension
 ) -> list[int]:
-    """The places of all areas inside the coarser ones that are asked for."""
+    """The places of all areas inside the requested coarser ones."""
     owner = owner_of(entry, name)
     areas = axis_of(catalog, entry.served, owner.name if owner else "", level, LANGUAGES[0])
     wanted = areas.paths[Codes(name, areas.codes).chosen(values)]
-    above = finer.paths.select(wanted.columns).with_row_index(" ")  # no column is called so
+    above = finer.paths.select(wanted.columns).with_row_index(" ")  # no column has this name
     return above.join(wanted, on=wanted.columns, how="semi", nulls_equal=True)[" "].sort().to_list()

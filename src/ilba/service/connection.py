@@ -1,13 +1,13 @@
-"""One connection: how long a client may take, how much it may send, and how many connections there are.
+"""One connection: how long a client may take, how much it may send, and how many connections are allowed.
 
-No server that we looked at has all of these limits of its own. Granian has a deadline for heads, but none for bodies
-and none for answers that nobody takes; hypercorn has one between two reads, which a byte now and then satisfies;
-uvicorn has none. At their caps on connections they let everybody wait, or refuse the clients that are already there.
+No server that we checked has all of these limits. Granian has a deadline for heads, but none for bodies or for answers
+that nobody reads. Hypercorn has one between two reads, which a byte now and then satisfies. Uvicorn has none. At their
+caps on connections they let everybody wait, or refuse existing clients.
 
-So this module extends uvicorn's protocol, and no other module knows uvicorn from inside. What it overrides is called by
-asyncio or by the parser; pyproject.toml names the versions of uvicorn that it was tested with.
+So this module extends uvicorn's protocol; no other module knows uvicorn's internals. asyncio or the parser calls the
+overridden functions; pyproject.toml names the tested versions of uvicorn.
 
-Everything here runs on the event loop and takes no time.
+Everything here runs on the event loop and takes almost no time.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 MOST_QUERY = 60_000  # letters of an address
 MOST_BODY = 2_000_000  # bytes
 _MOST_HEAD = 100_000  # bytes before the body: the address and the headers
-_MOST_SENT = 2 * MOST_BODY + _MOST_HEAD  # bytes of one request, also of one that was refused and is sent on
-_MOST_WAITING = 20  # requests of one connection that wait for an earlier one's answer
-_PARSED = 65_535  # letters of an address that the parser takes
-_SPARE = 100  # connections above the cap that are told so; still more are closed
-_UNHURRIED = 2.0  # seconds without a whole request after which a connection gives way when the cap is reached
+_MOST_SENT = 2 * MOST_BODY + _MOST_HEAD  # bytes of one request, even after a refusal
+_MOST_WAITING = 20  # requests of one connection that wait for an earlier answer
+_PARSED = 65_535  # letters of an address that the parser accepts
+_SPARE = 100  # connections above the cap that get an answer; any more are closed
+_UNHURRIED = 2.0  # at the cap, a connection without a whole request for this many seconds gives way
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What the operator decides about connections."""
+    """The operator's limits for connections."""
 
     timeout: float = (
         20.0  # seconds for the head of a request, for its body, for the work, and for taking 64 KB of an answer
     )
-    max_connections: int = 1000  # of one worker
+    max_connections: int = 1000  # per worker
 
 
 class Connection(HttpToolsProtocol):
-    """A connection that waits for nothing for ever: not for a head, a body, or a client that takes its answer."""
+    """A connection with a deadline for every wait: for a head, a body, and a client that reads its answer."""
 
     _limits: Limits
     _is_over = False  # above the cap
-    _since = 0.0  # when it began to wait for a request
+    _since = 0.0  # start of the wait for a request
     _received = 0  # bytes of the request
-    _in_head = True  # it waits for a head, of which nothing need have come yet
+    _in_head = True  # waiting for a head, perhaps before its first byte
     _is_begun = False
     _in_body = False
     _answers = 0
@@ -68,7 +68,7 @@ class Connection(HttpToolsProtocol):
         self._await_head()
 
     def _made_room(self) -> bool:
-        """Close the connection that has waited longest for a request, if that is long."""
+        """Close the connection that has waited longest for a request, if it waited long enough."""
         others = [one for one in self.connections if isinstance(one, Connection) and one is not self]
         waiting = [one for one in others if one._is_waiting]
         oldest = min(waiting, key=lambda one: one._since, default=None)
@@ -79,23 +79,23 @@ class Connection(HttpToolsProtocol):
 
     @property
     def _is_waiting(self) -> bool:
-        """Whether there is nothing to answer: it is idle, or the head of its request is not complete."""
+        """Whether there is nothing to answer: the connection is idle, or the head of its request is incomplete."""
         is_answered = self.cycle is None or self.cycle.response_complete
         return self._in_head and is_answered and not self.transport.is_closing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Cancel all deadlines."""
         self._end(self._deadline)
         self._end(self._taking)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sent, up to the most of a request."""
+        """Take what the client sent, up to the limit of a request."""
         self._received += len(data)
         super().data_received(data)
         if self.transport.is_closing():
             return
-        # What arrives with the last of the head may be body: it is measured when it is known that there is more of it.
+        # Bytes that arrive with the end of the head may be body, so the size is only checked when more head follows.
         if self._in_head and self._received > _MOST_HEAD:
             self._refuse(400, "The head of the request is too large.")
         elif self._received > _MOST_SENT:
@@ -105,16 +105,16 @@ class Connection(HttpToolsProtocol):
         """A request begins."""
         if len(self.pipeline) >= _MOST_WAITING:
             self.transport.abort()
-            raise ValueError("too many requests without waiting for an answer")  # ends the parser's work
+            raise ValueError("too many requests without waiting for an answer")  # stops the parser
         super().on_message_begin()
         self._await_head()
         self._is_begun = True
 
     def on_headers_complete(self) -> None:
-        """The head is there; the body has a deadline of its own."""
+        """The head is complete; the body has its own deadline."""
         self._in_head, self._in_body = False, True
         self._await(self._late_body)
-        if len(self.url) > _PARSED:  # the parser would end the connection; cut like this it is refused in words
+        if len(self.url) > _PARSED:  # the parser would drop the connection; a cut address gets a proper refusal
             path, _, query = self.url.partition(b"?")
             self.url = path[:1000] + b"?" + query[: MOST_QUERY + 1].ljust(MOST_QUERY + 1, b"-")
         if self._is_over:
@@ -122,7 +122,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """The request is there."""
+        """The request is complete."""
         self._in_body = False
         self._end(self._deadline)
         super().on_message_complete()
@@ -130,7 +130,7 @@ class Connection(HttpToolsProtocol):
             self._await_head()
 
     def on_response_complete(self) -> None:
-        """The answer was handed over; the client has to take it."""
+        """The answer was sent; now the client has to read it."""
         super().on_response_complete()
         self._answers += 1
         if self.transport.get_write_buffer_size():
@@ -139,17 +139,17 @@ class Connection(HttpToolsProtocol):
             self._await_head()
 
     def pause_writing(self) -> None:
-        """The client does not take its answer as fast as it is sent."""
+        """The client reads its answer more slowly than it is sent."""
         super().pause_writing()
         self._await_taking()
 
     def resume_writing(self) -> None:
-        """The client took what was waiting for it."""
+        """The client has read the waiting bytes."""
         self._end(self._taking)
         super().resume_writing()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection that nobody uses, also when its client takes nothing any more."""
+        """Close an unused connection, even if its client reads nothing any more."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         super().timeout_keep_alive_handler()
@@ -180,10 +180,10 @@ class Connection(HttpToolsProtocol):
             self._refuse(408, f"The body of the request took longer than {self._limits.timeout:g} seconds.")
 
     def _refuse(self, status: int, said: str) -> None:
-        """A last answer, for a client that takes it at once."""
+        """Send a last answer, for a client that reads it at once."""
         body = _problem(status, said)
         if self.cycle is not None:
-            self.cycle.disconnected = True  # the application sends no other
+            self.cycle.disconnected = True  # the application sends nothing else
         self.transport.write(_head(status, body) + body)
         self.transport.close() if not self.transport.get_write_buffer_size() else self.transport.abort()
 
@@ -222,7 +222,7 @@ def _said(body: bytes) -> dict[str, str]:
 
 
 async def _unavailable(scope: Any, receive: Any, send: Any) -> None:
-    """The answer to those above the cap."""
+    """The answer to connections above the cap."""
     body = _problem(503, "There are too many connections to this service. Try again in a moment.")
     headers = [(name.encode(), value.encode()) for name, value in _said(body).items()]
     await send({"type": "http.response.start", "status": 503, "headers": headers})

@@ -1,7 +1,7 @@
-"""One release folder: its tables by name, and whether its files are still those that were published.
+"""One release folder: its tables by name, and whether its files are still the published ones.
 
-A release that is replaced, as every night, is opened anew. One that is replaced by something that cannot be read is
-answered as it was: its files are held open. A file that does not fit its checksum is not answered from.
+A replaced release (for example every night) is opened anew. If the replacement cannot be read, the old release is still
+answered from files that are held open. A file that does not match its checksum is never used.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from ilba.release.reading import fitting
 Mark: TypeAlias = tuple[int, int, int]
 Kept = TypeVar("Kept")
 
-_READ_AGAIN = 10.0  # seconds after which a file that does not fit is read once more, though it looks the same
-GRACE = 3.0  # seconds that a replacement may take before what does not fit is called damaged
+_READ_AGAIN = 10.0  # seconds until a damaged file is read again, even if it looks unchanged
+GRACE = 3.0  # seconds that a replacement may take before a mismatch counts as damage
 _MOST_PLACES = 2**62
 _MOST_HELD = 4096  # files of a release that are held open
 _NOWHERE = (0, 0, 0)
@@ -42,15 +42,15 @@ _log = logging.getLogger("ilba.service")
 
 
 class ChangedError(StoreError):
-    """A file of a release is not the one that its manifest lists: it is being replaced, as it seems."""
+    """A file of a release is not the one in its manifest; it is probably being replaced."""
 
 
 class DamagedError(StoreError):
-    """Somebody has to restore a release, or a part of it. Its text is for everybody: it names no path."""
+    """A release or a part of it must be restored. The text is public, so it names no path."""
 
 
 class ByLanguage(dict[str, Kept]):
-    """What is made for each language when it is first asked for."""
+    """A value for each language, made on first use."""
 
     def __init__(self, make: Callable[[str], Kept]) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class ByLanguage(dict[str, Kept]):
 
 @dataclass(frozen=True)
 class TableEntry:
-    """A table that can be asked for: stored in the release, or summed from a stored one where tables add up."""
+    """A table that clients can request: stored in the release, or summed from a stored one if tables add up."""
 
     id: str
     served: ServedRelease
@@ -76,7 +76,7 @@ class TableEntry:
 
     @property
     def is_stored(self) -> bool:
-        """Whether it was published as it is; else it is summed here. Of a series every wave counts."""
+        """Whether the table itself was published (for a series, in every wave); otherwise it is summed here."""
         if not self.served.members:
             return self.source is self.table
         keys = [key for key in self.table.keys if key != self.served.time]
@@ -94,18 +94,18 @@ class ServedRelease:
     labels: ByLanguage[Labels]
     entries: dict[str, TableEntry] = field(default_factory=dict)
     members: dict[str, ServedRelease] = field(default_factory=dict)
-    """the waves by their times, where this is a series"""
+    """the waves by their times, if this is a series"""
     series: str | None = None
-    """the series that this is a wave of"""
+    """the series to which this wave belongs"""
 
     @property
     def time(self) -> str | None:
-        """The variable that tells waves apart, where this is a series of them."""
+        """The variable that distinguishes waves, if this is a series."""
         return self.release.time if isinstance(self.release, Series) else None
 
     @property
     def times(self) -> list[str]:
-        """The times of which it tells, from the first; empty where none was declared."""
+        """The reference times, in order; empty if none was declared."""
         own = time_of(self.release) if not self.members else ""
         return list(self.members) or ([own] if own else [])
 
@@ -114,12 +114,12 @@ class ServedRelease:
         return self.entries.get(_name(self.release, levels, keys))
 
     def size(self, column: str) -> int:
-        """How many codes of a variable were published."""
+        """The number of published codes of a variable."""
         return int(self._sizes.get(column, 0))
 
     @cached_property
     def languages(self) -> list[str]:
-        """The languages in which it can be told."""
+        """The languages of the release."""
         return languages(self.release.codes, self.release.manifest)
 
     def axes(self, table: PublicTable) -> list[str]:
@@ -127,7 +127,7 @@ class ServedRelease:
         return [path[-1] for path in table.selection.paths]
 
     def cells(self, table: PublicTable) -> int:
-        """How many cells the complete grid of a table has by the code lists."""
+        """The number of cells of a table's complete grid, by the code lists."""
         return math.prod(max(1, self.size(column)) for column in self.axes(table))
 
     def __post_init__(self) -> None:
@@ -136,16 +136,16 @@ class ServedRelease:
         self._held: dict[str, int] = {}
 
     def hold(self, files: Iterable[str]) -> None:
-        """Keep files open, so that they can be read after others have taken their place."""
-        if os.name == "nt":  # nothing takes the place of an open file there
+        """Keep files open, so that they can be read after they are replaced."""
+        if os.name == "nt":  # an open file cannot be replaced there
             return
-        with contextlib.suppress(OSError):  # as many as can be open at once
+        with contextlib.suppress(OSError):  # as many as the system allows
             for file in list(files)[:_MOST_HELD]:
                 self._held[file] = os.open(self.release.path / file, os.O_RDONLY | os.O_CLOEXEC)
         weakref.finalize(self, _close, list(self._held.values()))
 
     def held(self, file: str) -> bytes | None:
-        """What is in a file that was kept open."""
+        """The content of a file that was kept open."""
         if file not in self._held:
             return None
         return os.pread(self._held[file], os.fstat(self._held[file]).st_size, 0)
@@ -157,7 +157,7 @@ def _close(held: list[int]) -> None:
 
 
 def _is_past(since: float | None) -> bool:
-    """Whether something lasts longer than a replacement takes."""
+    """Whether something has lasted longer than a replacement takes."""
     return since is not None and time.monotonic() - since > GRACE
 
 
@@ -174,7 +174,7 @@ Check: TypeAlias = Callable[[ServedRelease], object]
 
 
 class Folder:
-    """One release folder: what was opened last, and what is wrong with what is there now."""
+    """One release folder: the release that was opened last, and what is wrong with the present files."""
 
     def __init__(self, name: str, path: Path, alone: bool, check: Check) -> None:
         self.name = name
@@ -195,23 +195,23 @@ class Folder:
         except Exception:
             raise _misshapen(self.path) from None
         self._fits = {file: _mark(self.path / file) for file in digests}
-        self._wrong: dict[str, tuple[Mark, float, float]] = {}  # how a file looks, since when, and when it was read
+        self._wrong: dict[str, tuple[Mark, float, float]] = {}  # the mark of a file, since when, and when it was read
         served.hold(digests)
         self._served, self._digests, self._manifest = served, digests, mark
-        self._away: float | None = None  # since when there is nothing in this place
-        self._broken: float | None = None  # since when there is something else that cannot be opened
+        self._away: float | None = None  # since when the folder is missing
+        self._broken: float | None = None  # since when the folder cannot be opened
 
     def served(self) -> ServedRelease | None:
-        """The release; none when it was taken away longer ago than a replacement takes."""
+        """The release; None if it has been missing for longer than a replacement takes."""
         return None if _is_past(self._away) else self._served
 
     @property
     def is_stale(self) -> bool:
-        """Whether another release is in this place that cannot be read, so that the one before is answered."""
+        """Whether the replacement cannot be read, so that the old release is answered."""
         return self._away is None and _is_past(self._broken)
 
     def look(self) -> None:
-        """Open what is there if it is another release than before."""
+        """Open the folder if it holds another release than before."""
         with self._lock:
             began = time.monotonic()
             mark = _mark(self.path / MANIFEST)
@@ -227,8 +227,8 @@ class Folder:
                     self._open()
                 except (IlbaError, OSError, pl.exceptions.PolarsError) as problem:
                     ended = time.monotonic()
-                    self._next = ended + 10 * (ended - began)  # reading it in vain is never most of the work
-                    if not _is_past(self._away):  # what was taken away does not come back
+                    self._next = ended + 10 * (ended - began)  # failed reads never take most of the time
+                    if not _is_past(self._away):  # a removed release does not come back
                         self._away = None
                     self._broken = began if self._broken is None else self._broken
                     if _is_past(self._broken):
@@ -236,7 +236,7 @@ class Folder:
                         self._tell(f"{problem} {answered} is answered until it is restored.", mark)
 
     def content(self, served: ServedRelease, file: str, digest: str, what: str) -> bytes:
-        """A file of the release as it was published."""
+        """A file of the release, as published."""
         wrong = self._wrong.get(file)
         known = wrong and wrong[0] == _mark(self.path / file) and time.monotonic() - wrong[2] < _READ_AGAIN
         content = None if known else self._read(file, digest)
@@ -244,7 +244,7 @@ class Folder:
             return content
         self.look()
         if served is not self._served or self._away is not None or self._broken is not None:
-            content = served.held(file)  # another release is in its place, or about to be
+            content = served.held(file)  # it was replaced, or is about to be
             if content is not None and hashlib.sha256(content).hexdigest() == digest:
                 return content
         wrong = self._wrong.get(file)
@@ -254,10 +254,10 @@ class Folder:
         raise DamagedError(f"{what} is damaged on this server. Its operator has to restore it.")
 
     def _read(self, file: str, digest: str) -> bytes | None:
-        """A file that fits its checksum, or nothing; and a note of which it was."""
+        """A file if it matches its checksum, otherwise None; the result is recorded."""
         mark, now = _mark(self.path / file), time.monotonic()
         content = fitting(self.path / file, digest)
-        if self._digests.get(file) == digest:  # otherwise another release was opened meanwhile
+        if self._digests.get(file) == digest:  # otherwise another release was opened in the meantime
             if content is not None:
                 self._fits[file] = mark
                 self._wrong.pop(file, None)
@@ -267,7 +267,7 @@ class Folder:
         return content
 
     def look_over(self) -> None:
-        """Look at every file, and read those that changed. It is never most of the work."""
+        """Check every file, and read those that changed. This never takes most of the time."""
         began = time.monotonic()
         if began < self._swept or self._away is not None or self._broken is not None:
             return
@@ -282,7 +282,7 @@ class Folder:
 
     @property
     def damaged(self) -> list[str]:
-        """The files that do not fit their checksums, as far as they were looked at."""
+        """The checked files that do not match their checksums."""
         return sorted(file for file, (_, since, _) in list(self._wrong.items()) if _is_past(since))
 
     def _tell_damage(self, file: str) -> None:
@@ -290,7 +290,7 @@ class Folder:
         self._tell(f"{said}, and is not answered from. Make the release again, or restore it.", self._manifest, file)
 
     def _tell(self, text: str, *about: object) -> None:
-        """A line for the operator, once for the same thing."""
+        """Log a line for the operator, once for each problem."""
         with self._lock:
             if about not in self._told:
                 self._told.add(about)
@@ -298,7 +298,7 @@ class Folder:
 
 
 def _mark(path: Path) -> Mark:
-    """What changes when a file takes the place of another."""
+    """A mark that changes when a file is replaced."""
     try:
         told = path.stat()
     except OSError:
@@ -311,7 +311,7 @@ def _opened(name: str, path: Path, alone: bool) -> ServedRelease:
         return _read_release(name, path, alone)
     except (IlbaError, OSError):
         raise
-    except Exception:  # a manifest may be of any shape
+    except Exception:  # a manifest may have any form
         raise _misshapen(path) from None
 
 
@@ -329,7 +329,7 @@ def _read_release(name: str, path: Path, alone: bool) -> ServedRelease:
 
 
 def _offered(served: ServedRelease) -> Iterator[tuple[PublicTable, PublicTable]]:
-    """The stored tables, and where tables add up all that can be summed from them, each with the stored one."""
+    """The stored tables and, if tables add up, all sums of them; each with its stored source."""
     release = served.release
     for table in release.tables.values():
         if served.cells(table) < _MOST_PLACES:

@@ -21,7 +21,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-_FRAMED = _POLICY.replace("frame-ancestors 'none'", "frame-ancestors *")  # there is nothing on it that a click could do
+_FRAMED = _POLICY.replace("frame-ancestors 'none'", "frame-ancestors *")  # a click can do nothing on it
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -30,11 +30,11 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-_CLOSED = {"Cross-Origin-Resource-Policy": "same-origin"}  # the page itself is for this address alone
+_CLOSED = {"Cross-Origin-Resource-Policy": "same-origin"}  # the page itself is for this origin alone
 
 
 class Guard:
-    """Limits before, and security headers after, whatever the application answers."""
+    """Apply limits before and security headers after the application, for every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -67,7 +67,7 @@ class Guard:
         await (self._open if of_api else self._within_limits)(scope, receive, guarded)
 
     def _more(self, path: str, said: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-        """What is said with a page or a picture; a page that is meant for it may stand in the pages of others."""
+        """The headers of a page or a picture; a page that is made for it may be embedded elsewhere."""
         is_framed = path.startswith("/embed/")
         given = {name for name, _ in said} | ({b"x-frame-options"} if is_framed else set())
         added = [*(self._framed if is_framed else self._of_page), *self._checked]
@@ -83,7 +83,7 @@ def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 def _refused(scope: Scope) -> tuple[int, str] | None:
-    """Why a request is answered without a look at what it asks for."""
+    """Why a request is refused before its content is read."""
     if len(scope["query_string"]) > MOST_QUERY or len(scope["path"]) > _MOST_PATH:
         return 414, f"the address is longer than {MOST_QUERY:,} letters. Send a long selection as POST."
     if len(scope["headers"]) > _MOST_HEADERS:

@@ -1,7 +1,8 @@
-"""Numbers that are made from published counts: percent, rate, index, change.
+"""Numbers made from published counts: percent, rate, index, change.
 
-The denominator of a percentage is the published table with fewer variables: of women in a town is the table by town and
-sex. It is never a sum of masked counts, unless the release is additive, where such tables are offered like any other.
+The denominator of a percentage is the published table with fewer variables. For a percentage of the women in a town, it
+is the table by town and sex. It is never a sum of masked counts, unless the release is additive; there such tables are
+offered like any other.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FACTORS = {"percent": 100.0, "rate": 1000.0}
 
 
 def measure_asked(entry: TableEntry, asked: Mapping[str, str]) -> Measure:
-    """What is asked of a table by `measure` and `of`; counts where nothing is said."""
+    """The measure that `measure` and `of` request; by default, counts."""
     name = asked.get("measure", COUNT.name).lower()
     if name not in MEASURES:
         raise InputError(f"measure is {name[:50]!r}.{nearest(name[:50], MEASURES)} It is {listing(MEASURES)}.")
@@ -39,7 +40,7 @@ def measure_asked(entry: TableEntry, asked: Mapping[str, str]) -> Measure:
 
 
 def values(catalog: Catalog, entry: TableEntry, places: list[list[int]], measure: Measure) -> FloatArray:
-    """The numbers at some places of each axis, the last axis fastest; NaN where there is none."""
+    """The numbers at some places of each axis, the last axis fastest; NaN if there is none."""
     axes = entry.served.axes(entry.table)
     counts = _counts(catalog, entry, places)
     time = entry.served.time
@@ -62,9 +63,9 @@ def values(catalog: Catalog, entry: TableEntry, places: list[list[int]], measure
 
 
 def bound_of(entry: TableEntry) -> int | None:
-    """How far a count of a table may be from the truth; nothing where that is not stated.
+    """How far a count of a table may be from the truth; None if no bound is stated.
 
-    It is stated of the tables that were published. What the service sums from them may be further off.
+    The bound is stated for published tables. Sums that the service makes may be further off.
     """
     manifest, threshold = entry.release.manifest, int(entry.release.manifest["threshold"])
     if not entry.is_stored:
@@ -79,7 +80,7 @@ def bound_of(entry: TableEntry) -> int | None:
 def spans(
     catalog: Catalog, entry: TableEntry, places: list[list[int]], measure: Measure
 ) -> tuple[FloatArray, FloatArray]:
-    """The least and the largest that each number can be by the bound that is stated; NaN where there is none."""
+    """The smallest and largest possible value of each number by the stated bound; NaN if there is none."""
     axes, time, bound = entry.served.axes(entry.table), entry.served.time, bound_of(entry)
     if bound is None:
         raise InputError("no bound is stated for this table, so its numbers have no range.")
@@ -106,7 +107,7 @@ def spans(
 
 
 def _divisor(catalog: Catalog, entry: TableEntry, places: list[list[int]], kept: Iterable[str]) -> FloatArray:
-    """The counts that are divided by, where a bound is stated for them, too."""
+    """The counts in the denominator, if a bound is stated for them too."""
     target = _projection(entry, kept)
     if bound_of(target) is None:
         raise InputError("no bound is stated for what is divided by, so there is no range.")
@@ -114,7 +115,7 @@ def _divisor(catalog: Catalog, entry: TableEntry, places: list[list[int]], kept:
 
 
 def _shares(part: FloatArray, whole: FloatArray, bound: int) -> tuple[FloatArray, FloatArray]:
-    """The least and the largest share that two counts allow: nobody is in a part and not in the whole."""
+    """The smallest and largest share that two counts allow, since the part cannot exceed the whole."""
     low = np.maximum(part - bound, 0) / np.maximum(whole + bound, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         high = np.where(whole > bound, (part + bound) / (whole - bound), 1.0)
@@ -131,7 +132,7 @@ def _counts(catalog: Catalog, entry: TableEntry, places: list[list[int]]) -> Flo
 
 
 def _before(catalog: Catalog, entry: TableEntry, places: list[list[int]], axis: int) -> FloatArray:
-    """The counts of the time before each; NaN before the first."""
+    """The counts of the previous time; NaN for the first."""
     earlier = [*places]
     earlier[axis] = [max(0, place - 1) for place in places[axis]]
     found = _counts(catalog, entry, earlier)
@@ -141,7 +142,7 @@ def _before(catalog: Catalog, entry: TableEntry, places: list[list[int]], axis: 
 
 
 def _projection(entry: TableEntry, kept: Iterable[str]) -> TableEntry:
-    """The table with some of the variables only."""
+    """The table with only some of the variables."""
     kept, axes = set(kept), entry.served.axes(entry.table)
     owners = {h.name: h.columns for h in entry.release.design.hierarchies}
     levels = {name: n if n and owners[name][n - 1] in kept else 0 for name, n in entry.table.levels.items()}
@@ -156,7 +157,7 @@ def _projection(entry: TableEntry, kept: Iterable[str]) -> TableEntry:
 
 
 def _projected(catalog: Catalog, entry: TableEntry, places: list[list[int]], kept: Iterable[str]) -> FloatArray:
-    """The published counts of the table with some of the variables only, one long along the others."""
+    """The published counts of the table with only some of the variables; the other axes have length one."""
     kept = set(kept)
     axes = entry.served.axes(entry.table)
     target = _projection(entry, kept)

@@ -1,8 +1,8 @@
-"""Tables that are made when they are asked for: of areas that readers put together, within rules that were declared.
+"""Tables made on demand, for areas that readers combine, within declared rules.
 
-A sum of published counts tells nothing that the published counts do not tell, so this is offered only where tables add
-up. The rules look at published counts alone. Those that exclude combinations are courtesy, not protection: whoever has
-the release can add its counts up without this service.
+A sum of published counts tells nothing that the published counts do not tell. So this is offered only if tables add up.
+The rules use published counts alone. Rules that exclude combinations are courtesy, not protection: anybody who has the
+release can add up its counts without this service.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ OWN = "own_area"
 
 
 class RuleError(InputError):
-    """What is asked for is against a declared rule."""
+    """A request that breaks a declared rule."""
 
 
 class DemandRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the agency declared about tables on demand. Each rule looks at published counts alone."""
+    """The agency's declared rules for tables on demand. Each rule uses published counts alone."""
 
     largest_share_of_zeros: float = 1.0
     """how sparse an answer may be"""
@@ -45,7 +45,7 @@ class DemandRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """variables that are not offered together"""
 
     def told(self, lang: str, most: int) -> list[str]:
-        """The rules in words, to be read before a question is asked."""
+        """The rules in words."""
         said = words(lang)
         found = [said["rule_cells"].format(n=f"{most:,}".replace(",", said["thousands"]))]
         if self.largest_share_of_zeros < 1:
@@ -53,7 +53,7 @@ class DemandRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [*found, *(said["rule_excluded"].format(list=", ".join(some)) for some in self.excluded)]
 
     def excludes(self, entry: TableEntry) -> tuple[str, ...]:
-        """The variables of a table that are not offered together; of a table that was published none are."""
+        """The variables of a table that are not offered together; none for a published table."""
         return () if not self.excluded or entry.is_stored else self._together(entry.table.columns)
 
     def _together(self, columns: Sequence[str]) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class DemandRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if share > self.largest_share_of_zeros:
             raise RuleError(
                 f"{share:.0%} of the cells are 0, and at most {self.largest_share_of_zeros:.0%} may be. "
-                f"Put larger areas together, or leave a variable out."
+                f"Combine larger areas, or leave a variable out."
             )
 
 
@@ -91,7 +91,7 @@ def rules_of(path: str) -> DemandRules:
 
 
 class _OwnArea(msgspec.Struct, forbid_unknown_fields=True):
-    """An area that somebody put together: codes, or a polygon in the coordinates of the map."""
+    """An area defined by a reader: codes, or a polygon in the coordinates of the map."""
 
     name: str
     codes: list[str] = []
@@ -99,13 +99,13 @@ class _OwnArea(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _OwnAreas(msgspec.Struct, forbid_unknown_fields=True):
-    """What is asked for: several areas at once."""
+    """A request for several areas at once."""
 
     areas: list[_OwnArea]
 
 
 def own_areas(content: bytes) -> list[_OwnArea]:
-    """The areas that the body of a request puts together."""
+    """The areas that the body of a request defines."""
     try:
         areas = msgspec.json.decode(content, type=_OwnAreas).areas
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -120,7 +120,7 @@ def own_areas(content: bytes) -> list[_OwnArea]:
         raise InputError(f"every area has a name of its own, of up to {_MOST_NAME} letters.")
     for one in areas:
         if bool(one.codes) == bool(one.polygon):
-            raise InputError(f"the area {one.name[:50]!r} has codes or a polygon, and one of both.")
+            raise InputError(f"the area {one.name[:50]!r} needs either codes or a polygon.")
         if one.polygon and not 3 <= len(one.polygon) <= MOST_CORNERS:
             raise InputError(f"the polygon of {one.name[:50]!r} has 3 to {MOST_CORNERS:,} corners.")
     return areas
@@ -128,20 +128,20 @@ def own_areas(content: bytes) -> list[_OwnArea]:
 
 @dataclass(frozen=True)
 class OwnTable:
-    """A table of areas that somebody put together."""
+    """A table of areas defined by a reader."""
 
     table: WordedTable
     inside: list[int]
-    """how many published areas each is made of"""
+    """the number of published areas in each"""
 
 
 def summed(
     catalog: Catalog, maps: Maps, entry: TableEntry, areas: Sequence[_OwnArea], rules: DemandRules, most: int, lang: str
 ) -> OwnTable:
-    """The counts of own areas: sums of the published counts of the areas that they are made of."""
+    """The counts of own areas: sums of the published counts of the areas in them."""
     if not entry.release.additive:
         raise InputError(
-            "the tables of this release do not add up, so areas are not put together here. Ask for published areas."
+            "the tables of this release do not add up, so areas are not combined here. Ask for published areas."
         )
     loaded = catalog.load(entry)
     dimensions = loaded.worded[lang].dimensions
@@ -173,10 +173,10 @@ def _is_area(entry: TableEntry, dimension: Dimension) -> bool:
 
 
 def _places(area: _OwnArea, dimension: Dimension, outlines: Outlines | None) -> IntArray:
-    """Where the published areas of an own one stand on the axis, each once."""
+    """The places of the published areas of an own area on the axis, each once."""
     if area.polygon:
         if outlines is None:
-            raise InputError("there is no map of these areas, so a polygon means nothing. Name codes.")
+            raise InputError("there is no map of these areas, so a polygon cannot be used. Name codes.")
         inside = outlines.within(area.polygon)
         found = [at for at, code in enumerate(dimension.codes) if outlines.own(code) in inside]
         if not found:
@@ -191,7 +191,7 @@ def _places(area: _OwnArea, dimension: Dimension, outlines: Outlines | None) -> 
 
 
 def _sums(loaded: Loaded, sizes: Sequence[int], axis: int, chosen: Sequence[IntArray]) -> IntArray:
-    """The sums of the counts over the places of each area, all other axes as they are."""
+    """The sums of the counts over the places of each area; all other axes are unchanged."""
     after = int(np.prod(sizes[axis + 1 :], dtype=np.int64))
     before = int(np.prod(sizes[:axis], dtype=np.int64))
     rest = (loaded.place // (after * sizes[axis])) * after + loaded.place % after

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the service: `openapi.yaml`, with examples from what is served."""
+"""The OpenAPI 3.1 document of the service: `openapi.yaml`, with examples from the served releases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ilba.service.catalog import Catalog
 
 
 def document(settings: Settings, catalog: Catalog) -> dict[str, Any]:
-    """What can be asked and what is answered, with examples from what is served."""
+    """The document, with examples from the served releases."""
     written = msgspec.yaml.decode((resources.files("ilba.service") / "openapi.yaml").read_bytes(), type=dict[str, Any])
     written["info"]["version"] = __version__
     written["info"]["description"] += f" One answer holds at most {settings.max_cells:,} cells."

@@ -1,4 +1,4 @@
-"""The outlines of areas, read once: which areas touch, and how they are drawn in a picture."""
+"""The outlines of areas, read once: which areas touch, and how to draw them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ilba.service.folder import ServedRelease
 Points: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 _MOST_BYTES = 40 * 2**20  # of a map that is read for a picture or for neighbours
-_SHARED = 2  # corners that two areas have in common from which on they touch along a line
+_SHARED = 2  # areas with this many common corners touch along a line
 
 
 class Outlines:
@@ -29,11 +29,11 @@ class Outlines:
         numbers, ends, codes = array("d"), [0], []
         first, read = [0], msgspec.json.Decoder(_DrawnFeature)
         for raw in msgspec.json.decode(content, type=_Collection).features:
-            feature = read.decode(raw)  # one after the other, so that few of their lists are there at once
+            feature = read.decode(raw)  # one by one, so that few lists exist at once
             for ring in _rings(feature.geometry or {}):
                 if len(ring) > 2:
                     for point in ring:
-                        numbers.extend(point[:2])  # some maps have heights, too
+                        numbers.extend(point[:2])  # some maps also have heights
                     ends.append(len(numbers) // 2)
             codes.append(feature.code)
             first.append(len(ends) - 1)
@@ -41,14 +41,14 @@ class Outlines:
         self._at = {code: place for place, code in enumerate(codes)}
         self._points: Points = np.array(numbers, dtype=np.float64).reshape(-1, 2)
         self._ends = np.array(ends)
-        """where each ring begins among the points, and where the last one ends"""
+        """the start of each ring among the points, and the end of the last one"""
         self._first = np.array(first)
-        """where the rings of each area begin"""
+        """the start of the rings of each area"""
         self.size = 60 * len(self._points) + 200 * len(self._codes)
-        """about how many bytes it takes"""
+        """the approximate size in bytes"""
 
     def own(self, code: str) -> str:
-        """The code as the map spells it: without the areas above, where the table has them before it."""
+        """The code as in the map: without the areas above, which a table may put before it."""
         return code if code in self._at else code.rpartition("/")[2]
 
     def rings(self, code: str) -> list[Points]:
@@ -63,12 +63,12 @@ class Outlines:
 
     @cached_property
     def _corners(self) -> IntArray:
-        """A number for each point, the same for the same place."""
+        """A number for each point, equal for equal places."""
         x, y = np.round(self._points * 1e7).astype(np.int64).T
         return np.asarray(x * np.int64(0x1E3779B97F4A7C15) + y)
 
     def touching(self, code: str) -> list[str]:
-        """The areas that have a border with one."""
+        """The areas that share a border with the given one."""
         place = self._at.get(self.own(code))
         if place is None:
             return []
@@ -81,7 +81,7 @@ class Outlines:
         return [self._codes[other] for other in np.flatnonzero(shared >= _SHARED)]
 
     def within(self, polygon: Sequence[tuple[float, float]]) -> set[str]:
-        """The areas whose middle lies inside a polygon, which is closed by itself."""
+        """The areas whose middle lies inside a polygon; the polygon is closed automatically."""
         corners = np.asarray(polygon, dtype=np.float64)
         if not np.isfinite(corners).all():
             return set()
@@ -94,13 +94,13 @@ class Outlines:
 
     @cached_property
     def _middles(self) -> Points:
-        """The centre of the largest ring of each area; nowhere for an area without one."""
+        """The centre of the largest ring of each area; NaN for an area without rings."""
         found = np.full((len(self._codes), 2), math.nan)
         if not len(self._points):
             return found
         ring = np.repeat(np.arange(len(self._ends) - 1), np.diff(self._ends))
         first = self._points[self._ends[:-1]]
-        near = self._points - first[ring]  # small numbers, so that little is lost where they are multiplied
+        near = self._points - first[ring]  # small numbers, so that products lose little precision
         here, next_, of = near[:-1], near[1:], ring[:-1]
         cross = np.where(of == ring[1:], here[:, 0] * next_[:, 1] - next_[:, 0] * here[:, 1], 0.0)
         size = np.bincount(of, cross, minlength=len(first))
@@ -108,12 +108,12 @@ class Outlines:
             sums = [np.bincount(of, (here[:, n] + next_[:, n]) * cross, minlength=len(first)) for n in (0, 1)]
             middles = np.stack(sums, axis=1) / (3 * size)[:, None] + first
         order = np.lexsort((np.abs(size), self._ring_areas))
-        order = order[size[order] != 0]  # the last that is put into the place of an area is its largest ring
+        order = order[size[order] != 0]  # the last ring written for an area is its largest
         found[self._ring_areas[order]] = middles[order]
         return found
 
     def paths(self, width: float, height: float) -> dict[str, str]:
-        """How each area is drawn in a rectangle, as the `d` of an SVG path; degrees in Mercator's projection."""
+        """Each area in a rectangle, as the `d` of an SVG path; degrees are projected by Mercator."""
         if not len(self._points):
             return {}
         is_degrees = bool((np.abs(self._points) <= (360, 90)).all())
@@ -145,13 +145,13 @@ def _projected(points: Points, is_degrees: bool) -> Points:
 
 def _path(ring: Points) -> str:
     moved = np.ones(len(ring), dtype=bool)
-    moved[1:] = (ring[1:] != ring[:-1]).any(axis=1)  # corners that fall on the one before are left out
+    moved[1:] = (ring[1:] != ring[:-1]).any(axis=1)  # skip corners equal to the previous one
     steps = " ".join(f"{x:g},{y:g}" for x, y in ring[moved].tolist())
     return f"M{steps}Z"
 
 
 class _Feature(msgspec.Struct):
-    """What of a feature says which area it is."""
+    """The part of a feature that identifies its area."""
 
     id: Any = None
     properties: dict[str, Any] | None = None
@@ -183,7 +183,7 @@ class Maps:
         self._written: Recent[dict[str, bytes]] = Recent(256 * 2**20)
 
     def of(self, served: ServedRelease, column: str) -> Outlines | None:
-        """The outlines of a column's areas; none where there is no map, or one too large to be drawn here."""
+        """The outlines of a column's areas; None if there is no map, or if it is too large."""
         digest = self._catalog.map_digest(served, column)
         kept = self._kept.get(digest) if digest else None
         if digest is None or kept is not None:
@@ -196,7 +196,7 @@ class Maps:
         return kept
 
     def inside(self, served: ServedRelease, column: str, codes: Sequence[str]) -> bytes:
-        """The map of some areas of a column, as GeoJSON: of a nation nobody needs all of it at once."""
+        """The map of some areas of a column, as GeoJSON, because a national map is too large to send at once."""
         digest = self._catalog.map_digest(served, column)
         known = self._written.get(digest)
         if known is None:

@@ -1,7 +1,7 @@
 """Pictures that the service draws itself: the pyramid and lines of a place, and the preview of a shared address.
 
-A drawing is SVG. On a page its colours are those of the theme, by class; a preview is a PNG, with colours of its own.
-All text is escaped, so that a label can never become markup.
+A drawing is SVG. On a page, its colours come from the theme, by class. A preview is a PNG with its own colours. All
+text is escaped, so that a label can never become markup.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from ilba.service.places import Pyramid
 
-WIDE, HIGH = 1200, 630  # what networks show beside a shared address
+WIDE, HIGH = 1200, 630  # the size that social networks show for a shared address
 _INKS = {
     "paper": "#ffffff",
     "ink": "#1b2530",
@@ -37,7 +37,7 @@ Write = Callable[[float], str]
 
 
 class Drawing:
-    """SVG that grows by shapes; `themed` leaves colours to the sheet of the page."""
+    """SVG built from shapes; `themed` leaves colours to the style sheet of the page."""
 
     def __init__(self, themed: bool, lang: str = "en") -> None:
         self._themed = themed
@@ -55,7 +55,7 @@ class Drawing:
     def text(
         self, x: float, y: float, text: str, size: int = 14, anchor: str = "start", ink: str = "ink", bold: bool = False
     ) -> None:
-        """A line of text; the anchor is where it starts as it is read."""
+        """A line of text; the anchor is where its reading starts."""
         more = ' font-weight="600"' if bold else ""
         place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"'
         self._parts.append(f"<text {place}{more} {self._ink(ink)}>{escape(text)}</text>")
@@ -78,7 +78,7 @@ class Drawing:
     def svg(self, width: float, height: float, title: str) -> str:
         """The whole."""
         font = "" if self._themed else f' width="{width:g}" height="{height:g}" font-family="{_FONT}"'
-        # A drawing has a left and a right in every language.
+        # Left and right of a drawing do not depend on the language.
         head = f'viewBox="0 0 {width:g} {height:g}" direction="ltr" role="img" aria-label="{escape(title)}"{font}'
         return f'<svg xmlns="http://www.w3.org/2000/svg" {head}>{"".join(self._parts)}</svg>'
 
@@ -132,7 +132,7 @@ def bars(rows: Sequence[tuple[str, float]], write: Write) -> tuple[Drawing, floa
 
 
 def coloured(paths: Mapping[str, str], values: Mapping[str, float]) -> Drawing:
-    """Areas in six classes with about as many areas each; grey is 0 or no number."""
+    """Areas in six classes of about equal size; grey is 0 or no number."""
     drawing = Drawing(False)
     known = np.array([value for value in values.values() if value > 0])
     cuts = np.unique(np.quantile(known, [1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6])) if len(known) else np.zeros(0)
@@ -178,7 +178,7 @@ def png(svg: str) -> bytes:
 
 
 def _wide(text: str) -> float:
-    """About how wide a text is, in letters of its size."""
+    """The approximate width of a text, in letters of its size."""
     return sum(1.0 if unicodedata.east_asian_width(one) in "WF" else 0.56 for one in text)
 
 

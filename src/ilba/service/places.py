@@ -1,6 +1,6 @@
-"""What is published about one place: how many, its rank, its change, its groups and its neighbours.
+"""What is published about one place: its count, rank, change, groups and neighbours.
 
-Every number is a published count or is made from published counts. Nothing here knows of HTTP.
+Every number is a published count or made from published counts. This module does not know HTTP.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 _SEX = re.compile(r"(sex|gender|sexe|sexo|genre|género|genero|성별|geschlecht)", re.I)
 _AGE = re.compile(r"(age|âge|edad|연령|나이|alter)", re.I)
-_MOST_GROUPS = 40  # values of a variable that are listed
+_MOST_GROUPS = 40  # listed values of a variable
 _MOST_CELLS = 5_000_000  # of a table that is read for ranks
 _MOST_NEIGHBOURS = 24
 
@@ -44,12 +44,12 @@ class Locality:
 
     @property
     def code(self) -> str:
-        """Its code, as tables of its level spell it."""
+        """The code of the place, as in the tables of its level."""
         return self.areas.codes[self.at]
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the place."""
         return self.areas.labels[self.at]
 
     @property
@@ -59,13 +59,13 @@ class Locality:
 
     @property
     def address(self) -> str:
-        """Where its page is."""
+        """The address of its page."""
         return place_address(self.served, self.areas.name, self.code)
 
 
 @dataclass(frozen=True)
 class Group:
-    """One value of a variable in a place; shares are fractions, a rank is among all areas of the level by share."""
+    """One value of a variable in a place; shares are fractions, ranks are by share among all areas of the level."""
 
     label: str
     count: int
@@ -95,7 +95,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class PlaceFacts:
-    """All that is told of a place."""
+    """Everything that is shown about a place."""
 
     place: Locality
     above: list[tuple[str, str]]
@@ -111,7 +111,7 @@ class PlaceFacts:
     groups: list[tuple[str, list[Group]]]
     neighbours: list[Neighbour]
     is_touching: bool
-    """whether the neighbours have a border with it; else they are in the same area above"""
+    """whether the neighbours share a border with it; otherwise they are in the same area above"""
 
 
 def place_address(served: ServedRelease, column: str, code: str) -> str:
@@ -146,7 +146,7 @@ def beside(place: Locality, wanted: str) -> Locality | None:
 
 
 class _Counts:
-    """Published counts by names of variables, at the last time where there are several."""
+    """Published counts by names of variables, at the last time if there are several."""
 
     def __init__(self, catalog: Catalog, place: Locality, lang: str) -> None:
         self._catalog, self._place, self._lang = catalog, place, lang
@@ -160,7 +160,7 @@ class _Counts:
         chosen: Mapping[str, Sequence[int]] | None = None,
         all_times: bool = False,
     ) -> tuple[list[Dimension], IntArray] | None:
-        """The counts at a level by some keys, with their axes; nothing where that was not published."""
+        """The counts at a level by some keys, with their axes; None if that was not published."""
         levels = {h.name: 0 for h in self._served.release.design.hierarchies} | {self._place.hierarchy.name: level}
         entry = self._served.entry(levels, [*keys, *([self.time] if self.time else [])])
         if entry is None:
@@ -172,12 +172,12 @@ class _Counts:
             if one.name == self.time and not all_times:
                 places[axis] = [len(one) - 1]
             if one.name == self._place.areas.name and one.codes != self._place.areas.codes:
-                return None  # its areas are others, which is so in no release that we write
+                return None  # other areas; no release of ours has this
         sizes = [len(some) for some in places]
         if int(np.prod(sizes, dtype=np.int64)) > _MOST_CELLS:
             return None
         counts = loaded.values(places).reshape(sizes)
-        if np.isnan(counts).any():  # a table with blanks is not told here
+        if np.isnan(counts).any():  # tables with blanks are not shown here
             return None
         counts = counts.astype(np.int64)
         if self.time and not all_times:
@@ -236,7 +236,7 @@ def _parent_count(counts: _Counts, place: Locality) -> int | None:
 
 
 def _above(catalog: Catalog, place: Locality, lang: str) -> list[tuple[str, str]]:
-    """The areas that it is in, from the coarsest, as name and address; those of levels without a table are left out."""
+    """The areas above it, from the coarsest, as name and address; levels without a table are left out."""
     found = []
     for level in range(1, place.level):
         try:
@@ -261,7 +261,7 @@ def _times(counts: _Counts, place: Locality) -> list[tuple[str, int]]:
 
 
 def _pyramid(counts: _Counts, place: Locality) -> Pyramid | None:
-    """Counts by sex and age, where two variables are called so."""
+    """Counts by sex and age, if two variables have such names."""
     labels = place.served.labels[LANGUAGES[0]]
     keys = place.served.release.design.keys
 
@@ -283,7 +283,7 @@ def _pyramid(counts: _Counts, place: Locality) -> Pyramid | None:
 
 
 def _groups(counts: _Counts, place: Locality, everybody: IntArray | None) -> list[tuple[str, list[Group]]]:
-    """The values of each variable: here, their share, the share everywhere and the rank of the share."""
+    """The values of each variable: the count here, its share, the share everywhere and the rank of the share."""
     found = []
     for key in place.served.release.design.keys:
         if key == counts.time or place.served.size(key) > _MOST_GROUPS:
@@ -312,7 +312,7 @@ def _groups(counts: _Counts, place: Locality, everybody: IntArray | None) -> lis
 def _neighbours(
     maps: Maps, place: Locality, inside: Sequence[int], everybody: IntArray | None
 ) -> tuple[list[Neighbour], bool]:
-    """The areas with a common border, else those of the same area above; the largest first."""
+    """The areas with a common border, otherwise those of the same area above; the largest first."""
     column = place.areas.name
     outlines = maps.of(place.served, column)
     where = {outlines.own(code) if outlines else code: at for at, code in enumerate(place.areas.codes)}

@@ -1,4 +1,4 @@
-"""What went wrong, as it is told to clients: RFC 9457, in a sentence, and no path of this machine in it."""
+"""Errors for clients: RFC 9457, in a sentence, without paths of this machine."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _TITLES = {
     500: "Error in the service",
     503: "Try again",
 }
-# Words that are no words of a sentence: they are written as they are typed.
+# Names that are typed exactly like this, even at the start of a sentence.
 _TYPED = {"codelist", "key", "lang", "level", "measure", "of", "placement", "query", "release"}
 
 
 def problem(
     request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None, title: str = ""
 ) -> Response:
-    """Tell what went wrong."""
+    """Make the answer for an error."""
     title = title or _TITLES.get(status, "Error")
     first = re.match(r"[a-z]+(?= )", detail)
     if first and first[0] not in _TYPED:
@@ -54,7 +54,7 @@ def problem(
 
 
 async def http_problem(request: Request, wrong: Exception) -> Response:
-    """Tell of an address or a method that is not there."""
+    """Answer a request for an unknown address or method."""
     status = wrong.status_code if isinstance(wrong, HTTPException) else 500
     detail = {404: "there is nothing at this address.", 405: "this address does not take this method."}
     said = getattr(wrong, "detail", "")
@@ -62,7 +62,7 @@ async def http_problem(request: Request, wrong: Exception) -> Response:
 
 
 async def our_problem(request: Request, wrong: Exception) -> Response:
-    """Tell of what we refuse, or cannot read."""
+    """Answer a request that is refused, or that needs an unreadable file."""
     if isinstance(wrong, DamagedError):
         return problem(request, 503, str(wrong), {"Retry-After": "60"}, "Not available")
     if isinstance(wrong, StoreError):  # its text names paths of this machine
@@ -76,15 +76,15 @@ async def our_problem(request: Request, wrong: Exception) -> Response:
 
 
 async def busy_problem(request: Request, wrong: Exception) -> Response:
-    """Tell that there is too much to do."""
-    return problem(request, 503, "there is too much to do here just now. Try again.", {"Retry-After": "5"}, "Too busy")
+    """Answer that the service is too busy."""
+    return problem(request, 503, "the service is too busy at the moment. Try again.", {"Retry-After": "5"}, "Too busy")
 
 
 async def nobody(request: Request, wrong: Exception) -> Response:
-    """Nobody is there to read it."""
+    """Answer nothing: the client has left."""
     return Response(status_code=400)
 
 
 async def any_problem(request: Request, wrong: Exception) -> Response:
-    """Tell that something went wrong here, and nothing more."""
+    """Answer that something went wrong, without details."""
     return problem(request, 500, "something went wrong here. The operator finds it in the log.")

@@ -1,4 +1,4 @@
-"""Running the service: one process, or several that share an address. A worker that dies is replaced."""
+"""Run the service: one process, or several that share an address. A worker that dies is replaced."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def run(
     access_log: bool = True,
     ready: Callable[[str, Catalog], object] | None = None,
 ) -> None:
-    """Serve release folders until the process is told to stop; `ready` is called with the address and what is there."""
+    """Serve release folders until the process is stopped; `ready` gets the address and the releases."""
     paths = [str(Path(release).absolute()) for release in releases]
     forget_secret()
     # A release that cannot be served is refused here, before an address is taken.
@@ -67,7 +67,7 @@ def run(
     if ready:
         name = f"[{host}]" if ":" in host else host
         ready(f"http://{name}:{listening.getsockname()[1]}/", catalog)
-    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how it is meant to end
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the normal end
         if workers > 1:
             Multiprocess(config, sockets=[listening]).run()
         else:
@@ -75,7 +75,7 @@ def run(
 
 
 def _tell_of_differing(catalog: Catalog) -> None:
-    """Say where two releases of one population and wave show different counts: readers would compare them."""
+    """Warn if two releases of one population and wave show different counts, because readers would compare them."""
     for one, other in itertools.combinations(catalog.releases, 2):
         text = differing(one.release, other.release)
         if text:
@@ -83,14 +83,14 @@ def _tell_of_differing(catalog: Catalog) -> None:
 
 
 def forget_secret() -> None:
-    """Take the secret out of the environment, of this process and of all that it starts. The service needs none.
+    """Remove the secret from the environment of this process and of all that it starts. The service needs none.
 
-    What the system shows of a process is the text that it was started with, so that is written over as well.
+    The system shows the initial text of the environment, so that text is overwritten as well.
     """
     value = os.environ.get(SECRET)
     if value is None:
         return
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # where there is no such library
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # not every system has this library
         getenv = ctypes.CDLL(None).getenv
         getenv.restype, getenv.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
         place = getenv(os.fsencode(SECRET))
@@ -100,8 +100,8 @@ def forget_secret() -> None:
 
 
 def _allow_files() -> None:
-    """Let this process and its workers have as many connections and files open as the system allows them."""
-    with contextlib.suppress(ImportError, OSError, ValueError):  # where there is no such limit
+    """Raise the limit of open connections and files of this process and its workers to the system's maximum."""
+    with contextlib.suppress(ImportError, OSError, ValueError):  # not every system has this limit
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -109,7 +109,7 @@ def _allow_files() -> None:
 
 
 def _logging() -> dict[str, object]:
-    """As uvicorn logs, with our own lines, and with addresses that fit on a screen."""
+    """Uvicorn's logging, with our own lines and shortened addresses."""
     config = copy.deepcopy(LOGGING_CONFIG)
     config["filters"] = {"short": {"()": "ilba.service.run._Short"}}
     config["handlers"]["access"]["filters"] = ["short"]
@@ -136,7 +136,7 @@ def _listening(host: str, port: int) -> socket.socket:
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen(2048)  # from here on requests wait in line, also while a worker is replaced
+        listening.listen(2048)  # from here on requests queue up, even while a worker is replaced
         listening.set_inheritable(True)
     except socket.gaierror:
         raise InputError(f"host={host!r} is not an address of this machine.") from None

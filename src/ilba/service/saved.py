@@ -1,6 +1,6 @@
-"""Saved queries of PxWebApi 2, without a place where they are saved: the id of a query is the query.
+"""Saved queries of PxWebApi 2 without storage: the id of a query is the query itself.
 
-So any worker on any host answers an id, for as long as the table is published, and nobody can fill a disk.
+So any worker on any host can answer an id as long as the table is published, and nobody can fill a disk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ilba.service.addresses import API
 from ilba.service.asked import UnknownError
 
 _LONGEST = 1500  # letters of an id, which has to fit into an address
-_MOST_BYTES = 100_000  # of a query that was unpacked
+_MOST_BYTES = 100_000  # of an unpacked query
 
 
 class SavedQuery(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True):

@@ -1,7 +1,7 @@
 """The script of the page: its modules as one file, so that a browser asks once instead of thirty times.
 
-Each module becomes a function that gives back what it exports. The modules stay as they are, without a build step; they
-use the forms of import and export that are read here, and no others.
+Each module becomes a function that returns its exports. The modules need no build step. They may only use the forms of
+import and export that are read here.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def bundle() -> tuple[bytes, str]:
 
 
 def _take(name: str, outside: dict[str, None], inside: dict[str, str]) -> None:
-    """Add a module after those that it imports; what others wrote is imported as it is."""
+    """Add a module after those that it imports; third-party modules are imported unchanged."""
     if name in inside:
         return
     text = (resources.files("ilba.service") / "page" / name).read_text("utf-8")

@@ -2,9 +2,10 @@
 
     /sdmx/2.1/dataflow/all/all             every dataflow by name
     /sdmx/2.1/dataflow/HANUL/DF_LA3_SEX    one, with its structure, concepts and code lists
-    /sdmx/2.1/data/DF_LA3_SEX/010101+010102.f   the numbers; dimensions by dots, codes by +, all where nothing stands
+    /sdmx/2.1/data/DF_LA3_SEX/010101+010102.f   the numbers; dimensions separated by dots, codes by +, an empty part
+    means all
 
-The agency is the id of the release. Nothing here knows of HTTP.
+The agency is the id of the release. This module does not know HTTP.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def found(catalog: Catalog, reference: str) -> tuple[str, TableEntry]:
 
 
 def structure(catalog: Catalog, agency: str, flow: str, lang: str) -> bytes:
-    """A dataflow with all that it refers to; or the names of all dataflows."""
+    """A dataflow with everything that it refers to; or the names of all dataflows."""
     _check()
     if flow in _ANY:
         wanted = [(one, entry) for one, _, entry in _flows(catalog) if agency in _ANY or one == agency.upper()]

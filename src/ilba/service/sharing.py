@@ -1,8 +1,8 @@
-"""Addresses to be shared: `/table/...` and `/place/...`, each with a title and a picture for those who pass it on.
+"""Addresses to share: `/table/...` and `/place/...`, each with a title and a preview picture.
 
-The page of a place is written here whole, so that it works without a script and search engines read it. The page of a
-table is the one page of the service, with a head that says which table it is. What is said and drawn is made from
-published tables alone; every text goes through templates that escape it.
+The page of a place is written here completely, so that it works without a script and search engines can read it. The
+page of a table is the single page of the service, with a head that names the table. Texts and drawings come from
+published tables alone; templates escape every text.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ilba.service.measures import bound_of
 from ilba.service.outlines import Maps
 from ilba.service.script import bundle
 
-_HEAD = "<title>Statistics</title>"  # where the head of a table goes in the page
+_HEAD = "<title>Statistics</title>"  # the place of a table's head in the page
 _TOLD = '<script type="application/json" id="told">'
 _SCRIPT = "/static/page.js"
 _RTL = ("ar", "dv", "fa", "he", "ku", "ps", "sd", "ug", "ur", "yi")
-_MOST_OTHERS = 1000  # names that are offered to compare with
+_MOST_OTHERS = 1000  # names that are offered for comparison
 _MOST_DRAWN = 20_000  # areas of a preview
 _BARS = 10
 _OPEN = {"Access-Control-Allow-Origin": "*"}  # the data are public: any page may read them
@@ -83,7 +83,7 @@ class Writing:
 
 
 class Pages:
-    """The pages and pictures of places and tables. Each gives what its answer depends on, and what makes it."""
+    """The pages and pictures of places and tables. Each returns what its answer depends on, and its maker."""
 
     def __init__(self, catalog: Catalog, settings: Settings) -> None:
         self._catalog = catalog
@@ -91,11 +91,11 @@ class Pages:
         self.maps = Maps(catalog)
 
     def base(self, request: Request) -> str:
-        """Where this service is, for addresses that have to be whole: as declared, else as it was called."""
+        """The base of complete addresses: as declared, otherwise as the client calls the service."""
         return self._settings.address or f"{request.url.scheme}://{request.headers.get('host', 'localhost')}"
 
     def language(self, request: Request, asked: str = "") -> str:
-        """The language of a page: the one that is asked for, else the reader's own, else the usual one."""
+        """The language of a page: the requested one, otherwise the reader's, otherwise the default."""
         known = offered_languages(self._catalog, self._settings)
         if asked in known:
             return asked
@@ -107,7 +107,7 @@ class Pages:
         return known[0]
 
     def front(self, request: Request) -> tuple[str, Make]:
-        """The page, about all that is published."""
+        """The page about everything that is published."""
         asked, base = _given(request), self.base(request)
         lang = self.language(request, asked.get("lang", ""))
         served = self._catalog.releases[0]
@@ -125,7 +125,7 @@ class Pages:
         return f"{self._catalog.digest} {lang} {base}", make
 
     def table(self, request: Request, entry: TableEntry, embedded: bool = False) -> tuple[str, Make]:
-        """The page, about one table."""
+        """The page about one table."""
         asked, base = _given(request), self.base(request)
         lang = self.language(request, asked.get("lang", ""))
         path = table_address(entry)
@@ -142,7 +142,7 @@ class Pages:
         return f"{self._catalog.digest} {lang} {base}", make
 
     def embedded_table(self, request: Request, entry: TableEntry) -> tuple[str, Make]:
-        """The page about one table, to stand in the page of somebody else."""
+        """The page about one table, for embedding in other pages."""
         return self.table(request, entry, embedded=True)
 
     def _page(
@@ -174,7 +174,7 @@ class Pages:
         }
 
     def table_picture(self, request: Request, entry: TableEntry) -> tuple[str, Make]:
-        """The preview of a table: a map where there is one, else bars."""
+        """The preview of a table: a map if there is one, otherwise bars."""
         asked = _given(request)
         lang = self.language(request, asked.get("lang", ""))
 
@@ -187,7 +187,7 @@ class Pages:
         return f"{entry.served.digest} {lang}", make
 
     def _drawn(self, entry: TableEntry, lang: str) -> tuple[tuple[pictures.Drawing, float, float] | None, str]:
-        """A drawing of a table, and what it shows: one variable, the others at their first value or last time."""
+        """A drawing of a table and its caption: one variable, the others at their first value or last time."""
         loaded = self._catalog.load(entry)
         dimensions = loaded.worded[lang].dimensions
         if not dimensions:
@@ -210,7 +210,7 @@ class Pages:
         return pictures.bars(rows, Writing(lang).number), ", ".join(said)
 
     def place(self, request: Request, embedded: bool = False) -> tuple[str, Make]:
-        """The page of a place, or of two side by side."""
+        """The page of one place, or of two places side by side."""
         asked, base = _given(request), self.base(request)
         lang = self.language(request, asked.get("lang", ""))
         place = self._named(request, lang)
@@ -235,7 +235,7 @@ class Pages:
         return places.find(self._catalog, given["release"], given["column"], given["code"], lang)
 
     def place_picture(self, request: Request) -> tuple[str, Make]:
-        """The preview of a place: its name, how many, and its pyramid or groups."""
+        """The preview of a place: its name, its count, and its pyramid or groups."""
         asked = _given(request)
         lang = self.language(request, asked.get("lang", ""))
         place = self._named(request, lang)
@@ -280,7 +280,7 @@ class Pages:
                         yield from (places.place_address(served, column, code) for code in areas.codes)
 
     def robots(self, request: Request) -> tuple[str, Make]:
-        """What search engines may visit: everything but the numbers themselves and pages for other pages."""
+        """What search engines may visit: everything except the numbers themselves and embedded pages."""
         base = self.base(request)
         text = f"User-agent: *\nDisallow: /api/\nDisallow: /embed/\nAllow: /\nSitemap: {base}/sitemap.xml\n"
         return f"robots {base}", lambda: Answer(text.encode(), "text/plain; charset=utf-8")
@@ -309,7 +309,7 @@ class Pages:
         return f"{served.digest} {lang} {base}", make
 
     def sdmx_structure(self, request: Request) -> tuple[str, Make]:
-        """Dataflows of SDMX, one with its structure or all by name."""
+        """SDMX dataflows: one with its structure, or all by name."""
         given, lang = request.path_params, self.language(request, _given(request).get("lang", ""))
 
         def make() -> Answer:
@@ -319,7 +319,7 @@ class Pages:
         return f"{self._catalog.digest} {lang}", make
 
     def sdmx_data(self, request: Request) -> tuple[str, Make]:
-        """Numbers of a dataflow of SDMX."""
+        """The numbers of an SDMX dataflow."""
         given, asked = request.path_params, _given(request)
         lang, key = self.language(request, asked.get("lang", "")), given.get("key", "all")
 
@@ -370,7 +370,7 @@ class Pages:
 
 
 def _given(request: Request) -> dict[str, str]:
-    """The parameters of an address. Those who pass it on add their own, which are no concern of ours."""
+    """The parameters of an address. Other sites add their own parameters, which are ignored."""
     return {name.lower(): value for name, value in reversed(pairs(request))}
 
 
@@ -384,14 +384,14 @@ def table_address(entry: TableEntry) -> str:
 
 
 def _embedded(value: dict[str, Any]) -> Markup:
-    """JSON inside a page, where nothing of it may end the element that it is in."""
+    """JSON inside a page, escaped so that it cannot end its element."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     safe = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return Markup(safe)  # noqa: S704  # every sign of markup is written as a number
 
 
 def _source(table: WordedTable, masking: bool = True) -> str:
-    """Source, licence and, where it is not said elsewhere, that counts are masked."""
+    """Source, licence and, if not said elsewhere, a note that counts are masked."""
     said, licence = table.said, table.release.manifest.get("licence", "")
     parts = [
         said["source"].format(source=table.told("source")) if table.told("source") else "",
@@ -457,7 +457,7 @@ def _row(group: places.Group, write: Writing) -> tuple[str, ...]:
 
 
 def _facts(one: places.PlaceFacts, write: Writing) -> list[str]:
-    """What stands under the number, a short line each."""
+    """The short lines under the number."""
     said, place = write.said, one.place
     found = []
     time = place.served.time

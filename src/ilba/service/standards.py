@@ -1,6 +1,6 @@
-"""What search engines, data portals and tools read: schema.org, DCAT-AP, a data package, a sitemap.
+"""Metadata for search engines, data portals and tools: schema.org, DCAT-AP, a data package, a sitemap.
 
-All of it says in other words what the manifest of a release says. Nothing here knows of HTTP.
+All of it repeats what the manifest of a release says. This module does not know HTTP.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ilba.service.catalog import Catalog
 from ilba.service.folder import ServedRelease, TableEntry
 
 NO_ROWS = pl.DataFrame()
-MOST_ADDRESSES = 50_000  # of one sitemap
+MOST_ADDRESSES = 50_000  # per sitemap
 _LEGAL = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -60,7 +60,7 @@ def schema_table(entry: TableEntry, lang: str, base: str) -> dict[str, Any]:
 
 
 def _described(served: ServedRelease, lang: str, title: str) -> str:
-    """What a dataset is, in at least 50 letters, which search engines ask for."""
+    """The description of a dataset, in at least 50 letters, which search engines require."""
     notes = worded(next(iter(served.entries.values())), lang).notes(dense=True)
     return " ".join([told(served.release, "description", lang) or f"{title}.", *notes])
 
@@ -110,7 +110,7 @@ def _texts(served: ServedRelease, name: str, languages: Iterable[str], otherwise
 
 
 def dcat(catalog: Catalog, languages: list[str], base: str, stated: str) -> dict[str, Any]:
-    """What is published as a DCAT-AP catalogue in JSON-LD: a dataset for each release, a csv file for each table."""
+    """All releases as a DCAT-AP catalogue in JSON-LD: a dataset for each release, a csv file for each table."""
     releases = catalog.releases
     publisher = {
         "@id": f"{base}/#publisher",
@@ -182,7 +182,7 @@ def _dcat_dataset(
 
 
 def _resource(licence: str) -> dict[str, str] | None:
-    """A licence as DCAT has it: an address, or a document that is named."""
+    """A licence in the form of DCAT: an address, or a named document."""
     if not licence:
         return None
     if re.fullmatch(r"https?://[^\s<>\"{}|\\^`]+", licence):
@@ -191,7 +191,7 @@ def _resource(licence: str) -> dict[str, str] | None:
 
 
 def data_package(served: ServedRelease, base: str, lang: str, most: int) -> dict[str, Any]:
-    """A release as a data package: a csv file for each table that one answer holds, with the type of every column."""
+    """A release as a data package: a csv file for each table that fits into one answer, with column types."""
     about = served.release.manifest
     licence = _licence(served)
     listed = [entry for entry in served.entries.values() if served.cells(entry.table) <= most]
@@ -218,7 +218,7 @@ def _package_licence(licence: str) -> dict[str, str]:
 
 
 def _package_name(table: str) -> str:
-    """A name that a data package may have: the table's own where that is plain, else one that spells the rest."""
+    """A valid name for a data package: the table's own if plain, otherwise with the other letters spelled out."""
     if re.fullmatch(r"[a-z0-9_.]+", table):
         return table.replace(".", "-")
     return _LEGAL.sub("-", plain_name(table).replace("%", "-")).lower().strip("-")

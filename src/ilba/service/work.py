@@ -1,7 +1,7 @@
-"""Work off the event loop: in few threads, for a limited time, and only as long as somebody waits for it.
+"""Work outside the event loop: in few threads, for a limited time, and only while somebody waits for it.
 
-The threads are in lanes, so that answers that take seconds never stand before answers that take milliseconds. A large
-spreadsheet takes longest of all and has a lane of its own.
+The threads are in lanes, so that answers that take seconds never delay answers that take milliseconds. A large
+spreadsheet takes longest and has its own lane.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from starlette.types import Receive
 Made = TypeVar("Made")
 Lane: TypeAlias = Literal["quick", "long", "sheet"]
 _THREADS: dict[Lane, int] = {"quick": 4, "long": 2, "sheet": 1}
-_PATIENCE = 6  # how many times longer an answer of another lane than the quick one may take
+_PATIENCE = 6  # answers of the other lanes may take this many times longer
 
 
 class GoneError(Exception):
-    """The client has left; nobody waits for the answer."""
+    """The client has left, so nobody waits for the answer."""
 
 
 class BusyError(Exception):
@@ -30,10 +30,10 @@ class BusyError(Exception):
 
 
 def still_wanted() -> None:
-    """Stop the work of this thread when its client has gone or its time is over. Long loops call it now and then."""
+    """Stop the work of this thread if its client has left or its time is over. Long loops call it regularly."""
     try:
         from_thread.check_cancelled()
-    except RuntimeError:  # nobody waits for this thread in particular
+    except RuntimeError:  # this thread has no client
         return
 
 
@@ -45,8 +45,8 @@ class Lanes:
         self._lanes: dict[Lane, anyio.CapacityLimiter] = {}
 
     async def run(self, receive: Receive, work: Callable[[], Made], lane: Lane = "quick") -> Made:
-        """What `work` returns. It is not begun, or ends at its next `still_wanted`, once nobody waits for it."""
-        if not self._lanes:  # they belong to the event loop, which is not there when the service is made
+        """The result of `work`. It does not start, or ends at its next `still_wanted`, once nobody waits for it."""
+        if not self._lanes:  # lanes need the event loop, which does not exist when the service is made
             self._lanes = {name: anyio.CapacityLimiter(threads) for name, threads in _THREADS.items()}
         seconds = self._seconds * (1 if lane == "quick" else _PATIENCE)
         scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
@@ -60,15 +60,15 @@ class Lanes:
 
 
 class Room:
-    """The memory for bodies that are being received. Where it is full, the one that takes longest has to go."""
+    """The memory for incoming bodies. If it is full, the slowest body is dropped."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._held: dict[anyio.CancelScope, int] = {}  # the oldest first
+        self._held: dict[anyio.CancelScope, int] = {}  # oldest first
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[Callable[[int], None]]:
-        """Room for one body: the function that is given takes more of it. What stands inside may be left early."""
+        """Room for one body: the yielded function takes more of it. The block may be left early."""
         with anyio.CancelScope() as scope:
             self._held[scope] = 0
 

@@ -57,7 +57,7 @@ def test_slips_of_the_fingers_are_forgiven_but_not_all(reader, waves):
         )
         assert found <= 2, typed
     page.locator("#place").fill("qqqqqq")
-    page.get_by_text("Nothing fits").wait_for()
+    page.get_by_text("Nothing matches").wait_for()
     assert page.locator("#places button").count() == 0
 
 

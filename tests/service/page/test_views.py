@@ -51,7 +51,7 @@ def test_the_table_sorts_searches_and_pages(visitor, census):
     assert page.locator("#summary").inner_text() == f"18 of {every:,} rows."
     assert {row[0] for row in cells(page)} == {town}
     page.get_by_label("Search in the table").fill("nowhere at all")
-    assert "Nothing fits" in page.locator("#panel").inner_text()
+    assert "Nothing matches" in page.locator("#panel").inner_text()
     assert "q=nowhere" in page.url
 
 
@@ -119,7 +119,7 @@ def test_excluded_combinations_are_greyed_with_the_reason_and_refused_in_words(b
         job = page.get_by_role("checkbox", name="job")
         assert job.is_disabled()
         reason = page.locator(f"#{job.get_attribute('aria-describedby')}").inner_text()
-        assert reason == "By a rule of the publisher age and job are not offered together. Leave one of them out."
+        assert reason == "By a rule of the publisher, age and job are not offered together. Leave one of them out."
         assert page.get_by_role("checkbox", name="sex").is_enabled()
         other.go(page, link(level_area="town", by="age,job", view="table"))
         assert reason in page.locator("#panel").inner_text()
