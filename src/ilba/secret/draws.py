@@ -50,7 +50,7 @@ class CellDraws:
         return drawn(self._secret, self._block(packed, count))
 
     def tags(self, packed: Sequence[IntArray], count: IntArray) -> npt.NDArray[np.uint64]:
-        """The tags of cells whose counts are below K: a number of 64 bits for each cell and count."""
+        """The tags of cells whose counts are below K: a 64-bit number for each cell and count."""
         return tagged(self._secret, self._block(packed, count))
 
     def any_tags(self, packed: Sequence[IntArray], count: IntArray) -> npt.NDArray[np.uint64]:

@@ -192,12 +192,12 @@ class Secret:
         Parameters
         ----------
         path : path
-            Where to write. A file that exists is never overwritten.
+            Where to write. An existing file is never overwritten.
 
         Returns
         -------
         Path
-            Where it was written.
+            The written file.
 
         Raises
         ------
@@ -224,18 +224,18 @@ class Secret:
         return writable(path)
 
     def to_bytes(self) -> bytes:
-        """Give the 32 bytes of the secret itself, for a place that is as safe as its file.
+        """Give the 32 bytes of the secret itself. Keep them as safe as its file.
 
         Returns
         -------
         bytes
-            What `Secret(...)` takes back.
+            The argument of `Secret(...)`.
         """
         return self._raw
 
     @property
     def number(self) -> int:
-        """A whole number of 64 bits, for a chance that a derived secret decides."""
+        """A 64-bit whole number, for a random decision by a derived secret."""
         return int.from_bytes(self._raw[:8], "big")
 
     @property
@@ -263,7 +263,7 @@ class Secret:
         return Secret(self._derive(purpose))
 
     def hashes(self, texts: Iterable[str]) -> Words:
-        """Compute a number of 64 bits for each text; it cannot be computed without the secret.
+        """Compute a 64-bit number for each text; it cannot be computed without the secret.
 
         Parameters
         ----------
@@ -309,9 +309,9 @@ def given_secret(secret: Secret | str | os.PathLike[str] | None) -> Secret | Non
 def draws(
     secret: Secret, labels: Mapping[str, tuple[Sequence[Label], npt.NDArray[Any]]], counts: npt.ArrayLike
 ) -> IntArray:
-    """For each cell an integer, uniform on 0 .. 2^53 - 1, that only its labels, its count and the secret decide.
+    """A uniform integer on 0 .. 2^53 - 1 for each cell, decided only by its labels, its count and the secret.
 
-    `labels` gives for each column its distinct labels and, for each cell, which of them it has.
+    `labels` gives the distinct labels of each column, and the index of each cell's label among them.
 
     >>> secret = Secret.from_text("ilba-secret-1:" + "00" * 32)
     >>> draws(secret, {"edu": (["1", "2"], np.array([0, 1]))}, [3, 3])
