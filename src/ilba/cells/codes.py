@@ -1,9 +1,9 @@
 """Code lists, and cells as packed integers.
 
-The labels of each variable are listed once, sorted; an area is its whole path. A cell is then a few small numbers,
-its digits, packed into one 64-bit integer by mixed radix, the hierarchies in the high digits (into several integers
-where a table has more than 2^63 possible cells). Areas are numbered in the order of their paths on every level, so a
-coarser area is a run of finer ones, and sorting cells by their integers sorts a table by its labels.
+The labels of each variable are listed once, sorted; an area is its whole path. A cell is a few small numbers, its
+digits, packed into one 64-bit integer by mixed radix, with the hierarchies in the high digits. A table with more than
+2^63 possible cells needs several integers. Areas are numbered in the order of their paths on every level. So a coarser
+area is a run of finer ones, and sorting cells by their integers sorts a table by its labels.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def canonical(value: object) -> Label:
 
 
 def label_type(codes: pl.Series) -> Any:
-    """The type of a public column, by its codes alone: whole numbers where each is spelled as one, else text.
+    """The type of a public column, by its codes alone: whole numbers if all codes are spelled as such, otherwise text.
 
     The type of the column in the data could disclose codes that are not published.
 
@@ -66,7 +66,7 @@ def label_type(codes: pl.Series) -> Any:
 
 
 def typed_labels(labels: pl.DataFrame) -> pl.DataFrame:
-    """Label columns in the types of their own codes, each as `label_type` says."""
+    """Label columns, each in the type that `label_type` gives its codes."""
     return labels.with_columns(column.cast(label_type(column)) for column in labels.get_columns())
 
 
@@ -74,7 +74,7 @@ def typed_labels(labels: pl.DataFrame) -> pl.DataFrame:
 class CodeList:
     """The code list of one dimension: a key (one column) or a hierarchy (a path of columns), sorted.
 
-    Level 0 is everything together, level `depth` the finest; a key has the levels 0 and 1.
+    Level 0 is the total, level `depth` the finest; a key has the levels 0 and 1.
     """
 
     labels: pl.DataFrame
@@ -94,7 +94,7 @@ class CodeList:
 
     @cached_property
     def nodes(self) -> list[IntArray]:
-        """For each level the number of the node above each finest label."""
+        """The number of the node above each finest label, for each level."""
         changed = np.zeros(len(self), dtype=bool)
         numbers: list[IntArray] = [np.zeros(len(self), dtype=np.int64)]
         for column in self.labels.get_columns():
@@ -106,31 +106,31 @@ class CodeList:
 
     @cached_property
     def starts(self) -> list[IntArray]:
-        """For each level the place of each node's first finest label."""
+        """The place of each node's first finest label, for each level."""
         return [np.flatnonzero(np.diff(numbers, prepend=-1)) for numbers in self.nodes]
 
     def size(self, level: int) -> int:
-        """How many nodes a level has; of an empty list one, so that sizes can be multiplied."""
+        """The number of nodes of a level; 1 for an empty list, so that sizes can be multiplied."""
         return max(len(self.starts[level]), 1)
 
     def below(self, level: int) -> IntArray:
-        """How many finest labels lie below each node of a level."""
+        """The number of finest labels below each node of a level."""
         return np.diff(self.starts[level], append=len(self)).astype(np.int64)
 
     def parents(self, level: int, above: int) -> IntArray:
-        """The node on the level `above` of each node of a level."""
+        """The node on the level `above` that contains each node of a level."""
         return self.nodes[above][self.starts[level]]
 
     def named(self, level: int, nodes: IntArray) -> list[pl.Series]:
         """The label columns down to `level` for the given nodes."""
         first = (
             nodes if level == self.depth else self.starts[level][nodes]
-        )  # on the finest level a node is its own first
+        )  # on the finest level, a node is its own first label
         rows = pl.Series(first.astype(np.uint32))  # the type that polars gathers by
         return self.labels.select(self.columns[:level])[rows].get_columns()
 
     def node(self, path: Sequence[object]) -> int | None:
-        """The number of the node with this path of labels; None when the labels are known but not together."""
+        """The number of the node with this path of labels; None if the labels are known but not this combination."""
         wanted = tuple(label_text(canonical(value)) for value in path)
         found = self._index(len(path)).get(wanted)
         if found is None:
@@ -156,7 +156,7 @@ class CodeList:
         return {}
 
     def numbers(self, labels: pl.DataFrame) -> IntArray:
-        """The number of each row of labels in this list, -1 where it is not there. Labels are equal if their texts are.
+        """The number of each row of labels in this list; -1 if absent. Labels are equal if their texts are equal.
 
         >>> CodeList(pl.DataFrame({"age": [1, 2, 10]})).numbers(pl.DataFrame({"age": ["10", "3", "1"]})).tolist()
         [2, -1, 0]
@@ -185,7 +185,7 @@ class Place(NamedTuple):
 
 
 class CellIndex:
-    """How the cells of one table are packed: its places in order, and which of them share an integer."""
+    """How the cells of one table are packed: its places in order, and which places share an integer."""
 
     def __init__(self, places: Sequence[Place]) -> None:
         self.places = tuple(places)
@@ -201,11 +201,11 @@ class CellIndex:
 
     @property
     def grid(self) -> int:
-        """How many cells the table could have."""
+        """The number of possible cells of the table."""
         return math.prod(place.size for place in self.places)
 
     def stride(self, place: int) -> int:
-        """By how much a packed cell grows when one of its digits grows by one."""
+        """How much a packed cell grows when one of its digits grows by one."""
         word = self.words[self._word[place]]
         return math.prod(self.places[later].size for later in word[word.index(place) + 1 :])
 
@@ -217,7 +217,7 @@ class CellIndex:
         if first == self.words[number][0]:
             return above
         size = math.prod(self.places[place].size for place in range(first, last + 1))
-        return above - above // size * size  # numpy divides by a constant fast, but takes no fast remainder
+        return above - above // size * size  # numpy has a fast division by a constant, but no fast remainder
 
     def digits(self, packed: Sequence[IntArray]) -> list[IntArray]:
         """The digit of each place."""
@@ -250,7 +250,7 @@ class CellIndex:
         return sum(len(self._runs(word, target, here)) for word in target.words)
 
     def _runs(self, word: Sequence[int], target: CellIndex, here: Mapping[int, int]) -> list[tuple[int, int]]:
-        """The places of a target word in runs that stand side by side here too and so can be moved together."""
+        """The places of a target word in runs that are also adjacent here, so that they can be moved together."""
         runs: list[tuple[int, int]] = []
         for place in word:
             wanted = target.places[place]
@@ -291,7 +291,7 @@ class CodeLists:
 
     @classmethod
     def of(cls, design: Design, labels: Sequence[pl.DataFrame]) -> CodeLists:
-        """Code lists from the labels that occur, a frame per dimension."""
+        """Make code lists from the labels that occur, a frame for each dimension."""
         return cls(design, [CodeList(frame.unique().sort(frame.columns)) for frame in labels])
 
     @staticmethod
@@ -321,9 +321,9 @@ class CodeLists:
         return columns
 
     def grid(self, cell_index: CellIndex, packed: Sequence[IntArray], most: int) -> IntArray:
-        """How many cells of the finest grid lie in each of the packed cells, at most `most`.
+        """The number of cells of the finest grid in each of the packed cells, at most `most`.
 
-        The grid is every finest area with every combination of keys. It is counted, never made.
+        The grid is every finest area with every combination of keys. It is counted, never built.
         """
         chosen = {place.dimension: number for number, place in enumerate(cell_index.places)}
         rows = len(packed[0])
@@ -339,9 +339,9 @@ class CodeLists:
         return exact
 
     def cells_of(self, other: CodeLists, packed: Sequence[IntArray]) -> tuple[list[IntArray], IntArray]:
-        """Finest cells of another design with the same columns, packed as they are here, and which of them they are.
+        """The finest cells of another design with the same columns, packed as here, and their row numbers there.
 
-        Those with a label that is not listed here are left out.
+        Cells with a label that is not listed here are left out.
         """
         digits: list[IntArray] = []
         places = {tuple(listed.columns): place for place, listed in enumerate(other.lists)}
@@ -356,7 +356,7 @@ class CodeLists:
         return self.finest.pack([digit[found] for digit in digits], len(found)), found
 
     def only(self, used: Sequence[npt.NDArray[np.bool_]]) -> CodeLists:
-        """The lists without the labels that are not used."""
+        """The lists without unused labels."""
         return CodeLists(
             self.design, [CodeList(one.labels.filter(keep)) for one, keep in zip(self.lists, used, strict=True)]
         )
@@ -364,7 +364,7 @@ class CodeLists:
     def shown(
         self, used: Sequence[IntArray], kind: Callable[[str, pl.Series], Any]
     ) -> tuple[CodeLists, list[IntArray]]:
-        """The lists cut to the labels with these numbers, in other types; and for each old number the new one, or -1.
+        """The lists cut to the labels with these numbers, in other types; and the new number of each old one, or -1.
 
         `kind` gives the type of a column from its name and its codes, as text.
         """
@@ -392,7 +392,7 @@ class CodeLists:
 
     @classmethod
     def from_json(cls, design: Design, plain: Iterable[Mapping[str, Any]]) -> CodeLists:
-        """Take the lists back from plain values."""
+        """Read the lists from plain values."""
         lists = []
         for listed in plain:
             types = [pl.Int64 if kind == "int" else pl.String for kind in listed["types"]]
@@ -407,7 +407,7 @@ def sorted_order(cells: IntArray, grid: int) -> IntArray:
     """The order that sorts the cells, stable for equal ones."""
     rows = len(cells)
     if grid * rows < 2**63:
-        # Sorting plain integers is several times faster than sorting an index: carry the row number along.
+        # Sorting plain integers is several times faster than sorting an index, so carry the row number along.
         keyed = cells * rows + np.arange(rows)
         keyed.sort()
         return keyed - keyed // rows * rows

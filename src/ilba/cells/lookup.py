@@ -1,4 +1,4 @@
-"""The labels that a person names for one cell, as nodes of the code lists."""
+"""Translate the labels that a user names for one cell into nodes of the code lists."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The tree of tables: from which finer table each one is best rolled up, and the walk through it.
+"""The tree of tables: the best finer table to roll up each table from, and the walk through the tree.
 
-A table with all keys comes from the one a level finer, any other from the table with one key more, the key with the
-fewest labels.
+A table with all keys comes from the one that is one level finer. Any other comes from the table with one more key: the
+key with the fewest labels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TreeNode: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
 
 
 def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[TreeNode, dict[TreeNode, list[TreeNode]]]:
-    """The finest table, and for each table those that are best rolled up from it until all wanted ones are reached."""
+    """The finest table, and for each table those to roll up from it, until all wanted tables are reached."""
     design = codes.design
     asked = {(selection.levels, selection.keys) for selection in wanted}
     children: dict[TreeNode, list[TreeNode]] = {}
@@ -28,7 +28,7 @@ def tree(codes: CodeLists, wanted: Sequence[Selection]) -> tuple[TreeNode, dict[
         while node not in known:
             known.add(node)
             parent = _parent(codes, node)
-            # A table that is not wanted is only made if many others depend on it: with all keys.
+            # A table that is not wanted is only made if many others depend on it: if it has all keys.
             while parent not in asked and parent[1] != design.keys:
                 parent = _parent(codes, parent)
             children.setdefault(parent, []).append(node)
@@ -43,11 +43,11 @@ def walk(
     roll_up: Callable[[T, Selection | None, Selection], T],
     release: Callable[[T], object] = lambda _: None,
 ) -> Iterator[tuple[Selection, T]]:
-    """Each wanted table, keys in the order of the design, with what `roll_up` makes of a finer one for it.
+    """Each wanted table, keys in the order of the design, with what `roll_up` makes for it from a finer one.
 
-    `roll_up` is called with what it made before, the table that this was made for (None for `finest`, the finest
-    cells), and the table to make. The walk goes depth first: one branch of the tree is alive at a time, and `release`
-    is called with what is needed no more.
+    `roll_up` gets an earlier result, the table of that result (None for `finest`, the finest cells), and the table to
+    make. The walk goes depth first: one branch of the tree is in memory at a time, and `release` is called with each
+    result that is no longer needed.
     """
     asked = {(selection.levels, selection.keys) for selection in wanted}
     root, children = tree(codes, wanted)
