@@ -36,12 +36,12 @@ class Origins:
     """columns that were left out because of their number of values in this data"""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for a file."""
+        """Plain values, for a file."""
         return {"keys": self.keys, "dropped": list(self.dropped)}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Origins:
-        """Take them back from plain values."""
+        """Read them from plain values."""
         return cls("proposed" if plain["keys"] == "proposed" else "declared", tuple(map(str, plain["dropped"])))
 
 
@@ -98,7 +98,7 @@ class Hierarchy:
 
 @dataclass(frozen=True)
 class Selection:
-    """One table: a level for each hierarchy and the keys in the order they were asked for."""
+    """One table: a level for each hierarchy, and the keys in the requested order."""
 
     levels: tuple[int, ...]
     keys: tuple[str, ...]
@@ -349,12 +349,12 @@ class Design:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Design:
-        """Take a design back from plain values.
+        """Read a design from plain values.
 
         Parameters
         ----------
         plain : dict
-            What `to_json` gave.
+            The result of `to_json`.
 
         Returns
         -------
@@ -431,7 +431,7 @@ def threshold_of(mask_thr: object) -> int:
 
 
 def _whole(value: object) -> int | None:
-    """The value as an int when it is a whole number (5, numpy's 5, 5.0), else None; True is not a number here."""
+    """The value as an int if it is a whole number (5, numpy's 5, 5.0), otherwise None; True is not a number here."""
     if isinstance(value, bool):
         return None
     try:

@@ -56,12 +56,12 @@ class Population:
         return bool(self.name)
 
     def to_json(self) -> dict[str, str]:
-        """As plain values, for a file: what was given."""
+        """The given values, for a file."""
         return {field: text for field, text in asdict(self).items() if text}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Population:
-        """Take it back from plain values."""
+        """Read it from plain values."""
         return cls(**{field: str(plain.get(field, "")) for field in ("name", "wave", "period", "unit")})
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from ilba.errors import InputError
 RECORD_KEY = "record_key"
 """the column of a store with the sums of record keys"""
 KEY_RANGE = 10**8
-"""record keys are whole numbers modulo this, which 256 divides, so their sums serve both families"""
+"""record keys are whole numbers modulo this, a multiple of 256, so their sums serve both layouts"""
 _ONS = 256
 
 
@@ -20,17 +20,17 @@ class RecordKeys:
     """Where the record keys of a store come from."""
 
     parts: int = KEY_RANGE
-    """the number of different keys: 256 for the ONS, else 10^8"""
+    """the number of different keys: 256 for the ONS, otherwise 10^8"""
     column: str = ""
     """their column in the data; empty if they were drawn"""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values, for a file."""
+        """Plain values, for a file."""
         return {"parts": self.parts, "column": self.column}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> RecordKeys:
-        """Take it back from plain values."""
+        """Read it from plain values."""
         return cls(int(plain["parts"]), str(plain["column"]))
 
     @classmethod

@@ -82,7 +82,7 @@ def wanted_tables(
     keys: Names | None = None,
     max_keys: int | None = None,
 ) -> list[Selection]:
-    """The tables to be released: those of a cube, or those listed, each once and with its keys in the design's order.
+    """The tables to release: those of a cube or of a list, each once and with its keys in the design's order.
 
     >>> design = Design.of(["LA1", "LA2"], ["sex", "age"])
     >>> [table.name for table in wanted_tables(design, ["LA2.age.sex", "all"])]
@@ -106,7 +106,7 @@ def _ordered(design: Design, table: Selection) -> Selection:
 
 
 def _named(design: Design, name: object) -> Selection:
-    """The table with this name, as `Selection.name` spells it; the keys may stand in any order."""
+    """The table with this name, as in `Selection.name`; the keys may be in any order."""
     if not isinstance(name, str):
         raise InputError(f"tables contains {name!r}, which is neither a table nor the name of one, such as 'town.sex'.")
     areas, *keys = name.split(".")
