@@ -3,11 +3,11 @@
     python bench/areas.py                             1, 4 and 10 cities of a million people, gender, edu and age
     python bench/areas.py --cities 4,10 --keys 5      all 160 tables
     python bench/areas.py --method controlled         sums of masks, which need no attack
-    python bench/areas.py --release FOLDER            a release of sums, as `bench/nation_release.py --keep` leaves it
-    python bench/areas.py --folder FOLDER             where the stores lie, or are made
+    python bench/areas.py --release FOLDER            a release of sums, as left by `bench/nation_release.py --keep`
+    python bench/areas.py --folder FOLDER             the folder of the stores; missing ones are made
 
-Every number of cities has a process of its own, so that its peak memory is its own. "beyond" is the peak memory less
-what the process had with the store open.
+Each number of cities runs in a separate process, so that its peak memory is its own. "beyond" is the peak memory minus
+the memory of the process with the store open.
 """
 
 from __future__ import annotations

@@ -1,20 +1,20 @@
-"""Named attackers: the figures of the design note beside ours, toys against brute force, calibration on real data.
+"""Named attackers: the design note's figures and ours, toys against brute force, calibration on real data.
 
     python bench/attackers.py                         every part below, then the table of all figures
-    python bench/attackers.py table                   the table of the figures that were recorded last
+    python bench/attackers.py table                   the table of the last recorded figures
 
     python bench/attackers.py toys [FIRST [NUMBER]]   random designs, with and without the finest table
     python bench/attackers.py solver [3|4] [SECONDS]  the finest table is released: what is proven and certified
-    python bench/attackers.py without [SECONDS [READING]]   3 keys, tables of up to 2: the same without it
+    python bench/attackers.py without [SECONDS [READING]]   3 keys, tables of up to 2: the same without the finest table
     python bench/attackers.py census [3|4]            what each attacker learns from a census of 200,000 people
     python bench/attackers.py registers [3|4]         the same for exact tables from elsewhere
-    python bench/attackers.py insiders [3|4]          who lacks a cell, some cells, some people
+    python bench/attackers.py insiders [3|4]          insiders who lack one cell, some cells, some people
     python bench/attackers.py real                    calibration on shared real data
     python bench/attackers.py sample                  OA x 4 keys: a larger design by a sample of areas
     python bench/attackers.py propagation [LA3|OA] [grid|observed]   time and memory of the audit with 5 keys
 
-Each part prints its figures and writes them to bench/results/attackers.json, with the date and the machine. Seconds
-are of the processor and, where two stand there, then on the wall.
+Each part prints its figures and writes them to bench/results/attackers.json, with the date and the machine. Seconds are
+processor time; if there are two numbers, the second is wall time.
 """
 
 from __future__ import annotations

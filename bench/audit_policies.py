@@ -3,9 +3,9 @@
     python bench/audit_policies.py              designs A K=3, 5, 10 and B to E K=5
     python bench/audit_policies.py A:5 F:5      these designs with this K
 
-Each number is the percentage of the finest cells with a true count in 1..K-1 that everybody can prove to lie there, in
-brackets the percentage whose count is proven exactly; then how many are certified safe, the seconds of the audit and
-the peak memory of its process. Designs: A, C, E are LA1 > LA2 > LA3 by 3, 4, 5 keys; B, D, F go down to OA. Level 0
+Each number is the percentage of the finest cells with a true count in 1..K-1 that anybody can prove to lie there; in
+brackets, the percentage whose exact count is proven. Then come the number of certified cells, the seconds of the audit
+and the peak memory of its process. Designs: A, C, E are LA1 > LA2 > LA3 by 3, 4, 5 keys; B, D, F go down to OA. Level 0
 is released too.
 """
 

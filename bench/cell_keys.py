@@ -1,7 +1,7 @@
-"""How long cell keys take beside iLBA: a suite of 20 tables on a million records, each counted from the same store.
+"""The time of cell keys and of iLBA: 20 tables on a million records, all counted from the same store.
 
-`python bench/cell_keys.py [RECORDS]` prints the time of each method, and their ratio: wall clock, and processor time
-since the machine may be busy. Drawing the record keys is part of the time of cell keys.
+`python bench/cell_keys.py [RECORDS]` prints the time of each method and their ratio, as wall time and as processor
+time, since the machine may be busy. Drawing the record keys is part of the time of cell keys.
 """
 
 from __future__ import annotations

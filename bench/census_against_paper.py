@@ -1,10 +1,10 @@
-"""The synthetic census beside the paper's: rows of its tables and the distribution of the information loss.
+"""The synthetic census compared with the paper's: rows of its tables, and the distribution of the loss.
 
     python bench/census_against_paper.py            the default census
     python bench/census_against_paper.py 1 2 3      the censuses of these seeds, worst deviations only
 
-Exit code 0 when everything is within the limits: rows within 3%, exact below 100, loss classes within 1.5
-percentage points; other seeds than the default within 5% and 2 points.
+Exit code 0 if everything is within the limits: rows within 3%, exact below 100, loss classes within 1.5 percentage
+points; for seeds other than the default, within 5% and 2 points.
 """
 
 from __future__ import annotations

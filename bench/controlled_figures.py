@@ -1,12 +1,12 @@
-"""Masks chosen jointly, in figures: what is reached, how far counts are off, and what it costs.
+"""Figures of jointly chosen masks: what is reached, how far counts are off, and what it costs.
 
     python bench/controlled_figures.py                 the census, all runs
-    python bench/controlled_figures.py A C D F:10      these runs; F:10 asks for the bound 10, D@3 sets K = 3
+    python bench/controlled_figures.py A C D F:10      these runs; F:10 sets the bound 10, D@3 sets K = 3
     python bench/controlled_figures.py FOLDER          the three data sets kr_estab, nl_grid and us_acs in a folder
     python bench/controlled_figures.py --steps E:8     one run, with the aggregates left over the bound after each step
 
-Each run has a process of its own, so that its peak memory is its own. Times are those of the processor
-(one core), without loading numba's code.
+Each run is in a separate process, so that its peak memory is its own. Times are processor times (one core), without
+loading numba's code.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What every command makes of damaged files: never another number, never a traceback.
+"""What every command does with damaged files: never a wrong number, never a traceback.
 
     python bench/damage.py [--flips 2000] [--cuts 400] [--manifests 1500] [--seed 1]
 
-One of each kind of file is made on a small made-up population. Then one bit of one file is turned, or the file is cut,
-or the manifest of a release is changed in structure (with a checksum that fits it), and a command reads it. It has to
-give the numbers of the whole file, or one sentence. A manifest of another structure whose checksum fits may also be
-answered: it was written like that. Everything else is counted as a failure:
+One file of each kind is made from a small synthetic population. Then one bit of a file is flipped, or the file is cut,
+or the structure of a release's manifest is changed (with a matching checksum), and a command reads it. The command has
+to give the numbers of the undamaged file, or one sentence. A manifest of another structure with a matching checksum may
+also be answered, because it was written like that. Everything else counts as a failure:
 
-    wrong       another number, with no word about it
+    wrong       a wrong number without any message
     traceback   an error that is not one of ours, an answer with status 500, or a library's panic on the terminal
 """
 

@@ -2,11 +2,11 @@
 
     ILBA_SHARED=.. python bench/eu_cubes.py [--people 100000] [--compare] [--methods rounding:3,..] [--group 1]
 
-The variables, their levels and the cubes are those of the reference data. People are made up: each variable is drawn by
-itself, a few codes often and most of them seldom, so nearly everybody is alone in the finest table of all 19 variables.
-Each cube is a table at its own breakdown; no lattice of all levels is made. `--compare` lets the same attacker loose on
-all of them by each method. `--group` takes the cubes of one group alone, with all their margins at all levels. Printed
-is the time of each step.
+The variables, their levels and the cubes are those of the reference data. The people are synthetic: each variable is
+drawn independently, with a few frequent codes and many rare ones, so nearly everybody is alone in the finest table of
+all 19 variables. Each cube is a table at its own breakdown; no lattice of all levels is made. `--compare` runs the same
+attacker on all cubes for each method. `--group` takes only the cubes of one group, with all their margins at all
+levels. The script prints the time of each step.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What an export of a large table takes: prints seconds, memory of the whole process and size of each format.
+"""The cost of exporting a large table: seconds, memory of the whole process and size, for each format.
 
     python bench/exports.py
 
-Each export runs in a process of its own.
+Each export runs in a separate process.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     python bench/first_screen.py           print the table
     python bench/first_screen.py --write   and put it into README.md, with docs/first-screen.svg
 
-A census of a million people, K=5, a fixed secret; all 32 tables of LA3 x gender x edu x age. The times of a release are
-those of all 160 tables of OA x five keys, as `release` makes them by default: once with new masks, and once more with
-the masks that were kept, which is the writing with its proof alone.
+The data are a census of a million people, K=5, a fixed secret; all 32 tables of LA3 x gender x edu x age. The times of
+a release are those of all 160 tables of OA x five keys, as `release` makes them by default: once with new masks, and
+once with the kept masks, which is only the writing with its proof.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""What hostile clients do to the others: every operation of the API with long, nested, repeated and slow input.
+"""The effect of hostile clients on others: every API operation with long, nested, repeated and slow input.
 
     python bench/hostile.py [RELEASE] [--bytes 2000000] [--honest 100000] [--slow 200]
 
-The service runs with one worker, on this machine's loopback. While a hostile request is under way, a process of its own
-asks /health again and again over new connections, and notes the longest wait. Each line of the table is an
-operation and a kind of input: how many requests, how they were answered, the longest answer, and the longest wait of
-/health meanwhile. Then honest requests are sent beside slow clients of every kind. Without a release, the census of
-`ilba.datasets` is published first.
+The service runs with one worker, on this machine's loopback. During a hostile request, a separate process asks /health
+repeatedly over new connections, and records the longest wait. Each line of the table is an operation and a kind of
+input: the number of requests, their answers, the longest answer, and the longest wait of /health at the same time. Then
+honest requests are sent together with slow clients of every kind. Without a release, the census of `ilba.datasets` is
+published first.
 
-It exits with 1 when a hostile request was answered with 500 or not at all, or when an honest one failed.
+The exit code is 1 if a hostile request was answered with 500 or not at all, or if an honest one failed.
 """
 
 from __future__ import annotations

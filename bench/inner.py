@@ -1,8 +1,8 @@
-"""Nearer sums with the same promise: what a longer search and large counts that may move bring.
+"""Sums nearer to the truth with the same promise: the effect of a longer search and of moving large counts.
 
 `python bench/inner.py` prints loss, largest error, bias and processor time for LA1 to LA3 by at most two and at most
 three of five keys (200,000 people, K = 5), with the usual masks and with `move` 0, 1, 2 and K. `--oa` does the same for
-all 160 tables down to output areas (`--people 1000000` is a city). `--sweeps` says how much work is spent.
+all 160 tables down to output areas (`--people 1000000` is a city). `--sweeps` sets the number of sweeps.
 """
 
 from __future__ import annotations

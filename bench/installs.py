@@ -1,11 +1,11 @@
-"""How large an installation is and how long it takes: the wheel, with each extra, in an environment of its own.
+"""The size and the time of an installation: the wheel, with each extra, in a separate environment.
 
     python bench/installs.py                 every extra
     python bench/installs.py serve formats   these, and the base
-    python bench/installs.py --write         and put the table into docs/do/install.md
+    python bench/installs.py --write         also write the table into docs/do/install.md
 
-In the base it runs `ilba demo`, with `serve` also `ilba serve`, from a folder that knows nothing of the clone. The time
-is that of `pip install`, downloads included; packages that pip has kept from before come from its cache.
+The base runs `ilba demo`, and `serve` also runs `ilba serve`, from a folder outside the clone. The time is that of `pip
+install`, including downloads; packages that pip has cached come from its cache.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 python bench/kills.py [--kills 100] [--writers 10]
 
-Each publication runs in a process of its own, which is killed at its n-th write to the disk, for n = 1, 2, ... Then the
-next publication must find a valid ledger, and each folder must have its entry and each entry its folder. At the end
-several processes publish at once. Printed is what was found; the exit code is 1 where something was wrong.
+Each publication runs in a separate process, which is killed at its n-th write to disk, for n = 1, 2, ... Then the next
+publication must find a valid ledger, and each folder must have its entry and each entry its folder. At the end several
+processes publish at once. The script prints what was found; the exit code is 1 if something was wrong.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `python bench/lab.py [RECORDS]` takes a million people by three levels, gender, education and age.
 `ILBA_SHARED=.. python bench/lab.py eu` takes the 10,000 people of the reference data in four linked cubes.
-Each prints the time as methods are done, then a line for each method.
+Both print the time when a method is done, then a line for each method.
 """
 
 from __future__ import annotations

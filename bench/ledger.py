@@ -2,9 +2,9 @@
 
 python bench/ledger.py [--people 1000000] [--cities 1,4]
 
-For copies of a census city the ledger does what it does in a publication: it finds the population, reads and compares
-the masks that were published, keeps the new ones, and writes its entries. No masks are chosen and no tables are
-written here. The first publication keeps every mask, the second finds each of them.
+For copies of a census city the ledger does the same as in a publication: it finds the population, reads and compares
+the published masks, keeps the new ones, and writes its entries. The script chooses no masks and writes no tables. The
+first publication keeps every mask, the second finds each of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Print the lowest versions that pyproject.toml names, as constraints for pip: `make lowest` installs and tests them.
 
-Tools of the tests are left out: they are not what users install.
+Test tools are left out, because users do not install them.
 """
 
 from __future__ import annotations

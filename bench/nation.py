@@ -1,14 +1,14 @@
-"""Masks chosen jointly for a nation: time, memory, what is reached on each level, and growth.
+"""Jointly chosen masks for a nation: time, memory, what is reached on each level, and growth.
 
-    python bench/nation.py                          one city of a million people, nothing asked
+    python bench/nation.py                          one city of a million people, without a bound
     python bench/nation.py --cities 1,4,10,50       these numbers of cities, and how the cost grows
-    python bench/nation.py --cities 4 --bound 10    with a bound asked for
-    python bench/nation.py --cities 4 --spark       the same on Spark (local-cluster) beside it: the same checksum
-    python bench/nation.py --folder F --keep        keeps the store there, and the chosen one as chosen-1.parquet
-    python bench/nation.py --insider 20             what an insider who lacks one cell proves, over so many secrets
+    python bench/nation.py --cities 4 --bound 10    with a requested bound
+    python bench/nation.py --cities 4 --spark       also on Spark (local-cluster): the same checksum
+    python bench/nation.py --folder F --keep        keep the store there, and the chosen one as chosen-1.parquet
+    python bench/nation.py --insider 20             what an insider who lacks one cell proves, over this many secrets
 
-Every number of cities has a process of its own, so that its peak memory is its own. Errors are counted anew from the
-tables. "beyond" is the peak memory less what the process had with the store open.
+Each number of cities runs in a separate process, so that its peak memory is its own. Errors are computed anew from the
+tables. "beyond" is the peak memory minus the memory of the process with the store open.
 """
 
 from __future__ import annotations

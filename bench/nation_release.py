@@ -1,13 +1,13 @@
-"""A release of a nation: what publishing, reporting and serving all its tables take, and how the cost grows.
+"""A release of a nation: the cost of publishing, reporting and serving all its tables, and its growth.
 
     python bench/nation_release.py --cities 4,10            these numbers of cities, each of a million people
-    python bench/nation_release.py --cities 50 --folder F   with the stores kept in a folder from run to run
-    python bench/nation_release.py --cities 4 --keep        and leave the releases there
+    python bench/nation_release.py --cities 50 --folder F   keep the stores in a folder from run to run
+    python bench/nation_release.py --cities 4 --keep        also keep the releases there
 
 All 160 tables of four levels and five keys are published with the ledger and with the proof of the folder: each table
-is made in both worlds and compared. Where F holds `chosen-N.parquet`, the store with masks chosen jointly
-(`bench/nation.py`), it is published. Else the masks of SCA stand in for them: choosing is another benchmark, and what
-is written has the same size. Each step has a process of its own, so that its peak memory is its own.
+is made in both worlds and compared. If F holds `chosen-N.parquet`, the store with jointly chosen masks
+(`bench/nation.py`), it is published. Otherwise the masks of SCA take their place: choosing is another benchmark, and
+the files have the same size. Each step runs in a separate process, so that its peak memory is its own.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""How well the net of the ledger catches the same people under another name, and how often it is wrong.
+"""How well the ledger recognises the same people under another name, and how often it is wrong.
 
 python bench/net.py [--people 20000] [--trials 5] [--surveys 40]
 
-For each change of the data a population is published, and then the changed data under another name. Printed is how
-often it was caught. Then unrelated surveys of 50 people each are published in one ledger under names of their own;
-printed is how many of them were taken for another one.
+For each change of the data, a population is published, and then the changed data under another name. The script prints
+how often this was recognised. Then unrelated surveys of 50 people each are published in one ledger under different
+names. The script prints how many of them were taken for another one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Hold the methods of the field against the reference results of others, folder by folder, and print the table.
+"""Compare the methods of the field with reference results from elsewhere, folder by folder.
 
     ILBA_SHARED=.. python bench/outside.py [--seeds 20] [--skip-census]
 
-Printed is for each folder how many cases there are, how many are equal, and why one is not. Where an outcome depends on
-chance, as that of small count rounding, the ranges over seeds are compared.
+For each folder, the table shows the number of cases, how many are equal, and why others are not. If an outcome depends
+on chance, as in small count rounding, the ranges over seeds are compared.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""How long the page works for each frame while a map is zoomed, and how soon a first view is there.
+"""The work of the page per frame while a map is zoomed, and the time to the first view.
 
     python bench/page_speed.py [--areas 10000] [--frames 60] [--release FOLDER]
     python bench/page_speed.py --nation 125000
 
-A browser of this machine shows areas that are squares of a grid, three levels deep, served on the loopback. A nation
+A browser on this machine shows areas that are squares of a grid, three levels deep, served on the loopback. A nation
 has four levels and an outline with 13 corners for each area; a reader goes from its regions down to output areas.
-Script is counted in time of the page's thread, as the browser's own metrics tell it, so that a busy machine changes
-it little; all work of that thread, with style, layout and drawing, stands beside it, because a canvas is drawn after
-the script ended. The first view is on the wall clock.
+Script time is the time of the page's thread, from the browser's own metrics, so a busy machine changes it little. The
+table also shows all work of that thread, with style, layout and drawing, because a canvas is drawn after the script
+ends. The first view is in wall time.
 """
 
 from __future__ import annotations

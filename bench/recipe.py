@@ -1,8 +1,8 @@
-"""What a recipe costs: the same records, clean, and messy with a recipe that cleans them.
+"""The cost of a recipe: the same records, once clean, once messy with a recipe that cleans them.
 
     python bench/recipe.py [RECORDS]
 
-Prints the seconds of `build` on clean records, of `build` with a recipe on messy ones, and their difference: wall clock
+Prints the seconds of `build` on clean records, of `build` with a recipe on messy ones, and their difference, as wall
 and processor time, the best of three. Both builds give the same cells.
 """
 

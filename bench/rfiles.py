@@ -1,8 +1,8 @@
-"""How long a finest table saved by R takes to open, beside R itself: writes the figures into docs/do/coming-from-r.md.
+"""The time to open a finest table saved by R, here and in R: writes the figures into docs/do/coming-from-r.md.
 
     python bench/rfiles.py
 
-Needs R (Debian: r-base-core). Each reading runs in a process of its own.
+Needs R (Debian: r-base-core). Each reading runs in a separate process.
 """
 
 from __future__ import annotations

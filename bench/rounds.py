@@ -1,13 +1,13 @@
-"""How the rounds in which masks are chosen behave for many areas: errors of the whole, time and traffic on a cluster.
+"""The rounds of the choice of masks for many areas: errors of the whole, time and traffic on a cluster.
 
     python bench/rounds.py                     1,000 areas
     python bench/rounds.py --areas 10,100      other numbers of areas
-    python bench/rounds.py --errors-to 250     choose masks for up to so many areas; for more, only plan
+    python bench/rounds.py --errors-to 250     choose masks for up to this many areas; for more, only plan
 
 Two things are printed for each number of areas. *Errors* are real: the package chooses the masks of a population with
-so many areas, each so small that blocks of 40 small cells do, and errors are counted anew from the tables. *Cost* is
-planned: the blocks are those of cities of a million people, a round lasts as long as its largest block, and a block
-takes the seconds per million small cells that `--pace` gives (measured by `bench/nation.py`).
+this number of areas. Each area is small, so blocks of 40 small cells are enough. Errors are computed anew from the
+tables. *Cost* is planned: the blocks are those of cities of a million people, a round lasts as long as its largest
+block, and a block takes the seconds per million small cells that `--pace` gives (measured by `bench/nation.py`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""How many requests the service answers, how late the slowest are, and whether its memory stays flat.
+"""The requests per second of the service, its slowest answers, and whether its memory stays flat.
 
     python bench/service_load.py [RELEASE] [--requests 100000] [--workers 1] [--connections 16]
 
-Everything runs on this machine's loopback: the service in processes of its own, the client in this one, so the two
-share the cores. Beside the clock stands the processor time of the service for one request, which a busy machine
-changes little: compare two versions by it.
+Everything runs on this machine's loopback: the service in separate processes, the client in this one, so they share the
+cores. The output also has the service's processor time per request, which a busy machine changes little: compare
+versions by it.
 
-The floor is the same client against /health, which answers without any work. Without a release, the
+The floor is the same client with /health, which answers without any work. Without a release, the
 census of `ilba.datasets` is published first.
 """
 

@@ -1,14 +1,14 @@
-"""How building and a table grow with the records on Spark, and what stays on the driver.
+"""How the cost of a build and of a table grows with the records on Spark, and what stays on the driver.
 
     python bench/spark_growth.py                    1 and 10 million records
     python bench/spark_growth.py --millions 1,10,50 also 50: about a quarter of an hour on two cores, 4 GB of disk
     python bench/spark_growth.py --record           also write bench/results/spark/DATE.json and the page in docs/do
-    python bench/spark_growth.py --ratio 10,50      how many times the embedded engine's time: build, save, one table
+    python bench/spark_growth.py --ratio 10,50      the ratio to the embedded engine's time: build, save, one table
 
-For the growth Spark runs as `local-cluster`: two workers with an executor process each, so that the driver is a process
-of its own and its memory can be told from theirs. All of them share this machine. For the ratio it runs as `local[2]`:
-both engines have the same two cores. Its session runs already, and has built a store of 20,000 records. Nothing here is
-asserted.
+For the growth, Spark runs as `local-cluster`: two workers with an executor process each, so that the driver is a
+separate process and its memory can be measured alone. All of them share this machine. For the ratio, Spark runs as
+`local[2]`: both engines have the same two cores. The session is already running, and has built a store of 20,000
+records. The script asserts nothing.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     python bench/suite.py --large     also 10 and 50 million records: some minutes and 2 GB of disk
     python bench/suite.py --record    also write bench/results/DATE.json
 
-A machine is noisy, so a figure is the best of several interleaved repetitions, and a ratio to what the same machine
-needs for a plainer job: polars' group_by, or reading and writing the same bytes. Nothing here is asserted.
+A machine is noisy, so a figure is the best of several interleaved repetitions, and a ratio to the time of a plainer job
+on the same machine: polars' group_by, or reading and writing the same bytes. The script asserts nothing.
 """
 
 from __future__ import annotations

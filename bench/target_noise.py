@@ -1,13 +1,13 @@
-"""Noise in the target: what it costs in loss, and what it takes from an insider who knows every count but one.
+"""Noise in the target: its cost in loss, and what it takes from an insider who knows every count except one.
 
     python bench/target_noise.py                     200,000 people, LA1 to LA3 by three keys, twelve secrets
     python bench/target_noise.py --keys 4            by four keys
-    python bench/target_noise.py --shares 0,0.2,1    other shares of small cells whose target is one off
+    python bench/target_noise.py --shares 0,0.2,1    other shares of small cells whose target is shifted by one
 
 Each row is a mean over the secrets. "balanced" is what the package does: the noise of every sum is kept near 0. "one by
-one" draws the noise of each cell for itself, for comparison. Loss is over counts truly above 0 of all tables but the
-finest; "LA1" is that of the coarsest level. The insider's figure is the share of small cells that the attacker
-'insider' of `ilba.risk` holds for small with more than 95 %, and how often that is right.
+one" draws the noise of each cell independently, for comparison. Loss is over counts truly above 0 in all tables except
+the finest; "LA1" is that of the coarsest level. The insider's figure is the share of small cells that the attacker
+'insider' of `ilba.risk` believes small with more than 95 %, and how often that is right.
 """
 
 from __future__ import annotations

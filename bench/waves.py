@@ -1,9 +1,10 @@
-"""What it costs that published masks never move: waves of a census in which a few people change each time.
+"""The cost of never changing a published mask: waves of a census in which a few people change each time.
 
 python bench/waves.py [--people 100000] [--waves 6] [--moved 0.01]
 
-Each wave is published through the ledger, all tables in view. Printed are the bound that was worked for, the largest
-error, the counts over the bound, the mean loss, and how many masks of unchanged counts differ from the first ones.
+Each wave is published through the ledger, with all tables in view. The script prints the bound that the search aimed
+at, the largest error, the counts over the bound, the mean loss, and how many masks of unchanged counts differ from the
+first ones.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
-"""Which small mistakes in the method or on the leak path would the tests let pass?
+"""Find small mistakes in the method or on the leak path that the tests would miss.
 
     python tools/mutations.py                               the method, the secret, the release, the audit: every mutant
     python tools/mutations.py methods/masking secret/secret these modules
     python tools/mutations.py attack/audit --sample 100     a random part of a module's mutants (--seed for another one)
     python tools/mutations.py methods/masking --list        what would be tried, without trying it
 
-Each mutant is the module with one small change (a boundary moved, a sum turned into a difference, a check left out...),
-made in a scratch copy of the package. The fast tests that run the changed lines run against it, the quickest first,
-until one fails: then the mutant is killed. One that survives is a missing test, unless no test can tell it from the
-original; those are listed in tools/equivalent.toml with the reason (an entry that ends in * stands for all that begin
-so). Annotations, docstrings, and the texts of errors,
-notices and pages are not changed.
+Each mutant is the module with one small change (a boundary moved, a sum turned into a difference, a check left out,
+...), made in a scratch copy of the package. The fast tests that run the changed lines run on it, the quickest first,
+until one fails: then the mutant is killed. A mutant that survives shows a missing test, unless no test can distinguish
+it from the original. Those are listed in tools/equivalent.toml with the reason (an entry that ends in * stands for all
+that begin with it). Annotations, docstrings, and the texts of errors, notices and pages are not changed.
 
 The order is fixed and the property tests draw the same examples on every run, so two runs give the same table. A mutant
-gets ten times the processor time of its tests before it counts as timed out, which is as good as killed.
+that takes ten times the processor time of its tests counts as timed out, which is as good as killed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Build the documentation: one folder for each version, and a page that leads to the newest.
+"""Build the documentation: one folder for each version, and a page that links to the newest.
 
     python tools/site.py [FOLDER]
 
-The folder (docs/_build/html unless another is named) keeps the versions that it holds already: a site is published by
-building the next version into a copy of the last one. `versions.js` lists them for the choice beside the pages.
+The folder (docs/_build/html by default) keeps the versions that it already holds: to publish a site, build the next
+version into a copy of the last one. `versions.js` lists them for the menu beside the pages.
 """
 
 from __future__ import annotations
