@@ -1,4 +1,4 @@
-"""The command line: one command per verb, the same words as in Python."""
+"""The command line: one command per task, with the names of the Python arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["commands", "main"]
 
-# Where each command lives. One command loads one module: most of the time of a short command is loading.
+# The module of each command. A command loads only its module, because loading takes most of a short run.
 _HOMES = {
     "planning": ("inspect", "init", "plan", "publish"),
     "making": ("demo", "build", "table", "cell", "cube", "convert", "secret"),
@@ -37,7 +37,7 @@ def _with(command: str | None) -> click.Group:
 
 
 def __getattr__(name: str) -> Any:
-    """All commands, for who asks for `commands`."""
+    """Return all commands as `commands`."""
     if name == "commands":
         return _with(None)
     raise AttributeError(f"module 'ilba.cli' has no attribute {name!r}")

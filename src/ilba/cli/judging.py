@@ -183,9 +183,9 @@ def audit_command(
     finest = opened(source) if within is None else open_store(source, within=within)
     if mask_thr or len(method) > 1:
         if require_safe:
-            raise InputError("--require-safe judges one audit. Leave out --mask-thr and all but one --method.")
+            raise InputError("--require-safe needs one audit. Leave out --mask-thr, and give at most one --method.")
         if out:
-            raise InputError("--out writes the report of one audit. Several methods or another K are drawn by --chart.")
+            raise InputError("--out writes the report of one audit. For several methods or another K, use --chart.")
         own = secret_of(source, secret)
         methods, thresholds = method or (finest.method,), mask_thr or (finest.design.threshold,)
         _what_if(finest, methods, thresholds, wanted, own, chart, as_json)
@@ -246,7 +246,7 @@ def _told_of_audit(report: Any, out: str | None, as_json: bool, require_safe: bo
 
 
 def _tell_of_length(finest: FinestTable, wanted: dict[str, Any], as_json: bool) -> None:
-    """Say beforehand that many tables of many cells take long."""
+    """Warn before a long attack on many tables."""
     from ilba.design.tables import wanted_tables
 
     tables = len(wanted_tables(finest.design, **wanted))
@@ -259,9 +259,9 @@ def _tell_of_length(finest: FinestTable, wanted: dict[str, Any], as_json: bool) 
 
 
 def _told_of_method(finest: FinestTable, method: object, as_json: bool) -> None:
-    """Say that a release by default is another one than this."""
+    """Say that `ilba release` uses another method by default."""
     if not method and not as_json and finest.method == "ilba":
-        click.echo("These are tables by iLBA. For those that `ilba release` makes by default: --method controlled.")
+        click.echo("These are tables by iLBA. For the default method of `ilba release`: --method controlled.")
 
 
 def _what_if(
@@ -303,7 +303,7 @@ def _what_if(
     "--attacker",
     "attackers",
     multiple=True,
-    help="proof, outsider, neighbour, insider or attribute; again for another one [all of them].",
+    help="proof, outsider, neighbour, insider or attribute. Repeatable [all].",
 )
 @click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
 @named_tables
@@ -368,7 +368,7 @@ def choose_k_command(
     words = in_words(rows)
     called = [" ".join(str(part) for part in row) for row in words.select(_called(words)).iter_rows()]
     measures = words.drop("method", "K", "bound", strict=False).insert_column(0, pl.Series("method", called))
-    click.echo("What each attacker learns, and what it costs (confidential)")
+    click.echo("What each attacker learns, and the loss (confidential)")
     from ilba.output.compare import side_by_side
 
     click.echo(side_by_side(measures, shutil.get_terminal_size((80, 24)).columns))
@@ -377,7 +377,7 @@ def choose_k_command(
 
 
 def _require_charts(*files: str | None) -> None:
-    """Say before the work if a picture is wanted and cannot be drawn."""
+    """Raise an error before the work if a chart cannot be drawn."""
     if any(files):
         from ilba.output import charts
 
@@ -399,10 +399,10 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
     "--attacker",
     "attackers",
     multiple=True,
-    help="proof, outsider, neighbour, insider or attribute; again for another one [all of them].",
+    help="proof, outsider, neighbour, insider or attribute. Repeatable [all].",
 )
 @click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
-@click.option("--unknown", type=int, multiple=True, help="An insider who knows everybody but this many people.")
+@click.option("--unknown", type=int, multiple=True, help="An insider who knows everybody except this many people.")
 @click.option("--bound", type=int, help="The known bound of the loss of controlled sums.")
 @click.option("--solver-seconds", type=float, default=0.0, help="Seconds for an exact solver on undecided cells.")
 @click.option("--store", type=click.Path(), help="With a release: its store, to compare with the truth.")
@@ -500,7 +500,7 @@ def risk_command(
     "measures",
     type=typed_list,
     metavar="NAME,..",
-    help="Show only these columns, a line for each method, such as mean_loss,provable.",
+    help="Show only these columns, one line per method, such as mean_loss,provable.",
 )
 @click.option("-o", "--out", type=OutputFile(), help="Write the comparison with its chart as HTML (confidential).")
 @page_lang

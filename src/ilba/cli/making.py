@@ -133,9 +133,9 @@ def demo_command(out: str, records: int) -> None:
 @click.option("--separator", default="", help="Separator of a csv file: ';', '|' or tab.")
 @click.option("--sheet", default="", help="The sheet of a workbook [the first].")
 @click.option(
-    "--header", type=click.IntRange(min=0), default=0, help="The line of a csv file or sheet with the names of columns."
+    "--header", type=click.IntRange(min=0), default=0, help="The line of a csv file or sheet with the column names."
 )
-@click.option("--notes", type=click.Choice(["drop"]), help="Leave out lines with text in their first column alone.")
+@click.option("--notes", type=click.Choice(["drop"]), help="Leave out lines with text only in their first column.")
 @click.option("--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en .., parent.")
 @click.option(
     "--population",
@@ -145,9 +145,7 @@ def demo_command(out: str, records: int) -> None:
 @click.option("--wave", default="", help="The name of this count of the population, such as 2026.")
 @click.option("--period", default="", help="The reference time of the data, such as 2026-07-01.")
 @click.option("--unit", default="", help="The unit of a record, such as persons.")
-@click.option(
-    "--record-key", help="The column with the key of each record, for --method cell-key [drawn by the secret]."
-)
+@click.option("--record-key", help="The column of record keys, for --method cell-key [drawn by the secret].")
 @engines
 @json_option
 def build_command(

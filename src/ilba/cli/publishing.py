@@ -63,18 +63,18 @@ from ilba.errors import InputError, MissingExtra, listing, nearest, some
     help="The largest loss allowed when masks are chosen; never published.",
 )
 @click.option(
-    "--sweeps", type=click.IntRange(min=10), help="How much work is spent on sums nearer to the truth [10; --move 200]."
+    "--sweeps", type=click.IntRange(min=10), help="Amount of work for sums nearer to the truth [10; with --move 200]."
 )
 @click.option(
     "--move",
     type=click.IntRange(min=0),
-    help="How far large counts may move so that sums come nearer; published [as before, else 0].",
+    help="Largest change of large counts, for more accurate sums; published [as before, else 0].",
 )
 @click.option(
     "--noise",
     type=click.FloatRange(0, 1),
     metavar="SHARE",
-    help="For this share of small cells masks are chosen for a count that is one off; published [as before, else 0].",
+    help="Choose masks of this share of small cells for a count that is one off; published [as before, else 0].",
 )
 @click.option(
     "--state-bound",
@@ -101,13 +101,13 @@ from ilba.errors import InputError, MissingExtra, listing, nearest, some
 @click.option(
     "--accept-risk",
     is_flag=True,
-    help="With other methods than controlled: publish what the audit does not find safe, or cannot audit.",
+    help="With another method than controlled: publish tables that are not found safe, or not audited.",
 )
 @click.option(
     "--budget",
     type=click.FloatRange(min=0, min_open=True),
     metavar="EPSILON",
-    help="With noise: what all noise about these people may add up to; declared once.",
+    help="With noise: the largest total epsilon for these people; declared once.",
 )
 @engines
 @json_option
@@ -218,7 +218,7 @@ def export_command(
 @example("ilba serve release --port 8000 --workers 2")
 @commands.command("serve", short_help="Serve published tables as a page and an open API")
 @click.argument("releases", nargs=-1, metavar="[RELEASE|PUBLICATION.TOML...]")
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at; 0.0.0.0 for all.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on; 0.0.0.0 for all.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="The port; 0 for a free one."
 )
@@ -244,7 +244,7 @@ def export_command(
     type=click.FloatRange(min=1, max=3600),
     default=20,
     show_default=True,
-    help="Seconds for each: head of a request, its body, the work on it, 64 KB of the answer.",
+    help="Seconds for each: head of a request, its body, the work, 64 KB of the answer.",
 )
 @click.option("--license", default="", help="The licence of the data, as an address; clients read it.")
 @click.option("--languages", type=typed_list, metavar="A,B,..", help="Languages to offer, the default first [all].")

@@ -123,10 +123,10 @@ def typed_level(text: str) -> Any:
 
 
 class OutputFile(click.Path):
-    """A file to be written: that it can be is checked before the work begins."""
+    """A file to write. Its path is checked before the work begins."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Check the path, and leave it as it was typed."""
+        """Check the path and return it as typed."""
         found = super().convert(value, param, ctx)
         writable(os.fsdecode(found))
         return found
