@@ -27,15 +27,15 @@ from ilba.tables.finest import FinestTable
 OWN = ("controlled", "ilba", "sca")
 """the methods of this package"""
 FIELD = ("cell-key:D=5,V=3,js=2", "small-count-rounding", "suppression")
-"""the methods of others that can be published as tables of counts, as the method lab spells them"""
+"""methods of the field that publish tables of counts, as `method_of` reads them"""
 METHODS = (*OWN, *FIELD)
 """the methods that are compared"""
 LIMIT = 3_000_000
-"""up to this many cells of all tables our methods are compared by default"""
+"""the most cells of all tables for which our methods are compared by default"""
 FIELD_LIMIT = 300_000
-"""up to this many cells also the methods of others"""
+"""the most cells for which methods of the field are compared, too"""
 _KNOWS = {
-    "outsider": "who has the tables alone",
+    "outsider": "who has only the tables",
     "neighbour": "who knows one person in the cell",
     "insider": "who knows every count but one",
     "attribute": "who knows somebody's group",
@@ -43,7 +43,7 @@ _KNOWS = {
 }
 """what each attacker has besides the tables"""
 _SAMPLED = 200_000
-"""finest cells for which probabilities are computed; of more, a sample of areas"""
+"""the most finest cells for which probabilities are computed; larger tables are sampled by areas"""
 
 
 @dataclass(frozen=True)
@@ -70,20 +70,20 @@ class Choice:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one attacker learns (confidential). Shares run from 0 to 1; what an attacker does not try is None."""
+    """What one attacker learns (confidential). Shares run from 0 to 1; None is not measured."""
 
     attacker: str
     """"register", "insider", "outsider", "neighbour" or "attribute" """
     tables: tuple[str, ...] = ()
     """the tables of which a register has exact counts"""
     proven: float | None = None
-    """the share of the small counts that are proven to be small"""
+    """the share of small counts that are proven to be small"""
     likely: float | None = None
-    """the share of the small counts that are rightly believed small, with a probability above .95"""
+    """the share of small counts that the attacker rightly believes small, with a probability above .95"""
     right: float | None = None
     """the share of such beliefs that is right"""
     groups: int | None = None
-    """groups that are shown with one value of a variable"""
+    """groups that show only one value of a variable"""
     people: int | None = None
     """people in these groups, as shown"""
 
@@ -100,10 +100,10 @@ class Measured:
         if self.proven is not None:
             said.append(f"proves {self.proven:.1%} of the small counts")
         if self.likely is not None:
-            right = "" if self.right is None else f", right {self.right:.1%} of the times"
+            right = "" if self.right is None else f", right in {self.right:.1%} of the cases"
             said.append(f"guesses {self.likely:.1%} with more than 95% certainty{right}")
         if self.groups is not None:
-            said.append(f"finds {some(self.groups, 'group')} in which everybody is shown with one value")
+            said.append(f"finds {some(self.groups, 'group')} that show only one value")
         known = f" {' and '.join(self.tables)}" if self.tables else f" ({_KNOWS[self.attacker]})"
         return f"{self.attacker}{known}: {'; '.join(said) or 'not measured: the finest table is not published'}"
 
@@ -121,7 +121,7 @@ def masked_by(
     secret: Secret | None = None,
     progress: Progress | None = None,
 ) -> AnyFinestTable | None:
-    """The finest table as a method would publish it; None where its masks cannot be chosen here."""
+    """The finest table as a method would publish it; None if its masks cannot be chosen here."""
     if method != "controlled" or finest.method == "controlled":
         return finest
     try:
@@ -139,9 +139,9 @@ def choices(
     secret: Secret | None = None,
     progress: Progress | None = None,
 ) -> list[Choice]:
-    """Compare the methods. `published` is the table with the masks that were published, where there is one.
+    """Compare the methods. `published` is the table with the published masks, if there is one.
 
-    Methods of others are left out where there are many cells, unless `full`, and where one cannot work with them.
+    Methods of the field are left out if there are many cells (unless `full`), or if they cannot publish these tables.
     """
     held = finest.at_hand()
     if not isinstance(held, FinestTable) or held.method != "ilba":

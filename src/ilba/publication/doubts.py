@@ -11,7 +11,7 @@ from ilba.errors import Advice, Notice, listing, notice
 from ilba.tables.engine import AnyFinestTable
 
 _MOST = 100_000
-"""codes of a column that are compared"""
+"""the most codes of a column that are compared"""
 
 
 def doubts(finest: AnyFinestTable) -> list[str]:
@@ -20,7 +20,7 @@ def doubts(finest: AnyFinestTable) -> list[str]:
 
 
 def tell_doubts(finest: AnyFinestTable) -> None:
-    """Say what a person should check, as notices; what could be better, as advice."""
+    """Give a notice for each doubt; possible improvements are advice."""
     better = advice(finest)
     for doubt in doubts(finest):
         notice(doubt, Advice if doubt in better else Notice)

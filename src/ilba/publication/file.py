@@ -33,10 +33,10 @@ Words: TypeAlias = Annotated[
 Format: TypeAlias = Literal["csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "sdmx-ml", "px"]
 
 Header: TypeAlias = Annotated[
-    int, Meta(ge=0, le=1000, description="the line with the names of the columns; by default the first")
+    int, Meta(ge=0, le=1000, description="the line with the column names; by default the first")
 ]
 Notes: TypeAlias = Annotated[
-    Literal["", "drop"], Meta(description="drop: leave out lines with text in their first column alone")
+    Literal["", "drop"], Meta(description="drop: leave out lines with text only in their first column")
 ]
 
 
@@ -152,7 +152,7 @@ class PublicationFile(Struct, frozen=True):
     )
     cells: Literal["observed", "grid"] = "observed"
     accept_risk: Annotated[
-        bool, Meta(description="with another method than controlled: publish what the audit does not find safe")
+        bool, Meta(description="with another method than controlled: publish tables that are not found safe")
     ] = False
     budget: Annotated[
         Annotated[float, Meta(gt=0)] | None, Meta(description="with noise: the epsilon of all publications together")
@@ -219,7 +219,7 @@ def load(file: Path) -> PublicationFile:
 
 
 def words(given: str | dict[Any, str], lang: str = "en") -> str:
-    """A text in a language, or in the one there is."""
+    """A text in a language, or else in any other."""
     if isinstance(given, str):
         return given
     return given.get(lang) or next(iter(given.values()), "")

@@ -30,7 +30,7 @@ from ilba.tables.engine import AnyFinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
 _BYTES = 3.0
-"""of a row of a table, on the disk"""
+"""bytes of a row of a table, on the disk"""
 
 
 @dataclass(frozen=True)
@@ -38,23 +38,23 @@ class Plan:
     """The dry run of a publication. Confidential."""
 
     title: str
-    """of the release"""
+    """the title of the release"""
     mask_thr: int
     """the threshold K"""
     method: str
     """how tables are masked"""
     records: int
-    """that the recipe keeps"""
+    """records that the recipe keeps"""
     left_out: int
     """records that are not counted, because a value is missing"""
     cells: int
-    """of the finest table"""
+    """cells of the finest table"""
     tables: tuple[str, ...]
-    """their names"""
+    """the names of the tables"""
     rows: int
-    """of all tables, at most"""
+    """the most rows of all tables together"""
     seconds: float
-    """that publishing takes, roughly"""
+    """the approximate time of publishing"""
     changes: tuple[Change, ...]
     """how many records each step of the recipe changes"""
     matches: tuple[Matched, ...]
@@ -64,7 +64,7 @@ class Plan:
     choices: tuple[Choice, ...]
     """the methods, with their loss and what they disclose"""
     attackers: tuple[Measured, ...]
-    """what attackers learn who guess or know more than the tables"""
+    """what attackers learn by guessing or with further knowledge"""
     refused: tuple[str, ...]
     """reasons why it would be refused"""
     proposed: tuple[str, ...]
@@ -74,7 +74,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     """further notes"""
     typed: str = ""
-    """what follows `ilba publish`: the file, where it is not publication.toml, and --correction"""
+    """the arguments of `ilba publish`: the file if it is not publication.toml, and --correction"""
 
     @property
     def is_possible(self) -> bool:
@@ -87,7 +87,7 @@ class Plan:
         Returns
         -------
         dict
-            Everything that the plan says; numbers of records below K are not told.
+            Everything in the plan; numbers of records below K are hidden.
         """
         K = self.mask_thr
         return {
@@ -165,7 +165,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     path : path, optional
         The publication file, or its folder. Left out, publication.toml here.
     full : bool, default False
-        Compare methods also where there are many cells, which takes long.
+        Compare methods even with many cells, which is slow.
     progress : callable, optional
         Called with each `ProgressStep` of the work.
 
@@ -199,11 +199,9 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     else:
         notes.append("the tables have too many cells to compare methods quickly; --full compares them anyway")
     if learnt:
-        notes.append(
-            "attackers have or guess more than the tables show; docs/understand/attackers.md says what each means"
-        )
+        notes.append("attackers guess or have further knowledge; docs/understand/attackers.md describes each of them")
         if not is_own:
-            notes.append("there is no secret yet: masks, losses and shares of this plan are of one that is thrown away")
+            notes.append("there is no secret yet: this plan uses a temporary one, so its figures will differ a little")
     if is_other:
         notes.append(_other_data(prepared))
     name = prepared.by.name if prepared.by else prepared.said.method
@@ -231,7 +229,7 @@ def counted(
 ) -> tuple[AnyFinestTable, bool]:
     """The finest table of a publication, and whether its masks are drawn with the secret of the publication.
 
-    Without `output` nothing is written, and where there is no secret yet a throw-away one draws masks for the plan.
+    Without `output` nothing is written. If there is no secret yet, a temporary one draws the masks of the plan.
     """
     secret = prepared.secret()
     is_own = secret is not None or output is not None
@@ -263,7 +261,7 @@ def counted(
 
 
 def _on_spark(prepared: Prepared, spark: Any) -> Any:
-    """The records on Spark. Files that Spark cannot read go through the memory of this process."""
+    """The records on Spark. This process reads files that Spark cannot read."""
     source, reading = prepared.source, prepared.reading
     is_utf8 = reading.encoding in ("", "utf-8", "utf-8-sig")
     is_plain = kind_of(source) == "csv" and is_utf8 and reading.separator and not reading.notes and reading.header < 2
@@ -279,14 +277,14 @@ def total_of(finest: AnyFinestTable) -> int:
 
 
 def _records(prepared: Prepared) -> int:
-    """How many records the recipe keeps, where the source is read by polars."""
+    """How many records the recipe keeps, if polars reads the source."""
     data = Microdata.open(prepared.source, reading=prepared.reading)
     data.follow(prepared.recipe)
     return data.number()
 
 
 def _rows(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
-    """How many rows the tables have at most."""
+    """The most rows that the tables can have."""
     cells = len(finest)
     sizes = []
     for table in wanted:
@@ -298,7 +296,7 @@ def _rows(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
 
 
 def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[list[str], str, bool]:
-    """Reasons of the ledger against it, its state in words, and whether other data was published under this wave."""
+    """Return the ledger's reasons against it, its state in words, and whether this wave has other published data."""
     secret = finest.secret_at_hand()
     place = prepared.ledger or os.environ.get(ENVIRONMENT)
     if not place and secret is not None and secret.place is not None:
@@ -333,7 +331,7 @@ def has_other_data(chapter: Chapter, finest: AnyFinestTable) -> bool:
 
 
 def refuse_other(prepared: Prepared, book: Ledger | None, finest: AnyFinestTable, secret: Secret | None) -> None:
-    """Refuse other data under a wave that was published."""
+    """Refuse other data for a published wave."""
     if book is not None and secret is not None and has_other_data(looked_up(finest, secret, book), finest):
         raise UnsafeRelease(_other_data(prepared))
 

@@ -63,7 +63,7 @@ class Prepared:
         self.file = found_at(path)
         self.folder = self.file.parent
         self.said: PublicationFile = load(self.file)
-        self._hierarchies()  # contradictions are told before anything is read
+        self._hierarchies()  # refuse contradictions before anything is read
         if self.by is None and self.said.method not in METHODS:
             raise InputError(
                 f"{self.file.name}.method: {self.said.method!r} does not publish.{nearest(self.said.method, METHODS)} "
@@ -113,23 +113,23 @@ class Prepared:
                 raise InputError(f"outputs.{entry}: {problem}") from None
 
     def _of_wave(self, entry: str) -> Path:
-        """An output folder, with the name of the wave where it stands for it."""
+        """An output folder, with the name of the wave in place of `{wave}`."""
         name, wave = getattr(self.said.outputs, entry), self.said.population.wave
         if "{wave}" in name and not wave:
             raise InputError(f"outputs.{entry} = {name!r} needs the wave. Write wave = '..' under [population].")
         return self.place(name.replace("{wave}", quote(wave, safe=" ")))
 
     def page(self, name: str) -> Path:
-        """A confidential page. Another publication file in the same folder has pages of its own."""
+        """A confidential page. Each publication file in a folder has its own pages."""
         return self.confidential / (name if self.file.name == NAME else f"{self.file.stem}-{name}")
 
     @property
     def typed(self) -> str:
-        """What to type after a command so that it takes this publication file."""
+        """The argument of a command that names this publication file."""
         return "" if self.file == Path(NAME) else f" {shlex.quote(str(self.file))}"
 
     def secret(self) -> Secret | None:
-        """The secret, where there is one already."""
+        """The secret, if there is one already."""
         if self.said.secret:
             return given_secret(self.place(self.said.secret))
         own = secret_path(self.store)
@@ -137,7 +137,7 @@ class Prepared:
 
     @property
     def ledger(self) -> Path | None:
-        """The ledger that was named."""
+        """The ledger that the file names."""
         return self.place(self.said.ledger) if self.said.ledger else None
 
     def files(self) -> list[Path]:
@@ -210,7 +210,7 @@ class Prepared:
 
     @cached_property
     def by(self) -> Method | None:
-        """The method, where it is not one of the two that choose or draw masks."""
+        """The method, unless it is one of the two that choose or draw masks."""
         found = method_of(re.sub(r"(?<=ptable=)[^,\s]+", lambda file: str(self.place(file[0])), self.said.method))
         return found if found.policy is None else None
 
@@ -292,7 +292,7 @@ class Prepared:
         return upper if all(self.recipe.made_from(one) == origin for one in upper) else []
 
     def _paths(self, column: str, codes: pl.Series, above: Sequence[str]) -> pl.DataFrame | None:
-        """What the recipe makes of declared codes, one level after the other."""
+        """Apply the recipe to declared codes, level by level."""
         recipe = copy.copy(self.recipe)
         recipe.changes = []
         values = pl.DataFrame({recipe.made_from(column): codes, COUNT: [1] * len(codes)})
@@ -362,7 +362,7 @@ def _match(column: str, what: str, file: str, codes: set[str], listed: set[str])
 
 
 def _hint(codes: set[str], listed: set[str], column: str) -> str:
-    """A hint what to type so that codes match."""
+    """Say what to type so that codes match."""
     widths = {len(code) for code in listed}
     if len(widths) == 1 and any(code.zfill(width) in listed for code in codes for width in widths):
         return f" With leading zeros they match: write recipe.{column} = {{pad = {next(iter(widths))}}}."
@@ -389,7 +389,7 @@ def _rows(variable: str, codes: list[Any], parents: list[Any] | None = None, **l
 
 
 def _paths_in(given: HierarchyFields, file: Path) -> pl.DataFrame:
-    """The path of each finest code, one column a level."""
+    """The path of each finest code, one column per level."""
     return read_hierarchy(file).paths if file.suffix.lower() == ".hrc" else _paths_of_edges(given, file)
 
 

@@ -36,13 +36,13 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
     *paths : path
         Records, code lists and maps, or folders of them.
     out : path, default "publication.toml"
-        Where to write. A file that stands there is not replaced.
+        Where to write. An existing file is not replaced.
     mask_thr : int, default 5
         The threshold K.
     population : str, default ""
-        The name of the people that the records tell of. Left out, the name of the file.
+        A name for the people in the records. Left out, the name of the file.
     wave : str, default ""
-        Which of several counts of them.
+        The name of this count of the population.
 
     Returns
     -------
@@ -65,10 +65,10 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
         raise InputError(f"none of these files has records. {listing(unread.values(), 3)}".rstrip())
     for path, text in unread.items():
         if any(Path(one) == Path(path) for one in paths):  # it may be the file of records
-            raise InputError(f"{text} Mend it, or leave it out.")
+            raise InputError(f"{text} Correct it, or leave it out.")
         notice(text)
     if NAMELESS in found.records.about:
-        raise InputError(f"{found.records.path} has no names of columns. {NAMELESS}.")
+        raise InputError(f"{found.records.path} has no column names. {NAMELESS}.")
     if not found.hierarchies:
         raise InputError(
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
@@ -90,7 +90,7 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
 
 
 def _name_and_year(stem: str) -> tuple[str, str]:
-    """The name of the people and the year of the count, from the name of a file.
+    """Find the name of the population and the year of the count in the name of a file.
 
     >>> _name_and_year("Survey_2025"), _name_and_year("people"), _name_and_year("2026")
     (('survey', '2025'), ('people', ''), ('2026', ''))
@@ -128,7 +128,7 @@ class _Proposal:
     def __init__(self, found: Inspection, target: Path, mask_thr: int, population: str, wave: str) -> None:
         self.found, self.folder, self.mask_thr = found, target.parent, mask_thr
         self.own = "" if target.name == NAME else f"{target.stem}-"
-        """before the names of folders, where a folder may have several publication files"""
+        """a prefix of folder names, if there may be several publication files"""
         assert found.records is not None  # noqa: S101 - it was checked
         self.source: FileFacts = found.records
         name, year = _name_and_year(Path(self.source.path).stem)
@@ -214,12 +214,12 @@ class _Proposal:
         return steps
 
     def _pad(self, column: ColumnFacts) -> int:
-        """The length of the codes of a column, where leading zeros make them match; else 0."""
+        """The length of the codes of a column if leading zeros make them match, else 0."""
         pads = [m.pad for m in self.found.matches if m.column == column.name and m.padded > m.share]
         return max([column.pad, *pads])
 
     def _padding(self, column: str, match: Match) -> dict[str, int]:
-        """What makes the codes of a list or map as long as those of its column."""
+        """The entry that makes the codes of a list or map as long as those of its column."""
         listed = next(one for one in self.found.files if one.path == match.file)
         pad = self._pad(self.source.column(column))
         codes = listed.frame[match.by].str.strip_chars().drop_nulls()
@@ -243,7 +243,7 @@ class _Proposal:
         return steps
 
     def _free(self, name: str) -> str:
-        """The name of a new file: one that stands there belongs to another publication file."""
+        """The name of a new file: an existing one belongs to another publication file."""
         names = (f"{name}{number}.csv" for number in ("", *(f"-{n}" for n in range(2, 1000))))
         return next(one for one in names if not (self.folder / one).exists())
 
@@ -283,7 +283,7 @@ class _Proposal:
         return found
 
     def _label_in(self, listed: FileFacts, code: str) -> str:
-        """The column of names: nearly unique, and called so or the longest."""
+        """The column of labels: nearly unique, and with such a name or the longest texts."""
         size = listed.frame.height
         possible = [c.name for c in listed.columns if c.name != code and c.values > 0.8 * size and c.kind != "decimal"]
         named = [name for name in possible if any(word in name.lower() for word in _LABELS)]
@@ -376,7 +376,7 @@ class _Proposal:
         return {"column": columns[-1], "levels": above, "file": file}
 
     def _folder_lines(self) -> list[str]:
-        """The public folders: one for each wave, where there are waves."""
+        """The public folders: one for each wave, if there are waves."""
         end = "-{wave}" if self.wave else ""
         lines = [f'release = "{self.own}release{end}"               # public']
         if self.own or end:
@@ -397,9 +397,9 @@ class _Proposal:
         if len(source.sheets) > 1:
             lines.append(f"sheet = {_toml(source.reading.sheet)}")
         if source.reading.header:
-            lines.append(f"header = {source.reading.header}     # the line with the names of the columns")
+            lines.append(f"header = {source.reading.header}     # the line with the column names")
         if source.reading.notes:
-            lines.append('notes = "drop"     # lines with text in their first column alone: titles and footnotes')
+            lines.append('notes = "drop"     # titles and footnotes: lines with text only in their first column')
         is_missing = any(c.missing for c in source.columns if c.name in self.keys or c.name in self.derived)
         lines.append(f'missing = "{"category" if is_missing else "drop"}"     # of records: category or drop')
         return lines

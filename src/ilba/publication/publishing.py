@@ -131,10 +131,10 @@ def publish(
     spark : SparkSession, optional
         Count on Spark. Left out, in this process.
     accept_conflict : str, optional
-        The word that a refusal of the ledger gave, to publish all the same.
+        The ID of a conflict, from the error of the ledger. It publishes despite this conflict.
     correction : bool, default False
-        Other records than those published under this wave correct it, and its release is replaced. Otherwise they
-        are refused.
+        The records correct a published wave, and its release is replaced. Otherwise other records for a published
+        wave are refused.
     progress : callable, optional
         Called with each `ProgressStep` of the work.
 
@@ -148,7 +148,7 @@ def publish(
     InputError
         The publication file or the data is not what was expected. Nothing was published.
     UnsafeRelease
-        Publishing would give counts away. Nothing was published.
+        Publishing would disclose counts. Nothing was published.
     """
     prepared = Prepared(path)
     prepared.check_places()
@@ -162,7 +162,7 @@ def publish(
         return _Run(prepared, spark, accept_conflict, correction, progress).all()
     except BaseException:
         with contextlib.suppress(OSError):
-            folder.rmdir()  # where nothing is in it
+            folder.rmdir()  # only if it is empty
         raise
 
 
@@ -277,7 +277,7 @@ class _Run:
         self.state.steps["manifest"] = self._manifest()
 
     def is_released(self) -> bool:
-        """Whether the release in the output folder is complete, and the one that was made."""
+        """Whether the release in the output folder is complete and was made by this file."""
         try:
             release = Release(self.prepared.release)
             for file in release.digests:
@@ -318,7 +318,7 @@ class _Run:
                 file.chmod(0o755 if file.is_dir() else 0o644)
 
     def can_draw(self) -> bool:
-        """Whether the report on losses, which has charts, can be written; it is not part of what is published."""
+        """Whether the report on losses can be written: it needs charts. It is not published."""
         try:
             charts.require()
         except MissingExtra as problem:
@@ -350,7 +350,7 @@ class _Run:
         return [self.prepared.page(f"decision.{lang}.{end}") for lang in self._page_languages() for end in endings]
 
     def _page_languages(self) -> list[str]:
-        """The languages of confidential pages: those asked for that pages are written in, else English."""
+        """The languages of confidential pages: the requested ones that exist, else English."""
         return [lang for lang in self.prepared.said.outputs.languages if lang in LANGUAGES] or ["en"]
 
     def decide(self, release: Release) -> None:
@@ -408,7 +408,7 @@ def _spare(target: Path) -> None:
 
 
 def released_by(path: Path_ | None = None) -> list[Path]:
-    """The releases of a publication file, for the service: all waves where each has a folder of its own."""
+    """The releases of a publication file, for the service: all waves, if each has its own folder."""
     prepared = Prepared(path)
     found = []
     if "{wave}" in prepared.said.outputs.release:
