@@ -28,7 +28,7 @@ _LABEL = re.compile(f"label_({LANGUAGE_TAG})")
 
 
 def code_columns(given: Iterable[str]) -> list[str]:
-    """The columns of a code list: the five, and before the parent the labels of further languages that are given."""
+    """The columns of a code list: the five, with the labels of further languages before the parent."""
     more = [column for column in given if _LABEL.fullmatch(column) and column not in CODE_COLUMNS]
     return [*CODE_COLUMNS[:-1], *more, CODE_COLUMNS[-1]]
 
@@ -40,7 +40,7 @@ def label_languages(codes: pl.DataFrame) -> list[str]:
 
 
 def read_labels(labels: Any, design: Design) -> pl.DataFrame:
-    """A code list in its columns, cut to the variables of a design; empty when there is none."""
+    """A code list in its columns, with only the variables of a design; empty if there is none."""
     if labels is None:
         return no_code_list()
     frame = _read(Path(labels)) if isinstance(labels, str | os.PathLike) else _given(labels)

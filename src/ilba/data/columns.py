@@ -1,6 +1,6 @@
-"""What the columns of a file look like: their kinds, missing spellings, values that are nearly the same. Confidential.
+"""The columns of a file: their kinds, spellings of missing values, values that are nearly the same. Confidential.
 
-Everything is found from the different values of a column with their numbers of records.
+Everything is found from the different values of a column and their numbers of records.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TOTALS = frozenset(
         *("suma", "ogółem", "celkem", "yhteensä", "summa", "i alt", "всего", "итого", "합계", "총계", "合計", "総数"),
     ]
 )
-"""what a line of totals is called, in lower case"""
+"""names of a line of totals, in lower case"""
 _AGES = re.compile(r"(^|[^a-z])(age|ages|alter|edad|âge|ålder|leeftijd|wiek|eta)([^a-z]|$)|나이|연령", re.IGNORECASE)
 AREAS = re.compile(
     r"(^|[^a-z])(area|region|town|city|county|district|municipality|province|state|parish|ward|place|geo\w*|nuts\w*|lau\w*|la\d)"
@@ -59,7 +59,7 @@ AREAS = re.compile(
     r"|municipi|gmina|powiat|kommun|kunta|maakunta|시도|시군구|읍면동|행정|지역",
     re.IGNORECASE,
 )
-"""how columns of areas are called"""
+"""names of area columns"""
 _WEIGHTS = re.compile(r"weight|wgt|gewicht|pondera|peso|가중", re.IGNORECASE)
 _IDENTIFIERS = re.compile(r"(^|_)(id|uuid|pid|hid|ssn|nr|number|num|key)$|^id|주민|번호", re.IGNORECASE)
 _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
@@ -68,17 +68,17 @@ _MOST_CATEGORIES = 100
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What a column looks like. Confidential."""
+    """The facts of a column. Confidential."""
 
     name: str
     kind: Kind
     values: int
-    """different values after blanks are dropped, without missing ones"""
+    """the number of different values without blanks around them; missing values do not count"""
     records: int
     missing: int
-    """records without a value, missing spellings included"""
+    """records without a value, also with a spelling of a missing value"""
     spellings: tuple[str, ...] = ()
-    """how a missing value is spelled, besides an empty field"""
+    """spellings of a missing value other than an empty field"""
     blanks: int = 0
     """records with blanks around the value"""
     alike: tuple[tuple[str, ...], ...] = ()
@@ -142,7 +142,7 @@ def few(number: int, K: int) -> str | int:
 
 
 def few_text(number: int, K: int) -> str:
-    """The same as it is read.
+    """The same as text.
 
     >>> few_text(1234, 5), few_text(4, 5)
     ('1,234', '<5')
@@ -152,7 +152,7 @@ def few_text(number: int, K: int) -> str:
 
 
 def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
-    """Look at a column of text."""
+    """Find the facts of a column of text."""
     counted = column.value_counts(name="records").rename({column.name: "value"})
     trimmed = counted.with_columns(pl.col("value").str.strip_chars().alias("trimmed"))
     is_missing = pl.col("trimmed").is_null() | (pl.col("trimmed") == "") | pl.col("trimmed").is_in(list(MISSING))
@@ -190,7 +190,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
 
 
 def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str, bool]:
-    """What kind of values these are; how dates are written; whether numbers have a decimal comma."""
+    """The kind of the values, the form of dates, and whether numbers have a decimal comma."""
     different = len(values)
     if not different:
         return "empty", "", False
@@ -260,7 +260,7 @@ def _alike(there: pl.DataFrame) -> tuple[tuple[tuple[str, ...], ...], int, bool,
 
 
 def _abbreviations(values: Iterable[str]) -> dict[str, str]:
-    """Words beside their first letters: female and f. Only where each word has one short form."""
+    """Words with their first letters, such as female and f, if each word has only one short form."""
     short = [value for value in values if len(value) <= 2 and value.isalpha()]
     words = [value for value in values if len(value) > 2 and value.isalpha()]
     found = {}

@@ -1,8 +1,8 @@
 """Text files of columns: their encoding and separator.
 
-Files are UTF-8 with commas. UTF-16, and semicolons, tabs or bars, are recognised. Other encodings cannot be recognised
-with certainty (most bytes are letters in each of them), so a person declares them: `guessed` gives a guess, and the
-error says what to type.
+Files are UTF-8 with commas. UTF-16, semicolons, tabs and bars are recognised. Other encodings cannot be recognised
+with certainty, because most bytes are letters in each of them. So a person declares them: `guessed` gives a guess, and
+the error says what to type.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 def scan_csv(
     paths: Sequence[Path_], encoding: str = "", separator: str = "", header: int = 0
 ) -> tuple[pl.LazyFrame, list[str]]:
-    """The lines of csv files of the same columns as text, and the names of these columns."""
+    """The lines of csv files with the same columns, as text, and the column names."""
     files = [Path(path) for path in paths]
     sources = [_readable(file, encoding) for file in files]
     if any(not isinstance(source, Path) for source in sources):  # then all are read into memory
@@ -70,7 +70,7 @@ def _scanned(sources: Sequence[Source], separator: str, header: int) -> pl.LazyF
 
 
 def known_encoding(name: str) -> str:
-    """The name of an encoding as Python has it; an unknown one is refused."""
+    """Python's name of an encoding; an unknown one is refused."""
     try:
         return codecs.lookup(name or "utf-8").name
     except LookupError:
@@ -94,7 +94,7 @@ def not_utf8(path: Path_) -> str:
 
 
 def longer_line(path: Path_) -> str:
-    """Which line of a csv file has more fields than the first, and what to do; nothing if it is far down."""
+    """Name the line of a csv file with more fields than the first, and say what to do; nothing if it is far down."""
     file = Path(path)
     if not file.is_file():
         return ""
@@ -135,7 +135,7 @@ def _of_letters(content: bytes) -> str:
         return "cp949"
     try:
         content.decode("cp1252")
-    except UnicodeDecodeError:  # five bytes have no letter there; in Latin-1 every byte has one
+    except UnicodeDecodeError:  # in cp1252 five bytes have no letter; in Latin-1 every byte has one
         return "latin-1"
     return "cp1252"
 
@@ -210,7 +210,7 @@ def read_head(file: Path, encoding: str, size: int = 2**16) -> str:
 
 
 def read_tail(file: Path, encoding: str) -> list[str]:
-    """The last lines of a text file that is not packed; nothing of a packed one."""
+    """The last lines of a text file; nothing if it is compressed."""
     if file.suffix.lower() == ".gz":
         return []
     with file.open("rb") as content:

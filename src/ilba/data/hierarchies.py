@@ -1,4 +1,4 @@
-"""Files of hierarchies, as tau-ARGUS and sdcHierarchies write them: one code a line, `@` for each level below the top.
+"""Files of hierarchies, as tau-ARGUS and sdcHierarchies write them: one code per line, `@` for each lower level.
 
 The root `Total` is implied. `write` ends each line with one newline and writes no blanks around a code. A "dim list",
 with the root `@` as its first line and one more `@` everywhere, is read as well.
@@ -28,14 +28,14 @@ class HierarchyTree:
     Parameters
     ----------
     tree : polars.DataFrame
-        A row for each code, as they stand in the file: order, depth (1 is the top), code, parent, is_leaf.
+        A row for each code, in the order of the file: order, depth (1 is the top), code, parent, is_leaf.
     """
 
     tree: pl.DataFrame
 
     @property
     def depth(self) -> int:
-        """How many levels there are."""
+        """The number of levels."""
         return int(self.tree["depth"].max() or 0)  # type: ignore[arg-type]
 
     @property
@@ -64,14 +64,14 @@ class HierarchyTree:
 
 
 def read_hierarchy(path: Path_, *, encoding: str = "") -> HierarchyTree:
-    """Read a hierarchy from a `.hrc` file: one code a line, `@` for each level below the top.
+    """Read a hierarchy from a `.hrc` file: one code per line, `@` for each level below the top.
 
     Parameters
     ----------
     path : path
         The file.
     encoding : str, optional
-        Its encoding, where it is not UTF-8.
+        Its encoding, if it is not UTF-8.
 
     Returns
     -------

@@ -41,10 +41,10 @@ Path_: TypeAlias = str | os.PathLike[str]
 SAMPLE = 200_000
 _SEPARATORS = (",", ";", "\t", "|", "^")
 LEAVES = "finest codes"
-"""what the codes of a hierarchy are called that have none below"""
+"""the name of the codes at the bottom of a hierarchy"""
 NAMELESS = "Its first line looks like a record: write the names of the columns into a line above it"
 _NEEDED = 0.5
-"""share of the codes of a column that a code list or map must have to match it"""
+"""the share of the codes of a column that a matching code list or map must have"""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class FileFacts:
     same: tuple[tuple[str, str], ...] = ()
     """pairs of equivalent columns: a code and its name"""
     depth: int = 0
-    """of a hierarchy: how many levels it has"""
+    """the number of levels of a hierarchy"""
     frame: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
 
     def column(self, name: str) -> ColumnFacts:
@@ -111,7 +111,7 @@ class Inspection:
     matches: tuple[Match, ...]
     """how code lists and maps match the records"""
     mask_thr: int = 5
-    """numbers of records below it are not shown"""
+    """the threshold: smaller numbers of records are not shown"""
 
     @property
     def records(self) -> FileFacts | None:
@@ -153,7 +153,7 @@ class Inspection:
         Returns
         -------
         dict
-            Files, matches and proposals; numbers of records below K are not told.
+            Files, matches and proposals; numbers of records below K are hidden.
         """
         K = self.mask_thr
         files = [
@@ -205,8 +205,8 @@ class Inspection:
 def inspect(*paths: Path_, mask_thr: int = 5) -> Inspection:
     """Inspect files: their formats, their columns and how they match. Nothing is written.
 
-    Of a large file the first 200,000 records are read. No value of a column that looks like an identifier is shown, and
-    a number of records below K is shown as `<K`.
+    Only the first 200,000 records of a large file are read. Values of a column that looks like an identifier are not
+    shown, and a number of records below K is shown as `<K`.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def inspect(*paths: Path_, mask_thr: int = 5) -> Inspection:
 
 
 def _listed(paths: Sequence[Path_]) -> list[Path]:
-    """The given files; of a folder those that can be read."""
+    """The given files, and the readable files of a given folder."""
     if not paths:
         raise InputError("name at least one file, such as people.csv.")
     found: list[Path] = []
@@ -287,9 +287,9 @@ def _matching(source: FileFacts | None, sheets: list[FileFacts]) -> tuple[FileFa
 
 
 def _looked_at(file: Path) -> list[FileFacts]:
-    """What one file is, or each sheet of a workbook.
+    """The facts of one file, or of each sheet of a workbook.
 
-    One that cannot be read says why, and the others are looked at all the same.
+    If one cannot be read, its facts say why, and the others are still inspected.
     """
     try:
         if file.is_file() and kind_of(file) in WORKBOOKS:
@@ -354,7 +354,7 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
     columns = tuple(facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
     if totals := {one.name: one.totals for one in columns if one.totals}:
         sums = [pl.col(name).str.strip_chars().is_in(texts).fill_null(value=False) for name, texts in totals.items()]
-        frame = frame.filter(~pl.any_horizontal(sums))  # what stands in a line of totals is no value of a column
+        frame = frame.filter(~pl.any_horizontal(sums))  # the entries of a line of totals are not values of a column
         facts = (facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
         columns = tuple(replace(one, totals=totals.get(one.name, ())) for one in facts)
     decimal = "," if any(one.comma for one in columns) else "."
@@ -366,7 +366,7 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
 
 
 def _is_nameless(frame: pl.DataFrame) -> bool:
-    """Whether the names of columns look like a record: most of them are values of their own columns."""
+    """Whether the column names look like a record: most of them are values of their own columns."""
     if frame.height < 20 or frame.width < 2:
         return False
     values = [bool(column.is_in([column.name]).any()) for column in frame.get_columns()]
@@ -384,10 +384,10 @@ def _labels(file: Path, kind: str) -> dict[str, str]:
 
 
 def _layout(head: str) -> tuple[str, int]:
-    """The separator, and the line with the names of columns where it is not the first.
+    """The separator, and the line with the column names if it is not the first.
 
-    The separator gives the same number of columns, more than one, in most lines. Titles above the names fill one
-    column at most.
+    The separator gives the same number of columns, more than one, in most lines. Titles above the names fill at most
+    one column.
     """
     lines = head.splitlines()[:80]
     filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
@@ -405,7 +405,7 @@ def _layout(head: str) -> tuple[str, int]:
 
 
 def _without_notes(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """The records, and how many lines are notes: text in the first column alone, at most one in twenty."""
+    """The records, and the number of notes: lines with text only in the first column, at most one in twenty."""
     records = frame.filter(~is_note(frame.columns)) if frame.width > 2 else frame
     notes = frame.height - records.height
     return (records, notes) if notes <= max(5, frame.height // 20) else (frame, 0)

@@ -48,19 +48,19 @@ class Counted:
     count: IntArray
     carried: IntArray | None = None
     record_keys: RecordKeys | None = None
-    """where record keys were added up: what they are; the sums are `carried`"""
+    """the kind of the record keys, if there are any; their sums are `carried`"""
 
 
 @dataclass(frozen=True)
 class LabelMap:
     """The labels of each dimension as spelled in the data, and their code lists.
 
-    Whatever counts the records, this decides what their labels are and which of them are left out.
+    It decides the labels of records and which records are left out, for every engine.
     """
 
     codes: CodeLists
     raw: Sequence[pl.DataFrame]
-    """for each dimension its combinations as the data spells them, with their number of records"""
+    """for each dimension its combinations as spelled in the data, with their numbers of records"""
     labels: Sequence[pl.DataFrame]
     given: Sequence[pl.DataFrame]
 
@@ -103,7 +103,7 @@ class LabelMap:
         return not any(frame[_LEFT_OUT].any() for frame in self.labels)
 
     def digits(self, place: int) -> pl.Series:
-        """For each combination of a dimension the place of its label in the code list; null where it is left out."""
+        """For each combination of a dimension the place of its label in the code list; null if it is left out."""
         listed, labels = self.codes.lists[place], self.labels[place]
         numbered = listed.labels.with_row_index(_DIGIT)
         joined = labels.select(listed.columns).join(
@@ -123,7 +123,7 @@ class LabelMap:
         return self.codes.only(used), [np.cumsum(seen) - 1 for seen in used]
 
     def tell_left_out(self, kept: int) -> None:
-        """Say how many rows are left out, and where their values are missing; refuse to leave out all."""
+        """Say how many rows are left out and which columns have missing values; refuse to leave out all rows."""
         where = listing(
             f"{name} {frame.filter(labels[name].is_null())[COUNT].sum():,}"
             for frame, labels in zip(self.raw, self.labels, strict=True)
@@ -144,17 +144,17 @@ class Source:
     def __init__(self, columns: Iterable[str], said: str) -> None:
         self.columns = list(columns)
         self._said = said
-        self._aside: set[str] = set()  # what a frame has beside its columns: the names of an index
+        self._aside: set[str] = set()  # the names of the index of a frame
         self.recipe: Recipe | None = None
 
     def follow(self, recipe: Recipe | None) -> None:
-        """Make columns by a recipe; then they are columns of the data."""
+        """Make columns by a recipe; they become columns of the data."""
         if recipe is not None:
             recipe.check_sources(self.columns, self._said)
             self.recipe, self.columns = recipe, recipe.names(self.columns)
 
     def spelled_in(self, columns: Sequence[str]) -> list[str]:
-        """The columns of the data that hold what some columns are made from."""
+        """The columns of the data from which some columns are made."""
         return list(columns) if self.recipe is None else self.recipe.needs(columns)
 
     def as_labels(self, found: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
@@ -189,15 +189,15 @@ class Source:
 
 
 class Microdata(Source):
-    """A source of records that can be counted. Nothing is read until it is."""
+    """A source of records. Nothing is read before it is counted."""
 
     def __init__(self, source: pl.LazyFrame | nw.LazyFrame[Any] | nw.DataFrame[Any], said: str) -> None:
         super().__init__(told(lambda: source.collect_schema().names(), said), said)
         self._all = source
-        self._lines = False  # whether these are lines of text, of which some may be blank
+        self._lines = False  # whether these are lines of text; some may be blank
 
     def _only(self, columns: Sequence[str]) -> pl.LazyFrame | nw.LazyFrame[Any]:
-        """The source with at least these columns. Of a frame in memory only these are converted."""
+        """The source with at least these columns. Only these columns of a frame in memory are converted."""
         if isinstance(self._all, pl.LazyFrame):
             return self._all
         import narwhals as nw
@@ -219,7 +219,7 @@ class Microdata(Source):
             raise InputError("read is only for files, not for a frame.")
         if isinstance(data, pl.DataFrame | pl.LazyFrame):
             return cls(data.lazy(), "the data")
-        import narwhals as nw  # only here: polars frames and files do without it
+        import narwhals as nw  # imported only here: polars frames and files do not need it
 
         try:
             frame = nw.from_native(data)
@@ -315,17 +315,17 @@ class Microdata(Source):
     ) -> Counted:
         """Each observed combination of the design's columns with its number of records.
 
-        With `weight` the rows are combinations already and that column is their count. `carry` is a column that
-        is added up beside it, and `keep_codes` leaves labels in the code lists whose count is 0. `known` holds labels,
-        as text, that belong to the code list of each dimension whether they occur or not. `record_key` is a column of
-        record keys, which are added up and carried.
+        With `weight` the rows are already combinations, and this column is their count. `carry` is another column to
+        sum. `keep_codes` keeps labels with count 0 in the code lists. `known` has labels, as text, that belong to the
+        code list of each dimension even if they do not occur. `record_key` is a column of record keys, which are
+        summed and carried.
         """
         check_missing(missing)
         names = self.spelled_in(design.columns)
         where = self.recipe.asks if self.recipe else ()
         beside = [name for name in (weight, carry, record_key) if name]
         source = self._kept(self._only([*dict.fromkeys([*names, *where, *beside])]))
-        if record_key and not isinstance(source, pl.LazyFrame):  # added up here: every engine rounds the same way
+        if record_key and not isinstance(source, pl.LazyFrame):  # summed here, so all engines round alike
             taken = source.select(*dict.fromkeys([*names, *where, *beside]))
             source = told(lambda: taken.collect("polars").to_native(), self._said).lazy()
         keys = None
@@ -335,7 +335,7 @@ class Microdata(Source):
         if not isinstance(source, pl.LazyFrame):
             import narwhals as nw
 
-            # Counted where it lives; what comes back is small enough to be packed here.
+            # Its own engine counts it; the result is small enough to be packed here.
             counting = nw.len() if weight is None else nw.col(weight).sum()
             counted = told(
                 lambda: source.group_by(*names).agg(counting.alias(COUNT)).collect("polars").to_native(), self._said
@@ -344,7 +344,7 @@ class Microdata(Source):
             here.recipe = self.recipe and self.recipe.of_every_record()  # the others are left out already
             return here.count(design, missing=missing, missing_values=missing_values, weight=COUNT, known=known)
         frame = source
-        if self._lines and missing == "category":  # else a blank line is left out with what is missing
+        if self._lines and missing == "category":  # else a blank line is left out with the missing values
             frame = frame.filter(~pl.all_horizontal(pl.all().is_null()))
         dimensions = CodeLists.dimensions(design)
         found = self._distinct(frame, [self.spelled_in(columns) for columns in dimensions], weight)
@@ -375,7 +375,7 @@ class Microdata(Source):
     def _distinct(
         self, frame: pl.LazyFrame, dimensions: Iterable[Sequence[str]], weight: str | None
     ) -> list[pl.DataFrame]:
-        """The combinations of each dimension as the data spells them, with their number of records, in one reading."""
+        """The combinations of each dimension as spelled in the data, with their numbers of records, in one pass."""
         number = pl.len() if weight is None else pl.col(weight).sum()
         queries = [frame.group_by(columns).agg(number.cast(pl.Int64).alias(COUNT)) for columns in dimensions]
         return told(lambda: pl.collect_all(queries, engine="streaming"), self._said)
@@ -388,7 +388,7 @@ class Microdata(Source):
         weight: str | None,
         carry: str | None,
     ) -> tuple[list[IntArray], IntArray, IntArray | None]:
-        """Pack every record into a cell and count equal ones; records with a missing value fall out."""
+        """Pack every record into a cell and count equal cells; records with a missing value are left out."""
         codes, digits = spelled.codes, []
         for place, listed in enumerate(codes.lists):
             is_plain = spellings[place].equals(spelled.raw[place].drop(COUNT))
@@ -436,7 +436,7 @@ def record_key_numbers(column: str, dtype: pl.DataType) -> pl.Expr:
 
 
 def is_spark(data: object) -> bool:
-    """Whether this is a DataFrame of Spark, of a classic session or of Connect. PySpark is not imported to know it."""
+    """Whether this is a Spark DataFrame, classic or Connect. PySpark is not imported for this check."""
     return any(
         kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in type(data).__mro__
     )
@@ -451,13 +451,13 @@ def check_missing(missing: object) -> None:
 def _encoded(
     frame: pl.LazyFrame, listed: CodeList, spelling: pl.DataFrame, digit: pl.Series, is_plain: bool
 ) -> tuple[pl.LazyFrame, pl.Expr]:
-    """The digit of a dimension as an expression over the data as it is spelled; null for what is left out.
+    """The digit of a dimension as an expression over the spelled data; null if the record is left out.
 
-    `is_plain` says that labels are spelled as in the data: no recipe made them.
+    `is_plain` means that labels are spelled as in the data: no recipe made them.
     """
     finest, codes = spelling.to_series(-1), listed.labels.to_series(-1)
     if finest.n_unique() == len(finest) and not finest.null_count():
-        spelling = spelling.select(finest.name)  # it tells the whole path
+        spelling = spelling.select(finest.name)  # it determines the whole path
     if is_plain and all(one.n_unique() == len(one) and not one.null_count() for one in (finest, codes)):
         column = pl.col(finest.name)
         known = digit.is_not_null()
@@ -467,9 +467,9 @@ def _encoded(
             offset = (finest.cast(pl.Int64) - digit).unique()
             if len(offset) == 1:  # whole numbers without a gap
                 return frame, column.cast(pl.Int64) - offset[0]
-            if len(codes) <= 40 and codes.is_sorted():  # with gaps: how many of the other labels it reaches
+            if len(codes) <= 40 and codes.is_sorted():  # with gaps: how many labels after the first are not above it
                 return frame, _reached(column, codes.to_list()[1:])
-    # A join streams; replacing values one by one does not, and would hold every record in memory.
+    # A join streams. Replacing values one by one does not, and would keep every record in memory.
     name = f"{_DIGIT}{listed.columns[-1]}"
     return frame.join(
         spelling.with_columns(digit.alias(name)).lazy(), on=spelling.columns, how="left", nulls_equal=True
@@ -484,9 +484,9 @@ def _reached(column: pl.Expr, steps: Sequence[int]) -> pl.Expr:
 
 
 def _hint_of(column: str, said: str) -> str:
-    """What to type where a name is a file, or the names of columns are further down."""
+    """What to type if a name is a file, or if the column names are further down."""
     if column.lower().endswith(".hrc"):
-        return f" A file of tau-ARGUS goes with hrc= (--hrc COLUMN={column}), and hkey names its levels and the column."
+        return f" Give a file of tau-ARGUS with hrc= (--hrc COLUMN={column}); hkey names its levels and the column."
     file = Path(said.strip("'"))
     return longer_line(file) if kind_of(file) == "csv" else ""
 
@@ -516,7 +516,7 @@ def _as_observed(known: pl.DataFrame, observed: pl.DataFrame) -> pl.DataFrame:
 
 
 def labelled(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """The frame with its label columns as whole numbers or text, missing as null."""
+    """The frame with label columns as whole numbers or text, and missing labels as null."""
     return frame.with_columns(_labels(frame[name]) for name in columns)
 
 
@@ -575,7 +575,7 @@ def _polars_column(column: nw.Series[Any]) -> pl.Series:
         return column.to_polars()
     except ModuleNotFoundError as problem:
         raise missing_extra(problem, "frames of this kind") from None
-    except (Exception, pl.exceptions.PanicException):  # Arrow and polars have errors of their own for what is unknown
+    except (Exception, pl.exceptions.PanicException):  # Arrow and polars raise their own errors for unknown types
         raise no_labels(column.name, getattr(native, "dtype", column.dtype)) from None
 
 
@@ -584,7 +584,7 @@ def _objects(name: str, native: Any) -> pl.Series:
     kinds = importlib.import_module("pandas.api.types")
     try:
         if kinds.infer_dtype(native, skipna=True).startswith("mixed"):
-            # True, 1 and 1.0 are equal and would become one; written out, they are told apart.
+            # True, 1 and 1.0 are equal and would become one value; as text they differ.
             return pl.Series([_spelled(name, value) for value in native.array], dtype=pl.String)
         codes, distinct = native.factorize()
     except TypeError:  # lists and the like

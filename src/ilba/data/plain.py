@@ -15,7 +15,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def checked(plain: Any, kind: type[S], where: str) -> S:
-    """Turn plain values into a struct; `where` says of what, in errors.
+    """Turn plain values into a struct; errors name them by `where`.
 
     >>> class Colour(msgspec.Struct):
     ...     red: int = 0
@@ -72,7 +72,7 @@ def _refuse_unknown(plain: Any, kind: Any, where: str) -> None:
 
 
 def _words_at(kind: Any, entry: list[str]) -> list[str]:
-    """The words that an entry may be."""
+    """The allowed words of an entry."""
     for name in entry:
         struct = _struct_in(kind)
         if struct is None:

@@ -1,7 +1,7 @@
 """Read files of records, of every kind. Nothing is read before it is needed.
 
 A csv file has no types, so every column is text: the code 01 must not become the number 1. The same holds for sheets
-of a workbook. What a reader cannot recognise with certainty, such as the encoding, is declared with a `Reading`.
+of a workbook. A `Reading` declares what cannot be recognised with certainty, such as the encoding.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WORKBOOKS = ("xlsx", "xls", "xlsb", "xlsm", "ods")
 STATISTICAL = ("sav", "zsav", "por", "dta", "sas7bdat", "xpt")
 R_FILES = ("rds", "rdata", "rda")
 LABELLED = (*STATISTICAL, *R_FILES)
-"""files that may have labels of columns and codes"""
+"""kinds of files that may have labels of columns and codes"""
 _TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
 _HINTS = {
     "more fields": " A line has more fields than the line of names.",
@@ -45,15 +45,15 @@ class Reading:
     """What a person declares about a file."""
 
     encoding: str = ""
-    """of a csv file; by default UTF-8 or UTF-16"""
+    """the encoding of a csv file; by default UTF-8 or UTF-16"""
     separator: str = ""
-    """between the columns of a csv file; by default comma, semicolon, tab or bar, by the first line"""
+    """the separator of a csv file; by default comma, semicolon, tab or bar, found in the first line"""
     sheet: str = ""
-    """of a workbook; by default the first"""
+    """the sheet of a workbook; by default the first"""
     header: int = 0
-    """the line with the names of the columns, in a csv file or a workbook; by default the first"""
+    """the line with the column names, in a csv file or a workbook; by default the first"""
     notes: str = ""
-    """"drop" leaves out lines that have text in their first column alone: titles and footnotes"""
+    """"drop" leaves out titles and footnotes: lines with text only in their first column"""
 
     def __post_init__(self) -> None:
         known_encoding(self.encoding)
@@ -66,7 +66,7 @@ class Reading:
 
     @classmethod
     def of(cls, given: Reading | Mapping[str, Any] | None) -> Reading:
-        """From what a user gave: a mapping of some of the names."""
+        """Read the argument of a user: a mapping with some of the names."""
         if given is None or isinstance(given, Reading):
             return given or cls()
         known = list(cls.__dataclass_fields__)
@@ -86,7 +86,7 @@ def scan(path: Path_, schema: Schema | None = None, reading: Reading | None = No
 
 
 def is_note(columns: Sequence[str]) -> pl.Expr:
-    """Whether a line has text in its first column alone: a title or a footnote, no record."""
+    """Whether a line has text only in its first column: a title or a footnote, not a record."""
     blank = [pl.col(name).is_null() | (pl.col(name).cast(pl.String).str.strip_chars() == "") for name in columns[1:]]
     return pl.all_horizontal(blank) if len(columns) > 2 else pl.lit(value=False)
 
@@ -133,7 +133,7 @@ def _scan(text: str, schema: Schema | None, reading: Reading) -> pl.LazyFrame:
 
 
 def kind_of(file: Path) -> str:
-    """What a file is by its name: its ending, with those that mean the same as one."""
+    """The kind of a file by the ending of its name; equivalent endings give the same kind."""
     ending = file.suffix.lower().removeprefix(".")
     if ending == "gz":
         ending = Path(file.stem).suffix.lower().removeprefix(".")
@@ -183,7 +183,7 @@ def header_of_sheet(file: Path, sheet: str = "") -> int:
     for line in range(30):
         try:
             names = book.load_sheet(sheet or 0, dtypes="string", header_row=line, n_rows=1).to_polars().columns
-        except Exception:  # it has many errors of its own
+        except Exception:  # the library raises many kinds of errors
             return 0
         if names and not any(name.startswith("__UNNAMED__") for name in names):
             return line + 1 if line else 0
@@ -210,7 +210,7 @@ def _workbook(file: Path) -> Any:
         raise missing_extra(problem, "workbooks") from None
     try:
         return fastexcel.read_excel(file)
-    except Exception:  # it has many errors of its own
+    except Exception:  # the library raises many kinds of errors
         raise InputError(
             f"{str(file)!r} cannot be read as a workbook: it is damaged or not what its name says."
         ) from None
@@ -262,7 +262,7 @@ def missing_extra(problem: ModuleNotFoundError, what: str) -> MissingExtra:
 
 
 def told(read: Callable[[], T], said: str) -> T:
-    """Run a query; when the source cannot be read, say which one and why, without showing records."""
+    """Run a query. If the source cannot be read, the error names it and the reason, but shows no records."""
     try:
         return read()
     except IlbaError:

@@ -1,8 +1,8 @@
 """The recipe: how columns are cleaned before they become labels.
 
 A step is a function of the values of a column. So it runs once for each different value, not for each record: polars or
-Spark gives the values with their numbers of records, and joins the results. This is fast, and shows how many records
-each step changed.
+Spark gives the values with their numbers of records, and joins the results. This is fast, and gives the number of
+records that each step changed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Lookup(Struct, frozen=True):
     sheet: str = ""
     encoding: str = ""
     separator: str = ""
-    header: Annotated[int, Meta(ge=0, le=1000, description="the line with the names of the columns")] = 0
+    header: Annotated[int, Meta(ge=0, le=1000, description="the line with the column names")] = 0
     notes: Annotated[Literal["", "drop"], Meta(description="drop: leave out titles and footnotes")] = ""
     pad: Annotated[Whole | None, Meta(description="add leading zeros to the old codes up to this length")] = None
 
@@ -100,9 +100,9 @@ class Recipe:
     missing : sequence of str, default ()
         Spellings of a missing value in every column, such as "NA".
     where : dict, optional
-        Only records with these values: a mapping from a column of the data to its values.
+        Count only records with these values: a mapping from a column of the data to its values.
     without : dict, optional
-        Not the records with these values, such as a line of totals: {"town": ["Total"]}.
+        Do not count records with these values, such as a line of totals: {"town": ["Total"]}.
     decimal : {".", ","}, default "."
         How numbers are written.
     folder : path, default "."
@@ -154,11 +154,11 @@ class Recipe:
         return given if given is None or isinstance(given, Recipe) else cls(given)
 
     def know(self, column: str, known: pl.DataFrame) -> None:
-        """Take old and new codes of a recode from here, not from its file."""
+        """Use these old and new codes of a recode instead of its file."""
         self._lookups[column] = pl.DataFrame({_TEXT: known.to_series(0), "to": known.to_series(1)})
 
     def climb(self, column: str, levels: Sequence[str], paths: pl.DataFrame, said: str) -> None:
-        """Make the levels above a column from paths of codes, one column a level, the finest last."""
+        """Make the levels above a column from paths of codes: one column per level, the finest last."""
         if paths.width != len(levels) + 1:
             raise InputError(
                 f"{said} has {some(paths.width - 1, 'level')} above the finest, and {len(levels)} are named "
@@ -171,14 +171,14 @@ class Recipe:
         self._order = self._ordered()
 
     def of_every_record(self) -> Recipe:
-        """The same recipe for all records; what it changes is noted here."""
+        """The same recipe for all records; its changes are recorded here."""
         same = copy.copy(self)
         same.where, same.without = {}, {}
         return same
 
     @property
     def asks(self) -> list[str]:
-        """The columns of the data that decide which records count."""
+        """The columns of the data that decide which records are counted."""
         return list(dict.fromkeys([*self.where, *self.without]))
 
     def _ordered(self) -> list[str]:
@@ -205,7 +205,7 @@ class Recipe:
         return list(dict.fromkeys(self.made_from(column) for column in columns))
 
     def names(self, there: Sequence[str]) -> list[str]:
-        """The columns after the recipe, where the data has these."""
+        """The columns after the recipe, for data with these columns."""
         return [*there, *(name for name in self.columns if name not in there)]
 
     def check_sources(self, there: Sequence[str], said: str) -> None:
@@ -233,9 +233,9 @@ class Recipe:
     # --- doing it
 
     def applied(self, values: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-        """The columns as the recipe makes them from different values of the data with their number of records.
+        """Make the columns from different values of the data with their numbers of records.
 
-        The rows stay in their order. What each step changed is noted in `changes`.
+        The order of rows stays. `changes` records the changes of each step.
         """
         number = values[COUNT]
         made: dict[str, pl.Series] = {}
@@ -312,11 +312,11 @@ class Recipe:
         return kept.rename(texts.name)
 
     def _lookup(self, name: str, entry: ColumnRecipe) -> pl.DataFrame:
-        """The codes of a recode file, each once, and what they become."""
+        """The old codes of a recode file, each once, with their new codes."""
         if name in self._lookups:
             return self._lookups[name]
         given = entry.recode
-        assert given is not None  # noqa: S101 - asked only where there is one
+        assert given is not None  # noqa: S101 - called only if there is one
         recode = Lookup(given) if isinstance(given, str) else given
         frame = scan(self.folder / recode.file, None, recode.reading).collect()
         if frame.width < 2:
@@ -377,7 +377,7 @@ def _bands(entry: ColumnRecipe, name: str = "") -> list[Band]:
 
 
 def _spelled_bands(name: str, text: str) -> list[tuple[int, int | None]]:
-    """`0-4,5-9,...,85+` as numbers; three points go on as the two before them, up to the one after."""
+    """`0-4,5-9,...,85+` as numbers; three points continue the two bands before them up to the next band."""
     found: list[tuple[int, int | None]] = []
     parts = [part.strip() for part in text.split(",")]
     for place, part in enumerate(parts):
@@ -417,7 +417,7 @@ def _named(numbers: Sequence[tuple[int, int | None]]) -> list[Band]:
 
 
 def as_text(column: pl.Series) -> pl.Series | None:
-    """The values of a column as the text of their labels; None where they cannot be labels."""
+    """The values of a column as texts of labels; None if they cannot be labels."""
     if column.dtype == pl.String:
         return column
     if column.dtype.is_float():
@@ -498,7 +498,7 @@ def _examples(lost: pl.Series) -> str:
 
 
 def _alike(lost: pl.Series, known: pl.Series) -> str:
-    """What would make values and codes match: leading zeros, or the case of letters."""
+    """Say what makes values and codes match: leading zeros, or the case of letters."""
     texts, codes = set(lost.unique()), set(known)
     widths = {len(code) for code in codes}
     if len(widths) == 1 and (width := widths.pop()) and any(text.zfill(width) in codes for text in texts):

@@ -1,9 +1,9 @@
-"""Files of R: what `saveRDS` and `save` wrote, read without R.
+"""Read files that `saveRDS` and `save` of R wrote, without R.
 
 R writes one object after the other: its kind, its length, its values, its attributes (the XDR serialisation, versions
-2 and 3). Numbers are read as arrays. Each text has its own length in front, so a reader finds the next one only by
-reading the last one. But a text of R has no zero byte, and the head of a text does. So the heads of a whole block of
-texts are found at once, and then checked to follow each other. Functions and environments are skipped.
+2 and 3). Numbers are read as arrays. Each text begins with its length, so a simple reader must read one text to find
+the next. But a text of R has no zero byte, and the head of a text has one. So the heads of a whole block of texts are
+found at once, and then checked to follow each other. Functions and environments are skipped.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Path_: TypeAlias = str | os.PathLike[str]
 
 _BLOCK = 2**21
 _MISSING = np.iinfo(np.int32).min
-# The kinds of objects, by the numbers that R gives them.
+# The kinds of objects, by R's own numbers.
 _SYMBOL, _PAIRS, _CLOSURE, _ENVIRONMENT, _PROMISE, _CALL, _SPECIAL, _BUILTIN, _TEXT = range(1, 10)
 _LOGICAL, _INTEGER, _DOUBLE, _COMPLEX, _TEXTS, _DOTS, _LIST, _EXPRESSION = 10, 13, 14, 15, 16, 17, 19, 20
 _BYTECODE, _POINTER, _WEAK, _RAW, _S4 = 21, 22, 23, 24, 25
 _ALTERNATIVE, _ATTRIBUTED_PAIRS, _ATTRIBUTED_CALL, _AGAIN, _KEPT = 238, 239, 240, 243, 244
-_EMPTY = {241, 242, 250, 251, 252, 253, 254}  # NULL, the environments that everybody has, and the like
+_EMPTY = {241, 242, 250, 251, 252, 253, 254}  # NULL, the standard environments, and the like
 _NAMED = {247, 248, 249}  # packages and namespaces
 _REFERENCE = 255
 _NUMBERS = {_LOGICAL: ">i4", _INTEGER: ">i4", _DOUBLE: ">f8", _COMPLEX: ">c16", _RAW: "u1"}
@@ -66,13 +66,13 @@ class Value:
 
     @property
     def names(self) -> list[str]:
-        """The names of its elements; empty where they have none."""
+        """The names of its elements; empty if they have none."""
         given = self.about.get("names")
         return given.texts() if isinstance(given, Value) and given.kind == "character" else []
 
     @property
     def is_frame(self) -> bool:
-        """Whether it is a data.frame; a data.table and a tibble are ones too."""
+        """Whether it is a data.frame; a data.table and a tibble are data.frames, too."""
         return self.kind == "list" and "data.frame" in self.classes
 
     def texts(self) -> list[str]:
@@ -120,7 +120,7 @@ def _code(value: Any) -> str:
 
 
 def _held(path: Path_) -> Value:
-    """The data.frame of a file as R has it."""
+    """The data.frame of a file, as an object of R."""
     held = read_r(path)
     with _told(Path(path)):
         if isinstance(held, dict):
@@ -132,7 +132,7 @@ def _held(path: Path_) -> Value:
             [held] = frames.values()
         if "full_tb" in held.names and not held.is_frame:
             raise InputError(
-                "is a finest table that the R package saved: counts, not records. Commands on stores take it as it is: "
+                "is a finest table of the R package: counts, not records. Use it with the commands on stores: "
                 f"ilba table {shlex.quote(Path(path).name)}, ilba audit .., ilba release ... In Python: ilba.read_rds."
             )
         if not held.is_frame:
@@ -156,7 +156,7 @@ def _told(file: Path) -> Iterator[None]:
 
 
 def frame_of(value: Value) -> pl.DataFrame:
-    """A data.frame of R as a polars frame. A column of lists, matrices or the like becomes one of empty Binary."""
+    """A data.frame of R as a polars frame. A column of lists or matrices becomes an empty Binary column."""
     if len(set(value.names)) < len(value.names):
         twice = next(name for name in value.names if value.names.count(name) > 1)
         raise InputError(f"has two columns called {twice!r}. Rename one of them.")
@@ -176,7 +176,7 @@ def _is_column(value: Any) -> bool:
 def _column(name: str, value: Any) -> pl.Series:
     """A vector of R as a column: factors are their text, dates are dates, NA is null."""
     values, classes = value.values, value.classes
-    if isinstance(values, range):  # 1:n, of which R writes the ends only
+    if isinstance(values, range):  # 1:n: R writes only its ends
         values = np.arange(values.start, values.stop, values.step)
     if "factor" in classes and value.kind == "integer":
         levels: pl.Series = value.about["levels"].values
@@ -203,7 +203,7 @@ def _column(name: str, value: Any) -> pl.Series:
 
 
 def _times(seconds: pl.Series, zone: Any) -> pl.Series:
-    """Points in time as R shows them: in the time zone that they carry, else in UTC."""
+    """Points in time as R shows them: in their own time zone, else in UTC."""
     times = (seconds.cast(pl.Float64) * 1e6).round().cast(pl.Int64).cast(pl.Datetime("us"))
     named = zone.texts()[0] if isinstance(zone, Value) and zone.kind == "character" and len(zone.values) else ""
     if not named or named in ("UTC", "GMT"):
@@ -262,7 +262,7 @@ class _Stream:
         self._place = 0
 
     def ahead(self, number: int) -> memoryview:
-        """At least so many of the next bytes, fewer only at the end of the file."""
+        """At least this many of the next bytes; fewer only at the end of the file."""
         if len(self._held) - self._place < number:
             more = self._content.read(max(number - len(self._held) + self._place, _BLOCK))
             self._held = self._held[self._place :] + more
@@ -292,7 +292,7 @@ class _Stream:
         return length
 
     def array(self, number: int, kind: str) -> Array:
-        """Numbers, in pieces: a wrong length ends the reading and does not fill the memory."""
+        """Read numbers in pieces, so that a wrong length ends the reading and does not fill the memory."""
         width, pieces = np.dtype(kind).itemsize, []
         while number:
             some = min(number, _BLOCK // width)
@@ -302,7 +302,7 @@ class _Stream:
 
 
 class _Reader:
-    """Objects out of a stream. Symbols and environments are written once, and referred to afterwards."""
+    """Read objects from a stream. Symbols and environments are written once and then referred to."""
 
     def __init__(self, stream: _Stream, encoding: str) -> None:
         self._stream = stream
@@ -347,7 +347,7 @@ class _Reader:
         return given.about if isinstance(given, Value) else {}
 
     def _pairs(self, kind: int, attributed: bool, tagged: bool) -> Value:
-        """A pairlist; its tagged values are told by name. Its links are followed one by one: it may be long."""
+        """A pairlist; its tagged values get their names. A loop follows its links, because it may be long."""
         value, values = Value("pairlist" if kind == _PAIRS else "language", []), []
         while True:
             if attributed:
@@ -367,7 +367,7 @@ class _Reader:
         return value
 
     def _alternative(self) -> Any:
-        """What R keeps in a shorter form: 1:n, numbers not yet turned into text, and wrapped vectors."""
+        """Objects in a shorter form: 1:n, numbers that are not yet text, and wrapped vectors."""
         told, state, about = self.item(), self.item(), self._attributes()
         name = told.values[0]
         if name in ("compact_intseq", "compact_realseq"):
@@ -482,8 +482,8 @@ def _heads(block: npt.NDArray[np.uint8], most: int) -> tuple[Array, Array, Array
     """Where texts begin in a block that begins with one, how long they are, and the flags of their heads."""
     nines = np.flatnonzero(block[3 : max(len(block) - 4, 3)] == _TEXT)  # the last byte of each head, and others
     flags, lengths = _word(block, nines), _word(block, nines + 4)
-    # A zero byte stands in heads only. A length of nine looks like the head of a text in R's own encoding, though, so
-    # that head is only believed with the length of NA; a file with others is read one text after the other.
+    # Only heads have a zero byte. But a length of nine looks like the head of a text in R's own encoding, so such a
+    # head is accepted only with the length of NA; a file with others is read one text after the other.
     head = np.where(flags == _NATIVE, lengths == -1, np.isin(flags, _HEADS) & (lengths >= 0))
     head &= nines + 8 + lengths <= len(block)
     starts = nines[head][:most]
@@ -513,7 +513,7 @@ def _heads_one_by_one(block: npt.NDArray[np.uint8], most: int) -> tuple[Array, A
 
 
 def _word(block: npt.NDArray[np.uint8], places: Array) -> Array:
-    """The whole number in the four bytes from each place on."""
+    """The whole number in the four bytes that begin at each place."""
     view = np.ndarray((max(len(block) - 3, 0),), ">i4", block, strides=(1,))
     return view[places].astype(np.int64)
 
@@ -534,7 +534,7 @@ def _alike(block: npt.NDArray[np.uint8], starts: Array, lengths: Array, flags: A
 
 
 def _numbered(values: Array) -> tuple[Array, Array]:
-    """Number equal values alike. Runs of equal values are taken at once: the columns of areas are sorted."""
+    """Number equal values alike. Runs of equal values are handled at once, because area columns are sorted."""
     runs = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
     _, first, code = np.unique(values[runs], return_index=True, return_inverse=True)
     return np.repeat(code, np.diff(runs, append=len(values))), runs[first]

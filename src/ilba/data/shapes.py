@@ -36,7 +36,7 @@ class Shapes:
     """GeoJSON features, or geometries of shapely"""
 
     def geojson(self, code: str) -> dict[str, Any]:
-        """The map as GeoJSON in WGS 84; each feature carries the code of its area as `id`, and nothing else."""
+        """The map as GeoJSON in WGS 84; each feature has only the code of its area, as `id`."""
         if code not in self.properties.columns:
             raise InputError(
                 f"the map {self.file!r} has no property {code!r}.{nearest(code, self.properties.columns)} "
@@ -97,7 +97,7 @@ def read_shapes(path: Path_, layer: str = "") -> Shapes:
         )
     try:
         about, _, geometry, columns = pyogrio.raw.read(file, layer=layer or layers[0])
-    except Exception as problem:  # GDAL has many errors of its own
+    except Exception as problem:  # GDAL raises many kinds of errors
         raise InputError(f"the map {str(file)!r} cannot be read: {problem}") from None
     if not about["crs"]:
         raise InputError(f"the map {str(file)!r} does not name its projection. A shapefile needs its .prj file.")
