@@ -1,1 +1,1 @@
-"""What people read: words in their language, formats of other programs, charts, reports and comparisons."""
+"""Output for people: texts in their language, file formats, charts, reports and comparisons."""

@@ -33,7 +33,7 @@ Chart: TypeAlias = Any
 
 SUFFIXES = (".html", ".svg", ".png")
 PUBLIC = 0o644
-# Okabe and Ito's colours: told apart by people with any kind of colour vision.
+# Okabe and Ito's colours: people with any kind of colour vision can distinguish them.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#7A7A7A")
 _FONT = "Helvetica, Arial, 'Noto Sans KR', 'Noto Sans CJK KR', 'Apple SD Gothic Neo', 'Malgun Gothic', sans-serif"
 _GREY, _ZERO = "#555555", "#EDEDED"
@@ -58,7 +58,7 @@ def bars(
     frame : frame
         Labels and N_masked, such as `release.table(name)` or `table.public()`.
     design : Design, optional
-        `release.design` or `finest.design`: tells which columns are levels of one hierarchy, and K.
+        `release.design` or `finest.design`: the hierarchies and K.
     labels : path or frame, optional
         The code list with labels, such as `release.codes`. Left out, codes are shown.
     lang : str, default "en"
@@ -157,7 +157,7 @@ def _grouped(alt: Any, chart: Chart, long: _Axis, colours: _Axis, count: Any, to
 
 
 def _heat(alt: Any, chart: Chart, long: _Axis, short: _Axis, count: str, tooltip: Any) -> Chart:
-    # Many counts are small and few are large: on a square root scale both can be read.
+    # Many counts are small and few are large: a square root scale shows both.
     scale = alt.Scale(scheme="viridis", reverse=True, type="sqrt", domainMin=0)
     return (
         chart.mark_rect()
@@ -209,10 +209,10 @@ def areas(
     frame : frame
         Labels of the area and N_masked, such as `release.table(name)` or `table.public()`.
     geometry : dict or path
-        GeoJSON, a dictionary or a file, such as `release.geometry("LA3")`. Features carry the code as `id` or as the
-        property `code`.
+        GeoJSON, a dictionary or a file, such as `release.geometry("LA3")`. Each feature has its code as `id` or as
+        the property `code`.
     design : Design, optional
-        `release.design` or `finest.design`: tells which columns are levels of one hierarchy, and K.
+        `release.design` or `finest.design`: the hierarchies and K.
     labels : path or frame, optional
         The code list with labels, such as `release.codes`. Left out, codes are shown.
     lang : str, default "en"
@@ -300,7 +300,7 @@ def loss(table: Table, title: str = "") -> Chart:
     Returns
     -------
     altair.Chart
-        The chart. `save` writes it for its owner alone.
+        The chart. Only its owner can read the file that `save` writes.
     """
     shares = table.loss.head(-1)  # without the Total row
     words = f"Information loss: {table.title}"
@@ -315,16 +315,16 @@ def loss_shares(cells: Mapping[int, int], threshold: int, title: str) -> Chart:
     Parameters
     ----------
     cells : dict of int to int
-        How many cells have which loss, masked minus true.
+        The number of cells with each loss, masked minus true.
     threshold : int
-        The threshold K. A loss of at most K/2 has a colour of its own.
+        The threshold K. A loss of at most K/2 has its own colour.
     title : str
         The title.
 
     Returns
     -------
     altair.Chart
-        The chart. `save` writes it for its owner alone.
+        The chart. Only its owner can read the file that `save` writes.
     """
     alt = load_altair()
     near, total = threshold // 2, sum(cells.values())
@@ -369,22 +369,22 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     Parameters
     ----------
     frame : frame
-        One row per method: `method`, `mean_loss` (mean absolute loss) and `provable` (share of the small cells of
-        which an attacker can prove more than is published, from 0 to 1). Where there is a column `K`, as in the rows
-        of `ilba.what_if`, a point is called by both. Where there is a column `family`, as in the rows of
-        `ilba.compare`, a line joins the points of a family: a method over its parameter.
+        One row per method: `method`, `mean_loss` (mean absolute loss) and `provable` (share of small cells that are
+        proven, from 0 to 1). With a column `K`, as in the rows of `ilba.what_if`, the label of a point has both. With
+        a column `family`, as in the rows of `ilba.compare`, a line joins the points of a family: one method with
+        several parameters.
     title : str, default "Risk and loss"
         The title.
 
     Returns
     -------
     altair.Chart
-        The chart. `save` writes it for its owner alone.
+        The chart. Only its owner can read the file that `save` writes.
 
     Raises
     ------
     InputError
-        A column is not there, or shares are given in percent.
+        A column is missing, or shares are given in percent.
     """
     alt = load_altair()
     rows = pl.DataFrame(frame, strict=False)  # 0 among fractions is one, too
@@ -399,7 +399,7 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     far = max([0.0, *rows["mean_loss"].to_list()]) * 1.25 or 1
     high = min(1.0, max([0.05, *rows["provable"].to_list()]) * 1.15)
     wide, tall = 460, 320
-    # One method with a large loss would squeeze all others together: then the scale is a square root.
+    # One method with a large loss would squeeze all others together, so the scale is then a square root.
     bent = len(names) > 2 and far > 6 * max(float(rows["mean_loss"].median() or 0), 0.1)  # type: ignore[arg-type]
     across = (pl.col("mean_loss") / far).sqrt() if bent else pl.col("mean_loss") / far
     spots = rows.select(across * wide, pl.col("provable") / high * tall).rows()
@@ -442,19 +442,19 @@ def attackers(frame: Any, title: str = "What attackers learn, and the loss") -> 
     Parameters
     ----------
     frame : frame
-        The rows of `ilba.what_if`: a point for each, called by its method, K and bound.
+        The rows of `ilba.what_if`: a point for each, with its method, K and bound as label.
     title : str, default "What attackers learn, and the loss"
         The title.
 
     Returns
     -------
     altair.Chart
-        The chart. `save` writes it for its owner alone.
+        The chart. Only its owner can read the file that `save` writes.
 
     Raises
     ------
     InputError
-        A column is not there.
+        A column is missing.
     """
     alt = load_altair()
     rows = pl.DataFrame(frame, strict=False)
@@ -511,7 +511,7 @@ _ATTACKER_AXES = {
 
 
 def _apart(spots: Sequence[tuple[float, float]], words: Sequence[str]) -> list[float]:
-    """The height of each word in pixels: a little above its point, and higher if another word is in its way."""
+    """The height of each word in pixels: a little above its point, and higher if another word is there."""
     high, across = 16, 7.5
     placed: list[tuple[float, float, float]] = []
     found = [0.0] * len(words)
@@ -533,22 +533,22 @@ def points(rows: pl.DataFrame, measure: str, said: str, title: str, form: str = 
     rows : polars.DataFrame
         A row per table: table, level, cells and the measure.
     measure : str
-        The column to be drawn.
+        The column to draw.
     said : str
-        What the measure is called on the axis.
+        The name of the measure on the axis.
     title : str
         The title.
     form : str, default "~f"
-        How numbers are written on the axis, as d3 spells formats. With "%" the axis need not begin at 0.
+        The format of numbers on the axis, in the notation of d3. With "%" the axis need not begin at 0.
 
     Returns
     -------
     altair.Chart
-        The chart. `save` writes it for its owner alone.
+        The chart. Only its owner can read the file that `save` writes.
     """
     alt = load_altair()
     levels = rows["level"].unique(maintain_order=True).to_list()
-    # Only several hierarchies can have more levels than colours; then colours repeat.
+    # Several hierarchies can have more levels than there are colours; then colours repeat.
     colours = [PALETTE[place % len(PALETTE)] for place in range(len(levels))]
     chart = (
         alt.Chart(alt.InlineData(values=rows.select("table", "level", "cells", measure).to_dicts()))
@@ -591,14 +591,14 @@ def require() -> None:
 
 
 def save(chart: Chart, path: Path_) -> Path:
-    """Write a chart as .html, .svg or .png, without a network; a confidential one only for its owner.
+    """Write a chart as .html, .svg or .png. It needs no network; only its owner can read a confidential one.
 
     Parameters
     ----------
     chart : altair.Chart
         The chart.
     path : path
-        Where to write. The ending says what.
+        Where to write. The ending determines the format.
 
     Returns
     -------
@@ -608,7 +608,7 @@ def save(chart: Chart, path: Path_) -> Path:
     Raises
     ------
     InputError
-        The ending is another one.
+        The ending is unknown.
     MissingExtra
         The extra `charts` is not installed.
     """
@@ -667,7 +667,7 @@ def html(chart: Chart) -> str:
 
 
 def is_confidential(chart: Chart) -> bool:
-    """Whether a chart is confidential; a chart that was not made here is."""
+    """Whether a chart is confidential; a chart from elsewhere is."""
     about = getattr(chart, "usermeta", None)
     return not (isinstance(about, Mapping) and about.get("confidential") is False)
 
@@ -718,7 +718,7 @@ def finished(alt: Any, chart: Chart, title: str, subtitle: Sequence[str], *, con
 
 @dataclass(frozen=True)
 class _Axis:
-    """A variable as it is drawn: its codes and labels in the order of the codes."""
+    """A variable of a chart: its codes and labels in the order of the codes."""
 
     field: str
     label: str
@@ -819,8 +819,8 @@ def shapes_by_code(geometry: Mapping[str, Any] | Path_) -> dict[str, Mapping[str
 def flat_shapes(features: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Shapes on a plane.
 
-    Degrees are stretched so that a map has its right proportions. Drawing them on a globe instead would depend on the
-    direction in which each outline runs, about which GeoJSON and the drawing library disagree.
+    Degrees are stretched to the right proportions. A globe projection would depend on the direction of each outline,
+    and GeoJSON and the drawing library disagree about it.
     """
     shapes = [feature["geometry"] for feature in features]
     corners = [corner for shape in shapes for corner in _corners(shape["coordinates"])]

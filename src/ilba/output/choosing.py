@@ -42,7 +42,7 @@ def in_words(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def sentences(rows: pl.DataFrame) -> list[str]:
-    """Each way to publish in a sentence that can be copied into a memo.
+    """Describe each way to publish in sentences, for example for a memo.
 
     >>> row = {"method": "sca-sums", "K": 5, "mean_loss": 1.9, "max_loss": 7, "provable": 0.0, "safe": True}
     >>> print(sentences(pl.DataFrame([row | {"insider": 0.14}]))[0].replace(". ", ".\\n"))
@@ -69,13 +69,13 @@ def _sentence(row: dict[str, Any]) -> str:
 
 
 def write_page(rows: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
-    """Write the rows of `what_if` with their picture as one self-contained page, for its owner alone."""
+    """Write the rows of `what_if` with their chart as one self-contained page that only its owner can read."""
     shown = in_words(rows)
     thresholds = listing([str(K) for K in rows["K"].unique(maintain_order=True)])
     return write(
         writable(path),
         "choosing.html",
-        title=f"What each attacker learns, and what it costs: K = {thresholds}",
+        title=f"What each attacker learns, and the loss: K = {thresholds}",
         picture=inline(charts.svg(charts.attackers(rows))),
         heads=[name.replace("_", " ") for name in shown.columns],
         rows=[[_text(value) for value in row] for row in shown.iter_rows()],

@@ -1,4 +1,4 @@
-"""The same tables under every method, side by side: what each gives away, and what it costs. Confidential."""
+"""Compare methods on the same tables: what each discloses, and its loss. Confidential."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Path_: TypeAlias = str | os.PathLike[str]
 SHARES = ("blank", "lost", "ranks_turned", "guessed", "likely", "provable_counts")
 """shares that `in_percent` of the audit does not know"""
 CELLS = ("adds_up", "blank", "invented", "lost", "seconds")
-"""columns that tell what happens to cells and sums"""
+"""columns about cells and sums"""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class Comparison:
     notes: tuple[tuple[str, str, str], ...] = ()
     """for each method its label, what it is good at and what it does not do"""
     remarks: tuple[str, ...] = ()
-    """what has to be known of a row: how far a search got, which method could not be used, what was sampled"""
+    """remarks on the rows: how far a search got, which method could not be used, what was sampled"""
 
     def in_words(self) -> pl.DataFrame:
-        """Give the rows for paper and screen: shares in percent, and called so.
+        """Give the rows for paper and screen, with shares in percent.
 
         Returns
         -------
@@ -70,14 +70,14 @@ class Comparison:
 
     @suggesting
     def text(self, measures: Sequence[str] | None = None, width: int = 80) -> str:
-        """Write the comparison for a screen: a column for each method, or a line where measures are chosen.
+        """Write the comparison as text: one column per method, or one line per method if measures are chosen.
 
         Parameters
         ----------
         measures : sequence of str, optional
             Columns of `rows`, such as "mean_loss". Left out, all of them.
         width : int, default 80
-            How many characters a line may have. With all measures further methods follow below.
+            The largest length of a line. If all measures are shown, further methods follow below.
 
         Returns
         -------
@@ -98,7 +98,7 @@ class Comparison:
         return _lines(Comparison(self.rows.select("method", *measures), self.title).in_words())
 
     def to_html(self, path: Path_, lang: str = "en") -> Path:
-        """Write the comparison with its chart of risk against loss: one file, for its owner alone.
+        """Write the comparison with its chart of risk and loss: one file that only its owner can read.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class Comparison:
         Returns
         -------
         Path
-            Where it is.
+            Where it was written.
         """
         rows = self.in_words()
         return write(
@@ -135,7 +135,7 @@ class Comparison:
         yield "What attackers learn", learnt
 
     def to_csv(self, path: Path_) -> Path:
-        """Write the rows as csv, for their owner alone.
+        """Write the rows as csv that only its owner can read.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class Comparison:
         Returns
         -------
         Path
-            Where it is.
+            Where it was written.
         """
         target = writable(path)
         with replacing(target) as temporary:
@@ -153,7 +153,7 @@ class Comparison:
         return target
 
     def _repr_html_(self) -> str:
-        """A method a column and a measure a row, for a notebook."""
+        """One column per method and one row per measure, for a notebook."""
         rows = self.in_words()
         body = ([name.replace("_", " "), *map(_shown, rows[name])] for name in rows.columns[1:])
         points = notebook.table(["method", "strong", "weak"], self.notes) if self.notes else ""
@@ -189,33 +189,33 @@ def compare(
     bound: int | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compare methods on the same counts and tables, against the same attacker. Nothing is released.
+    """Compare methods on the same tables, with the same attack. Nothing is released.
 
     Parameters
     ----------
     finest : FinestTable
         A finest table whose masks were drawn by SCA.
     tables : str or iterable of str, default "all"
-        "all", cut down by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
+        "all", restricted by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
     methods : sequence of Method or str, optional
         Methods of `ilba.methods`, such as `Rounding(5)`, or their names with parameters: "rounding:base=5",
         "cell-key:D=5,V=3,js=2". Left out, the methods of this package, each in its variants.
     attackers : sequence, default ("proof",)
-        Who attacks. "proof" is everybody with all tables who can add and subtract. The others are those of `ilba.risk`:
-        "outsider", "neighbour", "insider", "attribute", `Insider(...)`, `Register(...)`. Each adds columns that begin
-        with its name. What an attacker cannot measure of a method is null.
+        The attackers. "proof" adds and subtracts all tables. The others are those of `ilba.risk`: "outsider",
+        "neighbour", "insider", "attribute", `Insider(...)`, `Register(...)`. Each adds columns that begin with its
+        name. A value that cannot be measured is null.
     levels : iterable of int, str or dict, optional
         Only tables at these levels, each given as in `table`. Left out, all levels, 0 included.
     keys : str or sequence of str, optional
         Only tables by subsets of these keys. Left out, of all keys.
     max_keys : int, optional
-        At most so many keys in a table. Left out, any number.
+        At most this many keys in a table. Left out, any number.
     secret : Secret or path, optional
-        Its secret, which choosing masks jointly needs. Left out, as for `FinestTable.controlled`.
+        Its secret, to choose masks jointly. Left out, as for `FinestTable.controlled`.
     bound : int, optional
         The bound for controlled masks, and for `over_bound`. Left out, floor(K/2) + K.
     progress : callable, optional
-        Called with the number of methods that are done and the number of all.
+        Called with the number of finished methods and of all methods.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def compare(
     InputError
         The masks of this table were chosen jointly already, or a method is not known.
     SecretError
-        The secret that drew the masks is not at hand, or it is another one.
+        The secret that drew the masks is missing, or is another one.
     """
     if finest.method != "ilba":
         raise InputError("the masks of this store were chosen jointly already. Compare from the store that was built.")
@@ -278,7 +278,7 @@ def measured_method(
     secret: Secret | Path_ | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """The row of one method in a comparison. `masked` is the table with its masks, where they were chosen already."""
+    """The row of one method in a comparison. `masked` is the table with masks that were already chosen, if any."""
     if masked is not None and method.policy is not None:
         one = _own(method.label, method.name, masked, method.policy, list(wanted))
     else:
@@ -314,7 +314,7 @@ def _published(
     bound: int | None,
     progress: Progress | None,
 ) -> Iterator[_Candidate | InputError]:
-    """The tables of each method; the error of one that cannot publish these."""
+    """The tables of each method, or its error if it cannot publish these tables."""
     for method in methods:
         note = (method.label, method.strong, method.weak)
         with warnings.catch_warnings(record=True) as told:
@@ -347,7 +347,7 @@ def _own(
 
 
 def _bias(made: MethodTables) -> float:
-    """How far small counts of the finest table lie from the truth on average, over those that are shown."""
+    """The mean error of small counts of the finest table, over the counts that are shown."""
     base = made.tables.get(made.lattice.base)
     if base is None:
         return 0.0
@@ -415,7 +415,7 @@ def _measured(one: _Candidate, K: int, bound: int | None, progress: Progress | N
 
 
 def _risk(one: _Candidate, K: int, progress: Progress | None) -> dict[str, Any]:
-    """What everybody can prove, and what is guessed from a number by itself. Noise without a limit proves nothing."""
+    """What everybody can prove, and what a single number makes likely. Unbounded noise proves nothing."""
     published = one.published
     known = {"guessed": _alone(published, K, utility.guessed), "likely": _alone(published, K, utility.likely)}
     found = {"provable": 0.0, "exact": 0.0, "provable_counts": 0.0, **known, "aggregates": 0, "safe": False}
@@ -427,7 +427,7 @@ def _risk(one: _Candidate, K: int, progress: Progress | None) -> dict[str, Any]:
 
 
 def _named(one: _Candidate, attackers: Sequence[Any], remarks: list[str], progress: Progress | None) -> dict[str, Any]:
-    """What the named attackers of `ilba.risk` learn, as shares of the small cells; null where they measure nothing."""
+    """What the named attackers of `ilba.risk` learn, as shares of the small cells; null if not measured."""
     found: dict[str, Any] = {}
     for attacker in attackers:
         report = risk(one.published, [attacker], examples=0, progress=within(progress, one.name))
@@ -436,7 +436,7 @@ def _named(one: _Candidate, attackers: Sequence[Any], remarks: list[str], progre
             remarks += [f"{one.name}: {text}" for text in report.notes]
         name, small = row["attacker"], row["small"]
         if attacker == "attribute":
-            # Groups in which a method invents people are not seen from the cells that occur.
+            # The cells that occur do not show groups in which a method invents people.
             seen = one.attacked
             found |= {f"attribute: {what}": row[what] if seen else None for what in ("groups", "people")}
             continue
@@ -446,7 +446,7 @@ def _named(one: _Candidate, attackers: Sequence[Any], remarks: list[str], progre
 
 
 def _alone(published: PublishedTables, K: int, measure: Callable[..., float]) -> float | None:
-    """The share of small cells of the finest published table about which their own number tells something."""
+    """The share of small cells of the finest published table that have an informative number."""
     rows = published.tables.get(published.lattice.base)
     if rows is None:
         return None
@@ -459,7 +459,7 @@ def _alone(published: PublishedTables, K: int, measure: Callable[..., float]) ->
 
 
 def _group(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """Heads and lines of one table of the page."""
+    """The header and the rows of one table of the page."""
     chosen = rows.select("method", *columns)
     return [n.replace("_", " ") for n in chosen.columns], [[_shown(v) for v in row] for row in chosen.iter_rows()]
 
@@ -482,7 +482,7 @@ def side_by_side(rows: pl.DataFrame, width: int) -> str:
 
 
 def _lines(rows: pl.DataFrame) -> str:
-    """A line for each method, the heads of the columns above each other where they are long."""
+    """One line per method; long column names are broken into several lines."""
     heads = [textwrap.wrap(name.replace("_", " "), 8, break_long_words=False) for name in rows.columns[1:]]
     deep = max(map(len, heads), default=1)
     cells = [[_shown(value) for value in rows[name]] for name in rows.columns[1:]]

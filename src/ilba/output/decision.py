@@ -21,7 +21,7 @@ from ilba.release import Release
 Path_: TypeAlias = str | os.PathLike[str]
 
 _ALTERNATIVES = ("controlled", "ilba", "cell-key", "suppression", "small-count-rounding", "sca")
-"""the methods, the most interesting for the person who signs first"""
+"""the methods, the most relevant for the decision first"""
 WORDS: dict[str, dict[str, Any]] = {
     "en": {
         "confidential": "CONFIDENTIAL",
@@ -204,19 +204,19 @@ def write(
     title : str
         Its title in this language.
     records : int
-        How many records were counted.
+        The number of counted records.
     data : str
-        What the data is called.
+        The name of the data.
     audit : str
         The result of the audit: "certified", "safe", "not safe" or "not audited".
     choices : sequence of dict
-        The methods there are, each with its losses and what it gives away.
+        The methods, each with its losses and what it discloses.
     measured : sequence of dict
-        What attackers learn who bet or know more than the tables say.
+        What attackers learn by guessing or with further knowledge.
     proposed : sequence of str
-        What was proposed from the data and not confirmed.
+        Entries that were proposed from the data and not confirmed.
     accepted : bool, default False
-        Whether it was published in spite of a conflict with an earlier publication.
+        Whether it was published despite a conflict with an earlier publication.
 
     Returns
     -------
@@ -307,7 +307,7 @@ def _named(labels: Labels, release: Release, table: str) -> str:
 
 
 def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int) -> tuple[str, bool]:
-    """What an attacker learns, in words, and whether it is nothing."""
+    """What an attacker learns, in words, and whether this is nothing."""
     if one["attacker"] == "attribute":
         if one["groups"] is None:
             return says["unmeasured"], False

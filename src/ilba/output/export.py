@@ -5,7 +5,7 @@
 SDMX, PX) have the complete grid of the published codes, also zeros. A blank count is NA in csv, empty in xlsx,
 null with a status in JSON-stat, ".." in PX, and has a status and no value in SDMX.
 
-In these a hierarchy is one dimension with the codes of the table's finest level. If a code has several
+In the latter formats a hierarchy is one dimension with the codes of the table's finest level. If a code has several
 parents, the whole path is the code: 01/0101.
 """
 
@@ -41,7 +41,7 @@ Axis: TypeAlias = tuple[str, str, list[str], list[str]]
 
 FORMATS: tuple[str, ...] = get_args(Format)
 PUBLIC = 0o644
-_SHEET_ROWS = 2**20  # of any Excel
+_SHEET_ROWS = 2**20  # the limit of Excel
 _SDMX = ("sdmx-csv", "sdmx-ml")
 _STATUS = {"OBS_STATUS": "A", "CONF_STATUS": "F"}  # the same for every cell, so it discloses nothing
 _AT_ONCE = 2**16
@@ -63,7 +63,7 @@ def export(
     Parameters
     ----------
     release : Release or path, or a sequence of them
-        The release; or several waves of one population, whose tables have the time as their last variable.
+        The release; or several waves of one population. Their tables have time as the last variable.
     table_name : str
         The name of the table, such as "LA3.gender".
     format : str
@@ -76,8 +76,8 @@ def export(
     agency : str, default "ILBA"
         The maintenance agency in SDMX identifiers.
     spreadsheet : bool, default False
-        For a csv file that people open in Excel: it begins with a byte order mark, so that letters are read as UTF-8,
-        and a text that a spreadsheet would take for a formula has an apostrophe in front.
+        For a csv file that people open in Excel: it begins with a byte order mark, so Excel reads it as UTF-8, and a
+        text that looks like a formula gets an apostrophe in front.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def export(
 
 
 def rendered(table: WordedTable, format: str) -> bytes:
-    """A table as the content of a file in one of the formats that are a single file."""
+    """The content of a table in one of the formats with a single file."""
     return _RENDERERS[format](table)
 
 
@@ -132,9 +132,9 @@ def _csv(table: WordedTable) -> bytes:
 
 
 def variables_csv(table: WordedTable, codes: bool, texts: bool, title: bool = False, separator: str = ",") -> bytes:
-    """The complete grid with exactly the variables of the table: their texts, their codes, or both; then the number.
+    """The complete grid with the variables of the table: their texts, their codes, or both; then the number.
 
-    With codes alone the header has the names of columns, for programs; else what they are called, for people.
+    With only codes the header has the column names, for programs; else it has the labels, for people.
     """
     sizes = [len(dimension) for dimension in table.dimensions] or [1]
     places = np.unravel_index(np.arange(len(table.values)), sizes)
@@ -215,7 +215,7 @@ def _xlsx(table: WordedTable) -> bytes:
 
 
 def workbook(frame: pl.DataFrame, name: str, title: str, notes: Sequence[str], numbers: int) -> bytes:
-    """A frame as an Excel file of one sheet; its last columns, so many, are numbers, and those before it labels."""
+    """A frame as an Excel file with one sheet; this many last columns are numbers, the others are labels."""
     file = io.BytesIO()
     with _workbook(file, {"title": title}) as book:
         _table_sheet(book, name, title, notes, frame.columns, frame, numbers)
@@ -278,10 +278,10 @@ def _table_sheet(
         if place % 500 == 0:
             pulse()
         for across, value in enumerate(row[:labels]):
-            # A code is text even where it looks like a number: 01 must not become 1.
+            # A code is text even if it looks like a number: 01 must not become 1.
             sheet.write_string(place, across, "" if value is None else str(value))
         for across, value in enumerate(row[labels:], labels):
-            if value is not None:  # what cannot be computed is left empty
+            if value is not None:  # a value that cannot be computed is empty
                 sheet.write_number(place, across, value, count)
     sheet.freeze_panes(top + 1, 0)
     if rows.height:
@@ -334,7 +334,7 @@ def _width(column: pl.Series) -> float:
 
 
 def _cells_wide(text: str) -> int:
-    """How many Latin letters wide a text is; Korean letters take two."""
+    """The width of a text in Latin letters; a Korean letter is two wide."""
     return sum(2 if ord(letter) > 0x10FF else 1 for letter in text)
 
 
@@ -343,10 +343,10 @@ def _json_stat(table: WordedTable) -> bytes:
 
 
 def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict[str, Any]:
-    """A table as a JSON-stat 2.0 dataset, or with `data` off what describes it.
+    """A table as a JSON-stat 2.0 dataset; without `data` only its description.
 
-    A whole one stands for itself: it has a metric dimension, which holds the one thing that is counted, and the codes
-    above each area. The service says both elsewhere.
+    A whole dataset also has a metric dimension, with the one thing that is counted, and the codes above each area. The
+    service gives both elsewhere.
     """
     values = _plain(table) if data else []
     measure, column = "measure", table.value_column
@@ -399,7 +399,7 @@ def json_stat(table: WordedTable, whole: bool = True, data: bool = True) -> dict
 
 
 def _plain(table: WordedTable) -> list[float | int | None]:
-    """The numbers of a table as plain values, None where there is none; counts are whole."""
+    """The numbers of a table as plain values, None for a blank; counts are whole."""
     if table.values.dtype.kind == "i":  # most tables: nothing is blank
         return list(table.values.tolist())
     is_whole = table.measure.decimals == 0
@@ -407,14 +407,14 @@ def _plain(table: WordedTable) -> list[float | int | None]:
 
 
 def _status(table: WordedTable, values: Sequence[object]) -> dict[str, Any]:
-    """Which counts were left blank: c, as Eurostat flags what is confidential."""
+    """The status of blank counts: c, Eurostat's flag for confidential."""
     if not values or not table.release.has_blanks or table.measure.name != "count":
         return {}
     return {"status": {str(place): "c" for place, value in enumerate(values) if value is None}}
 
 
 def time_column(table: WordedTable) -> str | None:
-    """The variable of a table that is the time, where it has one."""
+    """The time variable of a table, if it has one."""
     return table.release.time if isinstance(table.release, Series) else None
 
 
@@ -450,7 +450,7 @@ def px(table: WordedTable) -> str:
     matrix = re.sub(r"[^A-Za-z0-9_.+\-]", "_", table.table.name)
     created = table.created.strftime("%Y%m%d %H:%M")
     lines: list[tuple[str, str | bool | int | Sequence[str]]] = [
-        ("CHARSET", "ANSI"),  # the format's word for a file that is not for DOS; the encoding is the code page
+        ("CHARSET", "ANSI"),  # the format's word for a file that is not for DOS; the encoding is in the code page
         ("AXIS-VERSION", "2013"),
         ("CODEPAGE", "utf-8"),
         ("LANGUAGE", table.lang),
@@ -484,11 +484,11 @@ def px(table: WordedTable) -> str:
 
 
 class _Spelled(str):
-    """A value that is written as it is."""
+    """A value that is written without change."""
 
 
 def _px_time(axes: Sequence[tuple[str, str, list[str], list[str]]], time: str | None) -> Iterator[tuple[str, str]]:
-    """Which variable is the time, and the times as the format spells them, where it can."""
+    """The time variable, and the times in the spelling of the format, if it has one."""
     for name, column, codes, _ in axes:
         found = frequency(codes) if column == time else None
         if found:
@@ -514,7 +514,7 @@ def _px_value(value: str | bool | int | Sequence[str]) -> str:
     if isinstance(value, _Spelled):
         return str(value)
     if isinstance(value, str):
-        # A line has at most 256 characters; a text goes on in further quotes.
+        # A line has at most 256 characters; a longer text continues in further quotes.
         wide = textwrap.TextWrapper(200, drop_whitespace=False, break_on_hyphens=False).wrap(_bare(value)) or [" "]
         return "\n".join(f'"{part}"' for part in wide)
     quoted = [f'"{_bare(text)}"' for text in value]
@@ -557,7 +557,7 @@ def _sdmx(table: WordedTable, path: Path, agency: str, format: str) -> None:
                 status = _sdmx_status() if table.release.has_blanks else after
                 rows.select(*before, pl.all(), *status).write_csv(data, include_header=not first)
             return
-        # The library writes a message without observations; they go where its data set ends.
+        # The library writes a message without observations; they are inserted at the end of its data set.
         schema = Schema("dataflow", agency, flow.id, structure.components, structure.version)
         none = pl.DataFrame(schema=[*(name for name, *_ in axes), "OBS_VALUE"]).to_pandas()
         attributes = {} if table.release.has_blanks else dict(_STATUS)
@@ -571,7 +571,7 @@ def _sdmx(table: WordedTable, path: Path, agency: str, format: str) -> None:
 
 
 def _sdmx_status() -> list[pl.Expr]:
-    """The status of each observation, where counts may be left blank: Q is suppressed, C confidential."""
+    """The status of each observation, if counts may be blank: Q is suppressed, C confidential."""
     blank = pl.col("OBS_VALUE").is_null()
     letters = {"OBS_STATUS": ("Q", "A"), "CONF_STATUS": ("C", "F")}
     return [pl.when(blank).then(pl.lit(no)).otherwise(pl.lit(yes)).alias(name) for name, (no, yes) in letters.items()]
@@ -625,7 +625,7 @@ def sdmx_flow_id(name: str) -> str:
 
 
 def sdmx_flows(tables: Sequence[tuple[WordedTable, str]]) -> bytes:
-    """The dataflows of some tables, each with its agency, by name alone."""
+    """The dataflows of some tables, each with its agency, without their structures."""
     from pysdmx.model import Dataflow, Organisation
     from pysdmx.model.message import Header
 
@@ -645,7 +645,7 @@ def sdmx_flows(tables: Sequence[tuple[WordedTable, str]]) -> bytes:
 
 
 def _sdmx_rows(table: WordedTable, axes: Sequence[Axis]) -> Iterator[tuple[int, pl.DataFrame]]:
-    """The observations of the complete grid, some at a time: the place of the first, then codes and counts."""
+    """The observations of the complete grid, in pieces: the place of the first, then codes and counts."""
     codes = [pl.Series(name, codes, dtype=pl.String) for name, _, codes, _ in axes]
     for first in range(0, len(table.values), _AT_ONCE):
         values = table.values[first : first + _AT_ONCE]
@@ -676,7 +676,7 @@ def sdmx_axes(table: WordedTable) -> list[Axis]:
 
 
 def _sdmx_code(code: str) -> str:
-    """A code with the letters that SDMX allows; any other becomes $ and its bytes, as %20 in an address.
+    """A code in the letters that SDMX allows; any other letter becomes $ and its bytes, like %20 in an address.
 
     >>> _sdmx_code("01/0101"), _sdmx_code("A-1")
     ('01$2F0101', 'A-1')

@@ -1,4 +1,4 @@
-"""The words of the confidential pages in Korean, by the English sentence. `{}` is a place for a value.
+"""The words of the confidential pages in Korean, by the English sentence. `{}` stands for a value.
 
 One word for one thing, on every page: proven 증명, loss 손실, small 작은, masked 조정, release 공표.
 """
@@ -230,7 +230,7 @@ WORDS = {
         "오차에 한도가 없음; 빈 칸이 채워짐; 엡실론은 공표할수록 더해짐",
 }  # fmt: skip
 ENGLISH = {"disclosed": "proven", "aggregates disclosed": "aggregates proven"}
-"""where a report has another word than the pages"""
+"""words of reports that differ from those of the pages"""
 
 
 def said(text: str, lang: str) -> str:
@@ -253,6 +253,6 @@ def said(text: str, lang: str) -> str:
 
 @cache
 def _patterns() -> list[tuple[re.Pattern[str], str]]:
-    """What has something filled in: whole sentences before parts of them, the longest first."""
+    """Sentences with values: whole sentences before their parts, the longest first."""
     open_ones = sorted((one for one in WORDS if "{}" in one), key=lambda one: (not one.endswith("."), -len(one)))
     return [(re.compile("(.+?)".join(map(re.escape, one.split("{}")))), WORDS[one]) for one in open_ones]

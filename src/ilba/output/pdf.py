@@ -19,7 +19,7 @@ def require() -> Any:
         return importlib.import_module("weasyprint")
     except ImportError:
         raise MissingExtra("a PDF needs weasyprint. Type: pip install 'ilba[pdf]'") from None
-    except OSError:  # the library that draws letters is not part of the Python package
+    except OSError:  # Pango, which draws letters, is not part of the Python package
         raise MissingExtra(
             "a PDF needs Pango, which is not part of a Python package. On Debian and Ubuntu type: "
             "apt install libpango-1.0-0 libpangoft2-1.0-0"
@@ -27,7 +27,7 @@ def require() -> Any:
 
 
 def write(page: Path_, path: Path_ | None = None) -> Path:
-    """Write a page of ours as PDF, for its owner alone.
+    """Write one of our pages as PDF that only its owner can read.
 
     Parameters
     ----------
@@ -55,5 +55,5 @@ def write(page: Path_, path: Path_ | None = None) -> Path:
 
 
 def _refuse(url: str, *_: Any, **__: Any) -> NoReturn:
-    """Our pages load nothing; whatever a label may have smuggled in is not fetched."""
+    """Refuse to load anything: our pages need nothing, and a label must not cause a request."""
     raise ValueError(f"{url[:40]!r} is not loaded")

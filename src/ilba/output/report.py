@@ -52,7 +52,7 @@ class Loss:
     type2 : int
         Cells that iLBA shifted down.
     by_loss : dict of int to int
-        How many cells have which loss, masked minus true.
+        The number of cells with each loss, masked minus true.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Loss:
         Returns
         -------
         Loss
-            What masking did to it.
+            Its loss.
         """
         return cls._of(table.selection, table.design.threshold, TableLoss.of(table))
 
@@ -100,7 +100,7 @@ class Loss:
         Returns
         -------
         Loss
-            What masking did to them together.
+            Their loss together.
         """
         by_loss: dict[int, int] = {}
         for one in losses:
@@ -155,11 +155,11 @@ def report(
     keys : str or sequence of str, optional
         Only tables by subsets of these keys. Left out, of all keys.
     max_keys : int, optional
-        At most so many keys in a table. Left out, any number.
+        At most this many keys in a table. Left out, any number.
     lang : {"en", "ko"}, default "en"
-        The language. What stands in charts is English.
+        The language. Texts in charts are English.
     progress : callable, optional
-        Called with the number of tables that are done and the number of all.
+        Called with the number of finished tables and of all tables.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def _facts(finest: FinestTable, losses: Mapping[Selection, Loss]) -> dict[str, A
     design = finest.design
     K = design.threshold
     every = Loss.together(list(losses.values()))
-    bound = K // 2 + K if finest.method == "ilba" else None  # the paper's, and only for its method
+    bound = K // 2 + K if finest.method == "ilba" else None  # the bound of the paper, only for its method
     drawn = [
         charts.loss_shares(every.by_loss, K, f"Information loss over {some(len(losses), 'table')}"),
         *_scatter(losses, K),

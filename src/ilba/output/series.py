@@ -1,4 +1,4 @@
-"""Releases of several waves of one population as one: every table has the time as its last variable.
+"""Several waves of one population as one release: every table has time as its last variable.
 
 Nothing is computed across waves here. Every count of a series is in a release.
 """
@@ -203,7 +203,7 @@ class Series(Release):
 
 
 def opened(releases: Any) -> Release:
-    """A release, or a series of several: paths or opened ones."""
+    """A release, or a series of several, from paths or opened releases."""
     if isinstance(releases, list | tuple):
         waves = [one if isinstance(one, Release) else Release(one) for one in releases]
         return waves[0] if len(waves) == 1 else Series(waves)

@@ -27,17 +27,16 @@ def sliver_map(
     Parameters
     ----------
     found : polars.DataFrame
-        What `ilba.slivers` found.
+        The result of `ilba.slivers`.
     geometry : dict or path
-        GeoJSON of the areas of the geography that is put together. Features carry the code as `id` or as the property
-        `code`.
+        GeoJSON of the areas of the first geography. Each feature has its code as `id` or as the property `code`.
     beside : dict or path, optional
         GeoJSON of the other geography, drawn as outlines.
     method : str, default ""
-        The label of a method that was given to `ilba.slivers`: draw only what everybody proves when both geographies
-        are published by it.
+        The label of a method of `ilba.slivers`: draw only the slivers that are proven if both geographies are
+        published by this method.
     title : str, default ""
-        The title. Left out, one that says how many slivers there are.
+        The title. Left out, it gives the number of slivers.
 
     Returns
     -------

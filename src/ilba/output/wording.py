@@ -1,7 +1,7 @@
 """A table of a release with its words, and its complete grid.
 
-Exports and charts show a table in a language, by the labels of the code lists; some need every cell of the grid of the
-published codes. Nothing here uses more than the release.
+Exports and charts show a table in a language, with the labels of the code lists. Some need every cell of the grid of
+the published codes. This module uses only the release.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _METHODS = {"ilba": "iLBA"}
 
 @cache
 def words(lang: str) -> Mapping[str, str]:
-    """Our own words in a language, such as "Count"; English where there are none."""
+    """Our own words in a language, such as "Count"; in English if the language has none."""
     if lang not in LANGUAGES:
         return words(LANGUAGES[0])
     file = resources.files("ilba.output") / "words" / f"{lang}.json"
@@ -57,7 +57,7 @@ def check_language(lang: str, known: Sequence[str]) -> None:
 
 
 def told(release: Release, name: str, lang: str) -> str:
-    """The title, description, source, unit or note of a release in a language, or as it was told without one."""
+    """The title, description, source, unit or note of a release in a language, else without a language."""
     manifest = release.manifest
     plain = manifest.get("population", {}).get("unit", "") if name == "unit" else manifest.get(name, "")
     text = manifest.get("texts", {}).get(lang, {}).get(name) or plain
@@ -125,7 +125,7 @@ MEASURES = ("count", "percent", "rate", "index", "change")
 
 @dataclass(frozen=True)
 class Dimension:
-    """One axis of a dense table: a key, or a hierarchy down to a level; its codes and labels are unique."""
+    """One axis of a dense table: a key, or a hierarchy at a level; its codes and labels are unique."""
 
     name: str
     label: str
@@ -139,7 +139,7 @@ class Dimension:
         return len(self.codes)
 
     def some(self, places: list[int]) -> Dimension:
-        """The same axis with the values at some places only."""
+        """The same axis with only the values at some places."""
         if len(places) == len(self) and places == list(range(len(self))):
             return self
         codes, labels = [self.codes[place] for place in places], [self.labels[place] for place in places]
@@ -164,16 +164,16 @@ class WordedTable:
         self.lang = lang
         self.labels = labels or Labels(release.codes, lang)
         self.said = words(lang)
-        self.complete = release.manifest["rows"] == "grid"  # whether the rows hold every combination
+        self.complete = release.manifest["rows"] == "grid"  # whether the rows have every combination
         self.measure = COUNT
         self.heading: list[str] | None = None  # special names of the variables in the title
-        # the smallest and the largest value of each number, where asked
+        # the smallest and the largest value of each number, if requested
         self.spans: tuple[Values, Values] | None = None
         self.pulse: Callable[[], object] = lambda: None  # called regularly during writing; may stop it
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The rows: labels and masked counts. Those of a part are made when they are asked for."""
+        """The rows: labels and masked counts. Those of a part are made at first use."""
         if self._frame is None:
             rows = pl.DataFrame({self.value_column: self.values}).fill_nan(None)
             if self.measure == COUNT:
@@ -208,12 +208,12 @@ class WordedTable:
 
     def forget_rows(self) -> None:
         """Keep the words and axes only."""
-        self.dimensions  # noqa: B018 - found from the rows, so before they go
+        self.dimensions  # noqa: B018 - computed from the rows before they are dropped
         self._frame = self.frame.clear()
 
     @property
     def title(self) -> str:
-        """The title of the release, the variables of the table, the unit where one is declared, and what is shown."""
+        """The title of the release, the variables of the table, the declared unit, and what is shown."""
         names = self.heading or [self.labels.variable(dimension[-1]) for dimension in self._dimension_columns()]
         shown = "" if self.measure == COUNT else self.value_label
         about = ", ".join(part for part in (self.told("unit"), shown) if part)
@@ -332,7 +332,7 @@ class WordedTable:
         return other
 
     def cut(self, places: Sequence[Sequence[int]], values: Values, measure: Measure = COUNT) -> WordedTable:
-        """The part of the complete grid at some places of each dimension, zeros included; `values` are its numbers."""
+        """The part of the complete grid at some places of each dimension, also zeros; `values` are its numbers."""
         part = WordedTable(self.release, self.table, self.frame, self.lang, self.labels)
         part.measure = measure
         part.complete = True
@@ -344,8 +344,8 @@ class WordedTable:
     def _paths(self, columns: tuple[str, ...]) -> pl.DataFrame:
         """Every published path of a dimension, in the order of the code lists.
 
-        In a release of complete grids the table has them all. Else they are in the code lists, which hold for each
-        code its parent; where a parent itself stands under several, only the tables know the paths.
+        In a release of complete grids the table has them all. Else they come from the code lists, which have the parent
+        of each code. If a parent itself has several parents, only the tables know the paths.
         """
         paths = self.frame.select(columns).filter(self._changes(columns)).unique().cast(pl.String).unique()
         if self.release.manifest["rows"] != "grid":
@@ -374,7 +374,7 @@ class WordedTable:
 
     @cached_property
     def values(self) -> Values:
-        """The counts of the complete grid, the last dimension fastest; NaN where one is left blank."""
+        """The counts of the complete grid, the last dimension fastest; NaN for a blank."""
         size = [len(dimension) for dimension in self.dimensions]
         cells = math.prod(size)
         if not cells:
@@ -384,7 +384,7 @@ class WordedTable:
                 f"the complete grid of {self.table.name!r} has {cells:,} cells; the limit is {_MOST_CELLS:,}. "
                 f"Use parquet or csv, or a table with fewer variables."
             )
-        if self.release.has_blanks:  # a count that is left blank is no number
+        if self.release.has_blanks:  # a blank count is not a number
             blank = np.zeros(cells) if self.release.manifest["absent"] == 0 else np.full(cells, np.nan)
             blank[self.places()] = self.frame[MASKED].cast(pl.Float64).to_numpy()
             return blank
@@ -411,7 +411,7 @@ class WordedTable:
         return place
 
     def _changes(self, columns: Sequence[str]) -> pl.Series:
-        """Where labels are others than in the row before. Rows are sorted, so an area changes seldom."""
+        """Where labels differ from the row before. Rows are sorted, so an area seldom changes."""
         other = pl.any_horizontal(pl.col(one).ne_missing(pl.col(one).shift()) for one in columns)
         return self.frame.select((other | (pl.int_range(pl.len()) == 0)).alias("\0new")).to_series()
 
