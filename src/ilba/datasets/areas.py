@@ -17,8 +17,8 @@ OAS_PER_LA3 = (
 )
 """Output areas (OA) of each town (LA3), district (LA2) by district; those the paper prints are among them."""
 
-# The first district is the centre; the others follow each other round it from here on, counter-clockwise. The
-# numbers are those of the names: 2 is the eastern district, 5 the northern, 3 the western, 4 the southern.
+# The first district is the centre; the others follow around it, counter-clockwise from here on. Their numbers:
+# 2 is the eastern district, 5 the northern, 3 the western, 4 the southern.
 ROUND_THE_CENTRE = (1, 4, 2, 3)
 FIRST_ANGLE = -0.85
 
@@ -69,13 +69,13 @@ def _tiles() -> tuple[Tile, ...]:
     tiles: list[Tile] = []
     for district, towns in enumerate(OAS_PER_LA3):
         for town in _split(districts[district], towns):
-            # Blocks are numbered as one reads: from north to south, west to east.
+            # Blocks are numbered from north to south, and from west to east.
             tiles += sorted(town, key=lambda tile: (-tile[1], tile[0]))
     return tuple(tiles)
 
 
 def _centred(tile: Tile) -> tuple[float, float]:
-    """Position of a hexagon; the odd shift leaves no two equally far from the centre or at the same angle."""
+    """Position of a hexagon; the odd shift avoids equal distances from the centre and equal angles."""
     q, r = tile
     return 3**0.5 * (q + r / 2) + 0.2137, 1.5 * r + 0.1091
 
@@ -86,7 +86,7 @@ def _angle(tile: Tile) -> float:
 
 
 def _split(tiles: list[Tile], sizes: tuple[int, ...]) -> list[list[Tile]]:
-    """Cut a connected set of hexagons into connected parts of these sizes, always across its longest side."""
+    """Cut a connected set of hexagons into connected parts of these sizes, across its longest side."""
     if len(sizes) == 1:
         return [tiles]
     half = len(sizes) // 2
@@ -117,8 +117,8 @@ def _connected(tiles: list[Tile]) -> bool:
 def _outline(tiles: list[Tile]) -> list[Tile]:
     """The closed outline of a connected set of hexagons without holes, as corners on a grid of whole numbers.
 
-    An edge between two members is walked in both directions and cancels. At a corner only three hexagons
-    meet, so the edges that are left form one simple ring.
+    An edge between two members occurs in both directions and cancels. At a corner only three hexagons meet, so the
+    remaining edges form one simple ring.
     """
     edges: set[tuple[Tile, Tile]] = set()
     for q, r in tiles:

@@ -25,7 +25,7 @@ _CODES = files(__package__) / "census_codes.csv"
 
 
 def census(n: SupportsIndex = 1_000_000, seed: SupportsIndex = 2010, *, scale: SupportsIndex = 1) -> pl.DataFrame:
-    """Make a synthetic census of `n` persons, a row each: four nested areas and five categorical variables.
+    """Make a synthetic census of `n` persons, one row each: four nested areas and five categorical variables.
 
     The same `n` and `seed` give the same rows on every machine.
 
@@ -71,7 +71,7 @@ def census_parts(
     Parameters
     ----------
     folder : path
-        The folder; it is made where it does not exist.
+        The folder; it is made if it does not exist.
     scale : int, default 50
         The number of cities.
     n : int, default 1_000_000
@@ -87,7 +87,7 @@ def census_parts(
     Raises
     ------
     InputError
-        The folder is a file, or holds Parquet files that are not of these cities.
+        The folder is a file, or has Parquet files of other cities.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def census_parts(
         raise InputError(f"folder={str(home)!r} is a file; give the name of a folder.")
     home.mkdir(parents=True, exist_ok=True)
     parts = {number: f"city-{_city_code(number, cities)}.parquet" for number in range(1, cities + 1)}
-    # A reader of the folder reads every Parquet file in it, so another file would become part of the census.
+    # A reader of the folder reads all its Parquet files, so another file would become part of the census.
     strays = sorted({path.name for path in home.glob("*.parquet")} - set(parts.values()))
     if strays:
         raise InputError(
@@ -110,7 +110,7 @@ def census_parts(
             "give an empty or new folder."
         )
     for number, name in parts.items():
-        # Nobody is real, so everybody may read it. No reference is kept: the next city needs the memory of this one.
+        # Nobody is real, so everybody may read it. No reference is kept, because the next city needs the memory.
         with replacing(home / name, mode=0o644, instead_of=b"PAR1") as unfinished:
             _city(size, start, number, _city_code(number, cities)).write_parquet(unfinished)
     return home
@@ -148,7 +148,7 @@ def census_geometry(level: str | SupportsIndex) -> dict[str, Any]:
     Returns
     -------
     dict
-        A FeatureCollection. Features carry the code as `id`, and names in English and Korean.
+        A FeatureCollection. Each feature has its code as `id`, and names in English and Korean.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def census_geometry(level: str | SupportsIndex) -> dict[str, Any]:
 
 
 def _city(n: int, seed: int, number: int, code: str) -> pl.DataFrame:
-    """One city; its number goes into the seed, so that cities differ and city 1 is the census itself."""
+    """One city. Its number is part of the seed, so cities differ, and city 1 is the census itself."""
     import numpy as np
     import polars as pl
 

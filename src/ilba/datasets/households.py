@@ -27,8 +27,8 @@ Mixture = tuple[tuple[float, float, float], ...]
 MALE, FEMALE = 1, 2
 SINGLE, MARRIED, WIDOWED, DIVORCED, NOT_ASKED = 1, 2, 3, 4, 9
 
-# Households of each type per thousand or so. 99 holds those to which no generation type applies: persons who
-# live alone or with someone unrelated.
+# Households of each type, roughly per thousand. 99 has the households without a generation type: persons who live
+# alone or with someone unrelated.
 HOUSEHOLDS = {
     11: 151.0, 12: 0.8, 13: 1.6, 14: 22.0, 15: 2.6, 19: 0.96,
     21: 294.0, 22: 25.0, 23: 85.0, 24: 2.6, 25: 7.1, 26: 8.6, 27: 1.9, 28: 2.9, 29: 18.4,
@@ -47,7 +47,7 @@ OLDER = (1.7, 3.2)
 LEARNED_LA3, LEARNED_OA, LEARNED_HOME = 0.065, 0.10, 0.25
 
 YOUNGEST_PARENT = 17
-MARRIED_APART = 0.40  # of adults without a partner at home, neither single nor widowed: married to one elsewhere
+MARRIED_APART = 0.40  # of adults at home without a partner, neither single nor widowed: married
 EDITED_BELOW = 2.6  # editing concerns combinations of fewer persons in a million
 EDITED_SHARE = 0.76
 
@@ -67,7 +67,7 @@ class People:
 def people(n: int, rng: np.random.Generator, la2_of_la3: Ints, la3_of_oa: Ints) -> People:
     """Draw `n` persons in whole households; the two arrays give the parent of each LA3 and each OA."""
     areas = _draw_areas(rng, la2_of_la3, la3_of_oa)
-    # Some to spare, since households are kept whole; were it ever too few, the next round has more.
+    # Some more than needed, because households stay complete; if they are too few, the next round has more.
     households = int(HOUSEHOLDS_PER_PERSON * n) + 200
     while True:
         oa = np.searchsorted(areas.size, rng.random(households), side="right")
@@ -103,7 +103,7 @@ def _draw_areas(rng: np.random.Generator, la2_of_la3: Ints, la3_of_oa: Ints) -> 
     la2_of_oa = la2_of_la3[la3_of_oa]
 
     def effects(parts: int, *columns: int) -> Floats:
-        """Standardised, so that one seed's areas differ as much as another's."""
+        """Standardised, so that areas differ equally for every seed."""
         z = rng.standard_normal((parts, *columns))
         return np.asarray((z - z.mean(axis=0)) / z.std(axis=0))
 
@@ -133,10 +133,9 @@ def _draw_kinds(rng: np.random.Generator, shares: Floats, oa: Ints) -> Ints:
 
 
 def _whole_households(home: Ints, households: int, n: int) -> Ints | None:
-    """Positions of `n` persons that make up whole households, or None where there are too few.
+    """Positions of `n` persons in complete households, or None if there are too few.
 
-    Households come in random order, so the first ones are a fair sample; persons who live alone fill the last
-    places.
+    Households are in random order, so the first ones are a fair sample; persons who live alone fill the last places.
     """
     size = np.bincount(home, minlength=households)
     end = size.cumsum()
@@ -166,7 +165,7 @@ _UNPARTNERED = _unpartnered_shares()
 
 
 class _Homes:
-    """Moves persons into households; a person is a household, a sex, an age in years and a marital status."""
+    """Put persons into households; a person has a household, a sex, an age in years and a marital status."""
 
     def __init__(self, rng: np.random.Generator, older: Floats) -> None:
         self.rng = rng
@@ -194,7 +193,7 @@ class _Homes:
         return np.where(self.chance(size, female), FEMALE, MALE).astype(np.int8)
 
     def noise(self, size: int) -> Floats:
-        """Standard normal, one draw in twenty 2.3 times as wide: families that are not like the others."""
+        """Standard normal, but one draw in twenty is 2.3 times as wide, for unusual families."""
         z = self.rng.standard_normal(size)
         z[self.chance(size, 0.05)] *= 2.3
         return z
@@ -203,11 +202,11 @@ class _Homes:
         return np.clip(years + spread * self.noise(len(years)), low, high)
 
     def ages(self, home: Ints, mixture: Mixture, low: float, high: float, local: float = 1.0) -> Floats:
-        """Ages of householders; `local` says how much of the area's own age they take on."""
+        """Ages of householders; `local` is the weight of the age difference of the area."""
         share, mean, spread = (np.array(column) for column in zip(*mixture, strict=True))
         part = np.searchsorted((share.cumsum() / share.sum())[:-1], self.rng.random(len(home)), side="right")
         years = mean[part] + local * self.older[home] + spread[part] * self.noise(len(home))
-        # What falls outside is reflected rather than cut off, so that nobody piles up at the limits.
+        # Ages outside the limits are reflected, not cut off, so they do not pile up at the limits.
         years = np.where(years < low, 2 * low - years, np.where(years > high, 2 * high - years, years))
         return np.clip(years, low, high)
 
@@ -247,7 +246,7 @@ class _Homes:
         first: float = 28,
         oldest: float = 45,
     ) -> None:
-        """A first child born when the mother was about `first`, then others with the chances in `more`."""
+        """A first child, born when the mother was about `first`, then others with the probabilities in `more`."""
         birth = np.clip(first + 3.6 * self.noise(len(home)), 19.5, 41)
         birth = np.minimum(birth, mother - self.rng.random(len(home)))
         years = np.clip(mother - birth, 0, oldest)
@@ -470,8 +469,8 @@ def _age_code(years: Floats) -> Ints:
 def _edit(rng: np.random.Generator, gender: Ints, age: Ints, edu: Ints, mar: Ints, kind: Ints) -> None:
     """Edit very rare combinations as response errors: impute education, then marital status.
 
-    Changes `edu` and `mar` in place. Without it the rarest combinations fill the coarse tables a quarter
-    beyond the paper's.
+    Changes `edu` and `mar` in place. Without it, rare combinations give the coarse tables a quarter more cells than
+    those of the paper.
     """
     status = np.array([0, 0, 1, 2, 3, 0, 0, 0, 0, 4])[mar]
     shape = (2, 5, 9, 18, len(HTYPES))
@@ -482,9 +481,9 @@ def _edit(rng: np.random.Generator, gender: Ints, age: Ints, edu: Ints, mar: Int
     chance = np.clip(EDITED_BELOW + 1 - np.ceil(count * per_million), 0, 1)
     suspect = (rng.random(len(count)) < EDITED_SHARE * chance) & (count > 0)
     kept = np.where(suspect, 0, count).reshape(shape)
-    # Few-person cells of sex x marital status x education are left alone: the edit must not empty one.
+    # Small cells of sex x marital status x education are not edited, because an edit must not empty them.
     common = count.reshape(2, 5, 9, -1).sum(axis=3) * per_million >= 40
-    # Children are left alone too: those under 15 were not asked, and an imputed answer could say they were.
+    # Children are not edited either: those under 15 were not asked, and an imputed answer could contradict that.
     rows = np.flatnonzero(suspect[cell] & (age > 3))
     rows = rows[common[gender[rows] - 1, status[rows], edu[rows] - 1]]
     s, m, a, k = gender[rows] - 1, status[rows], age[rows] - 1, kind[rows]

@@ -15,7 +15,7 @@ NONE, ELEMENTARY, MIDDLE, HIGH, COLLEGE, UNIVERSITY, MASTER, DOCTOR, NOT_STATED 
 
 SHARE_NOT_STATED = 0.0007
 
-# Highest school attended, per thousand or so: a line per age group from 21-25 to over 85, a column each for
+# Highest school attended, roughly per thousand: a line per age group from 21-25 to over 85, a column each for
 # none, elementary, middle, high school, college, university, master, doctor. Plausible, not sourced.
 SCHOOLING = (
     (  # men
@@ -51,7 +51,7 @@ SCHOOLING = (
         (640, 270, 40, 30, 0.6, 9, 0.3, 0.05),
     ),
 )
-FLATTENED = 0.87  # exponent on the table; below 1, rare levels turn up at more ages
+FLATTENED = 0.87  # exponent on the table; below 1, rare levels occur at more ages
 
 
 def _schooling_limits() -> Floats:
@@ -59,7 +59,7 @@ def _schooling_limits() -> Floats:
     shares = np.array(SCHOOLING) ** FLATTENED
     total = shares.cumsum(axis=-1)
     cumulative = (total[..., :-1] / total[..., -1:]).round(9)
-    # A share of 1 says that nobody goes further: a limit beyond every draw.
+    # A share of 1 means that nobody goes further: the limit is beyond every draw.
     limits = [99.0 if share >= 1 else NormalDist().inv_cdf(share) for share in cumulative.flat]
     return np.array(limits).reshape(cumulative.shape).round(9)
 

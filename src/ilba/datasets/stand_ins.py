@@ -24,7 +24,7 @@ def stand_ins(folder: Path_, seed: int = 2019) -> Path:
     folder : path
         Where to write: `data/us_acs.parquet`, `data/nl_grid.parquet`, `data/kr_estab.parquet` and three maps in `geo`.
     seed : int, default 2019
-        The records are a function of it.
+        The same seed gives the same records.
 
     Returns
     -------
@@ -47,13 +47,13 @@ def stand_ins(folder: Path_, seed: int = 2019) -> Path:
 
 
 def _picked(random: np.random.Generator, codes: list[str], number: int) -> npt.NDArray[Any]:
-    """Codes of which the first are common and the last rare."""
+    """Codes: the first are common, the last are rare."""
     weights = 1 / np.arange(1, len(codes) + 1)
     return random.choice(np.array(codes), number, p=weights / weights.sum())
 
 
 def _survey(random: np.random.Generator, number: int = 6_000) -> pl.DataFrame:
-    """Respondents: where they live and what they work in."""
+    """Respondents with their area and industry."""
     areas = [f"{state}-{100 * part + 8307:05d}" for state in _STATES for part in (1, 2)]
     trades = ["N", *(f"{section}:{100 * section + 10 * part + 7}" for section in range(1, 15) for part in range(6))]
     area, trade = _picked(random, areas, number), _picked(random, trades, number)
