@@ -128,7 +128,7 @@ __all__ = [
     "what_if",
 ]
 
-# Where each name lives. A module is loaded when one of its names is first asked for.
+# The module of each name. A module is loaded at the first use of one of its names.
 _HOMES = {
     "attack.attackers": ("Insider", "Register"),
     "attack.audit": ("audit", "losses"),
@@ -180,7 +180,7 @@ _HOME = {name: f"ilba.{module}" for module, names in _HOMES.items() for name in 
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first asked for."""
+    """Load a public name at its first use."""
     if name in _HOME:
         found = getattr(import_module(_HOME[name]), name)
     elif name in __all__:
@@ -192,5 +192,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names alone."""
+    """Only the public names."""
     return [*__all__, "__version__"]

@@ -1,4 +1,4 @@
-"""Charts, under the name by which they are imported: see `ilba.output.charts`."""
+"""Charts, for `from ilba import charts`: see `ilba.output.charts`."""
 
 from ilba.output.charts import PALETTE, areas, attackers, bars, html, loss, loss_shares, points, risk, save, svg
 

@@ -1,4 +1,4 @@
-"""The guided tour: a census, its finest table, one masked table with its loss, one cell, in a folder of its own."""
+"""The demonstration: a census, its finest table, one masked table with its loss, and one cell, in a new folder."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@
     ├── WriteError (OSError)      a file could not be written (for example, a full disk); the old file is still there
     ├── UnsafeRelease             publishing would disclose counts; nothing was published
     │   └── Conflict              because of an earlier publication of the same people
-    └── MissingExtra (ImportError) an optional package has to be installed for this
+    └── MissingExtra (ImportError) an optional package must be installed for this
 
     Notice (UserWarning)          a warning; the work continues
     └── Advice                    how the design could be better; not an error for --strict either
@@ -35,7 +35,7 @@ R = TypeVar("R")
 
 
 class IlbaError(Exception):
-    """The root of every error that this package raises on purpose."""
+    """The base class of every error of this package."""
 
 
 class InputError(IlbaError, ValueError):
@@ -64,9 +64,9 @@ class Conflict(UnsafeRelease):
     Parameters
     ----------
     text : str
-        What conflicts, and the way out.
+        What conflicts, and what to do.
     id : str
-        What `accept_conflict` takes.
+        The value for `accept_conflict`.
     """
 
     def __init__(self, text: str, id: str) -> None:
@@ -79,7 +79,7 @@ class WriteError(IlbaError, OSError):
 
 
 class MissingExtra(IlbaError, ImportError):  # noqa: N818 - it names what is missing
-    """An optional package has to be installed first."""
+    """An optional package must be installed first."""
 
 
 class Notice(UserWarning):
@@ -87,7 +87,7 @@ class Notice(UserWarning):
 
 
 class Advice(Notice):
-    """How the design could be better. Every run says it, so that `--strict` does not take it for an error."""
+    """How the design could be better. It appears in every run, so `--strict` does not make it an error."""
 
 
 ELSEWHERE = {

@@ -1,4 +1,4 @@
-"""Exports, under the name by which they are imported: see `ilba.output.export`."""
+"""Exports, for `from ilba.export import export`: see `ilba.output.export`."""
 
 from ilba.output.export import FORMATS, export
 

@@ -15,7 +15,7 @@ from ilba.errors import InputError, WriteError
 
 try:
     import fcntl
-except ModuleNotFoundError:  # a system without these locks: temporary files of killed processes stay there
+except ModuleNotFoundError:  # a system without these locks: temporary files of killed processes stay
     fcntl = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ PRIVATE = 0o600
 def writable(path: str | os.PathLike[str]) -> Path:
     """The path with links resolved, after checking that a file can be written there.
 
-    Long work calls this first, so that it does not fail at the end.
+    A long task calls this first, so that it does not fail at the end.
     """
     target = Path(os.path.realpath(path))
     folder = target.parent
@@ -43,20 +43,20 @@ def writable(path: str | os.PathLike[str]) -> Path:
 
 
 def writable_folder(path: str | os.PathLike[str]) -> Path:
-    """The same for a folder that is written anew, or replaced."""
+    """The same for a folder that is created or replaced."""
     target = Path(os.path.realpath(path))
     return writable(target / "any").parent if target.is_dir() else writable(path)
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: bytes = b"") -> Iterator[Path]:
-    """Give a temporary path beside `path`; on success it takes the place of `path` in one step.
+    """Give a temporary path beside `path`; on success it replaces `path` in one step.
 
-    A file that stands there is only replaced when it begins with `instead_of`, and never when it is a secret; a text
-    file (`instead_of` empty) does not take the place of Parquet. A slip of the pen must not cost somebody a store.
+    An existing file is replaced only if it begins with `instead_of`, and never if it is a secret. A text file
+    (`instead_of` empty) does not replace Parquet. So a typing error cannot destroy a store.
 
-    When the block fails, or the process is killed, `path` is as it was before. The temporary file carries
-    `mode` from its first byte on.
+    If the block fails, or the process is killed, `path` is unchanged. The temporary file has `mode` from its first
+    byte on.
     """
     target = writable(path)
     _spare(target, os.fspath(path), instead_of)
@@ -80,9 +80,9 @@ def creating(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[Path
 
 @contextlib.contextmanager
 def making(target: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `target`, for the owner alone; on success it takes the place of `target`.
+    """Give a temporary folder beside `target`, readable only for its owner; on success it replaces `target`.
 
-    Everything in it is on the disk before it does: a power cut leaves the old folder or the new one.
+    Its content is on the disk before the exchange, so after a power cut there is the old or the new folder.
     """
     with _on_disk(target), _held(target, None) as temporary:
         yield temporary
@@ -95,11 +95,11 @@ def making(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _held(target: Path, mode: int | None) -> Iterator[Path]:
-    """A new temporary file beside `target`, or a folder where there is no mode, locked until the block ends.
+    """A new temporary file beside `target`, or a folder if there is no mode, locked until the block ends.
 
-    The lock says that somebody is at work on it. A process number would not: other machines and containers have
-    numbers of their own. What is left without a lock is what a killed process left, and is removed: it may hold true
-    counts.
+    The lock shows that a process uses it. A process number does not, because other machines and containers have
+    their own numbers. A temporary file without a lock is from a killed process. It is removed, because it may contain
+    true counts.
     """
     sweep(target.parent, target.name)
     while True:
@@ -132,9 +132,9 @@ def sweep(folder: Path, name: str = "") -> list[Path]:
 
 @contextlib.contextmanager
 def _locked(path: Path, wait: bool) -> Iterator[bool]:
-    """Lock a file or folder while the block runs; whether it is locked and still there.
+    """Lock a file or folder while the block runs; tell whether it is locked and still exists.
 
-    Where the file system has no locks, a writer goes on without one, and nothing is ever removed.
+    If the file system has no locks, a writer continues without one, and nothing is ever removed.
     """
     if fcntl is None:
         yield wait
@@ -187,7 +187,7 @@ def exchange(made: Path, target: Path) -> None:
         _sync_folder(target.parent)
         return
     if not _swap(made, target):
-        # No exchange on this system: for a moment the old folder has another name, but is complete.
+        # This system has no exchange: for a moment the old folder has another name, but is complete.
         aside = made.with_suffix(".old")
         target.rename(aside)
         made.rename(target)

@@ -1,4 +1,4 @@
-"""The method of the paper, under the name by which it is imported: see `ilba.methods.masking`."""
+"""The method of the paper, for `from ilba import masking`: see `ilba.methods.masking`."""
 
 from ilba.methods.masking import (
     DRAW_RANGE,

@@ -9,7 +9,7 @@ _CELL = "padding:2px 10px;text-align:{}"
 
 
 def page(title: str, about: str, *parts: str, confidential: bool = True) -> str:
-    """Compose the output of a cell: a title, a line about it, and HTML parts."""
+    """Make the output of a cell: a title, a line about it, and HTML parts."""
     mark = ' · <b style="color:#B00020">confidential</b>' if confidential else ' · <b style="color:#2a7d46">public</b>'
     line = f'<p style="margin:4px 0"><b>{escape(title)}</b> · {escape(about)}{mark}</p>'
     return f"<div>{line}{''.join(parts)}</div>"

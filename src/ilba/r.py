@@ -1,6 +1,6 @@
 """The R package's functions under their R names: the same arguments, defaults and console output.
 
-Only translation happens here; see 'Coming from R' in the docs for every difference.
+This module only translates; 'Coming from R' in the docs lists every difference.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def save_full_tb(
     mask_thr : int, default 5
         The threshold K, at least 3.
     hkey_rank : sequence of float, optional
-        The rank of each column of `hkey`, where they are not given from coarse to fine.
+        The rank of each column of `hkey`, if they are not in the order from coarse to fine.
     key_thr : int, default 100
         Leave out keys with more different values than this, also those that `key` names.
     output_path : path, default "full_tb.parquet"
@@ -84,7 +84,7 @@ def save_full_tb(
     print("Key variables:", ", ".join(finest.design.keys) or "(none)")
     print("Masking threshold:", finest.design.threshold)
     print(f"Finest table saved to '{os.fspath(output_path)}'")
-    print("This file is confidential: it holds true counts.", file=sys.stderr)
+    print("This file is confidential: it contains true counts.", file=sys.stderr)
     return finest
 
 
@@ -98,8 +98,7 @@ def save_agg_tb(
 ) -> Table:
     """Write a table masked by iLBA and the distribution of its information loss as CSV files.
 
-    Both files are confidential: the flags and the loss say more than the public may know. `Table.public` and
-    releases are for publication.
+    Both files are confidential, because flags and losses disclose counts. Publish `Table.public` or a release.
 
     Parameters
     ----------
@@ -127,7 +126,7 @@ def save_agg_tb(
     print(_console(table.loss.with_columns(pl.col("perc").map_elements(lambda x: f"{x:.2f}", pl.String))))
     print(f"\nAggregated table saved to '{os.fspath(output_tb_path)}'")
     print(f"Information loss saved to '{os.fspath(output_iL_path)}'")
-    print("Both files are confidential: they hold flags and losses. `FinestTable.release` publishes.", file=sys.stderr)
+    print("Both files are confidential: they contain flags and losses. `release` publishes.", file=sys.stderr)
     return table
 
 
@@ -153,12 +152,12 @@ def get_agg_freq(
     Returns
     -------
     int
-        The masked count; 0 with a message where the cell does not occur.
+        The masked count; 0 with a message if the cell does not occur.
     """
     masked, occurs = _opened(input_path).lookup(_level(hkey_level), key, hkey_value, key_value)
     if not occurs:
         print(
-            "This combination does not occur: check hkey_value and key_value if that is a surprise.",
+            "This combination does not occur. If it should, check hkey_value and key_value.",
             file=sys.stderr,
         )
     return masked

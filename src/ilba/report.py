@@ -1,4 +1,4 @@
-"""The report on what masking costs, under the name by which it is imported: see `ilba.output.report`."""
+"""The report on the loss, for `from ilba.report import report`: see `ilba.output.report`."""
 
 from ilba.output.report import Loss, report
 
