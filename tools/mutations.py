@@ -52,6 +52,8 @@ TESTS = {
     "methods/masking": ["methods/test_masking.py", "tables/test_finest.py", "tables/test_golden.py", DOCSTRINGS],
     "secret/secret": ["secret", DOCSTRINGS],
     "release/writing": ["release"],
+    "release/proving": ["release"],
+    "release/replacing": ["release"],
     "release/folder": ["release"],
     "release/reading": ["release"],
     "release/ledger": ["release"],

@@ -26,7 +26,7 @@ from ilba.files import exchange
 from ilba.methods.controlled.search import Chosen
 from ilba.output.export import FORMATS, export
 from ilba.release import folder as folder_module
-from ilba.release import writing
+from ilba.release import proving, writing
 from ilba.release.ledger import Publication
 from ilba.service.app import application
 from ilba.tables.store import About
@@ -251,6 +251,12 @@ def test_types_order_and_codes_follow_from_what_is_published(hidden, tmp_path):
     assert told.manifest["origins"]["codes"] == {"town": "published", "age": "declared"}
 
 
+def in_both_worlds(monkeypatch, name, changed):
+    """Change a step for the folder that is published and for the one that proves it."""
+    for module in (writing, proving):
+        monkeypatch.setattr(module, name, changed)
+
+
 def leak_codes(monkeypatch, finest):
     real = folder_module.fill
 
@@ -265,18 +271,18 @@ def leak_codes(monkeypatch, finest):
         return before(self, kind)
 
     monkeypatch.setattr(FinestTable, "as_truth", as_truth)
-    monkeypatch.setattr(writing, "fill", fill)
+    in_both_worlds(monkeypatch, "fill", fill)
 
 
 def types_of_the_data(monkeypatch):
-    real = writing._published
+    real = proving.shown_rows
 
     def published(finest, declared, step):
         types = {c: d for one in finest.codes.lists for c, d in one.labels.schema.items()}
-        monkeypatch.setattr(writing, "declared_type", lambda given, column, codes: types[column])
+        monkeypatch.setattr(proving, "declared_type", lambda given, column, codes: types[column])
         return real(finest, declared, step)
 
-    monkeypatch.setattr(writing, "_published", published)
+    in_both_worlds(monkeypatch, "shown_rows", published)
 
 
 def leak_types(monkeypatch, finest):
@@ -302,7 +308,7 @@ def leak_a_file(monkeypatch, finest):
             (folder / "tables" / "extra.parquet").touch()
         return shown
 
-    monkeypatch.setattr(writing, "fill", fill)
+    in_both_worlds(monkeypatch, "fill", fill)
 
 
 def leak_rows(monkeypatch, finest):

@@ -23,7 +23,7 @@ from ilba.publication.prepared import Matched, Prepared
 from ilba.release import Release
 from ilba.release.chapter import Chapter, looked_up
 from ilba.release.ledger import ENVIRONMENT, Ledger
-from ilba.release.writing import way
+from ilba.release.replacing import way
 from ilba.secret.secret import Secret
 from ilba.tables.building import build
 from ilba.tables.engine import AnyFinestTable

@@ -15,7 +15,8 @@ from ilba.methods.controlled.search import Chosen
 from ilba.release.chapter import Chapter, beside, opened
 from ilba.release.ledger import Ledger, Publication
 from ilba.release.reading import MANIFEST, Release, digest
-from ilba.release.writing import chosen_again, entry_of, way
+from ilba.release.replacing import way
+from ilba.release.writing import chosen_again, entry_of
 from ilba.secret.secret import Secret
 from ilba.tables.finest import FinestTable
 

@@ -2,8 +2,8 @@
 
 Everything in the folder is a function of the masked counts and of the declarations: hierarchies, keys, K, reading, code
 lists, the list of tables, titles, maps, the time. `folder.py` writes files from those alone. This module decides
-whether they may be published, and proves the rule for each release: the folder is made a second time, from the world in
-which the masked counts are the truth, and compared byte by byte.
+whether they may be published. `proving.py` proves the rule for each release, and `replacing.py` looks after the release
+that is already in the folder.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ import contextlib
 import datetime
 import json
 import os
-import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import polars as pl
 
-from ilba.cells.codes import CodeLists, label_type
+from ilba.cells.codes import CodeLists
 from ilba.data.codelists import listed_paths, read_labels
-from ilba.design.design import MASKED, Design, Level, Names, Selection
+from ilba.design.design import Design, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
-from ilba.errors import InputError, Notice, StoreError, UnsafeRelease, listing, nearest, notice, some
-from ilba.files import making, writable, writable_folder
+from ilba.errors import InputError, Notice, UnsafeRelease, listing, nearest, notice, some
+from ilba.files import making, writable
 from ilba.methods.controlled.search import Chosen, bound_of, move_of, noise_of
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.release.chapter import Chapter, Given, ledger_of, opened
 from ilba.release.coarser import Finer, sums_of
-from ilba.release.folder import Declared, Rows, declared_type, fill, tell_of_unnamed
+from ilba.release.folder import Declared, Rows, fill, tell_of_unnamed
 from ilba.release.ledger import Publication
-from ilba.release.reading import CODES, MANIFEST, Path_, Release, digest
+from ilba.release.proving import prove, shown_rows, tell_of_lists_from_the_data
+from ilba.release.reading import MANIFEST, Path_, Release, digest
+from ilba.release.replacing import free_folder, parameters_of, refuse_another, refuse_other_masks, spelled, way
 from ilba.release.texts import read_texts
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
@@ -83,7 +84,7 @@ def release(
         raise InputError(f"rows={rows!r} is not known. It is 'nonzero' or 'grid'.")
     if require_safe and accept_risk:
         raise InputError("require_safe and accept_risk contradict each other. Leave one of them out.")
-    target = _free(path)
+    target = free_folder(path)
     finer = Finer.of(from_ledger, regroup, where, rename)
     design = finest.design
     wanted = wanted_tables(design, tables, levels, keys, max_keys)
@@ -108,7 +109,7 @@ def release(
     book = ledger_of(ledger, own, subject.unsaved)
     with opened(subject, own, book) as chapter, contextlib.ExitStack() as last:
         moved = (chapter.move(design.threshold) if chosen_method == "controlled" else 0) if move is None else move
-        _refuse_another(target, way(chosen_method, design, finest.by, moved), design, finest.by)
+        refuse_another(target, way(chosen_method, design, finest.by, moved), design, finest.by)
         numbers = finest.numbers_mark(wanted)
         now = way(chosen_method, subject.design, finest.by, moved)
         chapter.check(subject, now, accept_conflict, wanted, numbers)
@@ -135,11 +136,11 @@ def release(
         )  # fmt: skip
         steps = _Steps(progress, 2 * len(wanted))
         with making(target) as temporary:
-            shown = fill(temporary, _published(finest, declared, steps), declared)
+            shown = fill(temporary, shown_rows(finest, declared, steps), declared)
             tell_of_unnamed(given, shown)
-            _tell_of_lists_from_the_data(finest, declared, shown)
-            _prove(temporary, finest, declared, steps)
-            _refuse_other_masks(target, temporary, declared, chapter)
+            tell_of_lists_from_the_data(finest, declared, shown)
+            prove(temporary, finest, declared, steps)
+            refuse_other_masks(target, temporary, declared, chapter)
             for file in (*temporary.rglob("*"), temporary):
                 file.chmod(0o755 if file.is_dir() else 0o644)
                 os.utime(file, (stamp := datetime.datetime.fromisoformat(created).timestamp(), stamp))
@@ -203,20 +204,6 @@ def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: 
     raise InputError("masks of these counts were never published.")
 
 
-def way(method: str, design: Design, by: Method | None = None, move: int = 0) -> tuple[str, int, str]:
-    """What decides a masked count, apart from the secret and the data."""
-    if by is not None:
-        return method, design.threshold, parameters_of(by) or design.cells
-    if move and method == "controlled":
-        return method, design.threshold, _spelled({"move": move})
-    return method, design.threshold, "" if method == "controlled" else design.cells
-
-
-def parameters_of(by: Method) -> str:
-    """The parameters of a method that must not change, in one line; empty for a method that spends a budget."""
-    return "" if by.spends is not None else _spelled(by.parameters)
-
-
 def _move(finest: AnyFinestTable, method: str, given: int | None) -> int | None:
     """How far large counts may move: as requested or as already chosen; None if the ledger decides."""
     if given is not None and method != "controlled":
@@ -237,11 +224,6 @@ def _noise(finest: AnyFinestTable, method: str, given: float | None) -> float | 
     if finest.chosen and noise != finest.noise:
         raise InputError(f"noise={given}: the masks of this store were chosen with {finest.noise}. Leave it out.")
     return noise
-
-
-def _spelled(parameters: Mapping[str, Any]) -> str:
-    """The parameters of a method in one line."""
-    return ",".join(f"{name}={value}" for name, value in parameters.items())
 
 
 def _said(finest: AnyFinestTable) -> tuple[Mapping[str, Any], bool, bool, bool]:
@@ -273,7 +255,7 @@ def entry_of(
         "audit": audit,
         "accepted_risk": accepted_risk,
         "stated_bound": stated_bound,
-        **({"parameters": _spelled({"move": finest.move})} if finest.move else {}),
+        **({"parameters": spelled({"move": finest.move})} if finest.move else {}),
         **({} if by is None else {"parameters": parameters_of(by), "has_masks": False}),
         **({} if by is None or by.spends is None else {"epsilon": by.spends}),
     }
@@ -557,29 +539,6 @@ def _check_bound(finest: AnyFinestTable, wanted: Sequence[Selection], bound: int
         )
 
 
-def _free(path: Path_) -> Path:
-    target = Path(os.path.realpath(path))
-    writable_folder(target)
-    if target.exists() and (not target.is_dir() or (any(target.iterdir()) and not (target / MANIFEST).exists())):
-        raise InputError(
-            f"{os.fspath(path)!r} exists and is not a release; this would destroy it. Choose another name."
-        )
-    files = (file.relative_to(target) for file in target.rglob("*") if not file.is_dir())
-    strange = sorted(str(file) for file in files if not _ours(file))
-    if strange:
-        raise InputError(
-            f"{os.fspath(path)!r} holds {listing(strange, 4)}, which belongs to no release and would be destroyed. "
-            f"Move it, or choose another name."
-        )
-    return target
-
-
-def _ours(file: Path) -> bool:
-    """Whether a path in a folder is that of a release file."""
-    kinds = (("tables", ".parquet"), ("geometry", ".geojson"))
-    return str(file) in (MANIFEST, CODES) or (str(file.parent), file.suffix) in kinds
-
-
 def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:
     """The GeoJSON of each area column, from dictionaries or files."""
     maps = {}
@@ -600,176 +559,3 @@ def _maps(geometry: Mapping[str, Any] | None, design: Design) -> dict[str, Any]:
             raise InputError(f"the geometry of {column!r} is not a GeoJSON FeatureCollection.")
         maps[column] = shape
     return maps
-
-
-# --- what is already at the target
-
-
-def _before(target: Path) -> Release | None:
-    try:
-        return Release(target)
-    except StoreError:
-        return None
-
-
-def _refuse_another(target: Path, now: tuple[str, int, str], design: Design, by: Method | None) -> None:
-    """Refuse to follow a release of the same columns by another method, K or reading."""
-    before = _before(target)
-    if before is None or before.design.columns != design.columns:
-        return
-    told = before.manifest["method"]
-    is_budgeted = by is not None and by.spends is not None and by.name == told  # epsilons add up, so they may differ
-    parameters = "" if is_budgeted else _spelled(before.manifest.get("parameters", {}))
-    if told == "controlled":  # noise changes no published mask: the ledger keeps each
-        parameters = _spelled({"move": before.move}) if before.move else ""
-    if (told, before.design.threshold, parameters or way(told, before.design)[2]) != now:
-        raise UnsafeRelease(
-            f"the release at {str(target)!r} shows the same columns by another method, K or reading (method={told!r}, "
-            f"K={before.design.threshold}, cells={before.design.cells!r}). Where it shows the same people, comparing "
-            f"the two would reveal small counts, so nothing was published. Publish as before; where these are other "
-            f"people, choose another folder."
-        )
-
-
-def _refuse_other_masks(target: Path, made: Path, now: Declared, chapter: Chapter) -> None:
-    """Refuse other masks for the people of the existing release, if no ledger carries its masks over."""
-    before = _before(target)
-    if before is None or now.method != "controlled" or chapter.publications:
-        return
-    names = {table.name for table in now.wanted}
-    common = [name for name in before.tables if name in names]
-    if not common or set(before.tables) == names or before.manifest["method"] != "controlled":
-        return
-    name = max(common, key=lambda name: before.tables[name].rows)
-    table = before.tables[name]
-    try:
-        old = before.table(name).cast(dict.fromkeys(table.columns, pl.String))
-    except (StoreError, OSError, pl.exceptions.PolarsError):
-        return
-    new = pl.read_parquet(made / table.file, glob=False).cast(dict.fromkeys(table.columns, pl.String))
-    if not table.columns:
-        return
-    both = old.join(new, on=list(table.columns), how="inner", nulls_equal=True)
-    same = int((both[MASKED] == both[f"{MASKED}_right"]).sum())
-    if both.height and 2 * same >= both.height and (same < both.height or old.height != new.height):
-        raise UnsafeRelease(
-            f"the release at {str(target)!r} shows other tables of the same data with other masks: most counts of "
-            f"{name!r} are equal, some are not. Comparing the two would reveal small counts: nothing was published. "
-            f"Publish with the ledger that it was published with (ledger=), or enter it into this one first: "
-            f"ilba ledger adopt {target} --store STORE"
-        )
-
-
-# --- both worlds
-
-
-def _published(
-    finest: AnyFinestTable, declared: Declared, step: Callable[[], object]
-) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
-    """The published rows of each table, with labels in the types of the published codes if already known."""
-    if finest.method == "controlled":
-        finest = finest.as_truth(lambda column, codes: declared_type(declared.given, column, codes))
-    for selection, parts in finest.public_rows(declared.wanted):
-        yield selection, parts
-        step()
-
-
-def _published_again(
-    first: Path, declared: Declared, step: Callable[[], object]
-) -> Iterator[tuple[Selection, Iterator[pl.DataFrame]]]:
-    """The tables of a folder as from another source: in another order, with all labels as text."""
-    for selection in reversed(declared.wanted):
-        labels = list(selection.columns)
-        shown = pl.col(MASKED) > 0
-        shown = shown | pl.col(MASKED).is_null() if declared.blanks else shown
-        table = pl.read_parquet(first / declared.file(selection), glob=False).filter(shown)
-        yield selection, iter([table.cast(dict.fromkeys(labels, pl.String)).sort(labels or MASKED)])
-        step()
-
-
-def _prove(first: Path, finest: AnyFinestTable, declared: Declared, step: Callable[[], object]) -> None:
-    """Make the folder again without the truth, and compare it byte by byte.
-
-    Sums of masks are made again in the world in which the masked counts are the truth. The tables of other methods
-    depend on the truth by design, so everything else is made again from the published tables.
-    """
-    second = first / "again"
-    second.mkdir()
-    if finest.method == "controlled":
-        tables = _published(_as_truth(finest), declared, step)
-    else:
-        tables = _published_again(first, declared, step)
-    fill(second, tables, declared)
-    ours, theirs = (
-        {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
-        for folder in (first, second)
-    )
-    ours = {name: file for name, file in ours.items() if not file.is_relative_to(second)}
-    for name in sorted({*ours, *theirs}, key=lambda name: (name == MANIFEST, name)):  # checksums last
-        if name not in ours or name not in theirs or not _equal(ours[name], theirs[name]):
-            raise UnsafeRelease(
-                f"{name!r} depends on more than the masked counts and what was declared, so nothing was published. "
-                f"This is a mistake in ilba: please report it."
-            )
-    shutil.rmtree(second)
-
-
-def _as_truth(finest: AnyFinestTable) -> AnyFinestTable:
-    """The world in which the masked counts are the truth, with labels of other types wherever possible."""
-    types = {name: kind for listed in finest.codes.lists for name, kind in listed.labels.schema.items()}
-    return finest.as_truth(lambda column, codes: label_type(codes) if types[column] == pl.String else pl.String)
-
-
-def _equal(one: Path, other: Path) -> bool:
-    if one.stat().st_size != other.stat().st_size:
-        return False
-    with one.open("rb") as ours, other.open("rb") as theirs:
-        while True:
-            a, b = ours.read(2**20), theirs.read(2**20)
-            if a != b:
-                return False
-            if not a:
-                return True
-
-
-# --- does a declared list look as if it came from the data?
-
-
-def _tell_of_lists_from_the_data(finest: AnyFinestTable, declared: Declared, shown: Mapping[str, pl.Series]) -> None:
-    """Warn of a declared list or map that names an area with only zeros in the tables, but no truly empty one.
-
-    Such a list tells that somebody is there. The notice is confidential.
-    """
-    lists = {
-        column: set(declared.given.filter(pl.col("variable") == column)["code"].drop_nulls())
-        for column in declared.design.columns
-    }
-    drawn = {column: _drawn(shape) for column, shape in declared.maps.items()}
-    named = [("the code list", lists), ("the map", drawn)]
-    silent = [
-        (what, column, codes)
-        for what, by_column in named
-        for column, codes in by_column.items()
-        if codes and column in shown and not codes <= set(shown[column])
-    ]
-    if not silent:
-        return
-    occurring: dict[str, set[str]] = {}
-    for listed, used in zip(finest.codes.lists, finest.occurring(), strict=True):
-        texts = listed.labels[used].cast(pl.String)
-        occurring |= {column: set(texts[column].drop_nulls()) for column in texts.columns}
-    for what, column, codes in silent:
-        if codes <= occurring[column]:
-            missing = "shape for an area" if what == "the map" else "code"
-            notice(
-                f"{what} of {column!r} has a {missing} whose counts are all 0 after masking, and none that is truly "
-                f"empty: it looks as if it was made from the data, and tells that somebody is there. Give all that can "
-                f"occur, empty ones too (confidential)."
-            )
-
-
-def _drawn(shape: Mapping[str, Any]) -> set[str]:
-    return {
-        str(one.get("id", (one["properties"] if isinstance(one.get("properties"), Mapping) else {}).get("code")))
-        for one in shape.get("features", [])
-    }
