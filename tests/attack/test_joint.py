@@ -287,7 +287,7 @@ def test_waves_that_changed_more_than_was_said_are_refused(shelf):
         ilba.audit(releases, stores=stores, changed=1)
     enough = int(re.search(r"--changed (\d+)", str(told.value))[1])
     ilba.audit(releases, stores=stores, changed=enough)
-    with pytest.raises(InputError, match="leave unchanged out"):
+    with pytest.raises(InputError, match="leave out unchanged"):
         ilba.audit(releases, unchanged=True, changed=1)
 
 

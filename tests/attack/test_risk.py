@@ -266,7 +266,7 @@ def test_an_insider_who_lacks_people_has_a_row_and_a_note(town, secret):
     assert one["undecided"] == 0
     assert one["exactly"] == one["proven"]
     assert three["proven"] + three["certified"] + three["undecided"] == three["small"] <= 200
-    assert "everybody but one person" in one["knows"]
+    assert "everybody except one person" in one["knows"]
     assert "in closed form, and complete" in str(report)
     lottery = ilba.risk(town.controlled(secret=secret), Insider(unknown=1, secrets=2), bound=7)
     assert any("other secrets between" in note for note in lottery.notes)

@@ -208,7 +208,7 @@ def test_a_release_is_safe_with_a_certificate_or_where_nothing_is_proven_and_not
         elif undecided == 0:
             expected = "Safe: for each small cell"
         else:
-            expected = "Nothing was proven, and not everything is certified"
+            expected = "Nothing was proven, but not everything is certified"
         assert report.verdict.startswith(expected)
         page = page_of(report)
         assert f'<p class="verdict {"safe" if report.safe else "unsafe"}">{escape(report.verdict)}</p>' in page
@@ -216,7 +216,7 @@ def test_a_release_is_safe_with_a_certificate_or_where_nothing_is_proven_and_not
         report = told(audited, sums=sums)
         assert report.aggregates_undecided == sums
         assert not report.safe
-        assert report.verdict.startswith("Nothing was proven, and not everything is certified")
+        assert report.verdict.startswith("Nothing was proven, but not everything is certified")
 
 
 def test_without_the_finest_table_every_proven_cell_of_a_table_is_an_aggregate(finest):

@@ -134,7 +134,7 @@ def test_the_rows_go_to_csv_for_their_owner_alone_and_to_a_notebook(lab, tmp_pat
 def test_the_page_names_strong_and_weak_points_of_each_method_ours_included(lab, tmp_path):
     page = lab.to_html(tmp_path / "lab.html").read_text(encoding="utf-8")
     assert "proves no small count, from any number of tables" in page
-    assert "many blanks; that a cell is small remains visible" in page
+    assert "many blanks; small cells remain visible" in page
 
 
 def test_an_attacker_that_is_not_known_here_and_an_empty_list_are_refused(small):

@@ -175,7 +175,7 @@ def test_tables_that_add_up_can_be_stacked_and_are_explained_so(visitor, others)
     assert totals == towns.table("region")["N_masked"].to_list()
     assert "Totals add up." in page.locator("#note").inner_text()
     page.get_by_role("button", name="Why?").click()
-    assert "gives the published total" in page.locator("#explain").inner_text()
+    assert "give the published total" in page.locator("#explain").inner_text()
 
 
 def taken(page, format: str) -> tuple[bytes, str]:
