@@ -406,7 +406,7 @@ def test_no_bound_is_stated_unless_it_is_asked_for_and_holds_in_every_table(peop
     assert few.chosen.held
     with pytest.raises(ilba.UnsafeRelease, match="the bound 6 does not hold in every table"):
         few.release(tmp_path / "b", stated_bound=6, ledger=tmp_path / "few.ledger")
-    with pytest.raises(ilba.UnsafeRelease, match="an earlier stated bound did not hold"):
+    with pytest.raises(ilba.UnsafeRelease, match="an earlier requested bound did not hold"):
         few.release(tmp_path / "b", stated_bound=3000, ledger=tmp_path / "few.ledger")
     assert "bound" not in few.release(tmp_path / "b", ledger=tmp_path / "few.ledger").manifest
     other = ilba.build(people, HKEY, KEY, secret=ZEROS)

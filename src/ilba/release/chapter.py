@@ -348,7 +348,7 @@ class Chapter:
             return
         if any(entry["kind"] == "bound" and entry["population"] == self.name for entry in self.ledger.entries):
             raise UnsafeRelease(
-                "an earlier stated bound did not hold. Stating another one now would disclose that: publish "
+                "an earlier requested bound did not hold. Stating another one now would disclose that: publish "
                 "without a stated bound."
             )
         if any(one.data != self.data for one in self.publications):
