@@ -337,7 +337,7 @@ def test_what_cannot_be_put_together_is_refused_with_what_to_type():
         ilba.audit([tiny(), tiny()], rename={"town": "city"})
     with pytest.raises(InputError, match="does not name the labels 2 of 'sex'"):
         ilba.audit([tiny(), tiny(codes=("x", "y"))], regroup={"sex": {"1": "x", "3": "y"}})
-    with pytest.raises(InputError, match="takes releases together"):
+    with pytest.raises(InputError, match="takes a list of releases"):
         ilba.audit([3])  # type: ignore[list-item]
     grid = tiny(codes=("1",), counts=(9, 8), cells="grid")
     with pytest.raises(InputError, match="declares its code lists complete"):

@@ -71,7 +71,7 @@ def test_a_column_that_is_not_there_is_named(ons):
     moves = pl.read_parquet(ons / "ptable_keyed_own.parquet")
     with pytest.raises(ilba.InputError, match="no column 'var11'"):
         create_perturbed_table(data, moves, "var11", None, "record_key", 0)
-    with pytest.raises(ilba.InputError, match="no p-table"):
+    with pytest.raises(ilba.InputError, match="not a p-table"):
         create_perturbed_table(data, data, "var1", None, "record_key", 0)
 
 
