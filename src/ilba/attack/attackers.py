@@ -105,7 +105,7 @@ class Insider:
         if self.unknown is not None:
             return f"knows everybody except {'one person' if self.unknown == 1 else f'{self.unknown} people'}"
         more = "" if self.cells == 1 else f" except {self.cells} small ones of an area"
-        return KNOWS["insider"] if not more else KNOWS["insider"].replace(" but one", more)
+        return KNOWS["insider"] if not more else KNOWS["insider"].replace(" except one", more)
 
 
 Attacker: TypeAlias = str | Register | Insider
