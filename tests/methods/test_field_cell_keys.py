@@ -100,9 +100,7 @@ def test_the_moments_of_a_ptable_are_those_of_the_r_package(eu, name):
 
 
 def test_a_ptable_that_cannot_be_is_refused_with_the_reason():
-    with pytest.raises(
-        ilba.InputError, match=r"the count 1 becomes 0 or 3 at best, so its variance is at least 2"
-    ):
+    with pytest.raises(ilba.InputError, match=r"the count 1 becomes 0 or 3 at best, so its variance is at least 2"):
         ptable(D=5, V=2, js=2)
     with pytest.raises(ilba.InputError, match="D=1 is too small for js=2"):
         ptable(D=1, V=3, js=2)
