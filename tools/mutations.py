@@ -48,6 +48,8 @@ SOURCE = ROOT / "src" / "ilba"
 KNOWN = Path(__file__).with_name("equivalent.toml")
 DOCSTRINGS = "project/test_docstrings.py"
 CONTROLLED = ["methods/test_controlled.py", "methods/test_free.py"]
+PROOFS = ["attack/test_proofs.py", "attack/test_closing.py"]
+JOINT = ["attack/test_joint.py", "attack/test_joint_toys.py"]
 TESTS = {
     "methods/masking": ["methods/test_masking.py", "tables/test_finest.py", "tables/test_golden.py", DOCSTRINGS],
     "secret/secret": ["secret", DOCSTRINGS],
@@ -91,6 +93,23 @@ TESTS = {
     "attack/solver": ["attack/test_solver.py"],
     "attack/scoring": ["attack/test_risk.py"],
     "attack/risk": ["attack/test_risk.py", DOCSTRINGS],
+    "attack/bounds": [*PROOFS, "attack/test_audit.py"],
+    "attack/lattice": [*PROOFS, "attack/test_audit.py"],
+    "attack/published": [*PROOFS, "attack/test_counterexamples.py", "attack/test_audit.py"],
+    "attack/explanations": ["attack/test_verdict.py", "attack/test_audit.py"],
+    "attack/areas": ["attack/test_areas.py"],
+    "attack/summed": ["attack/test_areas.py"],
+    "attack/slivers": ["attack/test_slivers.py"],
+    "attack/joint": JOINT,
+    "attack/joint_verdict": JOINT,
+    "attack/refinement": JOINT,
+    "attack/together": JOINT,
+    "attack/guessing": ["attack/test_guessing.py"],
+    "attack/field": ["attack/test_guessing.py", "attack/test_audit.py"],
+    "attack/posterior": ["attack/test_risk.py"],
+    "attack/riskreport": ["attack/test_risk.py"],
+    "attack/attributes": ["attack/test_risk.py"],
+    "attack/choosing": ["attack/test_what_if.py"],
 }
 HEAVY = ("numpy", "polars", "narwhals", "numba", "scipy.stats", "scipy.optimize", "hypothesis.strategies", "pytest")
 HEAVY += ("cryptography.hazmat.primitives.ciphers", "duckdb", "pandas", "pyarrow")

@@ -21,8 +21,8 @@ SOME = ["block.sex.age.job", "town.sex", "region.age", "town.job", "all", "all.s
 WITHOUT = ["town.sex", "town.age", "region.sex.age", "all.sex", "all.age"]
 
 
-def by_areas(finest, names, visits=50, method="ilba"):
-    return audit_by_areas(finest, method, lambda codes: wanted_tables(codes.design, names), 0, None, visits)
+def by_areas(finest, names, visits=50, method="ilba", listed=()):
+    return audit_by_areas(finest, method, lambda codes: wanted_tables(codes.design, names), 0, None, visits, listed)
 
 
 @pytest.mark.parametrize("cells", ["observed", "grid"])
@@ -43,6 +43,31 @@ def test_one_area_after_the_other_proves_what_all_at_once_prove(secret, cells, m
     assert parts.tables["small"].equals(whole.tables["small"])
     assert (parts.cells_small, parts.misfits) == (whole.cells_small, whole.misfits)
     assert parts.published.lattice.base == whole.published.lattice.base
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_the_ranges_of_named_areas_are_those_of_the_whole_attack(secret, cells):
+    finest = ilba.build(population(300), HKEY, KEY, secret=secret, cells=cells)
+    whole = ilba.audit(finest, "ilba", explanations=0, brief=True).ranges
+    regions = whole["region"].unique().sort().to_list()
+    assert by_areas(finest, "all", listed=regions).ranges.equals(whole)
+    last = whole.filter(pl.col("region") == regions[-1])
+    assert by_areas(finest, "all", listed=regions[-1:]).ranges.equals(last)
+    early = ilba.audit(finest, "ilba", areas=regions[-1], explanations=0).ranges  # two visits: sound, perhaps wider
+    assert early.drop("low", "high").equals(last.drop("low", "high"))
+    assert (early["low"] <= last["low"]).all()
+    assert (early["high"] >= last["high"]).all()
+    assert ilba.audit(finest, "ilba", areas=True, explanations=0).ranges.is_empty()
+    with pytest.raises(ilba.InputError, match="moon"):
+        ilba.audit(finest, "ilba", areas=["moon"])
+
+
+def test_the_ranges_of_an_area_of_sums_are_what_its_masks_say(secret):
+    finest = ilba.build(population(300), HKEY, KEY, secret=secret)
+    whole = ilba.audit(finest, "sca-sums", explanations=0).ranges
+    region = whole["region"][0]
+    found = ilba.audit(finest, "sca-sums", areas=[region], explanations=0).ranges
+    assert found.equals(whole.filter(pl.col("region") == region))
 
 
 def test_tables_of_the_whole_tell_areas_something(secret):

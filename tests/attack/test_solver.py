@@ -217,3 +217,37 @@ def test_a_solver_without_time_says_so_of_every_open_count(people, secret, monke
     mended = ilba.audit(finest, "ilba", max_keys=1, explanations=0)
     assert mended.cells_certified > asked.cells_certified
     assert mended.aggregates_certified > 0
+
+
+def test_the_most_suspicious_undecided_counts_are_listed_and_all_are_counted(people, secret, monkeypatch):
+    finest = ilba.build(people.head(400), HKEY, ["sex", "age"], secret=secret, cells="grid")
+    monkeypatch.setattr("ilba.attack.deciding.LOOKS", 0)
+    whole = ilba.audit(finest, "ilba", explanations=0)
+    assert whole.undecided.height == whole.cells_undecided > 5
+    assert whole.undecided_aggregates.height == whole.aggregates_undecided > 5
+    labels = whole.undecided.columns
+    ranges = whole.undecided.join(whole.ranges, on=labels, how="left", maintain_order="left")
+    room = (ranges["high"] - ranges["low"]).to_list()
+    assert room == sorted(room)
+    assert room[0] < room[-1]
+    monkeypatch.setattr("ilba.attack.audit.LISTED", 5)
+    short = ilba.audit(finest, "ilba", explanations=0)
+    assert short.undecided.equals(whole.undecided.head(5))
+    assert short.undecided_aggregates.equals(whole.undecided_aggregates.head(5))
+    assert (short.cells_undecided, short.why, short.why_aggregates) == (
+        whole.cells_undecided,
+        whole.why,
+        whole.why_aggregates,
+    )
+
+
+def test_a_release_too_large_to_search_says_how_much_of_it_was_searched(people, secret, monkeypatch):
+    finest = ilba.build(people.head(400), HKEY, ["sex", "age"], secret=secret, cells="grid")
+    tables = len(ilba.PublishedTables.of(finest, "ilba").tables)
+    monkeypatch.setattr("ilba.attack.deciding.MOST_OPEN", 20 * tables)
+    monkeypatch.setattr("ilba.attack.deciding._PARTS", 2)
+    report = ilba.audit(finest, "ilba", explanations=0)
+    (reason,) = report.why
+    assert "only 40 of its" in reason
+    assert report.why[reason] == report.cells_undecided
+    assert reason in report.why_undecided

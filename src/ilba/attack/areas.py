@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from ilba.attack.audit import Findings, counted, in_tables
 from ilba.attack.bounds import Attack
@@ -159,6 +160,7 @@ def audit_by_areas(
     explanations: int,
     progress: Progress | None,
     visits: int = VISITS,
+    listed: Sequence[object] = (),
 ) -> AuditReport:
     """Audit the tables of a finest table that may exceed memory, one top-level area at a time.
 
@@ -176,11 +178,13 @@ def audit_by_areas(
         Called with each `ProgressStep`.
     visits : int, default VISITS
         The largest number of attacks on one area.
+    listed : sequence of labels, default ()
+        The areas whose cells `ranges` holds.
 
     Returns
     -------
     AuditReport
-        As from `audit`, but without the ranges of single cells.
+        As from `audit`, with the ranges of the cells of these areas alone.
 
     Raises
     ------
@@ -193,6 +197,7 @@ def audit_by_areas(
     if name not in POLICIES:
         raise InputError(f"areas are audited one after the other for {', '.join(POLICIES)}, not for {name!r}.")
     work = _Work(areas, policy_of(name), list(wanted(areas.codes)), explanations, progress or silent)
+    work.ranges = {int(areas.codes.lists[0].node([label]) or 0): None for label in listed}
     work.run(visits)
     return work.report(time.perf_counter() - start)
 
@@ -219,6 +224,8 @@ class _Work:
         self.found: list[tuple[int, int, int]] = [(0, 0, 0) for _ in areas.labels]
         self.ends: list[dict[Node, Ends]] = [{} for _ in areas.labels]
         self.worst: list[Explanation] = []
+        self.ranges: dict[int, pl.DataFrame | None] = {}
+        """the ranges of the cells of some areas, as the last visit left them"""
         self.misfits = 0
         self.left = 0
         """the number of areas that could still be tightened after the last visit"""
@@ -256,12 +263,17 @@ class _Work:
             self._add_up(part)
         if self.policy.scheme == "sums":  # sums of masks prove nothing: only the small cells are counted
             self._count_small(number, part)
+            if number in self.ranges:
+                self.ranges[number] = Findings(Attack(self._published(part)).run()).ranges
         else:
-            wanted = [table_of(part.design, node) for node in self.own]
-            published = PublishedTables.of(part, self.policy.name, wanted)
+            published = self._published(part)
             self._attack(number, _Told(published, self.shared, told), published, first)
         self._done += 1
         self.tell(ProgressStep("auditing areas", self._done, max(len(self.areas.labels), self._done)))
+
+    def _published(self, part: FinestTable) -> PublishedTables:
+        """The tables of one area."""
+        return PublishedTables.of(part, self.policy.name, [table_of(part.design, node) for node in self.own])
 
     def _add_up(self, part: FinestTable) -> None:
         """Add an area to the tables of the whole."""
@@ -285,7 +297,9 @@ class _Work:
             if self.split and self.above:
                 self._show(view)
         attack = Attack(view).run()
-        found = Findings(attack, ranges=False)
+        found = Findings(attack, ranges=number in self.ranges)
+        if number in self.ranges:
+            self.ranges[number] = found.ranges
         self.by_area[number] = {node: found.counts[node] for node in self.own}
         self.found[number] = found.small or 0, found.disclosed, found.exact
         if first and len(self.worst) < self.explanations:  # explained from what is published about this area alone
@@ -382,7 +396,7 @@ class _Work:
             cells_undecided=left,
             certificate=certificate,
             misfits=self.misfits,
-            ranges=Findings.no_ranges(about),
+            ranges=pl.concat([Findings.no_ranges(about), *(one for one in self.ranges.values() if one is not None)]),
             worst=self.worst,
             seconds=seconds,
             why=why,

@@ -45,6 +45,8 @@ COMPLETE = 2**21
 """`ranges` lists every cell of a grid up to this size"""
 MOST_WORST = 1000
 """the largest number of disclosed cells that are explained"""
+LISTED = 100_000
+"""the largest number of undecided cells that a report lists; it counts all of them"""
 
 _SHARES = ("within_half_K", "over_bound", "provable", "exact")
 
@@ -71,7 +73,7 @@ def audit(  # type: ignore[overload-overlap]  # a path is also a sequence of let
     *,
     solver_seconds: float = 0.0,
     brief: bool = False,
-    areas: bool = False,
+    areas: bool | Sequence[object] = False,
 ) -> AuditReport: ...
 
 
@@ -112,7 +114,7 @@ def audit(
     solver_seconds: float = 0.0,
     changed: int | None = None,
     brief: bool = False,
-    areas: bool = False,
+    areas: bool | Sequence[object] = False,
 ) -> AuditReport | JointReport:
     """Find out what anybody could prove from these tables if they were released together.
 
@@ -163,11 +165,12 @@ def audit(
     brief : bool, default False
         With one release: if small cells are proven, do not look for counterexamples for the others. The verdict is then
         clear, and `cells_certified` and `cells_undecided` are None.
-    areas : bool, default False
+    areas : bool or sequence of labels, default False
         Attack one top-level area of the first hierarchy at a time, with the tables of the whole as shared bounds. Use
-        it for a finest table that is larger than memory; it may be on Spark, or the path of a store. The ranges of
-        single cells are left out, and no counterexamples are searched. A release of sums, such as "controlled" makes,
-        is decided by the theorem, after a check that its tables are sums and that its folder tells nothing more.
+        it for a finest table that is larger than memory; it may be on Spark, or the path of a store. `ranges` then
+        holds the cells of the areas that are named here, and no cell if this is True. No counterexamples are searched.
+        A release of sums, such as "controlled" makes, is decided by the theorem, after a check that its tables are
+        sums and that its folder tells nothing more.
 
     Returns
     -------
@@ -210,7 +213,7 @@ def audit(
         )
     if areas:
         return _by_areas(
-            finest, method, (tables, levels, keys, max_keys), (store, solver_seconds), explanations, progress
+            finest, method, (tables, levels, keys, max_keys), (store, solver_seconds), explanations, progress, areas
         )
     start = time.perf_counter()
     folder: tuple[str, ...] | None = None
@@ -262,7 +265,13 @@ def audit(
 
 
 def _by_areas(
-    finest: Any, method: Method | str | None, chosen: Any, others: Any, explanations: int, progress: Progress | None
+    finest: Any,
+    method: Method | str | None,
+    chosen: Any,
+    others: Any,
+    explanations: int,
+    progress: Progress | None,
+    areas: bool | Sequence[object],
 ) -> AuditReport:
     # Both modules import this one.
     from ilba.attack.areas import audit_by_areas
@@ -274,7 +283,10 @@ def _by_areas(
         raise InputError("areas=True takes no store= and no solver_seconds=: give the finest table or its path alone.")
     if method is not None and not isinstance(method, str):
         raise InputError(f"areas=True takes the method by its name, such as 'ilba', not a {type(method).__name__}.")
+    listed = () if isinstance(areas, bool) else [areas] if isinstance(areas, str) else list(areas)
     if isinstance(finest, Release):
+        if listed:
+            raise InputError("a release has no ranges of areas: name them with the finest table or its path.")
         if method is not None or chosen != ("all", None, None, None):
             raise InputError("a release is audited as it is: leave out method and the choice of tables.")
         return audit_of_sums(finest, progress)
@@ -282,7 +294,9 @@ def _by_areas(
         raise InputError(
             f"areas=True takes a finest table, the path of a store, or a release, not a {type(finest).__name__}."
         )
-    return audit_by_areas(finest, method, lambda codes: wanted_tables(codes.design, *chosen), explanations, progress)
+    return audit_by_areas(
+        finest, method, lambda codes: wanted_tables(codes.design, *chosen), explanations, progress, listed=listed
+    )
 
 
 def tables_by(method: Method | str, finest: AnyFinestTable, wanted: Sequence[Selection]) -> PublishedTables:
@@ -444,6 +458,7 @@ class Findings:
     """The counted results of an attack."""
 
     def __init__(self, attack: Attack, ranges: bool = True) -> None:
+        self._attack = attack
         self.published = published = attack.published
         lattice, self._base, K = published.lattice, published.lattice.base, published.K
         self.counts: dict[Node, list[int]] = {node: [0, 0, 0] for node in lattice.nodes}
@@ -500,30 +515,54 @@ class Findings:
         return pl.DataFrame([*labels, pl.Series("low", [], pl.Int64), pl.Series("high", [], pl.Int64)])
 
     def undecided(self) -> pl.DataFrame:
-        """The labels of the undecided small cells."""
-        published = self.published
+        """The labels of the undecided small cells, the most suspicious first."""
         if self._decided is None:
             return pl.DataFrame()
-        index = published.codes.cell_index(table_of(published.design, self._base))
-        return pl.DataFrame(published.codes.labels(index, [self._decided.left(self._base)]))
+        ((_, cells, _),) = self._suspicious([self._base])
+        return self._labels(self._base, cells)
 
     def undecided_aggregates(self) -> pl.DataFrame:
-        """The undecided cells of coarser tables: the table, and the cell in words."""
-        found = {"table": pl.Series([], dtype=pl.String), "cell": pl.Series([], dtype=pl.String)}
-        if self._decided is None:
-            return pl.DataFrame(found)
-        parts = [pl.DataFrame(found)]
-        for node in self._shown:
-            left, selection = self._decided.left(node), table_of(self.published.design, node)
-            if len(left):
-                labels = self.published.codes.labels(self.published.codes.cell_index(selection), [left])
-                words = pl.DataFrame(labels).select(
-                    cell=pl.concat_str([pl.format(f"{one.name} {{}}", one.name) for one in labels], separator=", ")
-                    if labels
-                    else pl.lit("the total")
+        """The undecided cells of coarser tables, the most suspicious first: the table, and the cell in words."""
+        schema = {"table": pl.String, "cell": pl.String, "place": pl.Int64}
+        parts = [pl.DataFrame(schema=schema)]
+        for node, cells, places in self._suspicious(self._shown) if self._decided is not None else ():
+            labels = self._labels(node, cells)
+            words = [pl.format(f"{name} {{}}", name) for name in labels.columns]
+            parts.append(
+                pl.DataFrame({"place": places})
+                .hstack(labels)
+                .select(
+                    table=pl.lit(table_of(self.published.design, node).name),
+                    cell=pl.concat_str(words, separator=", ") if words else pl.lit("the total"),
+                    place="place",
                 )
-                parts.append(words.select(table=pl.lit(selection.name), cell="cell"))
-        return pl.concat(parts)
+            )
+        return pl.concat(parts).sort("place").drop("place")
+
+    def _labels(self, node: Node, cells: IntArray) -> pl.DataFrame:
+        codes = self.published.codes
+        return pl.DataFrame(codes.labels(codes.cell_index(table_of(self.published.design, node)), [cells]))
+
+    def _suspicious(self, nodes: Sequence[Node]) -> list[tuple[Node, IntArray, IntArray]]:
+        """The undecided cells with the narrowest proven ranges, at most `LISTED`: by table, with their ranks."""
+        assert self._decided is not None  # noqa: S101 - asked before
+        none = np.zeros(0, dtype=np.int64)
+        found = [(none, none, none)]
+        for part in self._attack.parts():
+            for number in (number for number, node in enumerate(nodes) if node in part.own):
+                node = nodes[number]
+                width, left = self.published.lattice.width(node), self._decided.left(node)
+                first, last = part.rows[node[0]]
+                left = left[slice(*np.searchsorted(left, [first * width, last * width]))]
+                area, cell = np.divmod(left, width)
+                low, high = part.at(node, area - first, cell)
+                order = np.argsort(high - low, kind="stable")[:LISTED]
+                found.append((left[order], np.full(len(order), number), (high - low)[order]))
+        packed, table, room = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.lexsort((packed, table, room))[:LISTED]
+        packed, table = packed[order], table[order]
+        places = [np.flatnonzero(table == number) for number in range(len(nodes))]
+        return [(node, packed[place], place) for node, place in zip(nodes, places, strict=True)]
 
     @property
     def _shown(self) -> list[Node]:

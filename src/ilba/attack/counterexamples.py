@@ -9,7 +9,6 @@ the world anew. A counterexample shows that nobody can prove the count small. A 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -18,6 +17,7 @@ import numpy.typing as npt
 
 from ilba.attack.intervals import FAR, Intervals
 from ilba.attack.mending import mend
+from ilba.attack.solver import clock
 from ilba.methods import masking
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -162,10 +162,10 @@ class Worlds:
     def search(self, targets: IntArray, looks: int = LOOKS, until: float = 0.0) -> None:
         """Look for worlds in which the targets are not small, until nothing new is found or `looks` is used up.
 
-        `until` extends the search beyond `looks`, up to a time of the monotonic clock.
+        `until` extends the search beyond `looks`, up to a time of `clock`.
         """
         steps, idle = 50, 0
-        while idle < _IDLE and (looks > 0 or time.monotonic() < until):
+        while idle < _IDLE and (looks > 0 or clock() < until):
             left = targets[~self.safe[targets]]
             if not len(left):
                 return

@@ -6,7 +6,6 @@ The report gives the number of these cells and the reasons.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
@@ -27,7 +26,7 @@ from ilba.attack.fewcells import (
 from ilba.attack.intervals import FAR, Intervals, at, open_cells
 from ilba.attack.lattice import Node
 from ilba.attack.published import PublishedTables
-from ilba.attack.solver import BlockSums, Target, leaving
+from ilba.attack.solver import BlockSums, Target, clock, leaving
 from ilba.attack.unmasked import Open, open_parts, stated, true_counts
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -35,7 +34,9 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 MOST_OPEN = 30_000_000
 """the most open cells times tables in memory during a search for counterexamples"""
-_BLOCK = 300
+_PARTS = 4
+"""the most parts of a large release that are searched"""
+_BLOCK = 400
 """the number of open cells in one question to the solver"""
 _LARGE = 800
 """the same when only a few cells are left"""
@@ -52,6 +53,7 @@ _AGAIN = 4
 _FEW_LEFT = 50
 """up to this many open cells, the solver is first asked whether they can leave 1..K-1 at all"""
 _NOTHING: IntArray = np.zeros(0, np.int64)
+MOST_SEARCHED = "the release is large: only {:,} of its {:,} open cells were searched for counterexamples"
 
 
 def decide(attack: Attack, seconds: float, proven: Numbers) -> Decided | None:
@@ -81,14 +83,14 @@ def decide(attack: Attack, seconds: float, proven: Numbers) -> Decided | None:
     if published.split:
         _with_the_finest(attack, decided, seconds)
     elif stated(published) and published.whole is not None:
-        end = time.monotonic() + seconds
+        end = clock() + seconds
         parts = open_parts(published, open_cells(attack), _cells_at_once(published))
         for number, part in enumerate(parts):
             until = end - seconds * (1 - _MENDING * (number + 1) / len(parts)) if seconds else 0.0
             _mended(part(), decided, LOOKS // len(parts), until)
         if seconds and decided.open:
             ask = decide_everything if few(published) else without_the_finest
-            ask(published, decided, end - time.monotonic())
+            ask(published, decided, end - clock())
     elif seconds:
         decided.otherwise = NO_BLOCK
     return decided
@@ -128,18 +130,21 @@ def _with_the_finest(attack: Attack, decided: Decided, seconds: float) -> None:
     assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - asked before
     packed, low, high = open_cells(attack)
     counts = at(rows.packed, np.where(rows.truth.sum_large > 0, 0, rows.truth.sum_small), packed)
-    part = _cells_at_once(published)
     is_open = np.flatnonzero(low < high)
-    end = time.monotonic() + seconds
-    for first in range(0, len(is_open), part):  # cells outside a part keep their true counts
+    parts = _searched(is_open, np.isin(packed[is_open], decided.left(published.lattice.base)), published)
+    searched = sum(map(len, parts))
+    if searched < len(is_open):
+        decided.otherwise = MOST_SEARCHED.format(searched, len(is_open))
+    end = clock() + seconds
+    for part in parts:  # cells outside a part keep their true counts
         inside = np.zeros(len(packed), dtype=bool)
-        inside[is_open[first : first + part]] = True
+        inside[part] = True
         known = Intervals.of(published, (packed, np.where(inside, low, counts), np.where(inside, high, counts)))
         own, base = counts[inside], published.lattice.base
         worlds = Worlds(Conditions.of(known), own, known.at_k.astype(np.int64))
         targets = np.isin(known.packed, decided.left(base))
         sums = _sums(known, decided)
-        looks = LOOKS // (1 + len(is_open) // part)
+        looks = LOOKS // len(parts)
         worlds.search(np.flatnonzero(targets), looks)
         worlds.search(len(own) + np.flatnonzero(sums), looks // 2)
         _note(decided.safe, base, known, worlds.safe & np.concatenate([targets, sums]))
@@ -149,7 +154,7 @@ def _with_the_finest(attack: Attack, decided: Decided, seconds: float) -> None:
             decide_everything(published, decided, seconds)
             continue
         asked = Asked(known, worlds.counts, targets & ~worlds.safe[: len(own)], sums & ~worlds.safe[len(own) :], end)
-        proofs = len(is_open) <= part  # proofs need all open cells in one part
+        proofs = len(parts) == 1  # proofs need all open cells in one part
         asked.ask(proofs)
         for _ in range(_AGAIN):
             if not asked.over:
@@ -160,6 +165,14 @@ def _with_the_finest(attack: Attack, decided: Decided, seconds: float) -> None:
             (decided.tried, asked.tried), (decided.late, asked.late),
         ):  # fmt: skip
             _note(into, base, known, which)
+
+
+def _searched(is_open: IntArray, small: BoolArray, published: PublishedTables) -> list[IntArray]:
+    """The open cells in parts that fit into memory, those with most small cells first."""
+    size = _cells_at_once(published)
+    starts = range(0, len(is_open), size)
+    most = sorted(starts, key=lambda first: -int(small[first : first + size].sum()))[:_PARTS]
+    return [is_open[first : first + size] for first in most]
 
 
 def _sums(known: Intervals, decided: Decided) -> BoolArray:
@@ -202,22 +215,23 @@ class Asked:
         return self.targets & ~self.safe & ~self.proven
 
     def ask(self, proofs: bool) -> None:
-        """Look for other worlds, then for proofs, then again for other worlds in blocks of other shapes."""
-        start = time.monotonic()
+        """Look for worlds in which cells leave, then for proofs, then for worlds in which aggregates leave as well."""
+        start = clock()
         few_left = int(self.left[: self.n].sum()) <= _FEW_LEFT
         tables = self._tables(_LARGE if few_left else _BLOCK)
         self._patience = _PATIENCE * (4 if few_left else 1)
         if not tables:
             return
-        if proofs and few_left:
-            self.prove(self.blocks(tables[0]), self.end)
-        first = self.end if few_left or not proofs else start + (self.end - start) * _FIRST
-        self.certify(self.blocks(tables[0]), first)
-        if proofs and not few_left:
-            self.prove(self.blocks(tables[0]), self.end)
-        for table in tables[1:]:
-            if self.over:
-                return
+        if few_left:
+            if proofs:
+                self.prove(self.blocks(tables[0]), self.end)
+        else:  # cells alone are easier to move, and each world found speaks about the aggregates, too
+            until = start + (self.end - start) * _FIRST if proofs else self.end
+            for table in tables:
+                self.certify(self.blocks(table), until, aggregates=False)
+            if proofs:
+                self.prove(self.blocks(tables[0]), self.end)
+        for table in tables:
             self.certify(self.blocks(table), self.end)
         self.look_around(proofs)
 
@@ -239,7 +253,7 @@ class Asked:
     @property
     def over(self) -> bool:
         """Whether the time is over or nothing is open."""
-        return time.monotonic() >= self.end or not self.left.any()
+        return clock() >= self.end or not self.left.any()
 
     def _tables(self, largest: int) -> list[int]:
         """The tables whose aggregates make blocks: tables with the largest blocks that fit come first."""
@@ -279,11 +293,11 @@ class Asked:
             self._kept[name] = counts, self.known.sums(counts)
         return self._kept[name][1]
 
-    def _wanted(self, block: IntArray, used: IntArray, sums: BlockSums) -> list[Target]:
+    def _wanted(self, block: IntArray, used: IntArray, sums: BlockSums, aggregates: bool = True) -> list[Target]:
         """The open targets of a block: its cells, and the sums whose open cells all lie in it."""
         left = self.left
         found = [Target([int(i)], 0, int(block[i])) for i in np.flatnonzero(left[block])]
-        for a, cells in zip(used.tolist(), sums.cells, strict=True):
+        for a, cells in zip(used.tolist(), sums.cells, strict=True) if aggregates else ():
             if left[self.n + a] and len(cells) == self._size[a]:
                 found.append(Target([int(i) for i in cells], int(self.known.beside[a]), self.n + a))
         return found
@@ -295,7 +309,7 @@ class Asked:
             used, sums = self._sums(block, known.low, known.high)
             left = self._wanted(block, used, sums)
             while left:
-                seconds = end - time.monotonic()
+                seconds = end - clock()
                 if seconds <= 0:
                     return
                 said, values = leaving(K, known.low[block], known.high[block], sums, left, min(seconds, self._patience))
@@ -310,19 +324,19 @@ class Asked:
                     break
                 left = staying
 
-    def certify(self, blocks: Iterable[IntArray], end: float) -> None:
+    def certify(self, blocks: Iterable[IntArray], end: float, aggregates: bool = True) -> None:
         """Ask for other worlds: the outside is fixed as in a world that fits, so every solution is another world."""
         for block in blocks:
-            while self._leave(block, end):
+            while self._leave(block, end, aggregates):
                 pass
-            if time.monotonic() >= end:
+            if clock() >= end:
                 return
 
-    def _leave(self, block: IntArray, end: float) -> bool:
+    def _leave(self, block: IntArray, end: float, aggregates: bool) -> bool:
         """Look for a world in which a target of the block is not small; return whether to ask again."""
         known, K = self.known, self.known.K
         used, sums = self._sums(block, self.world, self.world)
-        targets, seconds = self._wanted(block, used, sums), end - time.monotonic()
+        targets, seconds = self._wanted(block, used, sums, aggregates), end - clock()
         if not targets or seconds <= 0:
             return False
         said, values = leaving(
@@ -338,10 +352,10 @@ class Asked:
             self.tried[asked] = True
             return False
         self.world = other
-        staying = {one.number for one in _small_in(targets, values, K)}
-        gone = [number for number in asked if number not in staying]
-        self.safe[gone] = True
-        return bool(gone)
+        before = self.safe.sum()
+        counts = np.concatenate([other, self._total("low", other) + known.beside])
+        self.safe |= self.targets & ((counts == 0) | (counts >= K))
+        return bool(self.safe.sum() > before)
 
     def around(self, size: int) -> Iterator[IntArray]:
         """For each open target, the `size` cells that share most with it; small sums weigh more than large ones.

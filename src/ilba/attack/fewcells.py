@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -23,7 +22,7 @@ import numpy.typing as npt
 from ilba.attack.intervals import at
 from ilba.attack.lattice import Node
 from ilba.attack.published import PublishedTables
-from ilba.attack.solver import Aggregate, Outside, WholeRule
+from ilba.attack.solver import Aggregate, Outside, WholeRule, clock
 from ilba.attack.unmasked import projected, sizes_of, true_counts
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -84,10 +83,12 @@ class Decided:
         """The number of cells of some tables that are left open, by reason."""
         found: Counter[str] = Counter()
         for node in nodes:
-            for cell in self.left(node).tolist():
-                tried, late = cell in self.tried[node], cell in self.late[node]
-                found[FEW_SEEN if tried else TOO_LONG if late else self.otherwise] += 1
-        return dict(found)
+            left = self.left(node)
+            tried, late = (np.isin(left, self.numbers(which, node)) for which in (self.tried, self.late))
+            found[FEW_SEEN] += int(tried.sum())
+            found[TOO_LONG] += int((late & ~tried).sum())
+            found[self.otherwise] += int((~late & ~tried).sum())
+        return {reason: number for reason, number in found.items() if number}
 
 
 class _Target(NamedTuple):
@@ -171,9 +172,9 @@ def without_the_finest(published: PublishedTables, decided: Decided, seconds: fl
     if not blocks:
         decided.otherwise = NO_BLOCK
         return
-    end, K = time.monotonic() + seconds, published.K
+    end, K = clock() + seconds, published.K
     for block in blocks:
-        until = end - time.monotonic()
+        until = end - clock()
         if until <= 0:
             return
         rule = WholeRule(K, published.cells, block.largest, block.aggregates, None)
@@ -183,7 +184,7 @@ def without_the_finest(published: PublishedTables, decided: Decided, seconds: fl
         for into, numbers in ((decided.proven, cannot), (decided.late, unknown)):
             for number in numbers:
                 into[block.targets[number].node].add(block.targets[number].number)
-        asked, until = [block.targets[number] for number in sorted(can)], end - time.monotonic()
+        asked, until = [block.targets[number] for number in sorted(can)], end - clock()
         if not asked or until <= 0:
             continue
         rule = WholeRule(K, published.cells, block.largest, _around(published, block), None)

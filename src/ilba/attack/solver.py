@@ -12,6 +12,7 @@ its shifts. It is meant for blocks of about ten cells.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -83,6 +84,11 @@ class Program:
         if said in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return Solution("found", np.array([solver.value(v) for v in self._variables], dtype=np.int64))
         return Solution("none" if said == self._cp.INFEASIBLE else "time", np.zeros(0, np.int64))
+
+
+def clock() -> float:
+    """Seconds of the processor that this process has used: a budget in them is the same on a busy machine."""
+    return time.process_time()
 
 
 def available() -> bool:

@@ -176,11 +176,11 @@ class AuditReport(Judged):
     why: dict[str, int] = field(default_factory=dict)
     """how many cells are undecided, by reason"""
     undecided: pl.DataFrame = field(default_factory=pl.DataFrame)
-    """the labels of the undecided cells"""
+    """the labels of the undecided cells, those with the narrowest ranges first; at most 100,000 are listed"""
     why_aggregates: dict[str, int] = field(default_factory=dict)
     """how many small cells of coarser tables are undecided, by reason"""
     undecided_aggregates: pl.DataFrame = field(default_factory=pl.DataFrame)
-    """the undecided cells of coarser tables: the table, and the cell in words"""
+    """the undecided cells of coarser tables, in the same order and at most as many: the table, and the cell in words"""
 
     @property
     def safe(self) -> bool:
