@@ -492,8 +492,23 @@ class Attack:
             yield self.whole
             return
         for level, rows in self._closing.levels.items():
-            for start, end in self._cut(level) if levels is None or level in levels else ():
+            for start, end in self.areas(level) if levels is None or level in levels else ():
                 yield self._dense(rows, level, start, end)
+
+    def areas(self, level: int) -> list[tuple[int, int]]:
+        """Runs of areas of a level whose cells fit into memory together."""
+        return [self.rows[level]] if self._closing is None else self._cut(level)
+
+    def cells(self, node: Node, first: int, last: int) -> tuple[Array, Array]:
+        """Low and high of a table in some of its areas, as arrays of cells by areas."""
+        if self._closing is not None:
+            begin = self.rows[node[0]][0]
+            low, high, *_ = self._closing.levels[node[0]].dense(node, first - begin, last - begin)
+            return low, high
+        begin, width = self.whole.rows[node[0]][0], self.lattice.width(node)
+        sides = self.whole.kinds[0].low[node], self.whole.kinds[0].high[node]
+        low, high = (side.reshape(width, -1)[:, first - begin : last - begin] for side in sides)
+        return low, high
 
     def _dense(self, rows: Rows, level: int, start: int, end: int) -> Block:
         block = Block(self.lattice, {level: (start, end)}, rows.families.nodes, ())

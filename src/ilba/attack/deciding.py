@@ -53,7 +53,7 @@ _AGAIN = 4
 _FEW_LEFT = 50
 """up to this many open cells, the solver is first asked whether they can leave 1..K-1 at all"""
 _NOTHING: IntArray = np.zeros(0, np.int64)
-MOST_SEARCHED = "the release is large: only {:,} of its {:,} open cells were searched for counterexamples"
+MOST_SEARCHED = "the release is large: only {:,} of its {:,} areas were searched for counterexamples"
 
 
 def decide(attack: Attack, seconds: float, proven: Numbers) -> Decided | None:
@@ -128,19 +128,21 @@ def _with_the_finest(attack: Attack, decided: Decided, seconds: float) -> None:
     published = attack.published
     rows = published.base
     assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - asked before
-    packed, low, high = open_cells(attack)
-    counts = at(rows.packed, np.where(rows.truth.sum_large > 0, 0, rows.truth.sum_small), packed)
-    is_open = np.flatnonzero(low < high)
-    parts = _searched(is_open, np.isin(packed[is_open], decided.left(published.lattice.base)), published)
-    searched = sum(map(len, parts))
-    if searched < len(is_open):
-        decided.otherwise = MOST_SEARCHED.format(searched, len(is_open))
+    base = published.lattice.base
+    true = np.where(rows.truth.sum_large > 0, 0, rows.truth.sum_small)
+    parts, searched = _searched(attack, decided)
+    areas = published.codes.lists[0].size(base[0])
+    if searched < areas:
+        decided.otherwise = MOST_SEARCHED.format(searched, areas)
     end = clock() + seconds
-    for part in parts:  # cells outside a part keep their true counts
-        inside = np.zeros(len(packed), dtype=bool)
-        inside[part] = True
-        known = Intervals.of(published, (packed, np.where(inside, low, counts), np.where(inside, high, counts)))
-        own, base = counts[inside], published.lattice.base
+    for packed, low, high in parts:
+        outside = (true > 0) & ~np.isin(rows.packed, packed)  # these cells keep their true counts
+        settled = true[outside].astype(np.int64)
+        cells = np.concatenate([packed, rows.packed[outside]])
+        order = np.argsort(cells)
+        lows, highs = np.concatenate([low, settled]), np.concatenate([high, settled])
+        known = Intervals.of(published, (cells[order], lows[order], highs[order]))
+        own = at(rows.packed, true, packed)
         worlds = Worlds(Conditions.of(known), own, known.at_k.astype(np.int64))
         targets = np.isin(known.packed, decided.left(base))
         sums = _sums(known, decided)
@@ -167,12 +169,32 @@ def _with_the_finest(attack: Attack, decided: Decided, seconds: float) -> None:
             _note(into, base, known, which)
 
 
-def _searched(is_open: IntArray, small: BoolArray, published: PublishedTables) -> list[IntArray]:
-    """The open cells in parts that fit into memory, those with most small cells first."""
-    size = _cells_at_once(published)
-    starts = range(0, len(is_open), size)
-    most = sorted(starts, key=lambda first: -int(small[first : first + size].sum()))[:_PARTS]
-    return [is_open[first : first + size] for first in most]
+def _searched(attack: Attack, decided: Decided) -> tuple[list[tuple[IntArray, ...]], int]:
+    """The open cells in parts that fit into memory, with low and high, and the number of areas that are all in them.
+
+    Areas with most small cells come first. A part holds whole areas, if they fit.
+    """
+    lattice, size = attack.lattice, _cells_at_once(attack.published)
+    base = lattice.base
+    small = np.bincount(
+        decided.left(base) // lattice.width(base), minlength=attack.published.codes.lists[0].size(base[0])
+    )
+    found: list[tuple[IntArray, ...]] = []
+    number = cells = 0
+    for area in np.argsort(-small, kind="stable").tolist():
+        if cells >= _PARTS * size:
+            break
+        packed, low, high = open_cells(attack, [area])
+        is_open = low < high
+        found.append((packed[is_open], low[is_open], high[is_open]))
+        cells, number = cells + int(is_open.sum()), number + 1
+    together = [np.concatenate(column)[: _PARTS * size] for column in zip(*found, strict=True)]
+    parts = []
+    for first in range(0, len(together[0]), size):
+        part = [column[first : first + size] for column in together]
+        order = np.argsort(part[0])
+        parts.append(tuple(column[order] for column in part))
+    return parts, number - (cells > _PARTS * size)
 
 
 def _sums(known: Intervals, decided: Decided) -> BoolArray:

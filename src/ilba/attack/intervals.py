@@ -350,17 +350,29 @@ class _Collector:
         return low, high
 
 
-def open_cells(attack: Attack) -> tuple[IntArray, IntArray, IntArray]:
-    """The small finest cells that may be occupied after an attack: as sorted integers, with low and high."""
-    published = attack.published
-    base, found = published.lattice.base, []
-    width = published.lattice.width(base)
-    for block in attack.blocks([base[0]]):
-        if base not in block.own:
-            continue
-        low, high = (side[base].reshape(width, -1) for side in (block.kinds[0].low, block.kinds[0].high))
+def open_cells(attack: Attack, areas: Sequence[int] | None = None) -> tuple[IntArray, IntArray, IntArray]:
+    """The small finest cells that may be occupied after an attack: as sorted integers, with low and high.
+
+    Parameters
+    ----------
+    attack : Attack
+        An attack that has run.
+    areas : sequence of int, optional
+        Only the cells of these finest areas. By default, of all areas.
+
+    Returns
+    -------
+    tuple of three arrays
+        Cells, lows and highs.
+    """
+    base = attack.lattice.base
+    width = attack.lattice.width(base)
+    found: list[tuple[IntArray, Array, Array]] = [(np.zeros(0, np.int64),) * 3]
+    runs = attack.areas(base[0]) if areas is None else [(area, area + 1) for area in areas]
+    for first, last in runs:
+        low, high = attack.cells(base, first, last)
         cell, area = np.nonzero(high > 0)
-        found.append(((area + block.rows[base[0]][0]) * width + cell, low[cell, area], high[cell, area]))
+        found.append(((area + first) * width + cell, low[cell, area], high[cell, area]))
     packed, low, high = (np.concatenate(parts).astype(np.int64) for parts in zip(*found, strict=True))
     order = np.argsort(packed)
     return packed[order], low[order], high[order]
