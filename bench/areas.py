@@ -6,13 +6,14 @@
     python bench/areas.py --release FOLDER            a release of sums, as left by `bench/nation_release.py --keep`
     python bench/areas.py --folder FOLDER             the folder of the stores; missing ones are made
 
-Each number of cities runs in a separate process, so that its peak memory is its own. "beyond" is the peak memory minus
-the memory of the process with the store open.
+Each number of cities runs in a separate process, so that its memory is its own. "beyond" is the peak of the memory
+during the audit, minus the memory of the process before it, with the store open (Linux).
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import math
 import subprocess
@@ -28,18 +29,31 @@ from ilba.attack.areas import VISITS
 from nation import AREAS, KEYS, SECRET, built, peak
 
 
+def memory(what: str) -> float:
+    """The memory of this process in GB: `VmRSS` now, or its peak `VmHWM`."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(what)) / 2**20
+
+
+def before_audit() -> float:
+    """Begin a new peak; return the memory in use."""
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")
+    return memory("VmRSS")
+
+
 def audited(cities: int, keys: int, method: str, folder: Path) -> dict[str, Any]:
     finest = built(cities, folder)
     if keys < len(KEYS):  # a smaller finest table of the same people
         counts = finest.table("OA", KEYS[:keys]).detail.select(*AREAS, *KEYS[:keys], "N")
         finest = ilba.FinestTable.from_counts(counts, AREAS, KEYS[:keys], secret=SECRET)
         del counts
-    before, wall, cpu = peak(), time.perf_counter(), time.process_time()
+    before, wall, cpu = before_audit(), time.perf_counter(), time.process_time()
     report = ilba.audit(finest, method, areas=True, explanations=0)
     return {
         "cities": cities, "tables": len(report.published.tables), "cells": len(finest), "small": report.cells_small,
         "proven": report.cells_disclosed, "cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall,
-        "GB": peak(), "beyond": peak() - before,
+        "GB": memory("VmHWM"), "beyond": memory("VmHWM") - before,
     }  # fmt: skip
 
 
@@ -86,7 +100,11 @@ def main() -> int:
         )
     for a, b in pairwise(rows):
         grown = math.log(b["cpu"] / a["cpu"]) / math.log(b["cells"] / a["cells"])
-        print(f"growth from {a['cities']} to {b['cities']} cities: processor time with exponent {grown:.2f}")
+        more = math.log(b["beyond"] / a["beyond"]) / math.log(b["cells"] / a["cells"])
+        print(
+            f"growth from {a['cities']} to {b['cities']} cities: processor time with exponent {grown:.2f}, memory "
+            f"beyond the store {more:.2f}"
+        )
     return 0
 
 

@@ -157,8 +157,9 @@ def audit(
         With a list: for a column, the coarser label of each finer one, as a mapping or a csv file with two columns. If
         the coarser column has another name, `rename` says which column it was made from.
     solver_seconds : float, default 0
-        With one release and its store: how long to ask an exact solver about cells that propagation leaves open, the
-        most suspicious first. It needs the extra `solver`. It proves much more when the finest table is not released.
+        With one release and its store: how long to ask an exact solver about cells that propagation leaves open, in
+        seconds of processor time. It needs the extra `solver`. It proves much more when the finest table is not
+        released.
     changed : int, optional
         With a list: audit releases of different waves together, assuming that no count of any table changed by more
         than this between them, for example because at most this many people came, left or moved.

@@ -32,7 +32,7 @@ from ilba.attack.unmasked import Open, open_parts, stated, true_counts
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-MOST_OPEN = 30_000_000
+MOST_OPEN = 15_000_000
 """the most open cells times tables in memory during a search for counterexamples"""
 _PARTS = 4
 """the most parts of a large release that are searched"""
@@ -125,48 +125,53 @@ def _mended(part: Open, decided: Decided, looks: int, until: float) -> None:
 
 
 def _with_the_finest(attack: Attack, decided: Decided, seconds: float) -> None:
-    published = attack.published
-    rows = published.base
-    assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - asked before
-    base = published.lattice.base
-    true = np.where(rows.truth.sum_large > 0, 0, rows.truth.sum_small)
+    base = attack.lattice.base
     parts, searched = _searched(attack, decided)
-    areas = published.codes.lists[0].size(base[0])
+    areas = attack.published.codes.lists[0].size(base[0])
     if searched < areas:
         decided.otherwise = MOST_SEARCHED.format(searched, areas)
     end = clock() + seconds
-    for packed, low, high in parts:
-        outside = (true > 0) & ~np.isin(rows.packed, packed)  # these cells keep their true counts
-        settled = true[outside].astype(np.int64)
-        cells = np.concatenate([packed, rows.packed[outside]])
-        order = np.argsort(cells)
-        lows, highs = np.concatenate([low, settled]), np.concatenate([high, settled])
-        known = Intervals.of(published, (cells[order], lows[order], highs[order]))
-        own = at(rows.packed, true, packed)
-        worlds = Worlds(Conditions.of(known), own, known.at_k.astype(np.int64))
-        targets = np.isin(known.packed, decided.left(base))
-        sums = _sums(known, decided)
-        looks = LOOKS // len(parts)
-        worlds.search(np.flatnonzero(targets), looks)
-        worlds.search(len(own) + np.flatnonzero(sums), looks // 2)
-        _note(decided.safe, base, known, worlds.safe & np.concatenate([targets, sums]))
-        if not seconds or not decided.open:
-            continue
-        if few(published) and stated(published):
-            decide_everything(published, decided, seconds)
-            continue
-        asked = Asked(known, worlds.counts, targets & ~worlds.safe[: len(own)], sums & ~worlds.safe[len(own) :], end)
-        proofs = len(parts) == 1  # proofs need all open cells in one part
-        asked.ask(proofs)
-        for _ in range(_AGAIN):
-            if not asked.over:
-                asked.walk_on(worlds.conditions)
-                asked.look_around(proofs)
-        for into, which in (
-            (decided.safe, asked.safe), (decided.proven, asked.proven),
-            (decided.tried, asked.tried), (decided.late, asked.late),
-        ):  # fmt: skip
-            _note(into, base, known, which)
+    for part in parts:
+        _search(attack.published, decided, part, LOOKS // len(parts), end if seconds else 0.0, proofs=len(parts) == 1)
+
+
+def _search(
+    published: PublishedTables, decided: Decided, part: tuple[IntArray, ...], looks: int, end: float, proofs: bool
+) -> None:
+    """Search counterexamples for some open cells, then ask the solver until `end`; proofs need all open cells."""
+    rows, base = published.base, published.lattice.base
+    assert rows is not None and rows.truth is not None  # noqa: S101, PT018 - asked before
+    packed, low, high = part
+    true = np.where(rows.truth.sum_large > 0, 0, rows.truth.sum_small)
+    outside = (true > 0) & ~np.isin(rows.packed, packed)  # these cells keep their true counts
+    settled = true[outside].astype(np.int64)
+    cells = np.concatenate([packed, rows.packed[outside]])
+    order = np.argsort(cells)
+    lows, highs = np.concatenate([low, settled]), np.concatenate([high, settled])
+    known = Intervals.of(published, (cells[order], lows[order], highs[order]))
+    own = at(rows.packed, true, packed)
+    worlds = Worlds(Conditions.of(known), own, known.at_k.astype(np.int64))
+    targets = np.isin(known.packed, decided.left(base))
+    sums = _sums(known, decided)
+    worlds.search(np.flatnonzero(targets), looks)
+    worlds.search(len(own) + np.flatnonzero(sums), looks // 2)
+    _note(decided.safe, base, known, worlds.safe & np.concatenate([targets, sums]))
+    if not end or not decided.open:
+        return
+    if few(published) and stated(published):
+        decide_everything(published, decided, end - clock())
+        return
+    asked = Asked(known, worlds.counts, targets & ~worlds.safe[: len(own)], sums & ~worlds.safe[len(own) :], end)
+    asked.ask(proofs)
+    for _ in range(_AGAIN):
+        if not asked.over:
+            asked.walk_on(worlds.conditions)
+            asked.look_around(proofs)
+    for into, which in (
+        (decided.safe, asked.safe), (decided.proven, asked.proven),
+        (decided.tried, asked.tried), (decided.late, asked.late),
+    ):  # fmt: skip
+        _note(into, base, known, which)
 
 
 def _searched(attack: Attack, decided: Decided) -> tuple[list[tuple[IntArray, ...]], int]:

@@ -101,7 +101,8 @@ def risk(
     examples : int, default 5
         The number of proven cells to explain.
     solver_seconds : float, default 0
-        How long to ask an exact solver about the cells that the proof leaves open. It needs the extra `solver`.
+        How long to ask an exact solver about the cells that the proof leaves open, in seconds of processor time. It
+        needs the extra `solver`.
     progress : callable, optional
         Called with each `ProgressStep`.
 

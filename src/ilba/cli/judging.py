@@ -103,7 +103,7 @@ def report_command(
     "--solver-seconds",
     type=float,
     default=0.0,
-    help="Seconds for an exact solver on undecided cells; useful if the finest table is not published.",
+    help="Processor seconds for an exact solver on undecided cells; useful if the finest table is not published.",
 )
 @click.option("--require-safe", is_flag=True, help="Exit with 1 unless the audit finds all tables safe.")
 @json_option
@@ -404,7 +404,9 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
 @click.option("--register", multiple=True, metavar="TABLE=FILE", help="An exact table from elsewhere, with a column N.")
 @click.option("--unknown", type=int, multiple=True, help="An insider who knows everybody except this many people.")
 @click.option("--bound", type=int, help="The known bound of the loss of controlled sums.")
-@click.option("--solver-seconds", type=float, default=0.0, help="Seconds for an exact solver on undecided cells.")
+@click.option(
+    "--solver-seconds", type=float, default=0.0, help="Processor seconds for an exact solver on undecided cells."
+)
 @click.option("--store", type=click.Path(), help="With a release: its store, to compare with the truth.")
 @click.option("--method", help="A method of `ilba audit` [the method of the store].")
 @click.option(
