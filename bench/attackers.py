@@ -12,6 +12,7 @@
     python bench/attackers.py real                    calibration on shared real data
     python bench/attackers.py sample                  OA x 4 keys: a larger design by a sample of areas
     python bench/attackers.py propagation [LA3|OA] [grid|observed]   time and memory of the audit with 5 keys
+    python bench/attackers.py whole [LA3|OA] [grid|observed]         the same with the search for counterexamples
 
 Each part prints its figures and writes them to bench/results/attackers.json, with the date and the machine. Seconds are
 processor time; if there are two numbers, the second is wall time.
@@ -23,6 +24,7 @@ import datetime
 import json
 import os
 import platform
+import resource
 import sys
 import time
 import warnings
@@ -32,6 +34,8 @@ from typing import Any
 import polars as pl
 
 import ilba
+from ilba.attack.bounds import Attack
+from ilba.attack.published import PublishedTables
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 AREAS = ["LA1", "LA2", "LA3"]
@@ -315,22 +319,21 @@ def sample(people: int = 1_000_000) -> None:
     )
 
 
-def propagation(level: str = "LA3", cells: str = "observed", n: int = 1_000_000) -> None:
-    import resource
-
-    from ilba.attack.bounds import Attack
-    from ilba.attack.published import PublishedTables
-
+def five_keys(level: str, cells: str, n: int) -> tuple[list[str], ilba.FinestTable]:
     keys = ["gender", "age", "mar", "edu", "job"]
     people = ilba.datasets.census(n)
     keys = [key for key in keys if key in people.columns] + [
         c for c in people.columns if c not in (*AREAS, "OA", *keys)
     ]
     hkey = [*AREAS, "OA"][: [*AREAS, "OA"].index(level) + 1]
-    finest = ilba.build(people, hkey, keys[:5], 5, secret=SECRET, cells=cells)
+    # compile, with a small release
     few = ilba.build(people.head(2000), hkey, keys[:2], 5, secret=SECRET, cells=cells)
-    del people
-    Attack(PublishedTables.of(few, "ilba"), budget=100).run()  # compile
+    Attack(PublishedTables.of(few, "ilba"), budget=100).run()
+    return keys[:5], ilba.build(people, hkey, keys[:5], 5, secret=SECRET, cells=cells)
+
+
+def propagation(level: str = "LA3", cells: str = "observed", n: int = 1_000_000) -> None:
+    keys, finest = five_keys(level, cells, n)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for what in ("tables", "attack"):
         cpu, wall = time.process_time(), time.perf_counter()
@@ -339,12 +342,27 @@ def propagation(level: str = "LA3", cells: str = "observed", n: int = 1_000_000)
         else:
             Attack(published).run()
         print(
-            f"{level} x {', '.join(keys[:5])}, {cells}, {len(published.tables)} tables, {n:,} people: {what} "
+            f"{level} x {', '.join(keys)}, {cells}, {len(published.tables)} tables, {n:,} people: {what} "
             f"{time.process_time() - cpu:.1f} s of the processor, {time.perf_counter() - wall:.1f} s on the wall",
             flush=True,
         )
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(f"peak memory {before / 2**20:.2f} GB before, {after / 2**20:.2f} GB after", flush=True)
+
+
+def whole(level: str = "OA", cells: str = "observed", n: int = 1_000_000) -> None:
+    """The whole audit of all tables with 5 keys, with the search for counterexamples."""
+    keys, finest = five_keys(level, cells, n)
+    start = time.process_time()
+    report = ilba.audit(finest, "ilba", explanations=0)
+    cpu = time.process_time() - start
+    name = f"{level} x {len(keys)} keys, {n:,} people, iLBA, {cells}: the whole audit"
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    record(f"{name}, peak memory", f"{memory:.2f} GB", cpu)
+    open_ = f"{report.cells_undecided:,} cells and {report.aggregates_undecided:,} aggregates"
+    listed = f"{report.undecided.height:,} and {report.undecided_aggregates.height:,}"
+    record(f"{name}, undecided", f"{open_}; listed {listed}")
+    print(report.why_undecided)
 
 
 PARTS: dict[str, Any] = {
@@ -357,6 +375,7 @@ PARTS: dict[str, Any] = {
     "real": real,
     "sample": sample,
     "propagation": propagation,
+    "whole": whole,
     "table": table,
 }
 EVERYTHING = [
