@@ -391,7 +391,7 @@ def test_without_a_secret_one_is_made_and_kept_beside_the_store(spark, tmp_path)
     frame = on_spark(spark, population().select(*HKEY, "sex"))
     with pytest.warns(ilba.Notice, match="a new one was made and saved"):
         first = ilba.build(frame, HKEY, ["sex"], output_path=tmp_path / "mine").collect()
-    with pytest.warns(ilba.Notice, match="secret .* beside the store"):
+    with pytest.warns(ilba.Notice, match="using the secret .* beside the store"):
         again = ilba.build(frame, HKEY, ["sex"], output_path=tmp_path / "mine")
     assert again.collect().frame.equals(first.frame)
     (tmp_path / "data").mkdir()
