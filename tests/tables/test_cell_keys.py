@@ -197,7 +197,9 @@ def test_a_release_holds_the_moved_counts_and_tells_the_parameters(keyed_people,
     assert release.table("town.sex")["N_masked"].to_list() == ours["N_masked"].to_list()
     assert "eu" not in (agency / "out" / "release.json").read_text()
     export(release.path, "town.sex", "json-stat", agency / "t.json")
-    assert "at most 2 from the true count" in str(json.loads((agency / "t.json").read_text())["note"])
+    assert "changed slightly for confidentiality (cell-key), by at most 2" in str(
+        json.loads((agency / "t.json").read_text())["note"]
+    )
 
 
 def test_the_ledger_refuses_another_method_other_parameters_and_other_keys(keyed_people, agency):

@@ -148,13 +148,16 @@ WORDS = {
     "variable": "변수", "people": "사람", "pure": "순수", "accuracy": "정확도", "expected": "예상", "gain": "이득",
     "coalition of 1": "1명 연합", "of 2": "2명 연합", "What is proven, by table": "표별로 증명된 것", "tables": "표",
     "tables of the whole alone": "전체 표만", "tables of {} alone": "{}의 표만",
-    "{}: no bound is stated, but the usual one of {} is known to everybody and holds here.":
-        "{}: 오차 한도는 밝히지 않았으나, 통상의 한도 {}는 누구나 알며 여기서도 지켜집니다.",
+    "{}: no bound is stated, but the usual one of {} is known to everybody and holds here. It holds with 19 of 20 secrets; "
+    "with the largest possible one, {}, {} cells are proven.":
+        "{}: 오차 한도는 밝히지 않았으나, 통상의 한도 {}는 누구나 알며 여기서도 지켜집니다. 비밀 키 20개 중 19개에서 지켜지며, "
+        "가능한 가장 큰 한도 {}로는 칸 {}개가 증명됩니다.",
     "{}: with {} other secrets between {} and {} of the small cells would be proven. It depends on which coarse "
     "counts happen "
     "to lie at the bound.":
         "{}: 다른 비밀 키 {}개에서는 작은 칸의 {}에서 {}까지 증명됩니다. 어느 큰 빈도가 한도에 놓이는지에 달려 있습니다.",
-    "{}: Not measured: the finest table is not among these tables.": "{}: 측정하지 않음. 최세분 표가 공표되지 않았습니다.",
+    "{}: Not measured: the finest table is not among these tables, or its large counts were allowed to move.":
+        "{}: 측정하지 않음. 최세분 표가 이 표들에 없거나, 큰 빈도가 바뀔 수 있었습니다.",
     "{}: {} small cells were tried, {} proven by propagation.": "{}: 작은 칸 {}개를 시도하여 {}를 증명하였습니다.",
     "attribute: {} tables are too large and were left out.": "속성: 표 {}개는 너무 커서 제외하였습니다.",
     "attribute: groups are counted against the truth, which needs the store.": "속성: 집단은 참값과 비교하므로 저장소가 필요합니다.",

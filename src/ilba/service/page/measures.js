@@ -1,5 +1,5 @@
 // What the numbers are: counts, percent of a chosen denominator, per 1,000, an index against all areas, or the change
-// since the time before. The server computes them from published counts; here they are chosen, written and named.
+// since the previous time. The server computes them from published counts; here they are chosen, written and named.
 
 import { choice, el } from "./dom.js";
 
