@@ -266,6 +266,23 @@ def test_what_is_told_as_plain_values_is_what_was_found_and_nothing_is_left_out(
     assert ilba.audit(finest, explanations=0).worst == []
 
 
+def test_plain_values_and_pages_hold_what_the_report_holds(tmp_path):
+    report = ilba.audit(toy([2, 3, 9], [0, 0, 9], 5, "observed"), explanations=1)
+    plain = report.to_dict()
+    same = ["cells_small", "cells_disclosed", "cells_exact", "cells_certified", "cells_undecided", "why_undecided"]
+    same += ["aggregates_small", "aggregates_certified", "aggregates_undecided", "certificate", "misfits", "safe"]
+    same += ["verdict", "folder"]
+    assert {name: plain[name] for name in same} == {name: getattr(report, name) for name in same}
+    assert plain["aggregates_disclosed"] == report.aggregates
+    assert (plain["undecided_by_reason"], plain["aggregates_undecided_by_reason"]) == (
+        report.why,
+        report.why_aggregates,
+    )
+    assert report.share_of_counts == report.tables["disclosed"].sum() / report.tables["small"].sum() > 0
+    for lang in ("en", "ko"):
+        assert f'lang="{lang}"' in report.to_html(tmp_path / f"{lang}.html", lang=lang).read_text("utf-8")
+
+
 def test_the_text_of_a_report_is_this():
     report = ilba.audit(toy([2, 3, 9], [0, 0, 9], 5, "observed"), explanations=1)
     why = "".join(f"\n    {sentence}" for sentence in report.worst[0].why)
