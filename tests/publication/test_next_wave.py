@@ -163,3 +163,32 @@ def test_a_plan_says_what_its_attackers_know_and_where_nearly_everybody_is_alone
     told = str(ilba.plan())
     assert "neighbour (who knows one person in the cell): proves" in told
     assert "year has 100 values: group them" in told
+
+
+def test_how_masks_are_chosen_is_planned_published_and_kept(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    population().select("region", "town", "sex").head(2000).write_csv("people_2025.csv")
+    asked = 'method = "controlled"\nbound = 8\nsweeps = 20\nmove = 1\nnoise = 0.4'
+    (tmp_path / "publication.toml").write_text(FILE.replace('method = "controlled"', asked))
+    planned = ilba.plan()
+    assert planned.how == planned.to_json()["how"] == {"bound": 8, "sweeps": 20, "move": 1, "noise": 0.4}
+    assert "controlled, K=5, bound=8, sweeps=20, move=1, noise=0.4" in str(planned)
+    made = ilba.publish().release
+    assert made.manifest["parameters"] == {"move": 1, "noise": 0.4}
+    kept = ilba.open_store("confidential/publication.parquet").published().chosen
+    assert (kept.bound, kept.sweeps, kept.move, kept.noise) == (8, 20, 1, 0.4)
+    assert ilba.publish().is_unchanged
+    edit(tmp_path, ("move = 1\n", "move = 2\n"))
+    planned = ilba.plan()
+    assert not planned.is_possible
+    assert "move was 1 and is 2" in planned.against_last
+    with pytest.raises(ilba.UnsafeRelease, match="by another method, K or reading"):
+        ilba.publish()
+
+
+def test_a_file_that_says_nothing_of_how_masks_are_chosen_has_the_mark_that_it_had(office):
+    edit(office, ('method = "controlled"', 'method = "controlled"\nsweeps = 20'))
+    assert ilba.publish().done[0] == "release"
+    edit(office, ("sweeps = 20\n", ""))
+    assert "release" in ilba.publish().done
+    assert ilba.publish().is_unchanged

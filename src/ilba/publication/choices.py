@@ -117,15 +117,16 @@ def masked_by(
     method: str,
     finest: AnyFinestTable,
     wanted: Sequence[Selection],
+    how: Mapping[str, Any],
     *,
     secret: Secret | None = None,
     progress: Progress | None = None,
 ) -> AnyFinestTable | None:
-    """The finest table as a method would publish it; None if its masks cannot be chosen here."""
+    """The finest table as a method would publish it, its masks chosen as `how` says; None if they cannot be."""
     if method != "controlled" or finest.method == "controlled":
         return finest
     try:
-        return finest.controlled(wanted, secret=secret, progress=within(progress, method))
+        return finest.controlled(wanted, **how, secret=secret, progress=within(progress, method))
     except (InputError, SecretError):  # its masks came with the counts, or its secret is elsewhere
         return None
 

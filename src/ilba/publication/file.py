@@ -151,6 +151,21 @@ class PublicationFile(Struct, frozen=True):
         "controlled"
     )
     cells: Literal["observed", "grid"] = "observed"
+    bound: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="with controlled: the largest loss that masks are chosen for"),
+    ] = None
+    sweeps: Annotated[
+        Annotated[int, Meta(ge=10)] | None,
+        Meta(description="with controlled: the work spent on sums nearer to the truth"),
+    ] = None
+    move: Annotated[
+        Annotated[int, Meta(ge=0)] | None, Meta(description="with controlled: how far large counts may move; published")
+    ] = None
+    noise: Annotated[
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="with controlled: for this share of small cells the target is one off; published"),
+    ] = None
     accept_risk: Annotated[
         bool, Meta(description="with another method than controlled: publish tables that are not found safe")
     ] = False

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ilba import notebook
@@ -73,6 +73,8 @@ class Plan:
     """the differences from the release in the output folder"""
     notes: tuple[str, ...] = ()
     """further notes"""
+    how: Mapping[str, Any] = field(default_factory=dict)
+    """how masks are chosen jointly: `bound`, `sweeps`, `move` and `noise`, where the file names them"""
     typed: str = ""
     """the arguments of `ilba publish`: the file if it is not publication.toml, and --correction"""
 
@@ -92,7 +94,8 @@ class Plan:
         K = self.mask_thr
         return {
             "confidential": True, "possible": self.is_possible, "title": self.title, "mask_thr": K,
-            "method": self.method, "records": self.records, "left_out": few(self.left_out, K), "cells": self.cells,
+            "method": self.method, "how": dict(self.how), "records": self.records,
+            "left_out": few(self.left_out, K), "cells": self.cells,
             "tables": list(self.tables), "rows": self.rows, "bytes": self.size, "seconds": round(self.seconds, 1),
             "changes": [one._asdict() | {"records": few(one.records, K)} for one in self.changes],
             "matches": [str(one) for one in self.matches], "ledger": self.ledger,
@@ -115,7 +118,7 @@ class Plan:
             ("tables", f"{len(self.tables)}: {listing(self.tables, 4)}"),
             ("size", f"at most {some(self.rows, 'row')}, about {max(self.size / 1e6, 0.1):.1f} MB"),
             ("time", f"publishing takes about {max(self.seconds, 1):.0f} s"),
-            ("method", f"{self.method}, K={K}"),
+            ("method", ", ".join([self.method, f"K={K}", *(f"{name}={value}" for name, value in self.how.items())])),
             ("ledger", self.ledger),
         ]
         lines += [
@@ -187,13 +190,14 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     matches = prepared.matched(finest)
     wanted = prepared.wanted
     refused, said, is_other = _ledger(prepared, finest, is_own)
+    how = prepared.how
     refused += [*_other_release(prepared), *_unwritable(prepared)]
     compared: list[Choice] = []
     learnt: list[Measured] = []
     notes = doubts(finest)
     if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
         tell(ProgressStep("comparing"))
-        masked = None if prepared.by else masked_by(prepared.said.method, finest, wanted, progress=progress)
+        masked = None if prepared.by else masked_by(prepared.said.method, finest, wanted, how, progress=progress)
         compared = choices(finest, wanted, masked, full=full, progress=progress)
         learnt = measured(masked, wanted, progress=progress) if masked is not None else []
     else:
@@ -219,7 +223,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         max(records - total, 0) if records else 0, len(finest), tuple(table.name for table in wanted),
         _rows(finest, wanted), counting + 4e-7 * len(finest) * len(wanted) + 0.05 * len(wanted),
         tuple(prepared.recipe.changes), tuple(matches), said, tuple(compared), tuple(learnt), tuple(refused),
-        tuple(prepared.said.proposed), tuple(_against_last(prepared)), tuple(notes),
+        tuple(prepared.said.proposed), tuple(_against_last(prepared)), tuple(notes), how,
         prepared.typed + (" --correction" if is_other else ""),
     )  # fmt: skip
 
@@ -312,7 +316,8 @@ def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[l
         before = chapter.publications
         text = f"{book.path.name}: {some(len(before), 'publication')} of {chapter.name!r} before"
         name = prepared.by.name if prepared.by else prepared.said.method
-        chapter.check(finest, way(name, finest.design, prepared.by, chapter.move(finest.design.threshold)), None)
+        move = prepared.how.get("move", chapter.move(finest.design.threshold))
+        chapter.check(finest, way(name, finest.design, prepared.by, move), None)
     except Conflict as problem:
         return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", False
     except (UnsafeRelease, IlbaError) as problem:
@@ -393,13 +398,15 @@ def _against_last(prepared: Prepared) -> list[str]:
     if before - now:
         told.append(f"{some(len(before - now), 'table')} less: {listing(sorted(before - now), 5)}")
     said, manifest = prepared.said, last.manifest
-    population = manifest.get("population", {})
+    population, parameters = manifest.get("population", {}), manifest.get("parameters", {})
+    public = [(name, parameters.get(name, 0), prepared.how[name]) for name in ("move", "noise") if name in prepared.how]
     for what, old, new in (
         ("the title", manifest["title"], prepared.title),
         ("K", last.design.threshold, prepared.design.threshold),
         ("the method", manifest["method"], prepared.by.name if prepared.by else said.method),
         ("the wave", population.get("wave", ""), said.population.wave),
         ("the columns", " ".join(last.design.columns), " ".join(prepared.design.columns)),
+        *public,
     ):
         if old != new:
             told.append(f"{what} was {old!r} and is {new!r}")

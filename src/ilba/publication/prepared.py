@@ -24,6 +24,7 @@ from ilba.design.design import COUNT, Design, Selection
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, listing, nearest, some
 from ilba.files import writable_folder
+from ilba.methods.controlled.search import bound_of, move_of, noise_of, sweeps_of
 from ilba.methods.lab import method_of
 from ilba.methods.method import Method
 from ilba.publication.file import NAME, FileEntry, HierarchyFields, PublicationFile, found_at, load, words
@@ -33,6 +34,8 @@ from ilba.tables.engine import AnyFinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
 METHODS = ("controlled", "ilba")
+HOW = ("bound", "sweeps", "move", "noise")
+"""entries that say how masks are chosen jointly"""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,27 @@ class Prepared:
                 f"{self.file.name}.method: {self.said.method!r} does not publish.{nearest(self.said.method, METHODS)} "
                 f"Write one of {listing(METHODS)}, or a method of `ilba compare`, such as 'cell-key:D=5,V=3'."
             )
+        self._check_how()
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """How masks are chosen jointly: `bound`, `sweeps`, `move` and `noise`, where the file names them."""
+        named = {name: getattr(self.said, name) for name in HOW}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def _check_how(self) -> None:
+        """Refuse what cannot be chosen for, before anything is counted."""
+        how, K = self.how, self.said.mask_thr
+        if how and (self.by is not None or self.said.method != "controlled"):
+            raise InputError(f"{self.file.name}: {listing(how)}: only with method = 'controlled'.")
+        try:
+            move = move_of(how.get("move", 0), K)
+            noise_of(how.get("noise", 0))
+            sweeps_of(how.get("sweeps"), move)
+            if "bound" in how:
+                bound_of(how["bound"], K)
+        except InputError as problem:
+            raise InputError(f"{self.file.name}: {problem}") from None
 
     # --- places
 

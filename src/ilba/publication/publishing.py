@@ -200,7 +200,8 @@ class _Run:
         files = [(self.state.name(file), self.state.content(file)) for file in prepared.files()]
         self.counting = _mark([[said[name] for name in counts], files, said["labels"], prepared.design.to_json()])
         shown = ("method", "accept_risk", "budget", "ledger", "about", "tables", "maps", "labels")
-        self.releasing = _mark([self.counting, [said[name] for name in shown], said["outputs"]["release"]])
+        how = [prepared.how] if prepared.how else []
+        self.releasing = _mark([self.counting, [said[name] for name in shown], said["outputs"]["release"], *how])
 
     def all(self) -> Published:
         prepared = self.prepared
@@ -271,6 +272,7 @@ class _Run:
             accept_conflict=self.accept_conflict,
             accept_risk=said.accept_risk,
             budget=said.budget,
+            **prepared.how,
             audit=prepared.page("audit.html") if can_compare(self.finest, prepared.wanted) else None,
             progress=self.progress,
         )
