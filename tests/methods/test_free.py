@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import zlib
 from collections import defaultdict
 
 import numpy as np
@@ -107,6 +108,14 @@ def test_counts_move_as_far_as_was_declared_sums_come_nearer_and_the_report_is_t
 
 def test_a_longer_search_with_today_s_masks_leaves_large_counts_alone(finest, secret):
     assert legal(finest.controlled(secret=secret, sweeps=30), 0)
+
+
+def test_the_counts_of_a_version_of_the_longer_search_stay(finest, secret):
+    longer = finest.controlled(secret=secret, sweeps=30)
+    moved = finest.controlled(SUMS, secret=secret, sweeps=30, move=2)
+    assert longer.chosen.way == moved.chosen.way == 6
+    marks = [zlib.crc32(one.frame["N_masked"].to_numpy().astype("<i8").tobytes()) for one in (longer, moved)]
+    assert marks == [3391761749, 1891179407]
 
 
 def test_block_by_block_and_on_any_number_of_cores_the_counts_are_legal_and_the_same(people, secret, monkeypatch):

@@ -4,7 +4,7 @@ The proof in `docs/understand/controlled.md` needs two things: the result has no
 cells is returned unchanged. So a small cell may become 0, K or a little more, and a large one may move by up to `move`.
 With `move` 0 these are masks of 0 or K, searched longer. The search anneals: cells change often at first, then ever
 less. A cell may change alone, or together with a cell of one of its sums that changes the other way. Then sums over the
-bound are mended. Integers and keyed chances decide, as in `kernels`.
+bound are mended, and the table is polished within the bound. Integers and keyed chances decide, as in `kernels`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,21 @@ from ilba.methods.controlled.sets import Sets, turned
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 # Tuned on a census of 200,000 people. The masks depend on each of these numbers.
-_HOT, _COLD = Decimal(4), Decimal("0.5")  # temperature at the beginning and at the end, per sum of a cell
+_HEATS = Decimal("1.5"), Decimal("0.5")  # temperature at the beginning and at the end, per sum of a cell
+_MOVE_HEATS = Decimal(2), Decimal("0.15")  # the same if large counts may move: a change by one costs little
 _FINE = 5  # the weight of a count of the finest areas; one of coarser areas weighs 1
 _UNIT = 256  # costs and fields are in units of 1/256
 _PULL = 100  # growth of a field per sweep for a mean error of one, in parts of a unit
-_LEAD = 10  # the same for the cells of one count: the heat divided by this
+_LEAD = 2  # the same for the cells of one count: the heat divided by this
 _PRICE = 8  # price of a squared error beyond the bound, per weight
 _STRONGEST = 64 * _UNIT  # largest field
 _MENDING = 400  # most passes over the sums over the bound
 _DEARER = 40  # the least price while mending, and its growth when a sum stays over
 _HEAVY = 64  # how often it grows
+_NEAR = 8  # so many cells with much in common are kept for each cell
+_LOOKS = 32  # of so many that are looked at
+_SECOND = 3  # so many second cells are tried with each first one
+_POLISH = 10  # for so many sweeps one more is made after mending
 _ERROR, _LINE, _WEIGHT, _CAP, _DEAR, _SEEN = range(6)  # the state of a sum
 _FAR = 2**45
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
@@ -110,6 +115,7 @@ class _Search:
         self.ptr, self.of = _with_own(sets.ptr, sets.sets, sets.alone, sets.n_sets)
         self.first, self.cells = turned(self.ptr, self.of, sets.n_sets + int((sets.alone > 0).sum()))
         self.fine = _fine_sets(self.ptr, self.of, self.first, self.cells, area)
+        self.heats = _MOVE_HEATS if move else _HEATS
         self.interrupted = False
 
     def start(self, carried: IntArray, far: npt.NDArray[np.bool_], before: Before) -> None:
@@ -138,6 +144,7 @@ class _Search:
         self.state[:, _CAP] = cap
         self.state[:, _DEAR] = _PRICE * weight
         self.state[:, _SEEN] = -1
+        self.near = _kindred(self.ptr, self.of, self.first, self.cells, self.fine, self.state, self.free, self.number)
         self.share = max(1, int(weight[self.of].sum()) // max(len(self.x), 1))
         self.field = np.zeros(K + 1, dtype=np.int64)
         self.pull = np.zeros(K, dtype=np.int64)
@@ -146,24 +153,30 @@ class _Search:
         self.before = np.append(before.classes, 0)
 
     def solve(self, told: Told) -> None:
-        """Anneal, then mend sums over the bound. After an interruption the counts so far remain."""
-        sweeps = self.rules.sweeps
+        """Anneal, mend sums over the bound, polish within it. After an interruption the counts so far remain."""
+        sweeps, (hot, cold) = self.rules.sweeps, self.heats
         try:
             for step in range(1, sweeps + 1):
-                heat = _HOT * ((_COLD / _HOT).ln() * (step - 1) / max(sweeps - 1, 1)).exp()
+                heat = hot * ((cold / hot).ln() * (step - 1) / max(sweeps - 1, 1)).exp()
                 self._lead(self._heat(heat))
-                _sweep(*(*self._arrays, step, self._heat(heat)))
+                _sweep(*(*self._arrays, step, self._heat(heat), False))
                 told("sweep", self._over(), step, sweeps)
             for over in self._mend():
                 told("mend", over, 0, None)
-            self._settle()
+            self.state[:, _DEAR] = _HEAVY * _DEARER
+            last = -(-sweeps // _POLISH)
+            for step in range(1, last + 1):
+                if step in (1, 1 + last // 2):
+                    self._settle()
+                _sweep(*(*self._arrays, sweeps + step, self._heat(cold / 2), True))
+                told("polish", self._over(), step, last)
         except KeyboardInterrupt:
             self.interrupted = True
 
     @property
     def _arrays(self) -> Any:
         return (
-            self.ptr, self.of, self.first, self.cells, self.fine, self.state, self.t, self.low, self.top,
+            self.ptr, self.of, self.first, self.cells, self.fine, self.near, self.state, self.t, self.low, self.top,
             self.zero, self.free, self.kind, self.kind_field, self.number, self.rules.K, thresholds(),
         )  # fmt: skip
 
@@ -189,8 +202,8 @@ class _Search:
         for _ in range(_MENDING):
             if not self._over_caps():
                 return
-            self._lead(self._heat(_COLD / 2))
-            h = _mend(*(*self._arrays, self._heat(_COLD / 2), np.uint64(h)))
+            self._lead(self._heat(self.heats[1] / 2))
+            h = _mend(*(*self._arrays, self._heat(self.heats[1] / 2), np.uint64(h)))
             yield self._over()
 
     def _settle(self) -> None:
@@ -202,7 +215,7 @@ class _Search:
             if short:
                 _level(
                     self.ptr, self.of, self.state, self.t, self.free, self.kind, self.number, v,
-                    short, K, self._heat(_COLD), thresholds(),
+                    short, K, self._heat(self.heats[1]), thresholds(),
                 )  # fmt: skip
 
     def _over_caps(self) -> int:
@@ -262,6 +275,43 @@ def _fine_sets(ptr: Any, of: Any, first: Any, cells: Any, area: Any) -> Any:
                 break
             fine[j] += 1
     return fine
+
+
+@compiled
+def _kindred(ptr: Any, of: Any, first: Any, cells: Any, fine: Any, state: Any, free: Any, number: Any) -> Any:
+    """For each cell a few others of its area that share the heaviest sums with it, of those that are looked at."""
+    near = np.empty((len(fine), _NEAR), np.int32)
+    shared = np.empty(_NEAR, np.int64)
+    for j in range(len(fine)):
+        near[j] = j
+        if not free[j] or fine[j] == 0:
+            continue
+        shared[:] = -1
+        for i in range(ptr[j], ptr[j + 1]):
+            state[of[i], _SEEN] = j
+        h = mixed(number[j] ^ _GOLD)
+        for _ in range(_LOOKS):
+            a = of[ptr[j]]
+            for r in range(3):  # the smallest of three sums
+                h = mixed(h + _GOLD)
+                b = of[ptr[j] + np.int64((h >> np.uint64(8)) % np.uint64(fine[j]))]
+                if r == 0 or first[b + 1] - first[b] < first[a + 1] - first[a]:
+                    a = b
+            c = cells[first[a] + np.int64((h >> np.uint64(20)) % np.uint64(first[a + 1] - first[a]))]
+            if c == j or not free[c]:
+                continue
+            together, known = np.int64(0), False
+            for r in range(_NEAR):
+                known |= near[j, r] == c
+            if known:
+                continue
+            for i in range(ptr[c], ptr[c + 1]):
+                if state[of[i], _SEEN] == j:
+                    together += state[of[i], _WEIGHT]
+            least = np.argmin(shared)
+            if together > shared[least]:
+                shared[least], near[j, least] = together, c
+    return near
 
 
 @compiled
@@ -373,13 +423,17 @@ def _proposed(j: int, h: Any, t: Any, low: Any, top: Any, zero: Any, K: Any) -> 
 
 @compiled
 def _sweep(
-    ptr: Any, of: Any, first: Any, cells: Any, fine: Any, state: Any, t: Any, low: Any, top: Any, zero: Any,
-    free: Any, kind: Any, kind_field: Any, number: Any, K_: int, threshold: Any, step: int, heat: int,
+    ptr: Any, of: Any, first: Any, cells: Any, fine: Any, near: Any, state: Any, t: Any, low: Any, top: Any,
+    zero: Any, free: Any, kind: Any, kind_field: Any, number: Any, K_: int, threshold: Any, step: int, heat: int,
+    level: bool,
 ) -> None:  # fmt: skip
-    """Offer every free cell a change alone, and a change together with another cell of one of its sums."""
+    """Offer every free cell a change alone, and a change together with another cell of one of its sums.
+
+    With `level` only pairs of cells with the same count change, so the mean of each count stays.
+    """
     K = np.int64(K_)
     for j in range(len(t)):
-        if not free[j]:
+        if level or not free[j]:
             continue
         h = mixed(number[j] + np.uint64(2 * step) * _GOLD)
         d = _proposed(j, h, t, low, top, zero, K)
@@ -394,21 +448,29 @@ def _sweep(
         d = _proposed(j, h, t, low, top, zero, K)
         if d == 0:
             continue
-        k = -1
-        for _ in range(6):
-            h = mixed(h + _GOLD)
-            a = of[ptr[j] + np.int64((h >> np.uint64(8)) % np.uint64(fine[j]))]
-            c = cells[first[a] + np.int64((h >> np.uint64(20)) % np.uint64(first[a + 1] - first[a]))]
-            if c != j and free[c] and _fits(np.int64(t[c]) - d, c, low, top, zero):
-                k = c
+        cost = _cost(j, d, ptr, of, state) + d * kind_field[kind[j]]
+        for _second in range(_SECOND):
+            among = (h >> np.uint64(40)) & np.uint64(3) != 0
+            k = -1
+            for _ in range(6):
+                h = mixed(h + _GOLD)
+                if among:
+                    c = near[j, np.int64((h >> np.uint64(8)) % np.uint64(_NEAR))]
+                else:
+                    a = of[ptr[j] + np.int64((h >> np.uint64(8)) % np.uint64(fine[j]))]
+                    c = cells[first[a] + np.int64((h >> np.uint64(20)) % np.uint64(first[a + 1] - first[a]))]
+                if c != j and free[c] and _fits(np.int64(t[c]) - d, c, low, top, zero):
+                    if level and kind[c] != kind[j]:
+                        continue
+                    k = c
+                    break
+            if k < 0:
+                continue
+            both = cost + _beside(k, -d, j, ptr, of, state) - d * kind_field[kind[k]]
+            if both << BITS <= threshold[np.int64(h >> np.uint64(52))] * heat:
+                _change(j, d, ptr, of, state, t)
+                _change(k, -d, ptr, of, state, t)
                 break
-        if k < 0:
-            continue
-        cost = _cost(j, d, ptr, of, state) + d * (kind_field[kind[j]] - kind_field[kind[k]])
-        cost += _beside(k, -d, j, ptr, of, state)
-        if cost << BITS <= threshold[np.int64(h >> np.uint64(52))] * heat:
-            _change(j, d, ptr, of, state, t)
-            _change(k, -d, ptr, of, state, t)
 
 
 @compiled
@@ -461,8 +523,8 @@ def _nearer(j: int, sign: Any, h: Any, t: Any, low: Any, top: Any, zero: Any, K:
 
 @compiled
 def _mend(
-    ptr: Any, of: Any, first: Any, cells: Any, fine: Any, state: Any, t: Any, low: Any, top: Any, zero: Any,
-    free: Any, kind: Any, kind_field: Any, number: Any, K_: int, threshold: Any, heat: int, h: Any,
+    ptr: Any, of: Any, first: Any, cells: Any, fine: Any, near: Any, state: Any, t: Any, low: Any, top: Any,
+    zero: Any, free: Any, kind: Any, kind_field: Any, number: Any, K_: int, threshold: Any, heat: int, h: Any,
 ) -> Any:  # fmt: skip
     """Change cells of sums over their caps towards the caps, and other cells the other way to balance."""
     K = np.int64(K_)
