@@ -11,8 +11,12 @@ import pytest
 
 import ilba
 from ilba import MissingExtra
+from ilba.attack.counterexamples import Conditions
+from ilba.attack.deciding import Asked
 from ilba.attack.fewcells import NO_TIME, NOT_ASKED
-from ilba.attack.solver import Aggregate, BlockSums, Outside, Program, Target, WholeRule, available, leaving
+from ilba.attack.intervals import Intervals
+from ilba.attack.solver import Aggregate, BlockSums, Outside, Program, Target, WholeRule, available, clock, leaving
+from ilba.design.tables import wanted_tables
 from ilba.methods import masking
 from support.people import HKEY
 from support.worlds import Toy
@@ -252,3 +256,67 @@ def test_a_release_too_large_to_search_says_how_much_of_it_was_searched(people, 
     assert re.search(r"only \d+ of its \d+ areas", reason)
     assert report.why[reason] == report.cells_undecided
     assert reason in report.why_undecided
+
+
+def square(least, most):
+    """Four cells masked to 0 in a square: the sums of its rows (numbers 0 and 1) and columns (2 and 3) are known."""
+    zeros = np.zeros(4, np.int64)
+    return Intervals(
+        5, np.arange(4), zeros, zeros + 4, np.zeros(4, bool), [(0, 1), (1, 0)], np.array([0, 2, 4]),
+        np.array([[0, 2], [0, 3], [1, 2], [1, 3]], np.int32), np.array(least), np.array(most), zeros, zeros,
+    )  # fmt: skip
+
+
+def asked_about(known, world, sums=False, seconds=60.0):
+    everything = np.ones(4, bool)
+    return Asked(known, np.array(world), everything, everything & sums, clock() + seconds)
+
+
+def test_cells_that_cannot_leave_are_proven_and_those_that_can_are_safe():
+    first_row = [np.array([0, 1])]
+    tight = asked_about(square([7, 0, 0, 0], [8, 8, 8, 8]), [4, 4, 1, 1])
+    tight.prove(first_row, tight.end)
+    assert tight.proven.tolist() == [True, True, *[False] * 6]
+    tight.certify(first_row, tight.end)
+    assert not tight.safe.any()
+    loose = asked_about(square([4, 0, 0, 0], [8, 8, 8, 8]), [2, 2, 1, 1], sums=True)
+    loose.prove(first_row, loose.end)
+    assert not loose.proven.any()
+    loose.certify(first_row, clock() - 1)  # no time
+    assert not loose.safe.any()
+    loose.certify(loose.blocks(0), loose.end)
+    assert loose.safe[:4].all()
+    assert loose.safe[5]  # the second row can be empty
+    assert loose.known.fits(loose.world)
+
+
+def test_a_walk_from_the_last_world_certifies_as_well():
+    known = square([4, 0, 0, 0], [8, 8, 8, 8])
+    asked = asked_about(known, [2, 2, 1, 1])
+    asked.walk_on(Conditions.of(known))
+    assert asked.safe[:4].sum() >= 3
+    assert known.fits(asked.world)
+    assert not asked.safe[4:].any()  # sums were not asked about
+
+
+def test_the_cells_around_a_sum_are_its_own_and_blocks_are_as_large_as_allowed():
+    asked = asked_about(square([4, 0, 0, 0], [8, 1, 8, 8]), [2, 2, 1, 0], sums=True)
+    asked.safe[:4] = True
+    assert next(asked.around(2)).tolist() == [2, 3]  # the second row has least room
+    assert asked._tables(2) == [1, 0]
+    assert asked._tables(1) == []
+
+
+def test_without_the_finest_table_parts_of_a_search_certify_nothing_that_is_provable(monkeypatch):
+    certified = 0
+    for seed in (6, 19, 27, 29, 30, 31, 95, 125):
+        toy = Toy(seed, with_finest=False)
+        worlds = toy.worlds()
+        if worlds is None:
+            continue
+        tables = len(ilba.PublishedTables.of(toy.finest, "ilba", wanted_tables(toy.finest.design, toy.tables)).tables)
+        monkeypatch.setattr("ilba.attack.deciding.MOST_OPEN", tables)  # one cell at a time
+        report = ilba.audit(toy.finest, "ilba", toy.tables, explanations=0)
+        assert toy.wrong(report, worlds) == []
+        certified += report.cells_certified or 0
+    assert certified
