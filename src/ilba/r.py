@@ -121,7 +121,7 @@ def save_agg_tb(
     table = _opened(input_path).table(_level(hkey_level), key)
     table.write_csv(output_tb_path, output_iL_path)
     print("Header of aggregated masked table via iLBA")
-    print(_console(table.frame.head(6), types=True))
+    print(_console(table.head(6), types=True))
     print("\nDistribution of Information Loss")
     print(_console(table.loss.with_columns(pl.col("perc").map_elements(lambda x: f"{x:.2f}", pl.String))))
     print(f"\nAggregated table saved to '{os.fspath(output_tb_path)}'")

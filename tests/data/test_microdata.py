@@ -606,3 +606,13 @@ def test_the_labels_of_all_dimensions_are_found_in_one_reading(people, secret, t
     finest = ilba.build(records, HKEY, KEY, secret=secret)
     assert sum(read) == 2 * people.height  # once for the labels of four dimensions, once to count the cells
     assert as_text(finest) == as_text(ilba.build(file, HKEY, KEY, secret=secret))
+
+
+@pytest.mark.parametrize(
+    "codes", [[1, 2, 3], [-5, 0, 7, 8, 99], [*range(0, 200, 2)], [-(2**62), 0, 2**62], [-(2**63), 2**63 - 1]]
+)
+def test_whole_numbers_are_counted_whatever_their_gaps(codes, secret):
+    ages = np.random.default_rng(1).choice(codes, 500)
+    finest = ilba.build(pl.DataFrame({"town": "a", "age": ages}), ["town"], ["age"], secret=secret)
+    values, counts = np.unique(ages, return_counts=True)
+    assert finest.frame.select("age", "N").rows() == list(zip(values.tolist(), counts.tolist(), strict=True))

@@ -15,6 +15,7 @@ from ilba import FinestTable
 from ilba.methods import masking
 from ilba.secret.draws import CellDraws
 from ilba.secret.secret import draws
+from ilba.tables.table import csv_text
 from support.people import HKEY, KEY, population
 from support.stores import ZERO, stores
 
@@ -256,6 +257,29 @@ def test_labels_are_compared_by_identity_not_by_type(finest):
     assert len(values) == 1
     with pytest.raises(ilba.InputError, match="'03' is not a value"):
         finest.cell(1, "age", "01", "03")
+
+
+ODD = [None, "", "NA", 'a "b"', "c,d", "e\nf", "한글", "plain"]
+
+
+@pytest.mark.parametrize("name", ["plain", 'a "name", quoted'])
+@pytest.mark.parametrize("rows", [1, 40, 4000])
+def test_a_csv_file_is_spelled_as_its_frame_is(rows, name, tmp_path):
+    rng = np.random.default_rng(rows)
+    labels = {"town": rng.choice(3, rows), "block": rng.choice(9, rows), name: [ODD[i] for i in rng.choice(8, rows)]}
+    # With so many numbers a cell needs two words.
+    wide = {f"k{place}": rng.choice(2**16, rows) for place in range(6)} if rows > 1000 else {}
+    counts = pl.DataFrame(
+        {**labels, "age": [(1, 7, None)[i] for i in rng.choice(3, rows)], **wide, "N": rng.integers(1, 9, rows)}
+    )
+    counts = counts.group_by(pl.exclude("N")).agg(pl.col("N").sum())
+    finest = FinestTable.from_counts(counts, ["town", "block"], secret=ZERO, missing="category")
+    assert len(finest.codes.finest.words) == (2 if wide else 1)
+    for level, keys in [(0, []), (1, []), (0, [name]), (2, ["age", name]), (2, [name, "age", *wide])]:
+        table = finest.table(level, keys)
+        table.write_csv(tmp_path / "table.csv")
+        assert (tmp_path / "table.csv").read_bytes().decode() == csv_text(table.frame)
+        assert table.head(3).equals(table.frame.head(3))
 
 
 def test_known_codes_that_never_stand_together_are_0(finest):

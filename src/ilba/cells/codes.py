@@ -320,6 +320,38 @@ class CodeLists:
             columns += self.lists[dimension].named(level, nodes)
         return columns
 
+    def texts(
+        self, cell_index: CellIndex, packed: Sequence[IntArray], spelled: Callable[[pl.Series], pl.Series], between: str
+    ) -> list[pl.Series]:
+        """The labels of packed cells as text, in few columns: neighbouring dimensions are joined by `between`.
+
+        `spelled` makes text of a label column and of its name. It spells each label once, not once for each cell, so
+        dimensions are joined while they have far fewer combinations together than there are cells.
+        """
+
+        def joined(columns: Sequence[pl.Series]) -> pl.Series:
+            name = between.join(column.name for column in columns)
+            return pl.select(pl.concat_str(list(columns), separator=between).alias(name)).to_series()
+
+        def text_of(place: Place) -> pl.Series:
+            return joined([*map(spelled, self.lists[place.dimension].named(place.level, np.arange(place.size)))])
+
+        columns: list[pl.Series] = []
+        for word in cell_index.words:
+            place, last = len(columns), len(word)
+            while last:
+                first = last - 1
+                text = text_of(cell_index.places[word[first]])
+                while first and len(text) * cell_index.places[word[first - 1]].size <= min(2**16, len(packed[0]) // 8):
+                    first -= 1
+                    before = text_of(cell_index.places[word[first]])
+                    upper, lower = np.divmod(np.arange(len(before) * len(text), dtype=np.uint32), len(text))
+                    text = joined([before[pl.Series(upper)], text[pl.Series(lower)]])
+                block = cell_index.block(packed, word[first], word[last - 1])
+                columns.insert(place, text[pl.Series(block.astype(np.uint32))])
+                last = first
+        return columns
+
     def grid(self, cell_index: CellIndex, packed: Sequence[IntArray], most: int) -> IntArray:
         """The number of cells of the finest grid in each of the packed cells, at most `most`.
 

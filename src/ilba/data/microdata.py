@@ -12,6 +12,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -463,12 +464,11 @@ def _encoded(
         known = digit.is_not_null()
         if finest.dtype == pl.String and set(codes).isdisjoint(finest.filter(~known)):
             return frame, column.cast(pl.Enum(codes), strict=False).to_physical().cast(pl.Int64)
-        if finest.dtype.is_integer() and known.all() and finest.dtype != pl.UInt64:
-            offset = (finest.cast(pl.Int64) - digit).unique()
-            if len(offset) == 1:  # whole numbers without a gap
-                return frame, column.cast(pl.Int64) - offset[0]
-            if len(codes) <= 40 and codes.is_sorted():  # with gaps: how many labels after the first are not above it
-                return frame, _reached(column, codes.to_list()[1:])
+        whole = finest.dtype.is_integer() and finest.dtype != pl.UInt64 and codes.dtype == pl.Int64
+        if whole and known.all() and codes.is_sorted():
+            place = _closed_up(column.cast(pl.Int64), codes.to_list())
+            if place is not None:
+                return frame, place
     # A join streams. Replacing values one by one does not, and would keep every record in memory.
     name = f"{_DIGIT}{listed.columns[-1]}"
     return frame.join(
@@ -476,11 +476,15 @@ def _encoded(
     ), pl.col(name)
 
 
-def _reached(column: pl.Expr, steps: Sequence[int]) -> pl.Expr:
-    digit = pl.lit(0, pl.Int64)
-    for step in steps:
-        digit = digit + (column >= step).cast(pl.Int64)
-    return digit
+def _closed_up(number: pl.Expr, codes: Sequence[int]) -> pl.Expr | None:
+    """The place of whole numbers in a sorted list: the number, less the gaps below it; None where there are many."""
+    gaps = [(code, code - before - 1) for before, code in pairwise(codes) if code - before > 1]
+    if len(gaps) > 40 or codes[-1] - codes[0] >= 2**62:
+        return None
+    place = number - codes[0]
+    for code, gap in gaps:
+        place = place - (number >= code).cast(pl.Int64) * gap
+    return place
 
 
 def _hint_of(column: str, said: str) -> str:

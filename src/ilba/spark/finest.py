@@ -35,7 +35,7 @@ from ilba.tables.beside import save_beside, secret_path, warn_of_another_secret
 from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values
 from ilba.tables.finest import FinestTable, tell_recurring
 from ilba.tables.rollup import Sums, roll_up
-from ilba.tables.table import Table, detail
+from ilba.tables.table import PackedRows, Table
 from ilba.tables.words import WORD, MaskCode, Words, read_words, write_words
 
 if TYPE_CHECKING:
@@ -398,7 +398,7 @@ class SparkFinestTable(AnyFinestTable):
         joint, moves = self.method == "controlled", self.moves
         for selection, sums in self._walk(wanted):
             if isinstance(sums, Sums):
-                yield Table(self.design, selection, detail(self.codes, sums, joint, moves), joint)
+                yield Table(self.design, selection, PackedRows.of(self.codes, sums, joint, moves), joint)
             else:
                 yield self._table(selection, Piped(sums))
 

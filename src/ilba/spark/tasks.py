@@ -36,7 +36,7 @@ from ilba.tables.finest import masked_counts
 from ilba.tables.keys import drawn_keys
 from ilba.tables.rollup import Finest, Sums, added_up, roll_up, together
 from ilba.tables.store import marked, path_marks
-from ilba.tables.table import detail
+from ilba.tables.table import PackedRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -284,7 +284,7 @@ def show(
     codes = shipped.codes()
     cell_index = codes.cell_index(target)
     for cells in gathered(batches):
-        yield from _batches(detail(codes, sums_of(cell_index, cells), plain, moves))
+        yield from _batches(PackedRows.of(codes, sums_of(cell_index, cells), plain, moves).detail)
 
 
 def name_cells(batches: Batches, shipped: Shipped) -> Iterator[pa.RecordBatch]:

@@ -19,7 +19,6 @@ import polars as pl
 from ilba.cells.codes import CellIndex, CodeLists
 from ilba.cells.lookup import nodes_of
 from ilba.data.codelists import no_code_list
-from ilba.data.microdata import Counted, Missing
 from ilba.design.design import COUNT, MASKED, Cells, HKey, Level, Names, Origins, Selection, threshold_of
 from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
 from ilba.errors import Advice, InputError, SecretError, StoreError, notice, some, suggesting
@@ -31,15 +30,15 @@ from ilba.secret.draws import CellDraws
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables import store
 from ilba.tables.beside import save_beside, warn_of_another_secret
-from ilba.tables.counts import read_counts
 from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values
 from ilba.tables.keys import drawn_keys
 from ilba.tables.losses import TableLoss, losses
 from ilba.tables.rollup import Finest, Sums, released, roll_up, sums_of_tables
-from ilba.tables.table import Table, detail
+from ilba.tables.table import PackedRows, Table
 from ilba.tables.words import MaskCode, Words, read_words, write_words
 
 if TYPE_CHECKING:
+    from ilba.data.microdata import Counted, Missing
     from ilba.methods.method import Chance, Method
     from ilba.tables.made import MadeTables
 
@@ -135,6 +134,8 @@ class FinestTable(AnyFinestTable):
         >>> FinestTable.from_counts(counts, hkey=["town"]).cell(level=1, hkey_value=["a"])
         13
         """
+        from ilba.tables.counts import read_counts  # all that reads data: a store is opened without it
+
         counted, origins = read_counts(frame, hkey, key, mask_thr, cells, missing)
         if counted.carried is None:
             return cls.drawn(counted, given_secret(secret), origins=origins)
@@ -188,11 +189,17 @@ class FinestTable(AnyFinestTable):
         if self.moves is not None:
             count, whole = self._count, masking.Parts.whole
             return Finest(self.codes.finest, self._words, lambda first, last: whole(count[first:last]), self._keys)
-        return Finest(
-            self.codes.finest,
-            self._words,
-            lambda first, last: masking.parts(self._count[first:last], self._masked[first:last], K),
-        )
+
+        def parts(first: int, last: int) -> masking.Parts:
+            if len(self) <= _KEPT:
+                return masking.Parts(*(part[first:last] for part in self._parts))
+            return masking.parts(self._count[first:last], self._masked[first:last], K)
+
+        return Finest(self.codes.finest, self._words, parts)
+
+    @cached_property
+    def _parts(self) -> masking.Parts:
+        return masking.parts(self._count, self._masked, self.design.threshold)
 
     def sums(self, wanted: Sequence[Selection]) -> Iterator[tuple[Selection, Sums]]:
         """The summed parts of several tables, each from a small finer one (confidential)."""
@@ -335,7 +342,7 @@ class FinestTable(AnyFinestTable):
             made.codes = self.labels
             return made
         joint = self.method == "controlled"
-        table = Table(self.design, selection, detail(self.codes, sums, joint, self.moves), joint)
+        table = Table(self.design, selection, PackedRows.of(self.codes, sums, joint, self.moves), joint)
         table.codes = self.labels
         return table
 
@@ -357,6 +364,8 @@ class FinestTable(AnyFinestTable):
             The same cells with other masks.
         """
         codes = CodeLists(replace(self.design, threshold=threshold_of(mask_thr)), self.codes.lists)
+        from ilba.data.microdata import Counted
+
         return self.drawn(Counted(codes, self._words, self._count), given_secret(secret))
 
     def with_cells(self, cells: Cells) -> FinestTable:

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ilba.data.rfiles import frame_of, read_r
 from ilba.errors import InputError, StoreError
 from ilba.tables import store
 from ilba.tables.engine import Path_
@@ -74,6 +73,8 @@ def read_rds(path: Path_) -> FinestTable:
     StoreError
         There is no such file, or it holds no finest table.
     """
+    from ilba.data.rfiles import frame_of, read_r
+
     file = Path(path)
     if not file.exists():
         raise StoreError(f"there is no file {str(file)!r}.")

@@ -192,7 +192,8 @@ def _unopened(file: Path, problem: OSError) -> StoreError:
 
 def write(file: Path, meta: Mapping[str, Any], cells: pl.DataFrame) -> None:
     """Write a one-file store."""
-    cells.write_parquet(file, metadata={META: dump(meta)})
+    # A higher level takes longer and makes the file no smaller.
+    cells.write_parquet(file, metadata={META: dump(meta)}, compression_level=1, statistics=False)
     sealed.seal(file)
 
 

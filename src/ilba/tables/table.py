@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ import polars as pl
 from polars.io.plugins import register_io_source
 
 from ilba import notebook
-from ilba.cells.codes import CodeLists, typed_labels
+from ilba.cells.codes import CellIndex, CodeLists, typed_labels
 from ilba.data.codelists import no_code_list, read_labels, worded
 from ilba.design.design import COUNT, MASKED, Design, Selection
 from ilba.errors import InputError, MissingExtra, WriteError, notice, some, suggesting
@@ -27,8 +27,8 @@ from ilba.tables.rollup import Sums, released
 from ilba.tables.sealed import seal
 
 Path_: TypeAlias = str | os.PathLike[str]
+IntArray: TypeAlias = npt.NDArray[np.int64]
 _SHOWN = 20  # rows in a notebook
-_BESIDE = 2**16  # from this many rows on a second thread pays
 AS_R: Any = {"quote_style": "non_numeric", "null_value": "NA", "float_scientific": False}
 
 
@@ -116,17 +116,93 @@ class AnyTable(ABC):
     def __len__(self) -> int: ...
 
 
+@dataclass(frozen=True)
+class PackedRows:
+    """The rows of a table before they have labels: packed cells and N, N_masked, type1, type2, loss (confidential).
+
+    Labels take longer than numbers, so they are made only when they are asked for.
+    """
+
+    codes: CodeLists
+    cell_index: CellIndex
+    packed: list[IntArray]
+    numbers: pl.DataFrame
+
+    @classmethod
+    def of(cls, codes: CodeLists, sums: Sums, plain: bool, moves: KeyedMoves | None = None) -> PackedRows:
+        """Mask the sums of a table; N_masked and loss are null where a count is left blank."""
+        masked, flags = released(codes, sums, plain, moves=moves)
+        true = sums.count
+        columns = {COUNT: true, MASKED: masked, "type1": flags.type1, "type2": flags.type2, "loss": masked - true}
+        made = pl.DataFrame(columns)
+        if moves is not None and moves.threshold:
+            shown = pl.col(MASKED) != BLANK
+            made = made.with_columns(pl.when(shown).then(pl.col(name)).alias(name) for name in (MASKED, "loss"))
+        return cls(codes, sums.cell_index, sums.packed, made)
+
+    @property
+    def detail(self) -> pl.DataFrame:
+        """All there is to know of the cells: labels and numbers."""
+        return pl.DataFrame([*self.codes.labels(self.cell_index, self.packed), *self.numbers.get_columns()])
+
+    def head(self, n: int) -> PackedRows:
+        """The first rows."""
+        return replace(self, packed=[word[:n] for word in self.packed], numbers=self.numbers.head(n))
+
+    @property
+    def quoted(self) -> pl.DataFrame:
+        """Labels, N_masked, type1, type2 in few columns, quoted and named as the lines of a csv file have them."""
+        labels = self.codes.texts(self.cell_index, self.packed, _quoted, ",")
+        return pl.DataFrame([*labels, *(self.numbers[name].alias(f'"{name}"') for name in (MASKED, "type1", "type2"))])
+
+
+def _quoted(labels: pl.Series) -> pl.Series:
+    """Labels and their name as `csv_text` spells them."""
+    texts = labels.cast(pl.String)
+    if labels.dtype == pl.String:
+        texts = '"' + texts.str.replace_all('"', '""', literal=True) + '"'
+    name = labels.name.replace('"', '""')
+    return texts.fill_null("NA").alias(f'"{name}"')
+
+
 class Table(AnyTable):
     """Counts at one level by some keys, masked. Confidential: only `public()` may be given out."""
 
-    def __init__(self, design: Design, selection: Selection, detail: pl.DataFrame, additive: bool = False) -> None:
+    def __init__(
+        self, design: Design, selection: Selection, rows: pl.DataFrame | PackedRows, additive: bool = False
+    ) -> None:
         self.design, self.selection, self.additive = design, selection, additive
-        self.detail = detail
-        """labels, N, N_masked, type1, type2, loss: all there is to know (confidential)"""
+        self._rows = rows
         self.codes = no_code_list()
         """the agency's code list with its labels; empty if none was given"""
         self.lists_blanks = False
         """whether a blank is shown as such; otherwise it is left out like a 0"""
+
+    @cached_property
+    def detail(self) -> pl.DataFrame:
+        """Labels, N, N_masked, type1, type2, loss: all there is to know (confidential)."""
+        return self._rows.detail if isinstance(self._rows, PackedRows) else self._rows
+
+    @property
+    def _numbers(self) -> pl.DataFrame:
+        return self._rows.numbers if isinstance(self._rows, PackedRows) else self._rows
+
+    def head(self, n: int = 6) -> pl.DataFrame:
+        """Give the first rows of `frame` (confidential).
+
+        Parameters
+        ----------
+        n : int, default 6
+            How many rows at most.
+
+        Returns
+        -------
+        polars.DataFrame
+            Labels, N_masked, type1, type2.
+        """
+        rows = self._rows.head(n)
+        shown = rows.detail if isinstance(rows, PackedRows) else rows
+        return shown.select(*self.selection.columns, MASKED, "type1", "type2")
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -136,7 +212,7 @@ class Table(AnyTable):
     @cached_property
     def loss(self) -> pl.DataFrame:
         """The distribution of the information loss, masked minus true: Loss, n, perc and a Total row (confidential)."""
-        return loss_frame(*loss_counts(self.detail["loss"].drop_nulls().to_numpy()))
+        return loss_frame(*loss_counts(self._numbers["loss"].drop_nulls().to_numpy()))
 
     def public(self) -> pl.DataFrame:
         """Select what the public may see: labels and N_masked, without rows that are 0.
@@ -227,7 +303,10 @@ class Table(AnyTable):
             seal(temporary)
 
     def _write_rows(self, path: Path_, public: bool) -> None:
-        write_csv(self.public() if public else self.frame, path)
+        if not public and isinstance(self._rows, PackedRows) and len(self):
+            write_csv(self._rows.quoted, path, quote_style="never")
+        else:
+            write_csv(self.public() if public else self.frame, path)
 
     @suggesting
     def chart(self, labels: Any = None, lang: str = "en", title: str = "") -> Any:
@@ -298,7 +377,7 @@ class Table(AnyTable):
         return charts.areas(self.public(), geometry, self.design, labels=labels, lang=lang, title=title)
 
     def __len__(self) -> int:
-        return self.detail.height
+        return self._numbers.height
 
     def __repr__(self) -> str:
         return f"{self.title} (K={self.design.threshold}, confidential)\n{self.frame}"
@@ -313,27 +392,7 @@ class Table(AnyTable):
         return notebook.page(self.title, head, notebook.table(shown.columns, shown.head(_SHOWN).iter_rows()), rest)
 
 
-def detail(codes: CodeLists, sums: Sums, plain: bool, moves: KeyedMoves | None = None) -> pl.DataFrame:
-    """Everything about the cells of a table: labels, N, N_masked, type1, type2, loss (confidential).
-
-    N_masked and loss are null for a blank.
-    """
-    with ThreadPoolExecutor(1) as beside:  # labels and masks take equally long, and are independent
-        named: Callable[[], list[pl.Series]] = partial(codes.labels, sums.cell_index, sums.packed)
-        if len(sums) >= _BESIDE:
-            named = beside.submit(named).result
-        masked, flags = released(codes, sums, plain, moves=moves)
-        true = sums.count
-        columns = {COUNT: true, MASKED: masked, "type1": flags.type1, "type2": flags.type2, "loss": masked - true}
-        labels = named()
-    made = pl.DataFrame([*labels, *(pl.Series(name, values) for name, values in columns.items())])
-    if moves is None or not moves.threshold:
-        return made
-    shown = pl.col(MASKED) != BLANK
-    return made.with_columns(pl.when(shown).then(pl.col(name)).alias(name) for name in (MASKED, "loss"))
-
-
-def loss_frame(values: npt.NDArray[np.int64], n: npt.NDArray[np.int64]) -> pl.DataFrame:
+def loss_frame(values: IntArray, n: IntArray) -> pl.DataFrame:
     """The frequency of each loss, as the R package writes it: Loss, n, perc and a Total row."""
     return pl.DataFrame(
         {
@@ -372,10 +431,10 @@ def _tell_unaudited() -> None:
     )
 
 
-def write_csv(frame: pl.DataFrame, path: Path_) -> None:
+def write_csv(frame: pl.DataFrame, path: Path_, **options: Any) -> None:
     """Write a frame as `csv_text`, readable by its owner alone, in one step."""
     with replacing(path) as temporary:
         try:
-            frame.write_csv(temporary, **AS_R)
+            frame.write_csv(temporary, **{**AS_R, **options})
         except pl.exceptions.PolarsError as problem:
             raise WriteError(f"could not write {os.fspath(path)!r}: {problem}") from None
