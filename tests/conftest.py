@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import tempfile
 from pathlib import Path
 
 import hypothesis
@@ -53,8 +54,11 @@ def _no_secret_from_outside(monkeypatch):
 
 
 def _with_a_new_ledger(tmp_path_factory):
+    folder = tempfile.mkdtemp(
+        prefix="ledger", dir=tmp_path_factory.getbasetemp()
+    )  # `mktemp` reads all names to number it
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ILBA_LEDGER", str(tmp_path_factory.mktemp("ledger") / "agency.ledger"))
+        patch.setenv("ILBA_LEDGER", str(Path(folder) / "agency.ledger"))
         yield
 
 

@@ -27,7 +27,9 @@ def by_areas(finest, names, visits=50, method="ilba", listed=()):
 
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 @pytest.mark.parametrize("method", ["ilba", "r-file"])
-@pytest.mark.parametrize("names", ["all", SOME, WITHOUT], ids=["all", "some", "without the finest"])
+@pytest.mark.parametrize(
+    "names", [pytest.param("all", marks=pytest.mark.slow), SOME, WITHOUT], ids=["all", "some", "without the finest"]
+)
 def test_one_area_after_the_other_proves_what_all_at_once_prove(secret, cells, method, names):
     finest = ilba.build(population(400), HKEY, KEY, secret=secret, cells=cells)
     whole = ilba.audit(finest, method, names, explanations=0)
@@ -70,6 +72,7 @@ def test_the_ranges_of_an_area_of_sums_are_what_its_masks_say(secret):
     assert found.equals(whole.filter(pl.col("region") == region))
 
 
+@pytest.mark.slow
 def test_tables_of_the_whole_tell_areas_something(secret):
     """Otherwise the test above would show nothing about what is shared."""
     people = population(400)

@@ -217,7 +217,7 @@ def _fitting(x, masks, K, cells, method, missing, bound):
 
 
 @pytest.mark.parametrize("method", ["ilba", "controlled"])
-@pytest.mark.parametrize("cells", ["observed", "grid"])
+@pytest.mark.parametrize("cells", [pytest.param("observed", marks=pytest.mark.slow), "grid"])
 def test_an_insider_who_lacks_people_proves_what_trying_every_place_proves(cells, method):
     rng = np.random.default_rng(11)
     seen = {True: 0, False: 0}
@@ -293,6 +293,7 @@ def test_an_insider_who_knows_that_the_bound_is_wide_learns_nothing(town, secret
     assert not wide.proven(5).any()
 
 
+@pytest.mark.slow
 def test_who_lacks_more_proves_no_more(town):
     view = AttackerView(PublishedTables.of(town, "ilba"), Brought())
     one = everything_but_one(view)

@@ -593,7 +593,7 @@ def test_nothing_small_nothing_to_do(secret):
     assert (chosen.control.cells, chosen.control.reached, chosen.control.held) == (0, 0, True)
 
 
-@pytest.mark.parametrize("K", [100, 1000])
+@pytest.mark.parametrize("K", [pytest.param(100, marks=pytest.mark.slow), 1000])
 def test_large_thresholds(K):
     rng = np.random.default_rng(5)
     counts = pl.DataFrame({"t": np.repeat(np.arange(60), 12), "x": list(range(12)) * 60, "N": rng.integers(1, K, 720)})

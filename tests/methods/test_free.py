@@ -37,8 +37,8 @@ def moved(finest, secret):
 CHAIN = pl.DataFrame({"part": ["A", "B", "B"], "place": ["a", "b", "c"]}), ["part", "place"]
 SQUARE = pl.DataFrame({"row": ["1", "1", "2", "2"], "column": ["1", "2", "1", "2"]}), ["row"]
 # move, size of a block, sweeps and noise
-FAST = (1, 200_000, 12, 0.5), (0, 200_000, 10, 1)
-ASKED = (0, 200_000, 12, 0), (2, 200_000, 12, 0), (2, 1, 12, 1), (0, 1, 10, 0.5)
+FAST = ((1, 200_000, 12, 0.5),)
+ASKED = (0, 200_000, 10, 1), (0, 200_000, 12, 0), (2, 200_000, 12, 0), (2, 1, 12, 1), (0, 1, 10, 0.5)
 SLOW = [*((*CHAIN, *one) for one in ASKED), *((*SQUARE, *one) for one in (*FAST, *ASKED))]
 
 

@@ -17,7 +17,6 @@ import warnings
 import openpyxl
 import polars as pl
 import pytest
-import sdmx
 from pyaxis import pyaxis
 from pyjstat import pyjstat
 from pysdmx.io import get_datasets, read_sdmx
@@ -223,6 +222,8 @@ def test_sdmx_data_and_structure_fit_each_other_and_the_schema(release, tmp_path
 
 @pytest.mark.parametrize("name", TABLES)
 def test_sdmx1_reads_the_structure_and_the_data(release, tmp_path, name):
+    import sdmx  # with pandas it takes a second to load, in every process that collects tests
+
     data, structure = written(release, name, "sdmx-ml", tmp_path, lang="ko", agency="KOSTAT")
     with structure.open("rb") as file:
         message = sdmx.read_sdmx(file)
@@ -249,12 +250,15 @@ cat(codes, as.data.frame(lists, codelistId = "CL_SEX")$label.ko)
 """
 
 
+@pytest.fixture(scope="module")
+def _rsdmx():
+    asked = ["Rscript", "-e", "library(rsdmx)"]
+    if shutil.which("Rscript") is None or subprocess.run(asked, capture_output=True, check=False).returncode:
+        pytest.skip("R with the package rsdmx is not installed (Debian: r-cran-rsdmx)")
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(
-    shutil.which("Rscript") is None
-    or subprocess.run(["Rscript", "-e", "library(rsdmx)"], capture_output=True, check=False).returncode != 0,
-    reason="R with the package rsdmx is not installed (Debian: r-cran-rsdmx)",
-)
+@pytest.mark.usefixtures("_rsdmx")
 @pytest.mark.parametrize("name", ["all.sex", "town.sex.age"])
 def test_rsdmx_reads_the_structure_and_the_data(release, tmp_path, name):
     data, structure = written(release, name, "sdmx-ml", tmp_path, lang="ko")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
 import polars as pl
 import pytest
 
@@ -31,14 +36,24 @@ languages = ["de", "en"]
 """
 
 
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """The folder of an office that has published one wave, and its ledger."""
+    folder, people = tmp_path_factory.mktemp("office"), population().select("region", "town", "sex")
+    people.head(2000).write_csv(folder / "people_2025.csv")
+    people.tail(2000).write_csv(folder / "people_2026.csv")
+    (folder / "publication.toml").write_text(FILE)
+    with contextlib.chdir(folder):
+        ilba.publish()
+    return folder, Path(os.environ["ILBA_LEDGER"])
+
+
 @pytest.fixture
-def office(tmp_path, monkeypatch):
+def office(published, tmp_path, monkeypatch):
+    folder, ledger = published
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(ledger, os.environ["ILBA_LEDGER"])
     monkeypatch.chdir(tmp_path)
-    people = population().select("region", "town", "sex")
-    people.head(2000).write_csv("people_2025.csv")
-    people.tail(2000).write_csv("people_2026.csv")
-    (tmp_path / "publication.toml").write_text(FILE)
-    ilba.publish()
     return tmp_path
 
 

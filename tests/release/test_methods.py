@@ -160,6 +160,7 @@ def test_a_method_without_masks_leaves_none_in_the_ledger(tmp_path):
         agency(tmp_path).published()
 
 
+@pytest.mark.slow
 def test_noise_is_published_within_a_budget_that_the_ledger_adds_up(tmp_path):
     finest = agency(tmp_path)
     with pytest.raises(ilba.InputError, match="Declare it once"):

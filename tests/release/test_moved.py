@@ -101,6 +101,7 @@ def test_a_coarser_design_is_published_as_sums_of_counts_that_moved(census, agen
     assert release.move == 1
 
 
+@pytest.mark.slow
 def test_noise_in_the_target_is_told_kept_and_proven_like_everything_else(census, agency):
     finest = built(census, agency)
     finest.save(agency / "s.parquet")

@@ -336,7 +336,7 @@ def test_long_names_in_any_script_and_a_column_called_parent_are_published(tmp_p
     assert len(list((tmp_path / "cube").glob("*.parquet"))) == 2
 
 
-@pytest.mark.parametrize("numbers", [True, False])
+@pytest.mark.parametrize("numbers", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", ["controlled", "ilba"])
 def test_the_pieces_in_which_a_release_is_made_do_not_change_a_byte(tmp_path, secret, monkeypatch, numbers, method):
     made = np.random.default_rng(3)

@@ -307,8 +307,9 @@ class Design:
         'LA2.sex.age'
         """
         by_name = {hierarchy.name: level for hierarchy, level in zip(self.hierarchies, levels, strict=True)}
-        asked = self.select(by_name, keys).keys  # unknown keys are refused here, with the nearest name
-        return self.select(by_name, [key for key in self.keys if key in asked])
+        asked = names_of("key", keys)
+        ordered = [key for key in self.keys if key in asked]
+        return self.select(by_name, ordered if len(ordered) == len(asked) else asked)  # refuses keys that are unknown
 
     def _levels(self, level: Level) -> tuple[int, ...]:
         names = [hierarchy.name for hierarchy in self.hierarchies]
@@ -414,8 +415,8 @@ def names_of(argument: str, given: Names) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str) or not name:
             raise InputError(f"{argument} contains {name!r}, which is not the name of a column.")
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
+    if len(set(names)) < len(names):
+        twice = [name for name, times in Counter(names).items() if times > 1]
         raise InputError(f"{argument} names {listing(sorted(twice))} twice.")
     return names
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ilba.tables.made import MadeTables
 
 _CHUNK = 2**20
+_DRAWN = 2**16  # cells that draw together: what they need stays in the cache of a processor
 _PIECE = 2**18  # rows of a table that get their labels together
 _KEPT = 2**20  # a table of up to this many cells is kept in memory as a source of others
 
@@ -157,8 +158,8 @@ class FinestTable(AnyFinestTable):
         masked = counted.count.copy()
         draw = CellDraws(chosen, counted.codes)
         tell(ProgressStep("masking", 0, len(masked)))
-        for first in range(0, len(masked), _CHUNK):
-            last = min(first + _CHUNK, len(masked))
+        for first in range(0, len(masked), _DRAWN):
+            last = min(first + _DRAWN, len(masked))
             words = [word[first:last] for word in counted.words]
             masked[first:last] = masked_counts(draw, words, counted.count[first:last], K)
             tell(ProgressStep("masking", last, len(masked)))
