@@ -16,6 +16,8 @@ from ilba.design.tables import wanted_tables
 from ilba.release.manifest import dump
 from support.people import HKEY, ILBA, KEY, population
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["block.sex.age.job", "town.sex.age", "town.sex", "town.job", "all.age", "all"]
 SOME = ["block.sex.age.job", "town.sex", "region.age", "town.job", "all", "all.sex.job"]
 WITHOUT = ["town.sex", "town.age", "region.sex.age", "all.sex", "all.age"]
@@ -27,9 +29,7 @@ def by_areas(finest, names, visits=50, method="ilba", listed=()):
 
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 @pytest.mark.parametrize("method", ["ilba", "r-file"])
-@pytest.mark.parametrize(
-    "names", [pytest.param("all", marks=pytest.mark.slow), SOME, WITHOUT], ids=["all", "some", "without the finest"]
-)
+@pytest.mark.parametrize("names", ["all", SOME, WITHOUT], ids=["all", "some", "without the finest"])
 def test_one_area_after_the_other_proves_what_all_at_once_prove(secret, cells, method, names):
     finest = ilba.build(population(400), HKEY, KEY, secret=secret, cells=cells)
     whole = ilba.audit(finest, method, names, explanations=0)
@@ -72,7 +72,6 @@ def test_the_ranges_of_an_area_of_sums_are_what_its_masks_say(secret):
     assert found.equals(whole.filter(pl.col("region") == region))
 
 
-@pytest.mark.slow
 def test_tables_of_the_whole_tell_areas_something(secret):
     """Otherwise the test above would show nothing about what is shared."""
     people = population(400)

@@ -11,6 +11,8 @@ from ilba.attack.bounds import Attack
 from ilba.design.tables import wanted_tables
 from support.people import HKEY, KEY, population
 
+pytestmark = pytest.mark.slow
+
 AREAS = {"area": ["region", "town"], "work": ["job"]}
 SOME = ["block.sex.age.job", "town.sex", "region.age", "town.job", "all"]
 UPPER = ["town.sex", "town.job", "region.sex.age", "block"]
@@ -54,9 +56,7 @@ def test_areas_that_are_worked_on_at_the_same_time_prove_the_same(secret, cells,
 
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 @pytest.mark.parametrize("method", ["ilba", "r-file", "sca-aggregates", "sca-sums"])
-@pytest.mark.parametrize(
-    "names", [pytest.param("all", marks=pytest.mark.slow), SOME, UPPER], ids=["all", "some", "without the finest"]
-)
+@pytest.mark.parametrize("names", ["all", SOME, UPPER], ids=["all", "some", "without the finest"])
 def test_rows_of_areas_prove_what_arrays_prove(secret, cells, method, names):
     finest = ilba.build(population(200), HKEY, KEY, secret=secret, cells=cells)
     published = PublishedTables.of(finest, method, wanted_tables(finest.design, names))

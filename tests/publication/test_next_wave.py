@@ -65,6 +65,7 @@ def edit(office, *changes, file="publication.toml"):
     (office / file).write_text(text)
 
 
+@pytest.mark.slow
 def test_other_records_under_a_published_wave_are_refused_unless_they_correct_it(office):
     before = (office / "release-2025" / "release.json").read_bytes()
     edit(office, ("people_2025.csv", "people_2026.csv"))
@@ -79,6 +80,7 @@ def test_other_records_under_a_published_wave_are_refused_unless_they_correct_it
     assert ilba.publish().is_unchanged
 
 
+@pytest.mark.slow
 def test_a_new_wave_gets_folders_of_its_own_and_both_are_served(office):
     edit(office, ("people_2025.csv", "people_2026.csv"), ('wave = "2025"', 'wave = "2026"'))
     assert not ilba.plan().refused
@@ -89,6 +91,7 @@ def test_a_new_wave_gets_folders_of_its_own_and_both_are_served(office):
     assert waves == ["2025", "2026"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -105,12 +108,14 @@ def test_a_folder_that_holds_another_wave_or_population_is_not_replaced(office, 
     assert (office / "release-2025" / "release.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_folder_named_by_the_wave_needs_one(office):
     edit(office, ('wave = "2025"', 'wave = ""'))
     with pytest.raises(ilba.InputError, match="needs the wave"):
         ilba.plan()
 
 
+@pytest.mark.slow
 def test_labels_and_exports_are_in_any_language_and_pages_in_one_that_there_is(office):
     assert "Geschlecht" in (office / "exports-2025" / "town.sex.de.json").read_text("utf-8")
     assert (office / "confidential" / "decision.en.html").exists()
@@ -138,6 +143,7 @@ def test_a_second_publication_file_has_pages_and_recodes_of_its_own(tmp_path, mo
     assert (tmp_path / "confidential" / "y1-decision.en.html").exists()
 
 
+@pytest.mark.slow
 def test_a_word_that_is_not_known_gets_the_nearest_one_and_the_choices(office):
     edit(office, ('method = "controlled"', 'method = "controled"'))
     with pytest.raises(ilba.InputError, match=r"no method 'controled'. Did you mean 'controlled'"):

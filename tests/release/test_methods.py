@@ -233,6 +233,7 @@ def test_exports_say_which_counts_were_not_published(with_blanks, tmp_path):
         export(with_blanks, "town.sex", format, tmp_path / f"t2.{format}")
 
 
+@pytest.mark.slow
 def test_the_service_says_which_counts_were_not_published(with_blanks):
     with serving(with_blanks.path) as server, server.client() as client:
         data = client.get("/tables/town.sex/data").json()

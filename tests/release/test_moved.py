@@ -13,6 +13,8 @@ from ilba.cli import commands
 from ilba.errors import Conflict
 from ilba.tables.words import read_words
 
+pytestmark = pytest.mark.slow
+
 HKEY, KEY = ["LA1", "LA2", "LA3"], ["gender", "age"]
 PLAN = ["LA3.gender", "LA2.age", "LA1"]
 FINEST = "LA3.gender.age"
@@ -101,7 +103,6 @@ def test_a_coarser_design_is_published_as_sums_of_counts_that_moved(census, agen
     assert release.move == 1
 
 
-@pytest.mark.slow
 def test_noise_in_the_target_is_told_kept_and_proven_like_everything_else(census, agency):
     finest = built(census, agency)
     finest.save(agency / "s.parquet")
