@@ -199,3 +199,49 @@ def test_chosen_measures_are_a_line_for_each_method_within_80_columns(lab):
     assert max(map(len, lab.text().splitlines())) <= 80
     with pytest.raises(ilba.InputError, match="Did you mean 'mean_loss'"):
         lab.text(["mean_los"])
+
+
+def test_names_of_any_length_fit_80_columns_whole_and_in_as_many_lines_as_they_need(lab):
+    names = ["controlled", "noise epsilon=1 fit=True", "suppression", "cell-key D=5 V=3 js=2 pstay=0.5"]
+    names += ["small-count-rounding base=5", "rounding base=5 kind=controlled"]
+    text = Comparison(lab.rows.with_columns(method=pl.Series(names)), "").text()
+    assert max(map(len, text.splitlines())) <= 80
+    heads = " ".join(text.split("mean loss")[0].split())
+    for word in ("small-", "count-", "rounding", "base=5", "pstay=0.5"):
+        assert word in heads or word in text
+    assert "rounding base=5" not in heads, "a head is wrapped, not put together again beyond its width"
+    assert "\n\n\n" not in text
+
+
+def test_a_column_that_cannot_be_measured_is_empty_and_a_remark_says_why(small, secret):
+    named = ["outsider", "neighbour", "insider", "attribute"]
+    compared = compare(small, methods=["noise:epsilon=2,fit=true", "ilba"], attackers=named, secret=secret)
+    noise, ours = compared.rows.to_dicts()
+    assert [noise[f"{one}: likely"] for one in named[:3]] == [None] * 3
+    assert (noise["attribute: groups"], ours["insider: likely"]) == (None, None)
+    for words in ("fitted to each other", "attribute: Not measured", "what is likely is measured for sums of masks"):
+        assert sum(words in text for text in compared.remarks) == 1, words
+
+
+def test_over_tables_whose_finest_cells_are_too_many_no_finest_cell_is_called_unproven(small, secret, monkeypatch):
+    monkeypatch.setattr("ilba.attack.lattice.WIDEST", 0)
+    monkeypatch.setattr("ilba.attack.published.WIDEST", 10**6)
+    named = ["outsider", "neighbour", "insider", "attribute"]
+    tables = [f"{HKEY[1]}.sex", f"{HKEY[0]}.job"]
+    compared = compare(
+        small, tables, methods=["suppression:kind=primary", "controlled"], attackers=named, secret=secret
+    )
+    blanks, ours = compared.rows.to_dicts()
+    for row in (blanks, ours):
+        assert (row["provable"], row["exact"]) == (None, None)
+        assert row["attribute: groups"] is not None
+    assert blanks["provable_counts"] == 1
+    assert blanks["loss_of_totals"] is None, "no table has one variable alone"
+    assert blanks["neighbour: proven"] > 0
+    assert (ours["neighbour: proven"], ours["outsider: likely"]) == (None, None)
+    assert sum("No single finest cell was looked at" in text for text in compared.remarks) == 1
+    assert sum(text.startswith("controlled: neighbour: Not measured") for text in compared.remarks) == 1
+    report = ilba.audit(small, "suppression:kind=primary", tables)
+    assert ("finest cells", "not looked at", "") in report.figures(5, report.aggregates)
+    assert "No single finest cell was looked at" in str(report)
+    assert ilba.risk(small, ["proof"], tables=tables, method="suppression:kind=primary").rows["proven"].item() is None

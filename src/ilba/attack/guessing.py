@@ -34,6 +34,14 @@ WIDEST = 801
 """the most counts per cell that are distinguished; noise that spreads wider is not measured"""
 WORK = 1_500_000
 """the most counts over all cells; for a larger design a sample of areas is used"""
+_FITTED = (
+    "What outsider, neighbour and insider believe is not measured: the numbers are fitted to each other, so none "
+    "of them tells chances by itself, and there is no formula for all of them together."
+)
+_SPREAD = (
+    "What outsider, neighbour and insider believe is not measured: the noise spreads so far that too many counts may "
+    "stand behind a number."
+)
 _DAMPING = 0.5
 _ESTIMATES = 60  # rounds of the estimation of the shares of counts
 _LEAST = 1e-300
@@ -110,6 +118,8 @@ class Guessing:
             packed, low, high = self.known.packed[inside], self.known.low[inside], self.known.high[inside]
         self.packed: IntArray = packed
         self.own: FloatArray | None = None
+        self.why_not = _SPREAD
+        """why beliefs are not measured, where they are not"""
         if 2 * _reach(view) + 1 > WIDEST:
             return
         own = self._read(base)
@@ -118,6 +128,7 @@ class Guessing:
         self.wide = int(min(max((end - start).max(initial=0) + 1, view.K + 1), WIDEST))
         self.possible: BoolArray = (self.grid >= low[:, None]) & (self.grid <= high[:, None])
         self.own = self._chances(own)
+        self.why_not = _FITTED
 
     @staticmethod
     def cells_to_follow(published: MethodTables) -> int:

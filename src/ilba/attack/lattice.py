@@ -79,6 +79,11 @@ class Lattice:
         # Finest first: then each table can be summed from an earlier one.
         self.nodes = sorted({*released, *between}, key=lambda node: (sum(node), node), reverse=True)
 
+    @property
+    def baseless(self) -> bool:
+        """Whether no finest cell is looked at: the common refinement is too large, and none of the tables itself."""
+        return self.base not in self.nodes
+
     @cached_property
     def families(self) -> dict[Any, Any]:
         """The families of cells of an area, by tables: listed once, used for all areas."""

@@ -29,6 +29,7 @@ from ilba.attack.lattice import table_of
 from ilba.attack.published import PublishedTables
 from ilba.attack.riskreport import RiskReport
 from ilba.attack.scoring import Believed, TrueCells
+from ilba.attack.verdict import UNSEEN
 from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, listing, suggesting
@@ -51,7 +52,6 @@ _MOST = 8  # a single area may have this many times the measured cells
 _TOO_LARGE = (
     "Probabilities are not measured: one area has too many cells with too many possible counts. Take fewer keys."
 )
-_NO_CHANCES = "Not measured: the numbers are fitted to each other, or the noise of each number is too wide."
 _NEEDS_FINEST = "Not measured: the finest table is not among these tables, or its large counts were allowed to move."
 
 
@@ -258,8 +258,8 @@ class _Work:
         self.row(
             "proof",
             KNOWS["proof"],
-            proven=report.cells_disclosed,
-            exactly=report.cells_exact,
+            proven=None if report.unseen else report.cells_disclosed,
+            exactly=None if report.unseen else report.cells_exact,
             certified=report.cells_certified,
             undecided=report.cells_undecided,
         )
@@ -299,7 +299,7 @@ class _Work:
     def _bets(self, guesses: Guesses | None, name: str) -> dict[str, Any]:
         """The figures of beliefs about the tables of another method, compared with the truth."""
         if guesses is None or self.guessing is None:
-            self.notes.append(f"{name}: {_NO_CHANCES}")
+            self._without_chances()
             return {}
         believed = self._held(guesses)
         self.bins += believed.calibration(name)
@@ -327,6 +327,10 @@ class _Work:
     @cached_property
     def _outside(self) -> Guesses | None:
         return None if self.guessing is None else self.guessing.outsider(within(self.progress, "outsider"))
+
+    def _without_chances(self) -> None:
+        if self.guessing is not None and self.guessing.why_not not in self.notes:
+            self.notes.append(self.guessing.why_not)
 
     def _unmeasured(self, name: str) -> None:
         if _TOO_LARGE not in self.notes:
@@ -391,14 +395,22 @@ class _Work:
         return Believed(self.true, cells[0], everything, at(self.true.packed, self.true.counts, cells[0]), areas)
 
     def _neighbour(self) -> None:
-        K, figures = self.published.K, {"proven": 0, "exactly": 0}
-        if self.published.bounded:  # unbounded numbers prove nothing
+        K, true, known = self.published.K, self.true, None
+        if self.published.lattice.baseless:  # no finest cell is looked at; chances are measured on one of the tables
+            if self.guessing is None:
+                self.row("neighbour", KNOWS["neighbour"])
+                self._unmeasured("neighbour")
+                return
+            true, known = TrueCells.of(self.guessing.published), self.guessing.known
+        elif self.published.bounded:
             known = self.known
-            counts = at(self.true.packed, self.true.counts, known.packed)
-            occupied = counts > 0 if self.small is not None else np.ones(len(counts), dtype=bool)
+        figures: dict[str, Any] = {"small": true.small, "proven": 0, "exactly": 0}
+        if known is not None:  # numbers without a limit prove nothing
+            counts = at(true.packed, true.counts, known.packed)
+            occupied = counts > 0 if true.known else np.ones(len(counts), dtype=bool)
             proven = occupied & (known.high < K)
             exactly = proven & (np.maximum(known.low, 1) == known.high)
-            figures = {"proven": int(proven.sum()), "exactly": int(exactly.sum())}
+            figures |= {"proven": int(proven.sum()), "exactly": int(exactly.sum())}
         if self.published.split:
             believed = self._believed or self._beliefs(self.known, "neighbour")
             figures |= self._beside_somebody(believed, np.arange(K + 1))
@@ -406,6 +418,8 @@ class _Work:
             many = np.broadcast_to(np.arange(K + 1), self._outside.chance.shape).astype(np.float64)
             many[:, K] = self._outside.heavy
             figures |= self._beside_somebody(self._held(self._outside), many)
+        else:
+            self._without_chances()
         self.row("neighbour", KNOWS["neighbour"], **figures)
 
     def _beside_somebody(self, believed: Believed, many: npt.NDArray[Any]) -> dict[str, Any]:
@@ -421,6 +435,10 @@ class _Work:
         knows = KNOWS["register"].format(tables=listing(list(one.tables)))
         brought = Brought(named.exact_rows(self.published, one), self._stated())
         self._check_register(one, brought)
+        if self.published.lattice.baseless:
+            self.row(one.name, knows)
+            self.notes.append(f"{one.name}: Not measured. {UNSEEN}")
+            return
         known = Known.of(self.published, brought, within(self.progress, one.name))
         figures: dict[str, Any] = {}
         if self.published.split:
@@ -512,6 +530,7 @@ class _Work:
     def _guesses(self, name: str) -> dict[str, Any]:
         """The insider's beliefs about the one unknown cell, from the errors of the sums around it."""
         if self.published.policy.scheme != "sums":
+            self.notes.append(f"{name}: what is likely is measured for sums of masks alone, here only what is proven.")
             return {}
         known, areas = self.known, self.areas
         inside = np.isin(known.packed // self.true.width, areas)
@@ -596,7 +615,7 @@ class _Work:
             )
 
     def _attribute(self) -> None:
-        if self.small is None:
+        if all(rows.truth is None for rows in self.published.tables.values()):
             self.row("attribute", KNOWS["attribute"])
             self.notes.append("attribute: groups are counted against the truth, which needs the store.")
             return

@@ -22,6 +22,10 @@ from ilba.attack.lattice import table_of
 from ilba.attack.published import PublishedTables
 from ilba.errors import some
 
+UNSEEN = (
+    "No single finest cell was looked at: all variables together have more cells than can be listed. What is counted "
+    "are the counts of the tables, tied to each other by their common margins."
+)
 MOST_DRAWN = 40  # the most tables with a bar on the page
 
 
@@ -34,6 +38,11 @@ class Judged(ABC):
     cells_certified: int | None
     cells_undecided: int | None
     worst: list[Explanation]
+
+    @property
+    def unseen(self) -> bool:
+        """Whether the finest cells are too many to be listed, so that only the counts of tables were looked at."""
+        return False
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -114,6 +123,8 @@ class Judged(ABC):
                 line("  aggregates certified safe", certified, whole),
                 line("  aggregates undecided", undecided, whole),
             ]
+        if self.unseen:
+            return [("finest cells", "not looked at", ""), *coarser]
         return [
             (f"finest cells truly in 1..{K - 1}", "unknown" if small is None else f"{small:,}", ""),
             line("  disclosed", self.cells_disclosed),
@@ -181,6 +192,11 @@ class AuditReport(Judged):
     """how many small cells of coarser tables are undecided, by reason"""
     undecided_aggregates: pl.DataFrame = field(default_factory=pl.DataFrame)
     """the undecided cells of coarser tables, in the same order and at most as many: the table, and the cell in words"""
+
+    @property
+    def unseen(self) -> bool:
+        """Whether the finest cells are too many to be listed, so that only the counts of tables were looked at."""
+        return self.published.lattice.baseless
 
     @property
     def safe(self) -> bool:
@@ -252,10 +268,11 @@ class AuditReport(Judged):
 
     @property
     def why_undecided(self) -> str:
-        """Why cells are undecided, as a sentence; empty if none are."""
+        """Why cells are undecided or were not looked at, as a sentence; empty if none are."""
         parts = [f"{some(number, 'cell')} because {reason}" for reason, number in self.why.items()]
         parts += [f"{some(number, 'aggregate')} because {reason}" for reason, number in self.why_aggregates.items()]
-        return f"Undecided: {'; '.join(parts)}." if parts else ""
+        told = [f"Undecided: {'; '.join(parts)}."] if parts else []
+        return " ".join([*told, *([UNSEEN] if self.unseen else [])])
 
     @property
     def _coarser(self) -> tuple[int | None, ...]:

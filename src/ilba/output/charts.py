@@ -429,8 +429,10 @@ def risk(frame: Any, title: str = "Risk and loss") -> Chart:
     words = base.mark_text(align="left", dx=9, fontSize=13).encode(
         y=alt.Y("word", type="quantitative"), text=alt.Text("method", type="nominal")
     )
+    # A word that had to move up hangs on its point by a line.
+    lines = base.mark_rule(strokeWidth=1, color="#bbbbbb").encode(y2=alt.Y2("word"))
     curves = base.mark_line(strokeWidth=1, color="#999999").encode(detail=alt.Detail("family", type="nominal"))
-    layers = points + words if rows["family"].is_unique().all() else curves + points + words
+    layers = lines + points + words if rows["family"].is_unique().all() else curves + lines + points + words
     chart = layers.properties(width=wide, height=tall)
     return finished(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
 

@@ -21,6 +21,7 @@ from ilba.attack.field import MethodTables
 from ilba.attack.lattice import table_of
 from ilba.attack.published import PublishedRows, PublishedTables
 from ilba.attack.risk import risk
+from ilba.attack.verdict import UNSEEN
 from ilba.design.design import Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
 from ilba.errors import InputError, Notice, listing, nearest, notice, suggesting
@@ -39,6 +40,9 @@ from ilba.tables.finest import FinestTable
 Path_: TypeAlias = str | os.PathLike[str]
 SHARES = ("blank", "lost", "ranks_turned", "guessed", "likely", "provable_counts")
 """shares that `in_percent` of the audit does not know"""
+_INVENTED = (
+    "attribute: Not measured: this looks at the cells that hold somebody, and noise puts people into the others, too."
+)
 CELLS = ("adds_up", "blank", "invented", "lost", "seconds")
 """columns about cells and sums"""
 
@@ -118,21 +122,29 @@ class Comparison:
             "comparison.html",
             lang=lang,
             title=self.title,
-            picture=inline(charts.svg(charts.risk(self.rows))),
+            picture=inline(charts.svg(charts.risk(self._drawn))),
             groups=[(head, *_group(rows, columns)) for head, columns in self._groups(rows.columns)],
             notes=self.notes,
             remarks=self.remarks,
         )
 
+    @property
+    def _drawn(self) -> pl.DataFrame:
+        """The rows for the picture. Where no single finest cell was looked at, the counts of all tables stand there."""
+        return self.rows.with_columns(pl.coalesce("provable", "provable_counts").alias("provable"))
+
     @staticmethod
     def _groups(columns: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-        """The columns of the page in three tables."""
+        """The columns of the page in several tables."""
         cells = [name for name in columns if name.removesuffix(" %") in CELLS]
         first = columns.index("provable %")
         learnt = [name for name in columns[first:] if name not in cells]
+        named = [name for name in learnt if ": " in name]
         yield "What users lose", [name for name in columns[1:first] if name not in cells]
         yield "Cells and sums", cells
-        yield "What attackers learn", learnt
+        yield "What attackers learn", [name for name in learnt if name not in named]
+        if named:
+            yield "What the named attackers learn", named
 
     def to_csv(self, path: Path_) -> Path:
         """Write the rows as csv that only its owner can read.
@@ -168,7 +180,7 @@ class _Candidate:
     name: str
     family: str
     published: PublishedTables
-    bias: float
+    bias: float | None
     additive: bool
     attacked: bool
     note: tuple[str, str, str] | None = None
@@ -259,6 +271,7 @@ def compare(
             rows.append({**row, "seconds": time.perf_counter() - start})
             notes += [one.note] if one.note else []
             remarks += [f"{one.name}: {text}" for text in one.remarks]
+            remarks += [UNSEEN] if one.published.lattice.baseless else []
         tell(ProgressStep("comparing", done, number))
         start = time.perf_counter()
     return Comparison(
@@ -346,11 +359,11 @@ def _own(
     return _Candidate(name, family, PublishedTables.of(masked, method, wanted), bias, additive, True, note)
 
 
-def _bias(made: MethodTables) -> float:
+def _bias(made: MethodTables) -> float | None:
     """The mean error of small counts of the finest table, over the counts that are shown."""
     base = made.tables.get(made.lattice.base)
     if base is None:
-        return 0.0
+        return None
     true, value = _counts(base)
     blank = made.shown[made.lattice.base].blank
     seen = np.ones(len(true), dtype=bool) if blank is None else ~blank
@@ -400,9 +413,9 @@ def _measured(one: _Candidate, K: int, bound: int | None, progress: Progress | N
         "loss_below_K": small,
         "loss_to_99": middle,
         "loss_from_100": large,
-        "loss_of_totals": utility.mean(loss[totals[seen]]),
-        "loss_of_differences": pairs.off / pairs.pairs if pairs.pairs else 0.0,
-        "ranks_turned": pairs.turned / pairs.differing if pairs.differing else 0.0,
+        "loss_of_totals": utility.mean(loss[totals[seen]]) if totals[seen].any() else None,
+        "loss_of_differences": pairs.off / pairs.pairs if pairs.pairs else None,
+        "ranks_turned": pairs.turned / pairs.differing if pairs.differing else None,
         "within_half_K": summary.within,
         "over_bound": summary.over,
         "bias": one.bias,
@@ -423,6 +436,8 @@ def _risk(one: _Candidate, K: int, progress: Progress | None) -> dict[str, Any]:
         report = audit(published, explanations=0, brief=True, progress=within(progress, one.name))
         found |= {"provable": report.share, "exact": report.share_exact, "provable_counts": report.share_of_counts}
         found |= {"aggregates": report.aggregates, "safe": report.safe}
+    if published.lattice.baseless:  # nobody looked at a finest cell
+        found |= {"provable": None, "exact": None}
     return found
 
 
@@ -432,12 +447,12 @@ def _named(one: _Candidate, attackers: Sequence[Any], remarks: list[str], progre
     for attacker in attackers:
         report = risk(one.published, [attacker], examples=0, progress=within(progress, one.name))
         row = report.rows.row(0, named=True)
-        if isinstance(one.published, MethodTables):
+        if isinstance(one.published, MethodTables) or None in (row["proven"], row["likely"]):  # say why it is empty
             remarks += [f"{one.name}: {text}" for text in report.notes]
         name, small = row["attacker"], row["small"]
         if attacker == "attribute":
-            # The cells that occur do not show groups in which a method invents people.
             seen = one.attacked
+            remarks += [] if seen else [f"{one.name}: {_INVENTED}"]
             found |= {f"attribute: {what}": row[what] if seen else None for what in ("groups", "people")}
             continue
         for column in ("proven", "likely"):
@@ -466,19 +481,27 @@ def _group(rows: pl.DataFrame, columns: Sequence[str]) -> tuple[list[str], list[
 
 def side_by_side(rows: pl.DataFrame, width: int) -> str:
     """Show one column per method and one row per measure; on a narrow screen, further methods follow below."""
-    measures = ["", *(name.replace("_", " ") for name in rows.columns[1:])]
+    measures = [name.replace("_", " ") for name in rows.columns[1:]]
     labels = max(map(len, measures))
-    blocks: list[list[str]] = []
+    blocks: list[list[tuple[list[str], list[str], int]]] = []
+    left = 0
     for method, *values in rows.iter_rows():
-        head = textwrap.wrap(method, 9, break_long_words=False) or [""]
-        cells = [_shown(value) for value in values]
+        head, cells = textwrap.wrap(method, 9, break_long_words=False), [_shown(value) for value in values]
         wide = max(map(len, [*head, *cells])) + 2
-        if not blocks or len(blocks[-1][0]) + wide > width:
-            blocks.append([f"{measure:<{labels}}" for measure in ["", "", *measures]])
-        head = ["", "", *head][-3:] if len(head) <= 3 else [*head[:2], " ".join(head[2:])]
-        wide = max(wide, max(map(len, head)) + 2)
-        blocks[-1] = [line + f"{cell:>{wide}}" for line, cell in zip(blocks[-1], [*head, *cells], strict=True)]
-    return "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks) + "\n"
+        if wide > left:
+            blocks.append([])
+            left = width - labels
+        blocks[-1].append((head, cells, wide))
+        left -= wide
+    lines = []
+    for block in blocks:
+        deep = max(len(head) for head, _, _ in block)
+        columns = [[*[""] * (deep - len(head)), *head, *cells] for head, cells, _ in block]
+        for name, *texts in zip([*[""] * deep, *measures], *columns, strict=True):
+            shown = (f"{text:>{wide}}" for text, (_, _, wide) in zip(texts, block, strict=True))
+            lines.append(f"{name:<{labels}}{''.join(shown)}".rstrip())
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _lines(rows: pl.DataFrame) -> str:

@@ -158,6 +158,20 @@ WORDS = {
         "{}: 다른 비밀 키 {}개에서는 작은 칸의 {}에서 {}까지 증명됩니다. 어느 큰 빈도가 한도에 놓이는지에 달려 있습니다.",
     "{}: Not measured: the finest table is not among these tables, or its large counts were allowed to move.":
         "{}: 측정하지 않음. 최세분 표가 이 표들에 없거나, 큰 빈도가 바뀔 수 있었습니다.",
+    "What outsider, neighbour and insider believe is not measured: the numbers are fitted to each other, so none of them"
+    " tells chances by itself, and there is no formula for all of them together.":
+        "외부인, 이웃, 내부자의 믿음은 측정하지 않음. 수들이 서로 맞춰져 있어 하나만으로는 확률을 말할 수 없고, 모두에 대한 공식이 없습니다.",
+    "What outsider, neighbour and insider believe is not measured: the noise spreads so far that too many counts may "
+    "stand behind a number.":
+        "외부인, 이웃, 내부자의 믿음은 측정하지 않음. 잡음이 너무 넓어 한 수 뒤에 너무 많은 빈도가 있을 수 있습니다.",
+    "No single finest cell was looked at: all variables together have more cells than can be listed. What is counted are"
+    " the counts of the tables, tied to each other by their common margins.":
+        "최세분 칸은 보지 않았습니다. 모든 변수를 합하면 나열할 수 없을 만큼 칸이 많습니다. 세는 것은 공통 주변합으로 이어진 표들의 빈도입니다.",
+    "{}: what is likely is measured for sums of masks alone, here only what is proven.":
+        "{}: 유력한 것은 조정값의 합에 대해서만 측정하며, 여기서는 증명된 것만 봅니다.",
+    "{}: attribute: Not measured: this looks at the cells that hold somebody, and noise puts people into the others, too.":
+        "{}: 속성: 측정하지 않음. 누군가 있는 칸만 보는데, 잡음은 다른 칸에도 사람을 넣습니다.",
+    "finest cells": "최세분 칸", "not looked at": "보지 않음",
     "{}: {} small cells were tried, {} proven by propagation.": "{}: 작은 칸 {}개를 시도하여 {}를 증명하였습니다.",
     "attribute: {} tables are too large and were left out.": "속성: 표 {}개는 너무 커서 제외하였습니다.",
     "attribute: groups are counted against the truth, which needs the store.": "속성: 집단은 참값과 비교하므로 저장소가 필요합니다.",
@@ -196,6 +210,10 @@ WORDS = {
         "다른 값으로 공표된 칸, 잃은 칸은 누군가 있는데 0으로 공표된 칸입니다. 추측은 공표값 뒤에 가장 흔한 빈도와 같은 작은 칸의 "
         "비율입니다. 한도 없는 잡음은 아무것도 증명하지 않으며, 안전은 보증된 것에만 씁니다.",
     "What users lose": "이용자가 잃는 것", "Cells and sums": "칸과 합계", "What attackers learn": "공격자가 알아내는 것",
+    "What the named attackers learn": "이름 있는 공격자가 알아내는 것", "likely %": "유력 %",
+    "outsider: proven %": "외부인: 증명 %", "outsider: likely %": "외부인: 유력 %", "neighbour: proven %": "이웃: 증명 %",
+    "neighbour: likely %": "이웃: 유력 %", "insider: proven %": "내부자: 증명 %", "insider: likely %": "내부자: 유력 %",
+    "attribute: groups": "속성: 집단", "attribute: people": "속성: 사람",
     "provable counts %": "증명 가능한 공표 빈도 %", "Strong and weak points": "장점과 단점", "method": "방법", "strong": "장점", "weak": "단점",
     "mean loss": "평균 손실", "p99 loss": "99% 손실", "max loss": "최대 손실", "loss below K": "K 미만의 손실", "loss to 99": "99까지의"
     " 손실",
