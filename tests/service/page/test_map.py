@@ -150,3 +150,26 @@ def test_a_tap_shows_an_area_and_a_second_one_opens_it(visitor):
     assert title(page) == "Count by District"
     page.locator("#map").tap(position={"x": 140, "y": 200})
     page.locator("h1", has_text="Town").wait_for()
+
+
+def test_no_name_on_the_map_hides_another(visitor):
+    page = visitor.visit(wait=False)
+    page.add_init_script(
+        """window.names = [];
+        const draw = CanvasRenderingContext2D.prototype.roundRect;
+        CanvasRenderingContext2D.prototype.roundRect = function (...box) {
+            window.names.push([this.canvas, box]);
+            return draw.apply(this, box);
+        };
+        const clear = CanvasRenderingContext2D.prototype.clearRect;
+        CanvasRenderingContext2D.prototype.clearRect = function (...box) {
+            window.names = window.names.filter(([canvas]) => canvas !== this.canvas);
+            return clear.apply(this, box);
+        };"""
+    )
+    visitor.go(page, link(level_area="LA3", view="map", lang="ko"))
+    boxes = page.evaluate("window.names.map(([, box]) => box)")
+    assert len(boxes) > 20, "the names of towns fit in Korean"
+    for place, (x, y, wide, high, _) in enumerate(boxes):
+        for left, top, width, height, _ in boxes[:place]:
+            assert x >= left + width or left >= x + wide or y >= top + height or top >= y + high

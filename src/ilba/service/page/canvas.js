@@ -257,12 +257,13 @@ export class AreaCanvas {
     if (this.codes.length <= LABELS) this.#label(pen, view, ratio);
   }
 
-  /** Names where they fit inside their area, on a ground that keeps them readable on every colour. */
+  /** Names where they fit inside their area and hide no other name, on a ground that keeps them readable. */
   #label(pen, view, ratio) {
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     pen.font = `600 12px ${getComputedStyle(this.host).fontFamily}`;
     pen.textAlign = "center";
     pen.textBaseline = "middle";
+    const written = [];
     for (const code of this.codes) {
       const { box: [left, , right], centre } = this.shapes.get(code);
       const name = this.names(code);
@@ -270,10 +271,13 @@ export class AreaCanvas {
       if (wide + 10 > (right - left) * view.k) continue;
       const x = centre[0] * view.k + view.x;
       const y = centre[1] * view.k + view.y;
+      const half = wide / 2 + 5;
+      if (written.some((one) => Math.abs(one.y - y) < 18 && Math.abs(one.x - x) < one.half + half)) continue;
+      written.push({ x, y, half });
       pen.fillStyle = this.inks.paper;
       pen.globalAlpha = 0.82;
       pen.beginPath();
-      pen.roundRect(x - wide / 2 - 5, y - 9, wide + 10, 18, 4);
+      pen.roundRect(x - half, y - 9, 2 * half, 18, 4);
       pen.fill();
       pen.globalAlpha = 1;
       pen.fillStyle = this.inks.ink;
