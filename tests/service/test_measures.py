@@ -101,6 +101,15 @@ def test_the_series_is_described_with_its_waves(client):
     assert meta["dimension"]["time"]["extension"]["elimination"] is False
 
 
+def test_whoever_names_no_time_is_told_that_it_is_missing_and_nothing_else(client):
+    said = problem(client.get("/tables/towns:town.sex.time/data", params={"valuecodes[town]": "*"}), 400)
+    assert "valuecodes[time]=* takes all" in said
+    assert "sex" not in said, "a table by town alone was published for each wave"
+    assert client.get(
+        "/tables/towns:town.sex.time/data", params={"valuecodes[town]": "*", "valuecodes[time]": "*"}
+    ).json()["id"] == ["town", "time"]
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_measure_is_the_same_in_every_format(client):
     import openpyxl
@@ -154,11 +163,14 @@ def test_what_cannot_be_computed_is_empty_in_files(client):
     question = {"measure": "change", "outputFormatParams": "UseCodes"}
     content = {
         format: client.get("/tables/towns:town.time/data", params={**question, "outputFormat": format}).content
-        for format in ("csv", "xlsx")
+        for format in ("csv", "xlsx", "parquet")
     }
     csv = pl.read_csv(io.BytesIO(content["csv"]), schema_overrides={"town": pl.String})
     assert csv.columns == ["town", "time", "change"]
     assert csv["change"].null_count() == csv.height // 2
+    assert csv["change"].dtype == pl.Int64, "a change is a whole number"
+    assert pl.read_parquet(io.BytesIO(content["parquet"]))["change"].to_list() == csv["change"].to_list()
+    assert pl.read_parquet(io.BytesIO(content["parquet"]))["change"].dtype == pl.Int64
     sheet = openpyxl.load_workbook(io.BytesIO(content["xlsx"])).worksheets[0]
     assert len([row for row in sheet.iter_rows(values_only=True) if isinstance(row[-1], int)]) == csv.height // 2
 

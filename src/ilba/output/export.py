@@ -151,19 +151,13 @@ def variables_csv(table: WordedTable, codes: bool, texts: bool, title: bool = Fa
     number = table.value_label if texts else table.value_column
     while number in {column.name for column in columns}:
         number += "_"
-    columns.append(_whole(table, pl.Series(number, table.values).fill_nan(None)))
+    columns.append(table.measure.whole(pl.Series(number, table.values)))
     for end, values in zip(("low", "high"), table.spans or (), strict=False):
         heading = f"{number} ({table.said[end]})" if texts else f"{number}_{end}"
-        kind = pl.Int64 if table.measure.name in ("count", "change") else pl.Float64
-        columns.append(pl.Series(heading, values).fill_nan(None).cast(kind))
+        columns.append(table.measure.whole(pl.Series(heading, values)))
     written = pl.DataFrame(columns).write_csv(separator=separator, quote_style="non_numeric")
     head = '"' + table.title.replace('"', '""') + '"\n' if title else ""
     return (head + written).encode()
-
-
-def _whole(table: WordedTable, numbers: pl.Series) -> pl.Series:
-    """Counts as whole numbers, also where some are left blank."""
-    return numbers.cast(pl.Int64) if table.measure.name == "count" and numbers.dtype.is_float() else numbers
 
 
 def spreadsheet_csv(frame: pl.DataFrame) -> bytes:

@@ -44,6 +44,15 @@ def words(lang: str) -> Mapping[str, str]:
     return found
 
 
+def whole(number: int, said: Mapping[str, str]) -> str:
+    """A whole number as a language writes it, by its `words`.
+
+    >>> whole(1305, words("es")), whole(1305, words("en")), whole(12000, words("es"))
+    ('1305', '1,305', '12.000')
+    """
+    return f"{number:,}".replace(",", said["thousands"]) if abs(number) >= int(said["thousands_from"]) else str(number)
+
+
 def languages(codes: pl.DataFrame | None, manifest: Mapping[str, Any] | None = None) -> list[str]:
     """The languages of tables: ours, then those of the labels and of the texts."""
     declared = [] if codes is None else label_languages(codes)
@@ -118,6 +127,11 @@ class Measure:
         """The digits after the point that it is rounded to."""
         return {"percent": 3, "rate": 2, "index": 1}.get(self.name, 0)
 
+    def whole(self, numbers: pl.Series) -> pl.Series:
+        """Numbers for a file: counts and changes are whole, also where some are not there."""
+        known = numbers.fill_nan(None) if numbers.dtype.is_float() else numbers
+        return known.cast(pl.Int64) if self.decimals == 0 else known
+
 
 COUNT = Measure("count")
 MEASURES = ("count", "percent", "rate", "index", "change")
@@ -175,9 +189,7 @@ class WordedTable:
     def frame(self) -> pl.DataFrame:
         """The rows: labels and masked counts. Those of a part are made at first use."""
         if self._frame is None:
-            rows = pl.DataFrame({self.value_column: self.values}).fill_nan(None)
-            if self.measure == COUNT:
-                rows = rows.cast(pl.Int64)
+            rows = pl.DataFrame({self.value_column: self.measure.whole(pl.Series(self.values))})
             digits = np.unravel_index(np.arange(len(self.values)), [len(one) for one in self.dimensions] or [1])
             for one, digit in zip(self.dimensions, digits, strict=False):
                 rows = rows.hstack(one.paths[pl.Series(digit.astype(np.uint32))])

@@ -102,6 +102,9 @@ def chosen(catalog: Catalog, entry: TableEntry, named: Mapping[str, ValueFilter]
         called.append(name)
     target = entry.served.entry(levels, keys)
     if target is None:
+        time = entry.served.time
+        if time is not None and time not in called and entry.served.entry(levels, [*keys, time]) is not None:
+            raise InputError(f"waves are not added up. Name values for {time} too: valuecodes[{time}]=* takes all.")
         raise InputError(
             f"a table by {listing(called)} alone was not published, and masked counts are not summed here. "
             f"Name values for {listing(name for name in entry.served.axes(entry.table) if name not in named)} too."

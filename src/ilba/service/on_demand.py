@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.errors import InputError, listing, nearest, some
-from ilba.output.wording import Dimension, WordedTable, words
+from ilba.output.wording import Dimension, WordedTable, whole, words
 from ilba.service.catalog import Catalog, Loaded
 from ilba.service.folder import TableEntry
 from ilba.service.outlines import Maps, Outlines
@@ -47,7 +47,7 @@ class DemandRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def told(self, lang: str, most: int) -> list[str]:
         """The rules in words."""
         said = words(lang)
-        found = [said["rule_cells"].format(n=f"{most:,}".replace(",", said["thousands"]))]
+        found = [said["rule_cells"].format(n=whole(most, said))]
         if self.largest_share_of_zeros < 1:
             found.append(said["rule_zeros"].format(n=round(100 * self.largest_share_of_zeros)))
         return [*found, *(said["rule_excluded"].format(list=", ".join(some)) for some in self.excluded)]

@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 
-from ilba.output.wording import LANGUAGES, WordedTable, told, words
+from ilba.output.wording import LANGUAGES, WordedTable, told, whole, words
 from ilba.service import pictures, places, sdmx, standards
 from ilba.service.addresses import Answer, Make, as_json, pairs, plain
 from ilba.service.answers import Settings, config, language_name, offered_languages, releases, utc, worded
@@ -68,7 +68,7 @@ class Writing:
 
     def number(self, value: float) -> str:
         """A whole number."""
-        return f"{round(value):,}".replace(",", self.said["thousands"])
+        return whole(round(value), self.said)
 
     def signed(self, value: int) -> str:
         """A difference, with its sign."""

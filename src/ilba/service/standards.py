@@ -6,7 +6,7 @@ All of it repeats what the manifest of a release says. This module does not know
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 from xml.sax.saxutils import escape
@@ -104,8 +104,12 @@ def schema_catalog(catalog: Catalog, lang: str, base: str) -> dict[str, Any]:
     }
 
 
-def _texts(served: ServedRelease, name: str, languages: Iterable[str], otherwise: str = "") -> list[dict[str, str]]:
-    found = [{"@language": lang, "@value": told(served.release, name, lang) or otherwise} for lang in languages]
+def _texts(served: ServedRelease, names: Sequence[str], languages: Iterable[str]) -> list[dict[str, str]]:
+    """In each language the first of these texts that the release has."""
+    found = [
+        {"@language": lang, "@value": next(filter(None, (told(served.release, name, lang) for name in names)), "")}
+        for lang in languages
+    ]
     return [one for one in found if one["@value"]]
 
 
@@ -135,10 +139,8 @@ def dcat(catalog: Catalog, languages: list[str], base: str, stated: str) -> dict
         },
         "@id": f"{base}/",
         "@type": "dcat:Catalog",
-        "dct:title": _texts(releases[0], "title", languages),
-        "dct:description": _texts(
-            releases[0], "description", languages, told(releases[0].release, "title", languages[0])
-        ),
+        "dct:title": _texts(releases[0], ["title"], languages),
+        "dct:description": _texts(releases[0], ["description", "title"], languages),
         "dct:publisher": publisher,
         "foaf:homepage": {"@id": f"{base}/"},
         "dcat:service": service,
@@ -156,7 +158,7 @@ def _dcat_dataset(
         "@id": f"{base}/#release-{quote(served.id)}",
         "@type": "dcat:Dataset",
         "dct:identifier": served.id,
-        "dct:title": _texts(served, "title", languages),
+        "dct:title": _texts(served, ["title"], languages),
         "dct:description": [
             {"@language": one, "@value": _described(served, one, told(served.release, "title", one) or title)}
             for one in languages

@@ -201,6 +201,25 @@ def test_a_picture_carries_title_unit_source_and_licence(reader, view):
     assert len(found["png"]) > 10_000
 
 
+def test_a_drawing_that_leaves_series_or_bars_out_says_so_and_keeps_the_largest(reader, waves):
+    page = reader.visit(link(level_area="", by="age", view="chart", kind="lines", colours="age"))
+    drawn = page.locator("#drawn").inner_text()
+    newest = waves[-1].table("all.age").sort("N_masked", descending=True)
+    largest = [labels(waves[-1], "age")[str(code)] for code in newest["age"]]
+    assert page.locator("#drawn path").count() == 8
+    assert largest[0] in drawn, "the summary names the largest, so it is drawn"
+    assert page.locator(".chart .more").inner_text() == "Age group: 8 of 18 shown"
+    for state, said in (
+        ({"level_area": "", "by": "age", "kind": "lines", "colours": "age"}, "Age group: 8 of 18 shown"),
+        ({"level_area": "LA3", "by": "", "kind": "bars"}, "Town: 40 of 78 shown"),
+    ):
+        reader.go(page, link(view="chart", **state))
+        with page.expect_download() as download:
+            page.locator("#picture-svg").click()
+        svg = ElementTree.fromstring(Path(download.value.path()).read_bytes())
+        assert said in " ".join(text.text or "" for text in svg.iter("{http://www.w3.org/2000/svg}text"))
+
+
 def test_ranges_are_shown_where_a_bound_is_known_and_nowhere_else(reader, visitor, census):
     page = reader.visit(link(level_area="LA2", by="", view="table"))
     assert page.get_by_label("Show ranges").count() == 0

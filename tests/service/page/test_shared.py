@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import axe_playwright_python
+import httpx
 import pytest
 
 from support.browsing import labels, link, settled, title
@@ -142,3 +143,11 @@ def test_areas_are_put_together_on_the_map_and_by_codes(reader, waves, lang, sch
     assert text.count("\n") == 1 + 2 * len(waves)
     assert complaints(page) == {}
     assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_the_catalogue_describes_itself_in_each_language_by_the_title_of_that_language(over_time):
+    told = httpx.get(f"{over_time}/catalog.jsonld").json()
+    for name in ("dct:title", "dct:description"):
+        said = {one["@language"]: one["@value"] for one in told[name]}
+        assert said["fr"].startswith("Habitants de Hanul"), name
+        assert said["en"].startswith("People of Hanul"), name

@@ -56,6 +56,7 @@ export async function showChart(place, context) {
   const names = (list) => list.map(({ code, label }) => [code, label]);
   const picture = () => {
     const told = { title, release, words, measure, set, bars, colours, codes: ordered.slice(0, shown), layout, host: body };
+    Object.assign(told, { ones: apart, partial: partial() });
     if (multiples) Object.assign(told, { most, least: Math.min(0, ...set.value.filter((value) => value !== null)) });
     const drawing = { pyramid: pyramidDrawing, lines: lineDrawing, bars: barDrawing }[wanted];
     return pictureOf(told, drawing, multiples && panelsOf.map((one) => [multiples.name(one), { [multiples.code]: one }]));
@@ -106,6 +107,10 @@ export async function showChart(place, context) {
       ? ones.reduce((sum, one) => sum + count(bar, one, panel), 0)
       : Math.max(...ones.map((one) => Math.abs(count(bar, one, panel) ?? 0)));
   const longest = (bar) => Math.max(...panelsOf.map((panel) => long(bar, panel)));
+  // A drawing has as many colours as can be told apart: the largest series, in the order in which they are listed.
+  const largest = (one) => Math.max(...panelsOf.flatMap((panel) => shownBars.codes.map((bar) => Math.abs(count(bar, one, panel) ?? 0))));
+  const kept = series && series.codes.length > COLOURS ? [...ones].sort((a, b) => largest(b) - largest(a)).slice(0, COLOURS) : ones;
+  const apart = ones.filter((one) => kept.includes(one));
   const height = new Map(shownBars.codes.map((bar) => [bar, longest(bar)]));
   const most = Math.max(...height.values());
   let shown = FIRST;
@@ -133,7 +138,8 @@ export async function showChart(place, context) {
   );
   if (wanted !== "bars") {
     shown = ordered.length;
-    fill(body, el("div", { class: "drawn", id: "drawn" }, picture().node()));
+    const missing = partial();
+    fill(body, el("div", { class: "drawn", id: "drawn" }, picture().node()), missing ? el("p", { class: "more" }, missing) : null);
     return;
   }
   const panels = !multiples && series && series.codes.length > COLOURS;
@@ -162,6 +168,15 @@ export async function showChart(place, context) {
         )
       : null;
     fill(body, multiples && series ? key() : null, panels || multiples ? el("div", { class: "panels" }, parts) : parts, foot);
+  }
+
+  /** What a drawing leaves out, in words. */
+  function partial() {
+    const some = (n, all) => say("showing", { n: words.number(n), all: words.number(all) });
+    return [
+      shown < ordered.length ? `${shownBars.label}: ${some(shown, ordered.length)}` : "",
+      apart.length < ones.length ? `${series.label}: ${some(apart.length, ones.length)}` : "",
+    ].filter(Boolean).join(" · ");
   }
 
   function key() {

@@ -51,9 +51,10 @@ function lines(text, size, width) {
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 /** The whole picture around a drawing of a given height; `draw(group, ink, wide)` fills it. */
-function framed({ title, release, words, heading }, height, draw, host) {
+function framed({ title, release, words, heading, partial }, height, draw, host) {
   const { say } = words;
   const about = [
+    partial,
     release.source && say("source", { source: release.source }),
     release.licence && say("licence", { licence: release.licence }),
     release.note(words),
@@ -149,11 +150,10 @@ export function sharesOf(words, parts) {
 }
 
 export function barDrawing(told) {
-  const { set, bars, codes, measure, layout } = told;
+  const { set, bars, codes, measure, layout, ones } = told;
   const series = seriesOf(told);
   const count = counter(told);
   const span = spanner(told);
-  const ones = series ? series.codes.slice(0, 8) : [undefined];
   const dimension = set.dimension(bars.code);
   const stacked = layout !== "grouped";
   const sum = (bar) => ones.reduce((all, one) => all + Math.abs(count(bar, one) ?? 0), 0);
@@ -228,12 +228,11 @@ function marks(low, high) {
 
 /** Lines over time, each with its name at the end. */
 export function lineDrawing(told) {
-  const { set, bars, measure } = told;
+  const { set, bars, measure, ones } = told;
   const series = seriesOf(told);
   const count = counter(told);
   const span = spanner(told);
   const times = set.dimension(bars.code);
-  const ones = series ? series.codes.slice(0, 8) : [undefined];
   const all = times.codes.flatMap((time) => ones.map((one) => count(time, one))).filter((value) => value !== undefined);
   const high = told.most ?? Math.max(...all, 0);
   const low = told.least ?? Math.min(...all, 0);

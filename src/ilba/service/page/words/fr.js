@@ -146,7 +146,7 @@ export default {
   cuts: "Classes",
   classesOf: "{n}, autant de zones chacune",
   stepsOf: "{n}, à pas égaux",
-  kind: "Genre",
+  kind: "Type de graphique",
   kind_bars: "Barres",
   kind_pyramid: "Pyramide des âges",
   kind_lines: "Lignes dans le temps",
