@@ -2,8 +2,10 @@
 
     ILBA_SHARED=.. python bench/outside.py [--seeds 20] [--skip-census]
 
-For each folder, the table shows the number of cases, how many are equal, and why others are not. If an outcome depends
-on chance, as in small count rounding, the ranges over seeds are compared.
+Printed is for each folder how many cases there are, how many are equal number by number, how many are equal on average,
+and why one is not. Small count rounding leaves ties to chance. Its small cases (c1 to c7) are equal where the numbers of
+every seed are a solution that the other package gave for some seed, too. Of its two large ones (`AVERAGED`) nobody has
+all solutions: there the averages over seeds are compared, and single seeds spread wider than the few that were recorded.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from ilba import methods
 from ilba.methods.tabulation import tabulate
 
 Case = tuple[str, bool, str]
+AVERAGED = {("04_small_count", "census A"), ("08_eu_2021", "small counts")}
+"""cases of which averages over seeds are compared, not single numbers"""
 
 
 def as_text(frame: pl.DataFrame) -> pl.DataFrame:
@@ -123,7 +127,7 @@ def small_counts(folder: Path, asked: argparse.Namespace) -> Iterator[Case]:
     told = (
         f"mean {np.mean(mean):.3f} ({min(mean):.3f} to {max(mean):.3f}), largest {np.mean(most):.1f} ({min(most)} to "
         f"{max(most)}) over {len(made)} seeds; R {reference['meanAbsDiff'].mean():.3f} (.848 to .852), "
-        f"{reference['maxdiff'].mean():.1f} (10 to 12) over 5: equal on average"
+        f"{reference['maxdiff'].mean():.1f} (10 to 12) over 5"
     )
     yield "census A", bool(near and clean), told
 
@@ -214,7 +218,7 @@ def cubes(folder: Path, asked: argparse.Namespace) -> Iterator[Case]:
     equal = all(low <= average[name] <= high for name, (low, _, high) in ranges.items())
     told = (
         f"mean {average['meanAbsDiff']:.3f} (R {ranges['meanAbsDiff'][1]:.3f}), largest {min(most)} to {max(most)} "
-        f"over {len(made)} seeds (R 6 to 8 over 20); {sum(one > 8 for one in most)} of them 9: ties go by chance"
+        f"over {len(made)} seeds (R 6 to 8 over 20), above 8 in {sum(one > 8 for one in most)} of them"
     )
     yield "small counts", equal, told
 
@@ -277,11 +281,15 @@ def main() -> None:
     parser.add_argument("--skip-census", action="store_true")
     asked = parser.parse_args()
     home = Path(os.environ.get("ILBA_SHARED", "../shared")) / "outside"
-    print("| folder | cases | equal | not equal, or by chance |\n|---|--:|--:|---|", flush=True)
+    print("| folder | cases | equal | on average | not equal | what differs |\n|---|--:|--:|--:|--:|---|", flush=True)
     for name, held in FOLDERS.items():
         cases = list(held(home / name, asked))
-        told = [f"{case}: {why}" for case, equal, why in cases if not equal or why.startswith("mean")]
-        print(f"| {name} | {len(cases)} | {sum(equal for _, equal, _ in cases)} | {'; '.join(told)} |", flush=True)
+        averaged = [(name, case) in AVERAGED for case, _, _ in cases]
+        met = [equal for _, equal, _ in cases]
+        each = [sum(m and not a for m, a in zip(met, averaged, strict=True))]
+        each += [sum(m and a for m, a in zip(met, averaged, strict=True)), met.count(False)]
+        told = [f"{case}: {why}" for (case, equal, why), a in zip(cases, averaged, strict=True) if a or not equal]
+        print(f"| {name} | {len(cases)} | {' | '.join(map(str, each))} | {'; '.join(told)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -70,12 +70,13 @@ def test_the_snippets_run_and_give_the_numbers_that_are_shown(reader, waves, tmp
     columns = [wave.table("LA2.gender").filter(gender=2)["N_masked"] for wave in waves]
     shown = [n for row in zip(*columns, strict=True) for n in row]
     assert pl.read_csv(io.BytesIO(printed))["N_masked"].to_list() == shown
+    assert b"0101,2,2016," in printed, "codes keep their zeros"
     command = page.locator("#snippet-curl").text_content()
     assert command.startswith('curl -g -o table.csv "http')
     subprocess.run(["bash", "-c", command], check=True, cwd=tmp_path, capture_output=True, timeout=60)
     assert pl.read_csv(tmp_path / "table.csv")["N_masked"].to_list() == shown
     if shutil.which("Rscript"):
-        told = f"{page.locator('#snippet-r').text_content()}\ncat(table$N_masked)"
+        told = f"{page.locator('#snippet-r').text_content()}\ncat(table$N_masked)\nstopifnot(table$LA2[1] == '0101')"
         printed = subprocess.run(["Rscript", "-e", told], check=True, capture_output=True, text=True, timeout=60).stdout
         assert [int(n) for n in printed.split()] == shown
     cited = page.locator("#cite-text").input_value()

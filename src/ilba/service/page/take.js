@@ -11,7 +11,7 @@ const FORMATS = [
   ["json-stat2", "JSON-stat"],
 ];
 
-export function showTake(place, { table, selection, cells, most, words, fail, measure, release }) {
+export function showTake(place, { table, meta, selection, cells, most, words, fail, measure, release }) {
   const { say } = words;
   const tooMany = cells > most;
   const asked = (format) => api.request(table.id, selection.list(), words.lang, format, measure);
@@ -59,7 +59,13 @@ export function showTake(place, { table, selection, cells, most, words, fail, me
   /** Lines that fetch the same table, to be pasted. */
   function snippets() {
     const address = `${new URL(asked("csv").address, location.href).href}&outputFormatParams=UseCodes`;
-    const written = { Python: `import polars as pl\nfrom urllib.request import urlopen\n\ntable = pl.read_csv(urlopen("${address}").read())`, R: `table <- read.csv("${address}")`, curl: `curl -g -o table.csv "${address}"` };
+    // Codes are text: read as numbers, 0101 would become 101.
+    const columns = (as) => meta.dimensions.map(({ code }) => as(JSON.stringify(code))).join(", ");
+    const written = {
+      Python: `import polars as pl\nfrom urllib.request import urlopen\n\ncodes = [${columns((code) => code)}]\ntable = pl.read_csv(urlopen("${address}").read(), schema_overrides=dict.fromkeys(codes, pl.String))`,
+      R: `table <- read.csv("${address}", check.names = FALSE, colClasses = c(${columns((code) => `${code} = "character"`)}))`,
+      curl: `curl -g -o table.csv "${address}"`,
+    };
     return Object.entries(written).map(([name, text]) => el("div", {}, el("h3", {}, name), el("pre", { tabindex: "0", id: `snippet-${name.toLowerCase()}` }, text)));
   }
 
