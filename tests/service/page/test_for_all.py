@@ -83,6 +83,10 @@ def test_a_language_from_right_to_left_does_not_break_the_page(browser, hebrew):
                 other.go(page, link(lang="he", level_area="region", by="sex", view=view))
                 assert page.evaluate("document.documentElement.scrollWidth") == width, view
             assert [row[1] for row in cells(page)[:2]] == ["נשים", "גברים"]
+            # English words around Hebrew labels: the sentence keeps its order, the number stands before "rows".
+            summary = page.locator("#summary").inner_text()
+            assert (summary[0], summary[-1]) == ("\u2066", "\u2069"), "the sentence is read from left to right"
+            assert "\u2066" not in title(page), "a title that is all labels goes from right to left with them"
             assert page.locator("#mark").inner_text() == "תושבים"
             number, frame = (page.locator(one).first.bounding_box() for one in ("tbody td.number", "#scroll"))
             assert number["x"] - frame["x"] < 30, "the last column is on the left"

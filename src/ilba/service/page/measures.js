@@ -5,7 +5,7 @@ import { choice, el } from "./dom.js";
 
 export const MEASURES = ["count", "percent", "rate", "index", "change"];
 
-const capital = (text, lang) => text.charAt(0).toLocaleUpperCase(lang) + text.slice(1);
+const capital = (text, lang) => text.replace(/^[\u2066-\u2069]*\p{L}/u, (first) => first.toLocaleUpperCase(lang));
 
 /** The sets of variables whose table is published, and can be divided by: lists of codes, the areas alone first. */
 function denominators(release, variables, find) {

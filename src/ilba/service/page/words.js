@@ -40,6 +40,11 @@ export function words(lang) {
   const list = new Intl.ListFormat(spoken === lang ? locale : spoken, { type: spoken === "ko" ? "unit" : "conjunction", style: "long" });
   const day = new Intl.DateTimeFormat(spoken === lang ? locale : spoken, { dateStyle: "long" });
   const change = new Intl.NumberFormat(locale, { signDisplay: "exceptZero" });
+  const direction = RIGHT_TO_LEFT.test(lang) ? "rtl" : "ltr";
+  // An English sentence on a page that is laid out from right to left keeps its own order, and so do the labels inside it.
+  // What is hardly more than labels, such as "{title} by {list}", goes with them.
+  const turned = direction === "rtl" && spoken !== lang;
+  const isSentence = (text) => /\s/.test(text) && text.replace(/\{\w+\}|\P{L}/gu, "").length > 3;
   const made = new Map();
   const decimals = (places, style) => {
     const fixed = { style, minimumFractionDigits: places, maximumFractionDigits: places };
@@ -49,11 +54,12 @@ export function words(lang) {
   return {
     lang,
     spoken,
-    direction: RIGHT_TO_LEFT.test(lang) ? "rtl" : "ltr",
+    direction,
     say(name, values = {}) {
       const text = loaded.get(spoken)?.[name] ?? loaded.get("en")?.[name];
       if (text === undefined) throw new Error(`no word ${name}`);
-      return text.replace(/\{(\w+)\}/g, (_, each) => values[each]).replace(/ {2,}/g, " ");
+      const fill = (around) => text.replace(/\{(\w+)\}/g, (_, each) => around(values[each])).replace(/ {2,}/g, " ");
+      return turned && isSentence(text) ? `\u2066${fill((value) => `\u2068${value}\u2069`)}\u2069` : fill((value) => value);
     },
     number: (value) => whole.format(value),
     signed: (value) => change.format(value),
