@@ -3,9 +3,9 @@
     ILBA_SHARED=.. python bench/outside.py [--seeds 20] [--skip-census]
 
 Printed is for each folder how many cases there are, how many are equal number by number, how many are equal on average,
-and why one is not. Small count rounding leaves ties to chance. Its small cases (c1 to c7) are equal where the numbers of
-every seed are a solution that the other package gave for some seed, too. Of its two large ones (`AVERAGED`) nobody has
-all solutions: there the averages over seeds are compared, and single seeds spread wider than the few that were recorded.
+and why one is not. Small count rounding leaves ties to chance. Its small cases (c1 to c7) are equal where the numbers
+of every seed are a solution that the other package gave for some seed, too. Of its two large ones (`AVERAGED`) nobody
+has all solutions: there the averages over seeds are compared, and single seeds spread wider than those recorded.
 """
 
 from __future__ import annotations

@@ -544,6 +544,16 @@ def test_a_comparison_fits_into_80_columns_and_cuts_no_word():
 
 
 @pytest.mark.slow
+def test_a_measure_that_is_mistyped_is_refused_before_the_work_and_remarks_stand_below_chosen_ones(folder):
+    words = ["compare", "full_tb.parquet", "--secret", "k", "--max-keys", "1", "--method", "noise:epsilon=1,fit=true"]
+    wrong = run(*words, "--measure", "mean_lost", cwd=folder, code=2)
+    assert "Did you mean 'mean_loss'" in wrong.stderr
+    assert wrong.stdout == ""
+    shown = run(*words, "--attacker", "insider", "--measure", "mean_loss,insider: likely", cwd=folder).stdout
+    assert "fitted to each" in shown, "why a column is empty"
+
+
+@pytest.mark.slow
 def test_methods_are_compared_and_a_controlled_release_is_safe(folder):
     words = ["compare", "full_tb.parquet", "--secret", "k", "--out", "compare.html", "--json"]
     rows = {row["method"]: row for row in json.loads(run(*words, cwd=folder).stdout)}

@@ -127,7 +127,11 @@ def test_a_cell_key_method_takes_a_ptable_of_either_layout(small, tmp_path):
     [
         ("roundin", "Did you mean 'rounding'"),
         ("rounding:bas=3", "Did you mean 'base'"),
-        ("rounding:base=x", "Expected `int`"),
+        ("rounding:base=x", "base='x' is not a whole number"),
+        ("rounding:kind=x", "kind='x' is not one of"),
+        ("noise:epsilon=x", "epsilon='x' is not a number"),
+        ("noise:fit=x", "fit='x' is not true or false"),
+        ("sca:3", "sca has no parameters"),
         ("rounding:base=1", "at least 2"),
         ("rounding:3,5", "write rounding:base"),
         ("sca:3", "sca"),

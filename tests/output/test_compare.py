@@ -12,7 +12,7 @@ import pytest
 import ilba
 from ilba import methods
 from ilba.attack.audit import losses
-from ilba.output.compare import Comparison, compare
+from ilba.output.compare import MEASURES, Comparison, compare, measures_of
 from support.people import HKEY
 
 pytestmark = pytest.mark.slow
@@ -232,6 +232,13 @@ def test_over_tables_whose_finest_cells_are_too_many_no_finest_cell_is_called_un
         small, tables, methods=["suppression:kind=primary", "controlled"], attackers=named, secret=secret
     )
     blanks, ours = compared.rows.to_dicts()
+    assert compared.rows.columns == [
+        "method",
+        "family",
+        *MEASURES[:-1],
+        *measures_of(named)[len(MEASURES) :],
+        "seconds",
+    ]
     for row in (blanks, ours):
         assert (row["provable"], row["exact"]) == (None, None)
         assert row["attribute: groups"] is not None

@@ -476,6 +476,18 @@ def risk_command(
         _told_of_method(measured, method, as_json)
 
 
+_MEANING = (
+    "Loss: absolute difference of masked and true count; suppressed cells have none.\n"
+    "Totals: tables of one variable. Differences, ranks: of neighbouring areas.\n"
+    "Bound: K plus K/2. Invented: empty cells published above 0; lost: others\n"
+    "published as 0. Provable: the share of finest cells with 1..K-1 that everybody\n"
+    "can prove from these tables; aggregates: the number of such counts in coarser\n"
+    "tables. Guessed: small cells whose true count is the most frequent one for\n"
+    "their published number. Likely: cells whose published number means a small\n"
+    "count in 95 of 100 cells. Safe: nothing is proven, and every cell is certified."
+)
+
+
 @example("ilba compare full_tb.parquet --method controlled --method rounding:base=5 --method cell-key:D=5,V=3,js=2")
 @commands.command("compare", short_help="Compare methods on the same tables")
 @click.argument("store")
@@ -526,9 +538,10 @@ def compare_command(
 
     Methods: sca, ilba, controlled, cell-key, rounding, small-count-rounding, suppression, noise.
     """
-    from ilba.output.compare import compare
+    from ilba.output.compare import check_measures, compare, measures_of
 
     _require_charts(out)
+    check_measures(measures or (), measures_of(attackers))  # before the work, not after it
     with ProgressBar(as_json) as bar:
         bar.stage("comparing")
         comparison = compare(
@@ -552,19 +565,9 @@ def compare_command(
         click.echo(f"{comparison.title} (confidential)")
         wide = shutil.get_terminal_size((80, 24)).columns
         click.echo(comparison.text(measures, wide))
-        if measures:
-            return
-        click.echo(
-            "Loss: absolute difference of masked and true count; suppressed cells have none.\n"
-            "Totals: tables of one variable. Differences, ranks: of neighbouring areas.\n"
-            "Bound: K plus K/2. Invented: empty cells published above 0; lost: others\n"
-            "published as 0. Provable: the share of finest cells with 1..K-1 that everybody\n"
-            "can prove from these tables; aggregates: the number of such counts in coarser\n"
-            "tables. Guessed: small cells whose true count is the most frequent one for\n"
-            "their published number. Likely: cells whose published number means a small\n"
-            "count in 95 of 100 cells. Safe: nothing is proven, and every cell is certified."
-        )
+        if not measures:
+            click.echo(_MEANING)
         for text in comparison.remarks:
             click.echo(textwrap.fill(text, 79))
-        for name, strong, weak in comparison.notes:
+        for name, strong, weak in () if measures else comparison.notes:
             click.echo(textwrap.fill(f"{name}: {strong}. But: {weak}.", 79, subsequent_indent="  "))

@@ -47,4 +47,9 @@ class RecordKeys:
             raise InputError(
                 f"the record keys in {name!r} are neither whole numbers from 0 to 255 nor numbers in [0, 1)."
             )
+        if _ONS <= most < KEY_RANGE // 10:  # read as shares of 10^8 they would all be near 0, and move counts one way
+            raise InputError(
+                f"the record keys in {name!r} are whole numbers up to {most:,.0f}. They have to be from 0 to 255, or "
+                f"numbers in [0, 1): divide them by the number of different keys."
+            )
         return cls(_ONS if most < _ONS else KEY_RANGE, name)

@@ -490,7 +490,9 @@ def method_of(given: Method | str) -> Method:
         key, equals, text = part.partition("=")
         if not equals:  # `rounding:3` gives the first parameter
             shown = [one for one in known if one != "ptable"]
-            if number or not shown:
+            if not shown:
+                raise InputError(f"{name} has no parameters: write {name} alone.")
+            if number:
                 raise InputError(f"{given!r}: write {name}:{'=..,'.join(shown)}=..")
             key, text = shown[0], part
         if key not in known:
@@ -511,7 +513,22 @@ def _checked(made: type[Method], values: dict[str, Any]) -> Method:
     try:
         return msgspec.convert(values, made)
     except msgspec.ValidationError as problem:
-        raise InputError(f"{made.name}: {str(problem).rstrip('.')}.") from None
+        said, _, place = str(problem).rstrip(".").partition(" - at `$.")
+        parameter = place.rstrip("`")
+        if parameter not in values:
+            raise InputError(f"{made.name}: {said}.") from None
+        wanted = _wanted(made.schema()["properties"][parameter])
+        raise InputError(f"{made.name}: {parameter}={values[parameter]!r} is not {wanted}.") from None
+
+
+def _wanted(kind: dict[str, Any]) -> str:
+    """What a parameter has to be, in words, by its JSON Schema."""
+    if "enum" in kind:
+        return f"one of {listing(kind['enum'])}"
+    kinds = {one.get("type") for one in kind.get("anyOf", [kind])}
+    return {"integer": "a whole number", "number": "a number", "boolean": "true or false"}.get(
+        next((one for one in ("integer", "number", "boolean") if one in kinds), ""), "a text"
+    )
 
 
 def _typed(text: str) -> Any:

@@ -43,8 +43,28 @@ SHARES = ("blank", "lost", "ranks_turned", "guessed", "likely", "provable_counts
 _INVENTED = (
     "attribute: Not measured: this looks at the cells that hold somebody, and noise puts people into the others, too."
 )
+MEASURES = (
+    "mean_loss", "p99_loss", "max_loss", "loss_below_K", "loss_to_99", "loss_from_100", "loss_of_totals",
+    "loss_of_differences", "ranks_turned", "within_half_K", "over_bound", "bias", "adds_up", "blank", "invented",
+    "lost", "provable", "exact", "provable_counts", "guessed", "likely", "aggregates", "safe", "seconds",
+)  # fmt: skip
+"""the columns of every comparison; named attackers add theirs"""
 CELLS = ("adds_up", "blank", "invented", "lost", "seconds")
 """columns about cells and sums"""
+
+
+def check_measures(asked: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a measure that a comparison does not have."""
+    for name in asked:
+        if name not in known:
+            raise InputError(f"there is no measure {name!r}.{nearest(name, known)} They are {listing(known)}.")
+
+
+def measures_of(attackers: Sequence[str]) -> list[str]:
+    """The columns of a comparison with these attackers."""
+    named = [one for one in attackers if one != "proof"]
+    ends = {"attribute": ("groups", "people")}
+    return [*MEASURES, *(f"{one}: {end}" for one in named for end in ends.get(one, ("proven", "likely")))]
 
 
 @dataclass(frozen=True)
@@ -95,10 +115,7 @@ class Comparison:
         """
         if measures is None:
             return side_by_side(self.in_words(), width)
-        for name in measures:
-            if name not in self.rows.columns:
-                known = [one for one in self.rows.columns if one not in ("method", "family")]
-                raise InputError(f"there is no measure {name!r}.{nearest(name, known)} They are {listing(known)}.")
+        check_measures(measures, [one for one in self.rows.columns if one not in ("method", "family")])
         return _lines(Comparison(self.rows.select("method", *measures), self.title).in_words())
 
     def to_html(self, path: Path_, lang: str = "en") -> Path:
