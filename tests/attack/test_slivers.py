@@ -73,3 +73,9 @@ def test_methods_need_a_finest_table_and_a_column_its_name(folder):
         slivers(cross, "z1", "z2", methods=["rounding"])
     with pytest.raises(ilba.InputError, match="no column 'z3'"):
         slivers(cross, "z1", "z3")
+
+
+def test_a_difference_without_a_limit_is_told_in_words(secret):
+    pieces = pl.DataFrame({"town": ["a", "a", "b"], "square": ["x", "y", "y"], "N": [40, 3, 60]})
+    both = ilba.FinestTable.from_counts(pieces, {"towns": ["town"], "squares": ["square"]}, [], secret=secret)
+    assert set(slivers(both, "town", "square", most=1, methods=["noise:1"])["noise epsilon=1"]) == {"0 or more"}

@@ -18,7 +18,7 @@ from ilba.attack.published import PublishedTables
 from ilba.design.design import COUNT
 from ilba.errors import InputError, suggesting
 from ilba.methods.lab import method_of
-from ilba.methods.method import Method
+from ilba.methods.method import FAR, Method
 from ilba.methods.tabulation import count_column, polars_frame
 from ilba.tables.finest import FinestTable
 
@@ -89,7 +89,8 @@ def slivers(
         made = method_of(method)
         low, high = _told(found, finest, made, one, other, secret)
         proven = (low >= 1) & (high < K)
-        words = [f"{a} to {b}" for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+        ends = zip(low.tolist(), high.tolist(), strict=True)
+        words = [f"{a} to {b}" if b < FAR // 2 else f"{a} or more" for a, b in ends]
         found = found.with_columns(
             pl.Series(made.label, words, dtype=pl.String), pl.Series(f"{made.label} proven", proven)
         )
