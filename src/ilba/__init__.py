@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from ilba.tables.opening import open_store, read_rds
     from ilba.tables.table import Table
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "Advice",
