@@ -279,6 +279,10 @@ def test_cells_that_cannot_leave_are_proven_and_those_that_can_are_safe():
     assert tight.proven.tolist() == [True, True, *[False] * 6]
     tight.certify(first_row, tight.end)
     assert not tight.safe.any()
+    both = asked_about(square([7, 0, 0, 0], [8, 8, 8, 8]), [4, 4, 1, 1])
+    both.prove([np.arange(4)], both.end)  # the second row leaves, and then the first is asked about alone
+    assert both.proven.tolist() == tight.proven.tolist()
+    assert not both.late.any()
     loose = asked_about(square([4, 0, 0, 0], [8, 8, 8, 8]), [2, 2, 1, 1], sums=True)
     loose.prove(first_row, loose.end)
     assert not loose.proven.any()
