@@ -79,3 +79,10 @@ def test_a_difference_without_a_limit_is_told_in_words(secret):
     pieces = pl.DataFrame({"town": ["a", "a", "b"], "square": ["x", "y", "y"], "N": [40, 3, 60]})
     both = ilba.FinestTable.from_counts(pieces, {"towns": ["town"], "squares": ["square"]}, [], secret=secret)
     assert set(slivers(both, "town", "square", most=1, methods=["noise:1"])["noise epsilon=1"]) == {"0 or more"}
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5, True])
+def test_a_set_has_at_least_one_area(most):
+    people = pl.DataFrame({"town": ["a"], "square": ["x"], "N": [3]})
+    with pytest.raises(ilba.InputError, match="most="):
+        ilba.slivers(people, "town", "square", most=most)

@@ -71,7 +71,7 @@ def slivers(
     Raises
     ------
     InputError
-        A column is missing, or there are too many sets.
+        A column is missing, `most` is not a whole number from 1, or there are too many sets.
 
     Examples
     --------
@@ -82,6 +82,8 @@ def slivers(
     finest = source if isinstance(source, FinestTable) else None
     if methods and finest is None:
         raise InputError("methods= needs a finest table: build one with both geographies as hierarchies.")
+    if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+        raise InputError(f"most={most!r} is not a whole number from 1: it is the largest number of areas in a set.")
     K = threshold or (finest.design.threshold if finest is not None else 5)
     cross = _cross(source, one, other)
     found = _Zones(cross, one, other).slivers(K, most)
