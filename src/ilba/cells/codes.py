@@ -287,6 +287,7 @@ class CodeLists:
         self.design = design
         self.lists = tuple(lists)
         self._cell_indexes: dict[Selection, CellIndex] = {}
+        self._spelled: dict[tuple[Any, ...], pl.Series] = {}
         self.finest = self.cell_index(design.finest)
 
     @classmethod
@@ -334,7 +335,11 @@ class CodeLists:
             return pl.select(pl.concat_str(list(columns), separator=between).alias(name)).to_series()
 
         def text_of(place: Place) -> pl.Series:
-            return joined([*map(spelled, self.lists[place.dimension].named(place.level, np.arange(place.size)))])
+            asked = place.dimension, place.level, spelled, between
+            if asked not in self._spelled:  # the same for every table
+                labels = self.lists[place.dimension].named(place.level, np.arange(place.size))
+                self._spelled[asked] = joined([*map(spelled, labels)])
+            return self._spelled[asked]
 
         columns: list[pl.Series] = []
         for word in cell_index.words:
