@@ -23,6 +23,7 @@ from ilba.design.tables import selections
 KEYS = ["gender", "age", "edu", "mar", "htype"]
 K = 5
 SECRET = Secret(bytes(32))
+MANY = 1_000  # cells of one count; the mean of fewer is left to chance
 
 
 def row(name: str, finest: FinestTable, wanted: Sequence[Selection], sweeps: int | None, move: int) -> None:
@@ -43,13 +44,14 @@ def row(name: str, finest: FinestTable, wanted: Sequence[Selection], sweeps: int
     bias = " ".join(f"{off[size == x].mean():+.2f}" if (size == x).any() else "-" for x in range(1, K + 1))
     by_level = " ".join(f"{level} {np.concatenate(losses).mean():.2f}" for level, losses in levels.items())
     inner = chosen.frame.select(off=(chosen.frame["N_masked"] - chosen.frame["N"]).abs())["off"].mean()
-    means = max((abs(mean - x) for x, mean in chosen.class_means().items()), default=0.0)
+    sizes = chosen.frame["N"].to_numpy()
+    means = [abs(mean - x) for x, mean in chosen.class_means().items() if (sizes == x).sum() >= MANY]
     control = chosen.control
     print(
         f"{name} | {chosen.chosen.sweeps} sweeps, move {move} | loss {np.abs(off).mean():.2f} | "
         f"largest {np.abs(off).max()}, "
         f"{control.over} over {control.bound} | bias {bias} | {by_level} | finest cells {inner:.2f} off, means within "
-        f"{means:.3f} | {spent:.0f} s of processor time",
+        f"{max(means, default=0):.3f} | {spent:.0f} s of processor time",
         flush=True,
     )
 
@@ -68,7 +70,7 @@ def main() -> None:
         finest = ilba.build(ilba.datasets.census(given.people), ["LA1", "LA2", "LA3", "OA"], KEYS, K, secret=SECRET)
         wanted = selections(finest.design)
         for move in moves:
-            row("OA by 5 keys", finest, wanted, given.sweeps if move else None, move)
+            row("OA by 5 keys", finest, wanted, given.sweeps, move)
         return
     finest = ilba.build(ilba.datasets.census(given.people), ["LA1", "LA2", "LA3"], KEYS, K, secret=SECRET)
     for most in (int(most) for most in given.keys.split(",")):

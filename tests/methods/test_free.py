@@ -110,12 +110,20 @@ def test_a_longer_search_with_today_s_masks_leaves_large_counts_alone(finest, se
     assert legal(finest.controlled(secret=secret, sweeps=30), 0)
 
 
+def test_a_bound_out_of_reach_leaves_no_larger_errors_than_one_that_is_held():
+    people = ilba.datasets.census(20_000)
+    finest = ilba.build(people, ["LA1", "LA2"], ["gender", "age", "edu", "mar"], secret=ZERO)
+    tight, wide = (finest.controlled(secret=ZERO, sweeps=30, bound=bound) for bound in (4, 6))
+    assert (tight.control.held, wide.control.held) == (False, True)
+    assert tight.control.reached <= wide.control.reached
+
+
 def test_the_counts_of_a_version_of_the_longer_search_stay(finest, secret):
     longer = finest.controlled(secret=secret, sweeps=30)
     moved = finest.controlled(SUMS, secret=secret, sweeps=30, move=2)
-    assert longer.chosen.way == moved.chosen.way == 6
+    assert longer.chosen.way == moved.chosen.way == 7
     marks = [zlib.crc32(one.frame["N_masked"].to_numpy().astype("<i8").tobytes()) for one in (longer, moved)]
-    assert marks == [3391761749, 1891179407]
+    assert marks == [3492733872, 750280877]
 
 
 def test_block_by_block_and_on_any_number_of_cores_the_counts_are_legal_and_the_same(people, secret, monkeypatch):

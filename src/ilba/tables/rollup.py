@@ -213,9 +213,9 @@ def _by_runs(cells: IntArray, values: Iterable[IntArray]) -> tuple[list[IntArray
 
 def _by_place(grid: int, cells: IntArray, values: Iterable[IntArray]) -> tuple[list[IntArray], list[IntArray]]:
     # bincount adds in floating point: exact, because no sum reaches 2^53 here.
-    sums = [np.bincount(cells, weights=value, minlength=grid).astype(np.int64) for value in values]
+    sums = [np.bincount(cells, weights=value, minlength=grid) for value in values]
     found = np.flatnonzero(sums[-1])
-    return [found], [value[found] for value in sums]
+    return [found], [value[found].astype(np.int64) for value in sums]
 
 
 def _by_hash(packed: Sequence[IntArray], values: Sequence[IntArray]) -> tuple[list[IntArray], list[IntArray]]:

@@ -34,13 +34,17 @@ _PULL = 100  # growth of a field per sweep for a mean error of one, in parts of 
 _LEAD = 2  # the same for the cells of one count: the heat divided by this
 _PRICE = 8  # price of a squared error beyond the bound, per weight
 _STRONGEST = 64 * _UNIT  # largest field
-_MENDING = 400  # most passes over the sums over the bound
+_MENDING = 400  # most passes over the sums over their caps, for each cap
+_WINDOW = 40  # caps are lowered no further when so many passes do not mend a quarter of the sums over them,
+_FEW = 8  # and more than so many are left
 _DEARER = 40  # the least price while mending, and its growth when a sum stays over
 _HEAVY = 64  # how often it grows
 _NEAR = 8  # so many cells with much in common are kept for each cell
 _LOOKS = 32  # of so many that are looked at
 _SECOND = 3  # so many second cells are tried with each first one
-_POLISH = 10  # for so many sweeps one more is made after mending
+_POLISH = 10  # for so many sweeps one more is made after mending,
+_LEAST = 20  # at least so many
+_EAGER = 3  # pull of a mean error while polishing, in units of the heat
 _ERROR, _LINE, _WEIGHT, _CAP, _DEAR, _SEEN = range(6)  # the state of a sum
 _FAR = 2**45
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
@@ -159,16 +163,14 @@ class _Search:
             for step in range(1, sweeps + 1):
                 heat = hot * ((cold / hot).ln() * (step - 1) / max(sweeps - 1, 1)).exp()
                 self._lead(self._heat(heat))
-                _sweep(*(*self._arrays, step, self._heat(heat), False))
+                _sweep(*(*self._arrays, step, self._heat(heat), False, self._class_errors()))
                 told("sweep", self._over(), step, sweeps)
             for over in self._mend():
                 told("mend", over, 0, None)
             self.state[:, _DEAR] = _HEAVY * _DEARER
-            last = -(-sweeps // _POLISH)
+            last = max(-(-sweeps // _POLISH), _LEAST)
             for step in range(1, last + 1):
-                if step in (1, 1 + last // 2):
-                    self._settle()
-                _sweep(*(*self._arrays, sweeps + step, self._heat(cold / 2), True))
+                self._polish(sweeps + step, self._heat(cold / 2))
                 told("polish", self._over(), step, last)
         except KeyboardInterrupt:
             self.interrupted = True
@@ -190,33 +192,49 @@ class _Search:
         self.field = np.clip(self.field, -_STRONGEST, _STRONGEST)
         self.field[0] = 0
         self.state[:, _LINE] = self.line + self.field[self.kinds]
-        off = np.bincount(self.kind, weights=self.t - self.x, minlength=self.rules.K).astype(np.int64) + self.before
-        self.pull += heat * off // (_LEAD * np.maximum(self.kind_size, 1))
+        self.pull += heat * self._class_errors() // (_LEAD * np.maximum(self.kind_size, 1))
         self.pull = np.clip(self.pull, -self.share * _STRONGEST, self.share * _STRONGEST)
-        self.kind_field = self.pull - (heat * self.odds // self.rules.K >> BITS)
+        self.drawn = heat * self.odds // self.rules.K >> BITS
+        self.kind_field = self.pull - self.drawn
 
     def _mend(self) -> Iterator[int]:
-        """Work on sums over their caps; the price of a sum that stays over grows."""
+        """Lower the caps one by one, from the largest error to the bound, as far as sums over them can be mended.
+
+        The price of a sum that stays over grows. Counts that were changed for a cap out of reach are taken back.
+        """
         h = mixed(self.number.sum(dtype=np.uint64))
         self.state[:, _DEAR] = np.maximum(self.state[:, _DEAR], _DEARER)
-        for _ in range(_MENDING):
-            if not self._over_caps():
+        bounds = self.state[:, _CAP].copy()
+        ease = max(0, int((np.abs(self.state[:, _ERROR]) - bounds).max(initial=0)))
+        while ease > 0:
+            ease -= 1
+            held, least = (self.t.copy(), self.state.copy()), len(bounds)
+            self.state[:, _CAP] = bounds + ease
+            for turn in range(_MENDING):
+                over = self._over_caps()
+                if not over:
+                    break
+                if turn % _WINDOW == 0:
+                    if over > max(least * 3 // 4, _FEW):
+                        break
+                    least = over
+                h = _mend(*(*self._arrays, self._heat(self.heats[1] / 2), np.uint64(h)))
+                yield self._over()
+            if self._over_caps() > _FEW:
+                self.t, self.state = held
                 return
-            self._lead(self._heat(self.heats[1] / 2))
-            h = _mend(*(*self._arrays, self._heat(self.heats[1] / 2), np.uint64(h)))
-            yield self._over()
 
-    def _settle(self) -> None:
-        """Flip cells between 0 and K, within the caps, until the mean of each small count is near the count."""
-        K = self.rules.K
-        for v in range(K - 1):
-            off = int((self.t - self.x)[self.kind == v].sum() + self.before[v])
-            short = (K - 2 * off) // (2 * K)  # missing flips up; negative: flips down
-            if short:
-                _level(
-                    self.ptr, self.of, self.state, self.t, self.free, self.kind, self.number, v,
-                    short, K, self._heat(self.heats[1]), thresholds(),
-                )  # fmt: skip
+    def _polish(self, step: int, heat: int) -> None:
+        """Sweep within the caps; the mean error of the cells of each size may only fall."""
+        off = self._class_errors()
+        far = 2 * np.abs(off) > self.rules.K  # a flip would bring it nearer
+        self.kind_field = self.pull - self.drawn + np.sign(off) * far * (_EAGER * heat)
+        _sweep(*(*self._arrays, step, heat, True, off))
+
+    def _class_errors(self) -> IntArray:
+        """The total error of the cells of each size, those of earlier blocks included."""
+        off = np.bincount(self.kind, weights=self.t - self.x, minlength=self.rules.K)
+        return off.astype(np.int64) + self.before
 
     def _over_caps(self) -> int:
         return int((np.abs(self.state[:, _ERROR]) > self.state[:, _CAP]).sum())
@@ -234,8 +252,7 @@ class _Search:
 
     def classes(self) -> IntArray:
         """The total error of the cells of each small count."""
-        off = np.bincount(self.kind, weights=self.t - self.x, minlength=self.rules.K)
-        return off[:-1].astype(np.int64)
+        return (self._class_errors() - self.before)[:-1]
 
     def _heat(self, heat: Decimal) -> int:
         return int((heat * _UNIT * self.share).to_integral_value())
@@ -425,22 +442,24 @@ def _proposed(j: int, h: Any, t: Any, low: Any, top: Any, zero: Any, K: Any) -> 
 def _sweep(
     ptr: Any, of: Any, first: Any, cells: Any, fine: Any, near: Any, state: Any, t: Any, low: Any, top: Any,
     zero: Any, free: Any, kind: Any, kind_field: Any, number: Any, K_: int, threshold: Any, step: int, heat: int,
-    level: bool,
+    level: bool, off: Any,
 ) -> None:  # fmt: skip
     """Offer every free cell a change alone, and a change together with another cell of one of its sums.
 
-    With `level` only pairs of cells with the same count change, so the mean of each count stays.
+    `off` is the total error of the cells of each count. With `level` no change may enlarge one of them.
     """
     K = np.int64(K_)
     for j in range(len(t)):
-        if level or not free[j]:
+        if not free[j]:
             continue
         h = mixed(number[j] + np.uint64(2 * step) * _GOLD)
         d = _proposed(j, h, t, low, top, zero, K)
-        if d != 0:
-            cost = _cost(j, d, ptr, of, state) + d * kind_field[kind[j]]
+        v = kind[j]
+        if d != 0 and not (level and abs(off[v] + d) >= abs(off[v])):
+            cost = _cost(j, d, ptr, of, state) + d * kind_field[v]
             if cost << BITS <= threshold[np.int64(h >> np.uint64(52))] * heat:
                 _change(j, d, ptr, of, state, t)
+                off[v] += d
     for j in range(len(t)):
         if not free[j] or fine[j] == 0:
             continue
@@ -460,7 +479,8 @@ def _sweep(
                     a = of[ptr[j] + np.int64((h >> np.uint64(8)) % np.uint64(fine[j]))]
                     c = cells[first[a] + np.int64((h >> np.uint64(20)) % np.uint64(first[a + 1] - first[a]))]
                 if c != j and free[c] and _fits(np.int64(t[c]) - d, c, low, top, zero):
-                    if level and kind[c] != kind[j]:
+                    v, w = kind[j], kind[c]
+                    if level and v != w and (abs(off[v] + d) > abs(off[v]) or abs(off[w] - d) > abs(off[w])):
                         continue
                     k = c
                     break
@@ -470,42 +490,9 @@ def _sweep(
             if both << BITS <= threshold[np.int64(h >> np.uint64(52))] * heat:
                 _change(j, d, ptr, of, state, t)
                 _change(k, -d, ptr, of, state, t)
+                off[kind[j]] += d
+                off[kind[k]] -= d
                 break
-
-
-@compiled
-def _keeps(j: int, d: Any, ptr: Any, of: Any, state: Any) -> Any:
-    """Whether a change keeps every error that it enlarges within its cap."""
-    for i in range(ptr[j], ptr[j + 1]):
-        e = np.int64(state[of[i], _ERROR])
-        if abs(e + d) > state[of[i], _CAP] and abs(e + d) > abs(e):
-            return False
-    return True
-
-
-@compiled
-def _level(
-    ptr: Any, of: Any, state: Any, t: Any, free: Any, kind: Any, number: Any, v: int, short: int,
-    K_: int, heat: int, threshold: Any,
-) -> None:  # fmt: skip
-    """Flip small cells of one count, the cheapest first, until `short` flips up (if negative: flips down) are done."""
-    K = np.int64(K_)
-    d = K if short > 0 else -K
-    place, cost = np.empty(len(t), np.int32), np.empty(len(t), np.int64)
-    n = 0
-    for j in range(len(t)):
-        if kind[j] == v and free[j] and t[j] == (0 if d > 0 else K) and _keeps(j, d, ptr, of, state):
-            chance = threshold[np.int64(mixed(number[j] ^ _GOLD) >> np.uint64(52))]
-            cost[n] = _cost(j, d, ptr, of, state) - (chance * heat >> BITS)
-            place[n] = j
-            n += 1
-    left = abs(short)
-    for i in np.argsort(cost[:n], kind="mergesort"):
-        if left == 0:
-            break
-        if _keeps(place[i], d, ptr, of, state):
-            _change(place[i], d, ptr, of, state, t)
-            left -= 1
 
 
 @compiled
