@@ -7,10 +7,12 @@ import json
 import re
 import struct
 import xml.etree.ElementTree as ElementTree
+from importlib import resources
 
 import httpx
 import pytest
 
+from ilba.service import pictures
 from ilba.service.outlines import Outlines
 from support.serving import problem, serving
 
@@ -196,3 +198,13 @@ def test_the_catalogue_is_rdf_with_what_dcat_ap_requires(web):
     assert {text.language for text in graph.objects(None, dct.title) if text.language} >= {"en", "ko", "fr", "es"}
     for file in list(graph.objects(None, dcat.downloadURL))[:3]:
         assert web.get(str(file)).status_code == 200
+
+
+def test_pages_and_pictures_agree_on_what_is_read_from_right_to_left():
+    script = (resources.files("ilba.service") / "page" / "words.js").read_text("utf-8")
+    (listed,) = re.findall(r"RIGHT_TO_LEFT = /\^\((.*)\)", script)
+    assert all(pictures.is_rtl(lang) for lang in listed.split("|"))
+    assert [lang for lang in ("HE-il", "ar-EG", "en", "ko", "ku", "arn", "es") if pictures.is_rtl(lang)] == [
+        "HE-il",
+        "ar-EG",
+    ]

@@ -6,6 +6,7 @@ text is escaped, so that a label can never become markup.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -32,8 +33,14 @@ _INKS = {
     "ramp-6": "#0b4454",
 }
 _FONT = "Liberation Sans, Arial, Noto Sans, Noto Sans KR, NanumGothic, DejaVu Sans, sans-serif"
-_RIGHT_TO_LEFT = ("ar", "fa", "he", "iw", "ps", "sd", "ug", "ur", "yi", "dv", "ckb")
+# as in page/words.js
+_RIGHT_TO_LEFT = re.compile(r"(ar|arc|ckb|dv|fa|he|iw|ks|ku-arab|nqo|ps|sd|syr|ug|ur|yi)\b", re.IGNORECASE)
 Write = Callable[[float], str]
+
+
+def is_rtl(lang: str) -> bool:
+    """Whether a language is read from right to left."""
+    return _RIGHT_TO_LEFT.match(lang) is not None
 
 
 class Drawing:
@@ -42,7 +49,7 @@ class Drawing:
     def __init__(self, themed: bool, lang: str = "en") -> None:
         self._themed = themed
         self._parts: list[str] = []
-        self.is_rtl = lang.partition("-")[0] in _RIGHT_TO_LEFT
+        self.is_rtl = is_rtl(lang)
 
     def _ink(self, name: str, what: str = "fill") -> str:
         return f'class="{what}-{name}"' if self._themed else f'{what}="{_INKS[name]}"'

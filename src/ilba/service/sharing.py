@@ -35,7 +35,6 @@ from ilba.service.script import bundle
 _HEAD = "<title>Statistics</title>"  # the place of a table's head in the page
 _TOLD = '<script type="application/json" id="told">'
 _SCRIPT = "/static/page.js"
-_RTL = ("ar", "dv", "fa", "he", "ku", "ps", "sd", "ug", "ur", "yi")
 _MOST_OTHERS = 1000  # names that are offered for comparison
 _MOST_DRAWN = 20_000  # areas of a preview
 _BARS = 10
@@ -349,7 +348,7 @@ class Pages:
         spoken = offered_languages(self._catalog, self._settings)
         return {
             **self._head(about, address, lang, base, served),
-            "is_rtl": lang.partition("-")[0] in _RTL,
+            "is_rtl": pictures.is_rtl(lang),
             "said": said,
             "home": f"/?lang={lang}",
             "own": address,
