@@ -4,8 +4,9 @@
     python bench/installs.py serve formats   these, and the base
     python bench/installs.py --write         also write the table into docs/do/install.md
 
-The base runs `ilba demo`, and `serve` also runs `ilba serve`, from a folder outside the clone. The time is that of `pip
-install`, including downloads; packages that pip has cached come from its cache.
+The base runs `ilba demo`, `serve` also runs `ilba serve`, and every other extra does something that needs it, from a
+folder outside the clone. The time is that of `pip install`, including downloads; packages that pip has cached come from
+its cache.
 """
 
 from __future__ import annotations
@@ -26,6 +27,36 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "do" / "install.md"
 BEGIN, END = "<!-- made by bench/installs.py -->", "<!-- end -->"
 EXTRAS = ["", "serve", "charts", "formats", "maps", "pdf", "solver", "spark", "java", "all"]
+MADE = """
+import ilba
+secret = ilba.Secret(bytes(32))
+people = ilba.datasets.census(2000)
+finest = ilba.build(people, ["LA1", "LA2"], ["gender", "age"], secret=secret)
+finest.release("release", secret=secret, ledger=False)
+"""
+TRIED = {
+    "charts": "ilba.charts.save(ilba.charts.loss(finest.table('LA2', 'age')), 'loss.svg')",
+    "formats": "[ilba.export.export('release', 'LA2.gender', form, f'table.{form}') for form in ('xlsx', 'sdmx-ml')]",
+    "maps": """
+import numpy, pyogrio.raw, shapely
+from ilba.data.shapes import read_shapes
+areas = numpy.array(sorted(set(people['LA2'])), dtype=object)
+shapes = shapely.to_wkb([shapely.box(i, 0, i + 1, 1) for i in range(len(areas))])
+pyogrio.raw.write('map.gpkg', shapes, [areas], ['code'], geometry_type='Polygon', crs='EPSG:4326')
+print(read_shapes('map.gpkg'))
+""",
+    "pdf": "from ilba.output import pdf; ilba.report.report(finest, 'report.html'); pdf.write('report.html')",
+    "solver": "print(ilba.audit(finest, max_keys=1, solver_seconds=1))",
+    "spark": """
+import os, sys
+os.environ['PYSPARK_PYTHON'] = sys.executable
+from pyspark.sql import SparkSession
+session = SparkSession.builder.master('local[1]').getOrCreate()
+built = ilba.build(session.createDataFrame(people.to_pandas()), ['LA1', 'LA2'], ['gender', 'age'], secret=secret)
+assert built.table('LA2', 'gender').frame.count() == finest.table('LA2', 'gender').frame.height
+""",
+}
+OUTSIDE = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "ILBA_SECRET")}
 OURS = {"pip", "setuptools"}  # in every environment before anything is installed
 
 
@@ -55,13 +86,12 @@ def installed(wheel: Path, extra: str, home: Path) -> tuple[float, Path]:
 
 def walk(home: Path, place: Path, serve: bool) -> None:
     """The tour in an empty folder; with `serve`, the page."""
-    outside = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "ILBA_SECRET")}
     tour = [home / "bin" / "ilba", "demo", "--records", "20000"]
-    subprocess.run(tour, cwd=place, check=True, capture_output=True, env=outside)
+    subprocess.run(tour, cwd=place, check=True, capture_output=True, env=OUTSIDE)
     if not serve:
         return
     command = [home / "bin" / "ilba", "serve", "ilba-demo/release", "--port", "0", "--no-access-log"]
-    server = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, text=True, env=outside)
+    server = subprocess.Popen(command, cwd=place, stderr=subprocess.PIPE, text=True, env=OUTSIDE)
     try:
         address = re.search(r"http://\S+", server.stderr.readline())[0]
         with urllib.request.urlopen(address) as answer:
@@ -93,6 +123,9 @@ def main() -> None:
             seconds, site = installed(wheel, extra, home)
             if extra in ("", "serve"):
                 walk(home, place, serve=bool(extra))
+            for tried in TRIED if extra == "all" else TRIED.keys() & {extra}:
+                words = [home / "bin" / "python", "-c", MADE + TRIED[tried]]
+                subprocess.run(words, cwd=place, check=True, capture_output=True, env=OUTSIDE)
             held = packages(site)
             base = base or held
             news = {name: number for name, number in held.items() if name not in base or not extra}
