@@ -37,13 +37,15 @@ CODES = pl.DataFrame(
 )
 NAMES = {"csv": "t.csv", "parquet": "t.parquet", "xlsx": "t.xlsx", "json-stat": "t.json", "px": "t.px"}
 NAMES |= {"sdmx-csv": "t.sdmx.csv", "sdmx-ml": "t.xml"}
+TABLES = ["all", "all.sex", "region", "town.sex.age", "block.sex.job"]
 GRIDS = ["json-stat", "sdmx-csv", "sdmx-ml", "px"]
 
 
 @pytest.fixture(scope="module")
 def release(finest, tmp_path_factory):
     path = tmp_path_factory.mktemp("release") / "r"
-    return finest.release(path, title="사람 people", source="통계청", labels=CODES, **ILBA)
+    tables = [*TABLES, "town", "town.sex", "block.sex.age"]
+    return finest.release(path, tables=tables, title="사람 people", source="통계청", labels=CODES, **ILBA)
 
 
 def written(release, name, format, folder, **options):
@@ -74,9 +76,6 @@ def dense(release, name):
         grid[tuple(codes)] = known.get(tuple(path), 0)
     assert sum(grid.values()) == sum(known.values())
     return grid
-
-
-TABLES = ["all", "all.sex", "region", "town.sex.age", "block.sex.job"]
 
 
 @pytest.mark.parametrize("name", TABLES)

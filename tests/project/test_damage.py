@@ -12,8 +12,9 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import damage
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 def test_no_damaged_file_gives_another_number_or_a_traceback():
     found, failures = damage.trial(flips=72, cuts=24, structures=60, seed=11)
     assert failures == []
