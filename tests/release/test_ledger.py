@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import shutil
 import stat
+import warnings
 
 import numpy as np
 import polars as pl
@@ -13,7 +16,7 @@ import pytest
 
 import ilba
 from ilba import InputError, Ledger, Secret, StoreError, UnsafeRelease
-from ilba.errors import Conflict
+from ilba.errors import Advice, Conflict, WriteError
 from ilba.release.examining import examine
 from ilba.tables.words import read_words
 from support.places import ROOT
@@ -466,3 +469,212 @@ def test_the_doctor_tells_a_correction_from_a_conflict_by_the_ledger(census, age
     known = examine([agency / "a", agency / "b", agency / "agency.ledger"])
     assert not [one for one in known if one.problem]
     assert any("one corrects the other" in one.text for one in known)
+
+
+# --- the log, entry by entry
+
+ONE = {
+    "kind": "publication",
+    "population": "p",
+    "wave": "1",
+    "method": "controlled",
+    "threshold": 5,
+    "cells": "observed",
+    "columns": ["town", "sex"],
+    "tables": ["town"],
+    "place": "/gone",
+    "checksum": "",
+    "data": "d",
+    "masks": "m",
+    "audit": "safe",
+}
+INTENT = {name: value for name, value in ONE.items() if name not in ("kind", "place", "checksum")}
+
+
+BEGIN = {"kind": "begin", "format": 1}
+
+
+def log_of(*entries):
+    """A log in the spelling that every version keeps to."""
+    lines, before = b"", "0" * 64
+    for number, entry in enumerate(entries):
+        told = {"n": number, "time": f"2026-07-0{number + 1}", "before": before} | entry
+        text = json.dumps(told, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        before = hashlib.sha256(text.encode()).hexdigest()
+        lines += f'{text[:-1]},"digest":"{before}"}}\n'.encode()
+    return lines
+
+
+def logged(folder, *entries):
+    (folder / "masks").mkdir(parents=True, exist_ok=True)
+    (folder / "log.jsonl").write_bytes(log_of(*entries))
+    return Ledger(folder)
+
+
+def kinds(book):
+    return [(entry["kind"], entry.get("of")) for entry in Ledger(book.path).entries]
+
+
+def test_a_log_of_the_first_version_is_read_and_one_of_a_newer_version_is_refused(tmp_path):
+    keys, moved = {"method": "cell-key", "parameters": "D=2"}, {"parameters": "move=3"}
+    told = [ONE, ONE | keys, ONE | moved, ONE | {"method": "ilba"}, ONE | keys | {"has_masks": True}]
+    book = logged(tmp_path / "a", BEGIN, *told, {"kind": "withdrawn", "of": 2, "unseen": False})
+    first = book.publications[0]
+    assert (first.number, first.date, first.columns, first.tables) == (1, "2026-07-02", ("town", "sex"), ("town",))
+    assert (first.accepted_risk, first.sums, first.adopted, first.stated_bound) == (False, False, False, None)
+    assert [one.withdrawn for one in book.publications] == [False, True, False, False, False]
+    assert [one.has_masks for one in book.publications] == [True, False, True, True, True]
+    assert [one.move for one in book.publications] == [0, 0, 3, 0, 0]
+    ways = [("controlled", 5, ""), ("cell-key", 5, "D=2"), ("controlled", 5, "move=3"), ("ilba", 5, "observed")]
+    assert [one.way for one in book.publications] == [*ways, ways[1]]
+    assert (book.verify(), repr(book)) == (7, f"Ledger({str(book.path)!r}, 5 publications, confidential)")
+    assert [book.holds(number, book.tip["digest"]) for number in (5, 6, 7)] == [False, True, False]
+    with pytest.raises(StoreError, match="is of a newer version"):
+        logged(tmp_path / "a", BEGIN | {"format": 2})
+
+
+def test_a_new_log_is_spelled_as_those_of_the_first_version(tmp_path):
+    book = Ledger.create(tmp_path / "a")
+    with book.writing():
+        assert book.append("budget", population="Zürich", epsilon=1.5) == book.tip
+    begun, told = ({"time": entry["time"]} for entry in book.entries)
+    expected = log_of(BEGIN | begun, {"kind": "budget", "population": "Zürich", "epsilon": 1.5} | told)
+    assert (book.path / "log.jsonl").read_bytes() == expected
+    assert len(told["time"]) == len("2026-07-01T12:00:00+00:00")
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"{", b"{}", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"n":1}', b'{"n":1,"before":"","digest":""}']
+)
+def test_a_line_that_is_no_entry_is_damage(tmp_path, line):
+    book = logged(tmp_path / "a", BEGIN)
+    with (book.path / "log.jsonl").open("ab") as log:
+        log.write(line + b"\n")
+    with pytest.raises(StoreError, match="damaged in line 2"):
+        Ledger(book.path)
+
+
+def test_entries_of_another_log_are_damage_also_with_right_checksums(tmp_path):
+    with pytest.raises(StoreError, match="damaged in line 2"):
+        logged(tmp_path / "a", BEGIN, ONE | {"n": 2})
+    with pytest.raises(StoreError, match="damaged in line 3"):
+        logged(tmp_path / "a", BEGIN, ONE, ONE | {"before": "0" * 64})
+    for beginning in ((), (ONE,)):
+        with pytest.raises(StoreError, match="has no beginning"):
+            logged(tmp_path / "a", *beginning)
+
+
+def test_what_a_kill_left_open_was_published_if_it_stands_and_was_not_if_it_does_not(tmp_path):
+    book = Ledger.create(tmp_path / "a")
+    (tmp_path / "release").mkdir()
+    (tmp_path / "release" / "release.json").write_text("{}")
+    (tmp_path / "table.csv").write_text("{}")
+    (tmp_path / "other.csv").write_text("{ }")
+    stands = hashlib.sha256(b"{}").hexdigest()
+    with book.writing():
+        for name in ("release", "table.csv", "other.csv", "never"):
+            book.append("intent", place=str(tmp_path / name), checksum=stands, **INTENT)
+    assert Ledger(book.path).publications == ()
+    with Ledger(book.path).writing() as again:
+        assert [one.number for one in again.publications] == [1, 2]
+    assert kinds(book)[5:] == [("done", 1), ("done", 2), ("dropped", 3), ("dropped", 4)]
+    with again.writing():
+        pass
+    assert len(kinds(book)) == 9
+
+
+@pytest.mark.parametrize(("content", "kind"), [("{}", "done"), ("{ }", "dropped")])
+def test_a_publication_that_fails_at_its_end_is_closed_by_what_stands(tmp_path, content, kind):
+    book = Ledger.create(tmp_path / "a")
+    stands = hashlib.sha256(b"{}").hexdigest()
+    with book.writing():
+        with pytest.raises(OSError, match="full"), book.publishing(tmp_path / "t.csv", stands, **INTENT) as entry:
+            (tmp_path / "t.csv").write_text(content)
+            raise OSError("full")
+        with book.publishing(tmp_path / "u.csv", stands, **INTENT):
+            pass
+    assert entry["place"] == str(tmp_path / "t.csv")
+    assert kinds(book)[1:] == [("intent", None), (kind, 1), ("intent", None), ("done", 3)]
+
+
+def test_masks_in_one_file_of_an_earlier_version_are_kept_and_checked(tmp_path):
+    masks = tmp_path / "a" / "masks"
+    masks.mkdir(parents=True)
+    (masks / "old.parquet").write_bytes(b"masks")
+    old = {"kind": "masks", "scope": "s", "file": "old.parquet", "sha256": hashlib.sha256(b"masks").hexdigest()}
+    book = logged(tmp_path / "a", BEGIN, old)
+    (masks / "left.parquet").touch()
+    (masks / "folder").mkdir()
+    (masks / ".hidden").touch()
+    with pytest.warns(Advice, match="'folder' is in no entry of the ledger"):
+        book.verify()
+    with book.writing():
+        assert [path.name for path in masks.iterdir()] == ["old.parquet"]
+    assert (book.parts("s"), book.parts("t")) == ([masks / "old.parquet"], [])
+    (masks / "old.parquet").write_bytes(b"Masks")
+    for check in (book.verify, lambda: book.parts("s")):
+        with pytest.raises(StoreError, match=r"old\.parquet.* is missing or damaged"):
+            check()
+
+
+def test_masks_are_kept_for_their_owner_and_none_leave_nothing(tmp_path):
+    book = Ledger.create(tmp_path / "a")
+
+    def write(folder):
+        for name in ("b.parquet", "a.parquet", "notes.txt"):
+            (folder / name).write_bytes(name.encode())
+        return 2
+
+    with book.writing():
+        book.keep_masks("s", write, way="w")
+        book.keep_masks("s", lambda folder: 0)
+    entry = Ledger(book.path).tip
+    assert (entry["kind"], entry["scope"], entry["rows"], entry["way"]) == ("masks", "s", 2, "w")
+    assert [path.name for path in book.parts("s")] == ["a.parquet", "b.parquet"]
+    kept = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (book.path / "masks").rglob("*")}
+    assert kept == {"000001": 0o700, "a.parquet": 0o600, "b.parquet": 0o600}
+
+
+def test_of_two_writers_one_waits_until_the_other_is_done(tmp_path):
+    book, other = Ledger.create(tmp_path / "a"), Ledger(tmp_path / "a")
+    with contextlib.ExitStack() as first:
+        first.enter_context(book.writing())
+        with warnings.catch_warnings(), pytest.raises(Advice, match="Waiting until it is done"):
+            warnings.simplefilter("error", Advice)
+            other.writing().__enter__()
+        book.append("budget", population="p", epsilon=1)
+        with other.writing(first.close):
+            assert kinds(other) == [("begin", None), ("budget", None)]
+            other.append("budget", population="p", epsilon=2)
+    assert Ledger(book.path).budgets == {"p": 1.0}
+
+
+def test_noise_with_the_same_numbers_is_spent_once(tmp_path):
+    noise = [ONE | {"epsilon": epsilon, "masks": masks} for epsilon, masks in ((0.5, "m"), (0.5, "m"), (0.25, "n"))]
+    other = ONE | {"epsilon": 1, "population": "q"}
+    assert logged(tmp_path / "a", BEGIN, ONE, *noise, other).spent == {"p": 0.75, "q": 1}
+
+
+def test_a_ledger_is_made_where_nothing_else_is(tmp_path):
+    with pytest.raises(StoreError, match="there is no ledger"):
+        Ledger(tmp_path / "a")
+    with pytest.raises(StoreError, match="it holds no log.jsonl"):
+        Ledger(tmp_path)
+    with pytest.raises(InputError, match="Create it first"):
+        Ledger.create(tmp_path / "no" / "a")
+    (tmp_path / "photo.jpg").touch()
+    with pytest.raises(InputError, match="is a file, not a ledger"):
+        Ledger.create(tmp_path / "photo.jpg")
+    with pytest.raises(InputError, match="holds other things"):
+        Ledger.create(tmp_path)
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / ".log.jsonl.1234").touch()
+    (tmp_path / "killed" / "lock").touch()
+    first = Ledger.create(tmp_path / "killed")
+    assert Ledger.create(tmp_path / "killed").entries == first.entries
+    fresh = Ledger.create(tmp_path / "new")
+    assert stat.S_IMODE(fresh.path.stat().st_mode) == stat.S_IMODE((fresh.path / "masks").stat().st_mode) == 0o700
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "masks").touch()
+    with pytest.raises(WriteError, match=r"odd' cannot be written.* Nothing was published"):
+        Ledger.create(tmp_path / "odd")

@@ -185,7 +185,7 @@ class Ledger:
         for number, line in enumerate(lines):
             try:
                 entry = json.loads(line)
-                if entry["n"] != number or entry["before"] != before or _line(entry, before) != line + b"\n":
+                if entry["n"] != number or _line(entry, before) != line + b"\n":
                     raise ValueError
             except (ValueError, KeyError, TypeError, RecursionError):
                 raise StoreError(
@@ -430,7 +430,7 @@ def _now() -> dict[str, str]:
 
 def _line(entry: Mapping[str, Any], before: str) -> bytes:
     """An entry as a line in a fixed spelling, with its own checksum and that of the entry before."""
-    plain = {name: value for name, value in entry.items() if name not in ("before", "digest")}
+    plain = {name: value for name, value in entry.items() if name != "digest"}
     text = json.dumps({**plain, "before": before}, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     digest = hashlib.sha256(text.encode()).hexdigest()
     return f'{text[:-1]},"digest":"{digest}"}}\n'.encode()
