@@ -82,10 +82,20 @@ def test_each_step_tells_how_many_records_it_changed(recipe, secret):
     ]
 
 
+def test_changes_are_told_once_however_often_a_recipe_is_used(recipe, secret):
+    counted(MESSY, recipe, secret)
+    once = list(recipe.changes)
+    counted(MESSY.head(40), recipe, secret)
+    assert recipe.changes == once
+
+
 def test_only_the_records_that_are_asked_for_are_counted(recipe, secret, tmp_path):
     recipe.where = {"status": ["in"]}
     for data in sources(tmp_path):
         assert counted(data, recipe, secret) == CLEAN[:2]
+    given = ilba.Recipe(where={"sex": ["f"], "year": [2026]}, without={"town": ["b"]})
+    assert (given.where, given.without) == ({"sex": ["f"], "year": ["2026"]}, {"town": ["b"]})
+    assert given.asks == ["sex", "year", "town"]
 
 
 def test_a_line_of_totals_is_not_counted_and_a_missing_value_is_no_total(recipe, secret, tmp_path):
@@ -130,6 +140,45 @@ def test_a_step_does_what_it_says(steps, values, expected):
     assert ilba.Recipe({"x": steps}).applied(frame, ["x"])["x"].to_list() == expected
 
 
+@pytest.mark.parametrize(
+    ("unmatched", "expected"), [("keep", ["f", "x", None, None]), ("missing", ["f", None, None, None])]
+)
+def test_values_that_a_recode_does_not_have_are_kept_or_missing(unmatched, expected, tmp_path):
+    (tmp_path / "sex.csv").write_text("value,becomes\n1,f\n9,\n")
+    frame = pl.DataFrame({"sex": ["1", "x", "9", None], "N": [1] * 4})
+    recipe = ilba.Recipe({"sex": {"recode": "sex.csv", "unmatched": unmatched}}, folder=tmp_path)
+    assert recipe.applied(frame, ["sex"])["sex"].to_list() == expected
+
+
+def test_a_column_is_made_through_columns_that_nobody_asks_for():
+    frame = pl.DataFrame({"raw": ["1001", "22002"], "other": ["x", "y"], "N": [1, 1]})
+    recipe = ilba.Recipe(
+        {
+            "region": {"from": "town", "prefix": 2},
+            "town": {"from": "padded", "prefix": 4},
+            "padded": {"from": "raw", "pad": 5},
+            "unused": {"from": "other", "case": "upper"},
+        }
+    )
+    assert recipe.applied(frame, ["region"]).rows() == [("01",), ("22",)]
+    assert [change.column for change in recipe.changes] == ["padded", "town", "region"]
+    assert recipe.needs(["region", "town", "unused"]) == ["raw", "other"]
+
+
+def test_levels_are_climbed_from_paths_of_codes_the_finest_last():
+    paths = pl.DataFrame({"nation": ["N", "N"], "region": ["R1", "R2"], "town": ["1", "2"]})
+    recipe = ilba.Recipe()
+    recipe.climb("town", ["land", "part"], paths, "towns.hrc")
+    frame = pl.DataFrame({"town": ["2", "1", "2"], "N": [1, 1, 1]})
+    assert recipe.applied(frame, ["land", "part", "town"]).rows() == [
+        ("N", "R2", "2"),
+        ("N", "R1", "1"),
+        ("N", "R2", "2"),
+    ]
+    with pytest.raises(ilba.InputError, match=r"towns.hrc has 2 levels above the finest, and 1 are named \(land\)"):
+        recipe.climb("town", ["land"], paths, "towns.hrc")
+
+
 def test_a_column_that_nothing_changes_keeps_its_type():
     frame = pl.DataFrame({"x": [1, 2], "y": [1.0, None], "N": [1, 1]})
     assert ilba.Recipe().applied(frame, ["x", "y"]).equals(frame.drop("N"))
@@ -152,6 +201,9 @@ def test_bands_sort_as_their_numbers_and_are_declared_with_plain_labels():
         ({"age": {"bands": "young"}}, "'young' is not a band. Write 0-4, 7 or 85"),
         ({"age": {"width": 5}}, "width without top"),
         ({"age": {"take": "year"}}, "take without date"),
+        ({"age": {"age_on": "2026-07-01"}}, "age_on without date"),
+        ({"age": {"part": 2}}, "part without split"),
+        ({"age": {"split": "-", "part": 5, "top": 5}}, "top without width"),
         ({"age": {"bands": "0-4,5+", "width": 5, "top": 10}}, "bands and width. Leave one"),
         ({"a": {"from": "b"}, "b": {"from": "a"}}, "are made from each other"),
         ({"age": {"case": "title"}}, "recipe.age.case: 'title' is not known."),

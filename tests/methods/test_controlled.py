@@ -19,7 +19,21 @@ from hypothesis import strategies as st
 import ilba
 from ilba import FinestTable, Secret
 from ilba.design.tables import wanted_tables
-from ilba.methods.controlled.search import declared_bound, extra_bound
+from ilba.methods.controlled.search import (
+    FREE_WAY,
+    Chosen,
+    Control,
+    How,
+    behind,
+    bound_of,
+    declared_bound,
+    extra_bound,
+    mean_masks,
+    move_of,
+    noise_of,
+    rules_of,
+    sweeps_of,
+)
 from ilba.methods.loss import loss_summary, usual_bound
 from ilba.progress import ProgressStep
 from ilba.tables.engine import class_means
@@ -385,8 +399,6 @@ def test_after_an_interruption_the_best_masks_so_far_are_kept(stage, people, sec
 
 
 def _plain(finest):
-    from ilba.methods.controlled.search import Chosen
-
     about = About(finest.codes, chosen=Chosen((), None, False))
     return FinestTable(about, finest._words, finest._count, finest._masked)
 
@@ -576,9 +588,61 @@ def test_more_sweeps_bring_sums_nearer_and_the_store_keeps_how_many(finest, chos
         finest.controlled(secret=secret, sweeps=3)
 
 
-def test_the_version_of_the_way_of_choosing_is_kept(finest, secret, tmp_path):
-    from ilba.methods.controlled.search import Chosen
+def test_the_record_of_a_choice_is_kept_as_plain_values_and_earlier_ones_are_read():
+    usual = {"bound": None, "held": True, "tables": ["all"], "way": 3, "sweeps": 10}
+    assert Chosen(("all",), None, True).to_json() == How().chosen(("all",), None, True).to_json() == usual
+    longer = usual | {"way": FREE_WAY, "sweeps": 11}
+    assert How(sweeps=11).chosen(("all",), None, True).to_json() == longer
+    moved = usual | {"bound": 7, "held": False, "way": FREE_WAY, "move": 1, "noise": 0.25}
+    assert How(move=1, noise=0.25).chosen(("all",), 7, False).to_json() == moved
+    first = {"bound": 9, "held": True, "tables": ["all", "town"]}
+    for plain in (usual, longer, moved, first):
+        assert Chosen.from_json(plain).to_json() == plain
+    assert Chosen.from_json(first) == Chosen(("all", "town"), 9, True, way=1, sweeps=10, move=0, noise=0.0)
 
+
+def test_what_is_asked_of_a_choice_is_taken_to_its_limits_and_refused_beyond_them():
+    assert [bound_of(4, 5), bound_of(np.int64(32_767), 5), move_of(0, 5), move_of(5, 5)] == [4, 32_767, 0, 5]
+    assert [noise_of(0), noise_of(1), sweeps_of(10, 0), sweeps_of(100_000, 1)] == [0.0, 1.0, 10, 100_000]
+    assert (sweeps_of(None, 0), sweeps_of(None, 1)) == (10, 200)
+    for check, values in (
+        (lambda given: bound_of(given, 5), (3, 32_768, 7.0, True)),
+        (lambda given: move_of(given, 5), (-1, 6, 1.0, True)),
+        (noise_of, (-0.1, 1.1, "0.4", True)),
+        (lambda given: sweeps_of(given, 0), (9, 100_001, 20.0, True)),
+    ):
+        for value in values:
+            with pytest.raises(ilba.InputError, match=f"={value!r} is not a "):
+                check(value)
+
+
+def test_the_bound_that_is_worked_for_follows_from_the_size_and_the_secret():
+    assert [rules_of(5, None, work).bound for work in (0, 50_000_000, 50_000_001)] == [7, 7, 9]
+    assert [rules_of(5, bound, 10**9, extra=3).bound for bound in (None, 6)] == [12, 6]
+    assert rules_of(5, None, 0, 0, How(20, 2, 0.5)) == rules_of(5, 7, 0, 4, How(20, 2, 0.5))
+    assert [rules_of(5, None, 0, 0, how).free for how in (How(), How(11), How(10, 1))] == [False, True, True]
+    assert [extra_bound(number, 5) for number in (0, 1, 19, 20, 21, 40, 60, 80)] == [1, 0, 0, 2, 0, 3, 4, 1]
+
+
+def test_what_can_stand_behind_a_masked_count():
+    masked = np.array([0, 5, 6, 9])
+    assert [end.tolist() for end in behind(masked, K=5)] == [[0, 1, 6, 9], [4, 5, 6, 9]]
+    assert [end.tolist() for end in behind(masked, K=5, move=1)] == [[0, 1, 1, 8], [4, 6, 7, 10]]
+    assert [end.tolist() for end in behind(masked, K=5, move=5)] == [[0, 1, 1, 1], [5, 10, 11, 14]]
+    count = np.array([0, 1, 1, 4, 5, 9])
+    assert mean_masks(count, np.array([0, 0, 5, 5, 5, 9]), K=5) == {1: 2.5, 4: 5.0}
+
+
+def test_the_report_of_a_choice_tells_what_was_not_held_and_what_moved():
+    assert str(Control(1, 20, 7, 6, 0)) == "1 table, 20 small cells: bound 7 held (confidential)"
+    told = str(Control(2, 1, 7, 9, 3, kept=1_500, moved=1_001, interrupted=True))
+    assert told == (
+        "2 tables, 1 small cell: bound 7 not held by 3 counts; 9 reached; 1,001 of 1,500 unchanged cells moved; "
+        "interrupted (confidential)"
+    )
+
+
+def test_the_version_of_the_way_of_choosing_is_kept(finest, secret, tmp_path):
     chosen = finest.controlled(["town.age"], secret=secret)
     assert chosen.chosen.way == 3
     assert ilba.open_store(chosen.save(tmp_path / "c.parquet")).chosen.way == 3

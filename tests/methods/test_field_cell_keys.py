@@ -104,6 +104,20 @@ def test_a_ptable_that_cannot_be_is_refused_with_the_reason():
         ptable(D=5, V=2, js=2)
     with pytest.raises(ilba.InputError, match="D=1 is too small for js=2"):
         ptable(D=1, V=3, js=2)
+    with pytest.raises(ilba.InputError, match="D=2 is too small for js=2: every change of the count 3 would be in one"):
+        ptable(D=2, V=3, js=2)
+    with pytest.raises(ilba.InputError, match="no chances without bias were found"):
+        ptable(D=14, V=1.0000001, js=1)
+    for given, said in (
+        ({"D": 0}, "^D=0 is not a whole number of at least 1"),
+        ({"D": True}, "D=True is not a whole number"),
+        ({"js": -1}, "^js=-1 is not a whole number of at least 0"),
+        ({"V": 0}, "V=0: a variance above 0"),
+        ({"pstay": 1}, "pstay=1 is not a chance below 1"),
+        ({"pstay": -0.1}, "pstay=-0.1 is not a chance"),
+    ):
+        with pytest.raises(ilba.InputError, match=said):
+            ptable(**{"D": 2, "V": 1.0} | given)
 
 
 @pytest.mark.parametrize(("name", "tables"), [("A", "region_sex_age"), ("B", "region_sex_age"), ("C", "region_age")])
@@ -141,3 +155,86 @@ def test_a_key_on_a_bound_belongs_above_it_or_below_it():
     one = pl.DataFrame({"sex": ["f"], "record_key": [0.5]})
     assert cell_key_table(one, moves, "sex")["puwc"].to_list() == [2, 2]
     assert cell_key_table(one, moves, "sex", closed="right")["puwc"].to_list() == [0, 0]
+
+
+PEOPLE = pl.DataFrame({"sex": ["f", "f", "m"], "town": ["a", None, "a"], "record_key": [0, 1, 0]})
+ONS_MOVES = pl.DataFrame({"pcv": [1, 1, 2, 2], "ckey": [0, 1, 0, 1], "pvalue": [-1, 1, 0, 1]})
+
+
+def test_every_combination_has_a_row_also_that_of_a_missing_label():
+    found = create_perturbed_table(PEOPLE, ONS_MOVES, "town", "sex", threshold=0)
+    assert found.select("town", "sex", "pre_sdc_count", "count").rows() == [
+        (None, "f", 1, 2),
+        (None, "m", 0, 0),
+        ("a", "f", 1, 0),
+        ("a", "m", 1, 0),
+    ]
+
+
+@pytest.mark.parametrize(("threshold", "shown"), [(0, [3, 0]), (1, [3, None]), (3, [3, None]), (4, [None, None])])
+def test_a_count_below_the_threshold_is_null(threshold, shown):
+    for area in ("", None, []):
+        found = create_perturbed_table(PEOPLE, ONS_MOVES, area, "sex", "record_key", threshold)
+        assert found["count"].to_list() == shown
+
+
+def test_counts_below_10_are_null_unless_another_threshold_is_given():
+    moves = pl.DataFrame({"pcv": range(1, 11), "ckey": [0] * 10, "pvalue": [0] * 10})
+    people = pl.DataFrame({"sex": ["f"] * 9 + ["m"] * 10, "record_key": [0] * 19})
+    assert create_perturbed_table(people, moves, tab_vars="sex")["count"].to_list() == [None, 10]
+
+
+def test_a_table_without_columns_is_refused():
+    with pytest.raises(ilba.InputError, match="give geog= or tab_vars="):
+        create_perturbed_table(PEOPLE, ONS_MOVES, "", None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (["a", "b"], "not all numbers"),
+        ([0.5, float("nan")], "not all numbers"),
+        ([0.5, float("inf")], "not all numbers"),
+        ([0.5, None], "not all numbers"),
+        ([0.5, 1.0], "have to lie in"),
+        ([-0.25, 0.5], "have to lie in"),
+    ],
+)
+def test_record_keys_that_decide_nothing_are_refused(keys, said):
+    people = pl.DataFrame({"sex": ["f", "m"], "record_key": keys})
+    with pytest.raises(ilba.InputError, match=said):
+        cell_key_table(people, MOVES, "sex")
+
+
+def test_whole_record_keys_count_modulo_the_number_of_keys_in_every_type():
+    for keys in ([0, 3, 4], [0.0, 3.0, 4.0], [256, 7, 8]):
+        found = create_perturbed_table(
+            PEOPLE.with_columns(record_key=pl.Series(keys)), ONS_MOVES, None, "sex", threshold=0
+        )
+        assert found["ckey"].to_list() == [1, 0]
+
+
+MOVES = pl.DataFrame({"i": [0, 1, 1], "j": [0, 0, 2], "p": [1.0, 0.25, 0.75]})
+
+
+@pytest.mark.parametrize("name", ["upper", "p_int_ub", "ub"])
+def test_a_european_ptable_has_chances_or_upper_bounds(name):
+    one = pl.DataFrame({"sex": ["f", "m"], "record_key": [0.2, 0.3]})
+    bounds = pl.DataFrame({"i": [1, 0, 1], "j": [2, 0, 0], name: [1.0, 1.0, 0.25]})
+    expected = cell_key_table(one, MOVES, "sex")
+    assert expected["puwc"].to_list() == [3, 0, 2]
+    assert cell_key_table(one, bounds, "sex").equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("moves", "said"),
+    [
+        (MOVES.drop("p"), "not a p-table: it has i, j"),
+        (MOVES.drop("i"), "not a p-table: it has j, p"),
+        (MOVES.filter(pl.col("i") == 1), "without a gap"),
+        (ONS_MOVES.head(3), "has 3 rows; 2 counts and 2 keys need 4"),
+    ],
+)
+def test_a_ptable_that_lacks_something_is_refused(moves, said):
+    with pytest.raises(ilba.InputError, match=said):
+        cell_key_table(PEOPLE, moves, "sex")

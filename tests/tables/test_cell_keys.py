@@ -75,10 +75,17 @@ def test_tables_equal_the_european_function_on_the_records(keyed_people):
 
 def test_without_a_column_a_key_is_one_draw_for_labels_and_count(drawn):
     keys = drawn.with_method(EU).cells["record_key"].to_numpy()
+    assert keys.dtype == np.int64
     first = drawn.frame.row(0, named=True)
     labels = {column: ([first[column]], np.array([0])) for column in drawn.design.columns}
     assert keys[0] == draws(SECRET.derived("cell keys"), labels, [first["N"]])[0] % KEY_RANGE
     assert 0.45 < (keys / KEY_RANGE).mean() < 0.55
+
+
+def test_keys_drawn_in_pieces_are_those_drawn_at_once(drawn, keyed_people, monkeypatch):
+    monkeypatch.setattr("ilba.tables.keys._CHUNK", 7)
+    expected = drawn.with_method(EU).cells["record_key"]
+    assert built(keyed_people).with_method(EU).cells["record_key"].equals(expected)
 
 
 def test_table_cell_and_cube_give_the_same_number(ons):

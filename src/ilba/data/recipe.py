@@ -356,9 +356,8 @@ class Band(NamedTuple):
 
 
 def _check(name: str, entry: ColumnRecipe) -> None:
-    for needed, given in (("date", entry.take), ("date", entry.age_on), ("split", entry.part), ("width", entry.top)):
-        if given and not getattr(entry, needed):
-            extra = next(n for n in ("take", "age_on", "part", "top") if getattr(entry, n) == given)
+    for extra, needed in (("take", "date"), ("age_on", "date"), ("part", "split"), ("top", "width")):
+        if getattr(entry, extra) and not getattr(entry, needed):
             raise InputError(f"recipe.{name} has {extra} without {needed}. Add {needed}, or leave {extra} out.")
     if entry.take and entry.age_on:
         raise InputError(f"recipe.{name} has take and age_on. Leave one of them out.")

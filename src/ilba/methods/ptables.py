@@ -85,9 +85,10 @@ def _whole(name: str, value: object, least: int) -> int:
 
 def _check_possible(i: int, v: IntArray, D: int, V: float, js: int) -> None:
     """Refuse an impossible row: without bias, the variance is at least that of the two nearest results."""
-    if v.min() > 0 or v.max() < 0:
+    if v.min() >= 0 or v.max() <= 0:
         raise InputError(
-            f"D={D} is too small for js={js}: from the count {i} every result would lie on one side of it."
+            f"D={D} is too small for js={js}: every change of the count {i} would be in one direction. Give a larger D "
+            f"or a smaller js."
         )
     if (v == 0).any():
         return
