@@ -314,9 +314,24 @@ def test_the_key_is_the_one_of_the_build(finest, people, monkeypatch, tmp_path):
     assert generated.controlled(secret=tmp_path / "s.secret").frame.equals(chosen.frame)
 
 
-def test_the_masks_of_this_version_are_these(chosen):
+def checksum(chosen):
     """A published number is forever: a change of the algorithm shows here, and so does a machine that differs."""
-    assert zlib.crc32(chosen.frame["N_masked"].to_numpy().astype("<i8").tobytes()) == 4032455731
+    return zlib.crc32(chosen.frame["N_masked"].to_numpy().astype("<i8").tobytes())
+
+
+def test_the_masks_of_this_version_are_these(chosen):
+    assert checksum(chosen) == 4032455731
+
+
+def test_the_number_of_masks_of_a_count_is_a_draw_only_where_few_cells_have_it():
+    """Up to 3K cells, the nearest number would tell the mask of somebody who knows the others."""
+    found = {}
+    for cells in (14, 17):
+        counts = pl.DataFrame({"t": range(cells), "N": [1] * cells})
+        secrets = [Secret(number.to_bytes(32, "big")) for number in range(8)]
+        tables = [FinestTable.from_counts(counts, ["t"], [], 5, secret=s).controlled(secret=s) for s in secrets]
+        found[cells] = {int((table.frame["N_masked"] > 0).sum()) for table in tables}
+    assert found == {14: {2, 3}, 17: {3}}
 
 
 def test_another_secret_gives_other_masks(people, chosen):
@@ -433,6 +448,7 @@ def test_block_by_block_the_masks_are_legal_the_bounds_hold_and_the_report_is_tr
     assert chosen.control.over == (every > chosen.control.bound).sum()
     assert max(loss.max() for level, group in losses.items() if level[0] for loss in group) <= 10
     assert max(loss.max() for loss in losses[0,]) <= 20
+    assert checksum(chosen) == 2089579401
 
 
 def test_blocks_side_by_side_stay_nearer_in_the_area_around_them_since_errors_add_up(finest, secret, monkeypatch):
@@ -448,6 +464,7 @@ def test_blocks_side_by_side_stay_nearer_in_the_area_around_them_since_errors_ad
     assert together[-2:] == [1, 1]
     assert max(np.abs(errors).max() for block in left[:2] for _, errors, _ in block) <= 4  # 7/9 of 6
     assert chosen.control.held
+    assert checksum(chosen) == 1446047790
 
 
 def test_the_number_of_threads_and_the_order_of_rows_change_no_mask(people, secret, monkeypatch):
@@ -460,14 +477,17 @@ def test_the_number_of_threads_and_the_order_of_rows_change_no_mask(people, secr
 
 
 @pytest.mark.parametrize(
-    "hkey", [{"one": ["region", "town"], "two": ["sex", "job"]}, ["region", "block"]], ids=["two", "one"]
+    ("hkey", "masks"),
+    [({"one": ["region", "town"], "two": ["sex", "job"]}, 2699747468), (["region", "block"], 3801865999)],
+    ids=["two", "one"],
 )
-def test_blocks_go_along_the_largest_hierarchy_of_any_design(people, secret, monkeypatch, hkey):
+def test_blocks_go_along_the_largest_hierarchy_of_any_design(people, secret, monkeypatch, hkey, masks):
     small_blocks(monkeypatch)
     key = ["age"] if isinstance(hkey, dict) else KEY
     chosen = ilba.build(people, hkey, key, secret=secret).controlled(secret=secret)
     worst = max(table.detail["loss"].abs().max() for table in chosen.cube())
     assert chosen.control.reached == worst <= 20
+    assert checksum(chosen) == masks
     if isinstance(hkey, dict):
         turned = ilba.build(people, dict(reversed(hkey.items())), key, secret=secret).controlled(secret=secret)
         columns = [*itertools.chain(*hkey.values()), *key]
@@ -489,6 +509,7 @@ def test_without_areas_there_is_one_block_up_to_a_size_and_above_it_they_go_by_t
     worst = {table.selection.name: table.detail["loss"].abs().max() for table in chosen.cube()}
     assert chosen.control.reached == max(worst.values()) <= 20
     assert max(loss for name, loss in worst.items() if "town" in name) <= 10
+    assert checksum(chosen) == 126350972
     turned = ilba.build(country.reverse(), ["country"], ["town", "job", "sex"], secret=secret).controlled(secret=secret)
     columns = ["town", "sex", "job"]
     assert turned.frame.select(chosen.frame.columns).sort(columns).equals(chosen.frame.sort(columns))
@@ -516,6 +537,49 @@ def test_masks_that_are_known_never_move_block_by_block(people, finest, secret, 
     both = wave.frame.filter(pl.col("N") < 5).join(before.frame, on=[*HKEY, *KEY, "N"], suffix="_before")
     assert both["N_masked"].equals(both["N_masked_before"])
     assert wave.control.kept == both.height
+    assert checksum(wave) == 2714025294
+
+
+def test_a_block_has_up_to_200_000_small_cells_and_areas_of_one_area_above(finest):
+    """Blocks are part of the method: others give other masks."""
+    from ilba.methods.controlled.plan import Layout
+
+    layout = Layout(finest.codes, wanted_tables(finest.design))
+    above = layout.areas.nodes[1][np.argsort(layout.ranks[layout.along])]
+    pair = np.flatnonzero(above == above[0])[:2]
+    other = np.flatnonzero(above != above[0])[:1]
+    for where, sizes, expected in (
+        (pair, (100_000, 100_000), [200_000]),
+        (pair, (100_000, 100_001), [100_000, 100_001]),
+        (pair, (300_000, 0), [300_000]),
+        ([pair[0], other[0]], (100_001, 100_000), [100_001, 100_000]),
+    ):
+        small = np.zeros(len(layout.areas), dtype=np.int64)
+        small[np.argsort(layout.ranks[layout.along])[where]] = sizes
+        assert [block.size for block in layout.blocks(small)] == expected
+
+
+def test_errors_are_carried_by_name_however_many_there_are():
+    from ilba.methods.controlled.sets import Errors
+
+    rng = np.random.default_rng(1)
+    crowded = np.arange(700, dtype=np.uint64) << np.uint64(12)  # all in one place of the hash table
+    every = np.concatenate([crowded, rng.integers(0, 2**63, 2000).astype(np.uint64)])
+    tables = rng.integers(1, 4, len(every)).astype(np.int32)
+    carried, expected = Errors(), np.zeros(len(every), dtype=np.int64)
+    assert carried.over(0) == (0, 0)
+    seen = np.zeros(len(every), dtype=bool)
+    for size in (300, 212, 1, 900, 20):
+        here = rng.choice(len(every), size, replace=False)
+        errors = rng.integers(-9, 10, size)
+        carried.add(every[here], errors, tables[here])
+        expected[here] += errors
+        seen[here] = True
+        assert carried.of(every).tolist() == expected.tolist()
+    for bound in (0, 9, 99):
+        over = np.abs(expected) > bound
+        assert carried.over(bound) == (tables[over].sum(), np.abs(expected).max())
+    assert not seen.all()
 
 
 def test_rounds_take_every_block_once_and_the_last_of_an_area_stand_alone(finest, monkeypatch):
@@ -682,6 +746,7 @@ def test_grids_beyond_63_bits(secret):
     assert len(chosen._words) == 2
     worst = max(t.detail["loss"].abs().max() for t in chosen.cube(max_keys=1))
     assert chosen.control.reached == worst <= 7
+    assert checksum(chosen) == 3355441429
 
 
 @pytest.mark.slow
