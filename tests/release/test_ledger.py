@@ -19,6 +19,7 @@ from ilba import InputError, Ledger, Secret, StoreError, UnsafeRelease
 from ilba.errors import Advice, Conflict, WriteError
 from ilba.release.examining import examine
 from ilba.tables.words import read_words
+from support.ledgers import BEGIN, INTENT, ONE, log_of, logged
 from support.places import ROOT
 
 HKEY, KEY = ["LA1", "LA2", "LA3"], ["gender", "age"]
@@ -472,43 +473,6 @@ def test_the_doctor_tells_a_correction_from_a_conflict_by_the_ledger(census, age
 
 
 # --- the log, entry by entry
-
-ONE = {
-    "kind": "publication",
-    "population": "p",
-    "wave": "1",
-    "method": "controlled",
-    "threshold": 5,
-    "cells": "observed",
-    "columns": ["town", "sex"],
-    "tables": ["town"],
-    "place": "/gone",
-    "checksum": "",
-    "data": "d",
-    "masks": "m",
-    "audit": "safe",
-}
-INTENT = {name: value for name, value in ONE.items() if name not in ("kind", "place", "checksum")}
-
-
-BEGIN = {"kind": "begin", "format": 1}
-
-
-def log_of(*entries):
-    """A log in the spelling that every version keeps to."""
-    lines, before = b"", "0" * 64
-    for number, entry in enumerate(entries):
-        told = {"n": number, "time": f"2026-07-0{number + 1}", "before": before} | entry
-        text = json.dumps(told, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        before = hashlib.sha256(text.encode()).hexdigest()
-        lines += f'{text[:-1]},"digest":"{before}"}}\n'.encode()
-    return lines
-
-
-def logged(folder, *entries):
-    (folder / "masks").mkdir(parents=True, exist_ok=True)
-    (folder / "log.jsonl").write_bytes(log_of(*entries))
-    return Ledger(folder)
 
 
 def kinds(book):

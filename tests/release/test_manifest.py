@@ -116,6 +116,12 @@ def test_no_name_and_no_file_leads_out_of_the_folder(folder, tmp_path):
         lambda m: m["geometry"].append(m["geometry"][0]),
         lambda m: m["geometry"][0].update(column="sex"),
         lambda m: m.update(additive=True),
+        lambda m: m.update(method="controlled"),
+        lambda m: m.update(method="cell-key", additive=True),
+        lambda m: m.update(method="another", additive=True, blanks=True),
+        lambda m: m.update(method="another", additive=True, absent=None),
+        lambda m: m["tables"][1].update(name="other"),
+        lambda m: m["tables"][1].update(file="tables/other.parquet"),
         lambda m: m.update(keys=["region"]),
         lambda m: m.update(hierarchies=m["hierarchies"] * 2),
         lambda m: m.update(threshold=True),
@@ -130,6 +136,21 @@ def test_parts_that_do_not_fit_each_other_are_refused(folder, change):
     (folder / MANIFEST).write_text(text, encoding="utf-8")
     with pytest.raises(ilba.StoreError, match="damaged"):
         Release(folder)
+
+
+def test_other_methods_may_add_up_or_leave_blanks(folder):
+    for change in ({"additive": True}, {"additive": False, "blanks": True}, {"additive": False, "absent": None}):
+        written(folder, told(folder) | {"method": "another"} | change)
+        assert Release(folder).manifest["additive"] is change["additive"]
+
+
+def test_a_manifest_of_a_newer_format_is_known_by_its_number(folder):
+    good = told(folder)
+    with pytest.raises(manifest.NewerFormat, match="format 3"):
+        manifest.load(json.dumps(good | {"format": 3}))
+    for wrong in (True, "3", 3.5, None):
+        with pytest.raises(ValueError, match="at `"):
+            manifest.load(json.dumps(good | {"format": wrong}))
 
 
 @pytest.mark.parametrize(
