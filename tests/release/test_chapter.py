@@ -1,0 +1,283 @@
+"""What may be published next about a population: on a toy, without making a release."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import polars as pl
+import pytest
+
+import ilba
+from ilba import FinestTable, InputError, Ledger, Secret, StoreError, UnsafeRelease
+from ilba.design.tables import wanted_tables
+from ilba.errors import Conflict
+from ilba.methods.controlled.search import Chosen
+from ilba.release.chapter import Chapter, beside, ledger_of, looked_up, opened
+from ilba.release.replacing import way
+from ilba.release.writing import entry_of
+
+COUNTS = pl.DataFrame(
+    {
+        "town": list("aabbccddee"),
+        "sex": ["f", "m"] * 5,
+        "N": [600, 400, 1200, 800, 2300, 1700, 4100, 3900, 1, 3],
+    }
+)
+SMALL = pl.col("N") < 5
+FEWER = COUNTS.with_columns(N=pl.col("N") - SMALL.not_().cast(pl.Int64) * 50)
+"""other people: no number of them is the same"""
+
+
+@pytest.fixture
+def secret(agency):
+    return Secret.from_file(agency / "agency.secret")
+
+
+@pytest.fixture
+def book(agency):
+    return Ledger.create(agency / "agency.ledger")
+
+
+def toy(counts=COUNTS, key=("sex",), K=5, secret=None, masks=None, **population):
+    """A finest table; with masks, one whose masks were chosen jointly."""
+    finest = FinestTable.from_counts(counts, ["town"], list(key), K, secret=secret or Secret(bytes(range(32))))
+    if masks is not None:
+        shown = counts.with_columns(N_masked=pl.when(SMALL).then(pl.Series([0] * 8 + masks)).otherwise("N"))
+        finest = finest.with_masks_shown(shown.drop("N"), Chosen(("town.sex",), None, held=True))
+    return finest.declared_as(ilba.Population(**population)) if population else finest
+
+
+def checked(chapter, finest, accepted=None):
+    chapter.check(finest, way(finest.method, finest.design, None, finest.move), accepted)
+
+
+def published(finest, secret, book, accepted=None, **more):
+    """Enter a publication of the whole toy, as a release does; its population."""
+    wanted = wanted_tables(finest.design)
+    with opened(finest, secret, book) as chapter:
+        checked(chapter, finest, accepted)
+        chapter.keep_masks(finest)
+        chapter.enter({**entry_of(finest, wanted, "safe", False, None), **more})
+        return chapter.name
+
+
+def kinds(book):
+    return [entry["kind"] for entry in Ledger(book.path).entries]
+
+
+def conflicts():
+    """Each way to undo what the toy published, with the words of the refusal."""
+    yield toy(masks=[0, 5], name="p"), r"method='ilba', K=5 and cells='observed' \(20..-..-..\).*Publish as before"
+    yield toy(K=7, name="p"), "method='ilba', K=5"
+    fewer = COUNTS.group_by("town", maintain_order=True).agg(pl.col("N").sum())
+    yield toy(fewer, (), name="p"), r"with more columns \(sex, town\).*publish from the finer store"
+    crossing = COUNTS.rename({"sex": "job"})
+    yield toy(crossing, ("job",), name="p"), r"by other columns \(sex, town\).*cannot be made safe afterwards"
+    yield toy(secret=Secret(bytes(32)), name="p"), "under another secret .fingerprint .*Give that secret"
+    padded = COUNTS.with_columns(pl.format("0{}", "town").alias("town"))
+    yield toy(padded, name="p"), "with other labels for the same people: '01' for '1'"
+    yield toy(name="q"), "look like the people of the population 'p', .* are declared as 'q'"
+    yield toy(padded, name="q"), "look like the people of the population 'p'"
+
+
+def test_what_would_undo_a_publication_is_refused_and_nothing_is_written(secret, book):
+    published(toy(name="p", wave="1"), secret, book)
+    before = kinds(book)
+    for finest, says in conflicts():
+        with pytest.raises(Conflict, match=says) as refused:
+            published(finest, secret, book)
+        assert "nothing was published" in str(refused.value)
+        assert f"accept_conflict={refused.value.id!r}" in str(refused.value)
+        assert kinds(book) == before
+
+
+def test_the_same_people_again_and_other_people_are_no_conflict(secret, book):
+    first = toy(name="p", wave="1")
+    published(first, secret, book)
+    assert kinds(book) == ["begin", "masks", "population", "publication"]
+    published(first, secret, book)
+    assert kinds(book)[4:] == ["publication"]  # masks and people are known
+    published(toy(FEWER, name="p", wave="2"), secret, book)
+    published(toy(FEWER.with_columns(pl.col("N") * 3), name="q"), secret, book)
+    assert [(one.population, one.wave) for one in Ledger(book.path).publications] == [
+        ("p", "1"),
+        ("p", "1"),
+        ("p", "2"),
+        ("q", ""),
+    ]
+
+
+def test_other_masks_are_a_conflict_and_the_first_ones_stay(secret, book):
+    published(toy(masks=[0, 5], name="p"), secret, book)
+    other = toy(masks=[5, 0], name="p")
+    with pytest.raises(Conflict, match="was published with other masks"):
+        published(other, secret, book)
+    chapter = looked_up(other, secret, book)
+    shown = chapter.as_published(other).frame
+    assert shown.filter(SMALL)["N_masked"].to_list() == [0, 5]
+    assert chapter.as_published(toy(masks=[0, 5], name="p")).frame.equals(shown)
+    assert chapter.choice("controlled", 5)["tables"] == ["town.sex"]
+    assert (chapter.choice("controlled", 7), chapter.choice("ilba", 5), chapter.move(5)) == (None, None, 0)
+
+
+def test_a_conflict_is_accepted_by_its_id_once_and_for_what_it_names(secret, book):
+    published(toy(masks=[0, 5], name="p"), secret, book)
+    drawn = toy(name="p")
+    with pytest.raises(Conflict) as refused:
+        published(drawn, secret, book)
+    with pytest.raises(Conflict, match="'0123456789' was for another conflict, or was used"):
+        published(drawn, secret, book, "0123456789")
+    with pytest.raises(Conflict, match="was for another conflict"):
+        published(toy(K=7, name="p"), secret, book, refused.value.id)
+    with pytest.warns(ilba.Notice, match=r"finest tables of both publications proves .* small count"):
+        published(drawn, secret, book, refused.value.id)
+    noted = [entry for entry in book.entries if entry["kind"] == "conflict"]
+    assert [(entry["population"], entry["accepted"]) for entry in noted] == [("p", refused.value.id)]
+    assert "method='controlled'" in noted[0]["reasons"][0]
+    with pytest.raises(InputError, match="there is no conflict to be accepted"):
+        published(drawn, secret, book, refused.value.id)
+
+
+def test_people_without_a_name_are_found_by_their_data_their_store_or_their_looks(secret, book, agency):
+    assert published(toy(), secret, book) == "unnamed-1"
+    assert published(toy(), secret, book) == "unnamed-1"
+    corrected = COUNTS.with_columns(N=pl.when(pl.col("N") == 600).then(601).otherwise("N"))
+    with pytest.warns(ilba.Notice, match="look like the people of 'unnamed-1', so they are published as such"):
+        assert published(toy(corrected), secret, book) == "unnamed-1"
+    assert published(toy(FEWER), secret, book) == "unnamed-2"
+    store = ilba.open_store(toy(FEWER.with_columns(pl.col("N") * 3)).save(agency / "s.parquet"))
+    assert published(store, secret, book) == "unnamed-3"
+    later = ilba.open_store(toy(FEWER.with_columns(pl.col("N") * 7)).save(agency / "s.parquet"))
+    assert published(later, secret, book) == "unnamed-3"
+
+
+def test_a_budget_is_declared_once_and_kept(secret, book):
+    finest, wanted = toy(name="p"), wanted_tables(toy().design)
+
+    def spent(epsilon, declared, numbers="m"):
+        with opened(finest, secret, book) as chapter:
+            chapter.spend(epsilon, declared, wanted, numbers)
+            told = {**entry_of(finest, wanted, "safe", False, None), "masks": numbers, "epsilon": epsilon}
+            with chapter.publishing(book.path / "none", "", told):
+                pass
+
+    with pytest.raises(InputError, match="Declare it once"):
+        spent(0.5, None)
+    with pytest.raises(UnsafeRelease, match=r"an epsilon of 1.5 goes beyond .* 0 of 1 is spent.* at most 1\."):
+        spent(1.5, 1)
+    assert book.budgets == {}
+    spent(0.25, 1)
+    assert Ledger(book.path).budgets == {"p": 1.0}
+    with pytest.raises(UnsafeRelease, match="was declared as 1, and a promise is not changed"):
+        spent(0.25, 2, "n")
+    spent(0.25, None, "m")  # the same numbers again
+    assert book.spent == {"p": 0.25}
+    spent(0.75, 1, "n")
+    spent(0.75, 1, "n")
+    with pytest.raises(UnsafeRelease, match=r"0\.01 goes beyond the budget .* 1 of 1 is spent.* at most 0\."):
+        spent(0.01, None, "o")
+    with pytest.warns(ilba.Notice, match=r"nobody adds up its epsilon of 0\.5"):
+        Chapter(None).spend(0.5, None, wanted, None)
+
+
+def test_a_bound_is_stated_in_the_first_wave_alone_and_not_after_one_that_did_not_hold(secret, book):
+    first = toy(name="p", wave="1")
+    with opened(first, secret, book) as chapter:
+        chapter.check_bound()
+    published(first, secret, book)
+    looked_up(first, secret, book).check_bound()
+    with pytest.raises(UnsafeRelease, match="A later wave states no bound"):
+        looked_up(toy(FEWER, name="p", wave="2"), secret, book).check_bound()
+    with opened(toy(FEWER.with_columns(pl.col("N") * 3), name="q"), secret, book) as chapter:
+        chapter.bar_bound(9)
+        with pytest.raises(UnsafeRelease, match="did not hold"):
+            chapter.check_bound()
+    looked_up(first, secret, book).check_bound()
+    assert [entry["bound"] for entry in book.entries if entry["kind"] == "bound"] == [9]
+    Chapter(None).check_bound()
+    Chapter(None).bar_bound(9)
+
+
+def test_files_beside_store_and_secret_tell_how_far_the_ledger_was(secret, book, agency):
+    store = ilba.open_store(toy(name="p").save(agency / "s.parquet"))
+    published(store, secret, book)
+    tip = {"entry": book.tip["n"], "digest": book.tip["digest"]}
+    named = {"confidential": True, "format": 2, "ledger": str(book.path), "population": "p"}
+    assert json.loads(beside(store.place).read_text()) == named | tip
+    of_secret = agency / "agency.ledgers.json"
+    assert json.loads(of_secret.read_text())["ledgers"] == {str(book.path): tip}
+    assert stat.S_IMODE(of_secret.stat().st_mode) == stat.S_IMODE(beside(store.place).stat().st_mode) == 0o600
+    other = Ledger.create(agency / "other.ledger")
+    with pytest.raises(StoreError, match="it is an older copy, or another one"):
+        looked_up(store, secret, other)
+    published(toy(name="p"), secret, other)
+    assert set(json.loads(of_secret.read_text())["ledgers"]) == {str(book.path), str(other.path)}
+    with pytest.raises(UnsafeRelease, match="cannot be published as a trial"), opened(store, secret, None):
+        pass
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"format": 2}', '{"format": 2, "population": "p", "entry": "x"}'])
+def test_damaged_files_beside_store_and_secret_are_told(secret, book, agency, text):
+    store = ilba.open_store(toy(name="p").save(agency / "s.parquet"))
+    beside(store.place).write_text(text)
+    with pytest.raises(StoreError, match=r"s\.published\.json' is damaged"):
+        looked_up(store, secret, book)
+    beside(store.place).unlink()
+    (agency / "agency.ledgers.json").write_text(text)
+    with pytest.raises(StoreError, match=r"agency\.ledgers\.json' is damaged"):
+        looked_up(store, secret, book)
+
+
+def test_a_store_that_was_published_before_there_was_a_ledger_is_entered_first(secret, book, agency):
+    store = ilba.open_store(toy(name="p").save(agency / "s.parquet"))
+    beside(store.place).write_text('{"format": 1, "publications": []}')
+    looked_up(store, secret, book)
+    beside(store.place).write_text('{"format": 1, "publications": [{}]}')
+    with pytest.raises(UnsafeRelease, match="ilba ledger adopt RELEASE --store"):
+        looked_up(store, secret, book)
+
+
+def test_the_ledger_is_the_given_one_or_that_of_the_environment_or_the_one_beside_the_secret(
+    secret, book, agency, monkeypatch
+):
+    assert ledger_of(book, None, False) is book
+    assert ledger_of(agency / "one.ledger", secret, False).path == agency / "one.ledger"
+    assert ledger_of(None, secret, False).path == book.path
+    monkeypatch.setenv("ILBA_LEDGER", str(agency / "two.ledger"))
+    assert ledger_of(None, Secret(bytes(32)), False).path == agency / "two.ledger"
+    monkeypatch.delenv("ILBA_LEDGER")
+    with pytest.warns(ilba.Notice, match="this is a trial"):
+        assert ledger_of(False, None, True) is None
+    for given, known, is_trial, says in (
+        (None, secret, True, "is not saved, so this is a trial"),
+        (None, None, False, "there is no secret"),
+        (None, Secret(bytes(32)), False, "only in memory"),
+    ):
+        with pytest.raises(UnsafeRelease, match=says):
+            ledger_of(given, known, is_trial)
+
+
+def test_a_lost_ledger_is_not_begun_anew_unless_its_publications_are_entered_again(secret, book):
+    published(toy(name="p"), secret, book)
+    (book.path / "log.jsonl").unlink()
+    with pytest.raises(StoreError, match="was lost or is an older copy"):
+        ledger_of(None, secret, False)
+    begun = ledger_of(None, secret, False, anew=True)
+    assert kinds(begun) == ["begin"]
+    with pytest.raises(StoreError, match="was lost or is an older copy"):
+        looked_up(toy(name="p"), secret, begun)
+    with opened(toy(name="p"), secret, begun, noted=False) as chapter:
+        assert chapter.publications == []
+
+
+def test_a_trial_remembers_nothing(secret):
+    finest = toy(name="p")
+    with opened(finest, secret, None) as chapter:
+        checked(chapter, finest)
+        chapter.keep_masks(finest)
+        chapter.enter({})
+        with chapter.publishing(None, "", {}):
+            pass
+        assert (chapter.publications, chapter.of_same_data(), chapter.budget) == ([], [], None)
+        assert chapter.as_published(finest) is finest
