@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 import ilba
-from ilba import Ledger, Release, UnsafeRelease
+from ilba import FinestTable, InputError, Ledger, Release, Secret, SecretError, UnsafeRelease
 from ilba.errors import Conflict
+from ilba.methods.controlled.search import Chosen
+from ilba.release.adopting import told
 
 HKEY, KEY = ["LA1", "LA2", "LA3"], ["gender", "age"]
 FINEST = "LA3.gender.age"
@@ -79,3 +82,76 @@ def test_a_release_of_another_store_is_refused(store, census, agency):
     old = other.release(agency / "old", tables=[FINEST], plan=["LA2"], ledger=False)
     with pytest.raises(UnsafeRelease, match="its finest table is of other counts"):
         ledger_in(agency).adopt([old], store)
+
+
+TOY = pl.DataFrame({"town": list("abcd"), "sex": ["f", "m"] * 2, "N": [1, 3, 70, 90]})
+
+
+def toy(masks, counts=TOY, key=("sex",), K=5):
+    """A finest table whose masks were chosen jointly."""
+    finest = FinestTable.from_counts(counts, ["town"], list(key), K, secret=Secret(bytes(range(32))))
+    shown = counts.drop("N").with_columns(N_masked=pl.Series([*masks, *counts["N"][2:]]))
+    return finest.with_masks_shown(shown, Chosen(("town.sex",), None, held=True))
+
+
+def toy_release(agency, name, *masks, **more):
+    return toy(masks, **more).release(agency / name, tables=["town.sex"], ledger=False, secret=agency / "agency.secret")
+
+
+def test_two_releases_with_different_masks_are_entered_together_or_not_at_all(agency):
+    one, other = toy_release(agency, "one", 0, 5), toy_release(agency, "other", 5, 0)
+    store, ledger = toy([0, 0]), ledger_in(agency)
+    options = {"secret": Secret.from_file(agency / "agency.secret")}
+    with pytest.raises(UnsafeRelease, match=r"the release '.*other' shows other masks .* Nothing was entered"):
+        ledger.adopt([one, other], store, **options)
+    with pytest.raises(UnsafeRelease, match=r"what tables= \(--tables\) names shows other masks"):
+        ledger.adopt([one], store, tables=["town"], **options)
+    assert not ledger_in(agency).publications
+    first, again = ledger.adopt([one, one], store, **options)
+    assert (first.place, first.checksum, first.adopted, first.audit) == (
+        again.place,
+        again.checksum,
+        True,
+        "not audited",
+    )
+    assert (first.place, first.masks) == (str(one.path), again.masks)
+    with pytest.raises(Conflict, match="other masks") as refused:
+        ledger.adopt([other], store, **options)
+    with pytest.warns(ilba.Notice, match="proves"):
+        entered = ledger.adopt([other], store, accept_conflict=refused.value.id, **options)
+    assert told(entered) == "1 publication entered; the masks are kept from now on"
+    assert len(ledger_in(agency).publications) == 3
+
+
+def test_what_cannot_be_entered_is_refused_with_what_to_give(agency):
+    release, ledger = toy_release(agency, "out", 0, 5), ledger_in(agency)
+    options = {"secret": Secret.from_file(agency / "agency.secret")}
+    for store, says in (
+        (toy([0, 5], TOY.rename({"sex": "job"}), ["job"]), "has the columns town, sex, and the store town, job"),
+        (toy([0, 7], K=7), "has K=5, and the store K=7"),
+    ):
+        with pytest.raises(InputError, match=says):
+            ledger.adopt([release], store, **options)
+    with pytest.raises(InputError, match="name the release folders"):
+        ledger.adopt([], toy([0, 5]), **options)
+    with pytest.raises(SecretError, match=r"Give secret= \(--secret\)"):
+        ledger.adopt(
+            [release], FinestTable.from_counts(TOY.with_columns(N_masked=pl.Series([0, 5, 70, 90])), ["town"], ["sex"])
+        )
+    others = toy([0, 5], TOY.with_columns(N=pl.Series([2, 3, 70, 91])))
+    with pytest.raises(InputError, match="the masks belong to other counts"):
+        ledger.adopt([release], toy([0, 5]), masks=others, **options)
+    with pytest.raises(UnsafeRelease, match="another masks file than this one"):
+        ledger.adopt([release], toy([0, 0]), masks=toy([5, 5]), **options)
+    with pytest.raises(UnsafeRelease, match=r"its finest table is of other counts.*the masks file given with masks="):
+        ledger.adopt([release], others, **options)
+    assert not ledger_in(agency).publications
+
+
+def test_the_file_of_masks_of_an_earlier_version_goes_once_the_ledger_has_them(agency):
+    options = {"secret": Secret.from_file(agency / "agency.secret")}
+    store = ilba.open_store(toy([0, 5]).save(agency / "s.parquet"))
+    (agency / "s.masks.parquet").touch()
+    (agency / "t.masks.parquet").touch()
+    ledger_in(agency).adopt([], store, tables=["town"], **options)
+    assert sorted(file.name for file in agency.glob("*.masks.parquet")) == ["t.masks.parquet"]
