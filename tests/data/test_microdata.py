@@ -454,8 +454,8 @@ def test_a_csv_of_counts_comes_back(finest, secret, tmp_path):
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):
-    (tmp_path / "p.csv").write_text("t,x,x\na,1,2\n")
-    with pytest.raises(ilba.InputError, match="two columns called 'x'"):
+    (tmp_path / "p.csv").write_text("t,x,y,x\na,1,2,3\n")
+    with pytest.raises(ilba.InputError, match="two columns called 'x', number 2 and number 4"):
         ilba.build(tmp_path / "p.csv", ["t"])
 
 

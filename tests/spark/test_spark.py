@@ -848,6 +848,15 @@ def test_a_recipe_on_spark_stops_and_keeps_as_in_memory(spark, tmp_path):
         engine.read(spark, str(tmp_path / "p.csv"), read={"header": 3})
 
 
+def test_files_that_spark_does_not_find_or_read_are_told_in_one_line(spark, tmp_path):
+    for name in ("register", "register.csv", "register.orc"):
+        with pytest.raises(ilba.InputError, match=r"no file or folder '.*register.*use Python: ilba.build\(spark"):
+            engine.read(spark, str(tmp_path / name))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ilba.InputError, match=r"Spark cannot read '.*empty': \[UNABLE_TO_INFER_SCHEMA\]"):
+        engine.read(spark, str(tmp_path / "empty"))
+
+
 def test_the_workers_write_the_masks_that_a_ledger_keeps_and_memory_reads_them(spark, tmp_path, monkeypatch):
     monkeypatch.setenv("ILBA_LEDGER", str(tmp_path / "agency.ledger"))
     monkeypatch.setattr(engine.frames, "KEPT", 30)

@@ -163,7 +163,11 @@ def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str, reading: 
                 f"(read={{'header': 4}}). `ilba inspect` finds it."
             )
         if twice != column and twice in known:
-            raise InputError(f"{text!r} has two columns called {twice!r}. Rename one of them.")
+            places = known.index(twice) + 1, known.index(column) + 1
+            raise InputError(
+                f"{text!r} has two columns called {twice!r}, number {places[0]} and number {places[1]}. Rename one of "
+                f"them in the line of the column names."
+            )
     if types:
         for column in types:
             if column not in known:

@@ -181,7 +181,7 @@ def read(
     Raises
     ------
     InputError
-        `schema` is given for a file that already has types, or names an unknown type.
+        Spark finds no such files, `schema` is given for a file that already has types, or names an unknown type.
     """
     text, how = os.fspath(path), Reading.of(read)
     csv = re.search(r"\.(csv|tsv|txt)(\.gz)?$", text, re.IGNORECASE)
@@ -196,7 +196,8 @@ def read(
         # Everything as text: the code 01 must not become the number 1.
         separator = "\t" if csv[1].lower() == "tsv" or how.separator == "tab" else how.separator or ","
         options = {"encoding": _charset(how.encoding), "sep": separator}
-        frame = spark.read.csv(place(text), header=True, inferSchema=False, escape='"', multiLine=True, **options)
+        csv_options = {"header": True, "inferSchema": False, "escape": '"', "multiLine": True, **options}
+        frame = _found(lambda: spark.read.csv(place(text), **csv_options), text)
         for column, kind in (schema or {}).items():
             if kind not in ("int", "text", int, str):
                 raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
@@ -204,8 +205,24 @@ def read(
                 frame = frame.withColumn(column, frame[quoted(column)].cast("long"))
         return frame
     if text.lower().rstrip("/").endswith(".orc"):
-        return spark.read.orc(place(text))
-    return spark.read.parquet(place(text))
+        return _found(lambda: spark.read.orc(place(text)), text)
+    return _found(lambda: spark.read.parquet(place(text)), text)
+
+
+def _found(scan: Callable[[], Any], text: str) -> Any:
+    """The frame of some files, or an error in one line if Spark cannot find or read them."""
+    problems = pyspark("errors")
+    try:
+        frame = scan()
+        frame.columns  # noqa: B018 - Connect looks at the files only when it is asked
+    except problems.AnalysisException as problem:
+        if problem.getCondition() == "PATH_NOT_FOUND":
+            raise InputError(
+                f"Spark finds no file or folder {text!r}. For a table of a catalogue use Python: "
+                f"ilba.build(spark.table({text!r}), ...)."
+            ) from None
+        raise InputError(f"Spark cannot read {text!r}: {_first_line(problem)}") from None
+    return frame
 
 
 @contextlib.contextmanager
