@@ -91,6 +91,30 @@ def test_titles_footnotes_and_totals_of_an_office_file_are_not_records(tmp_path,
     assert counted(prepared)[0].frame.group_by("AGS").agg(pl.col("N").sum())["N"].to_list() == [75] * 4
 
 
+@pytest.mark.parametrize("spelled", [["999"], ["-1"], ["n.v."], ["n.v.", "999"]])
+def test_a_frequent_value_of_an_age_column_that_is_no_age_is_proposed_as_missing(tmp_path, spelled):
+    ages = [*(str(n % 91) for n in range(900)), *(spelled[n % len(spelled)] for n in range(40))]
+    codes = [("999", "1", "2")[n % 3] for n in range(940)]
+    people = pl.DataFrame({"town": ["a", "b"] * 470, "code": codes, "Alter": ages})
+    people.write_csv(tmp_path / "p.csv")
+    assert f"40 missing (spelled {', '.join(map(repr, sorted(spelled)))})" in str(ilba.inspect(tmp_path / "p.csv"))
+    ilba.init(tmp_path / "p.csv", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert plain["recipe"] == {"Alter": {"missing": sorted(spelled), "width": 5, "top": 85}}
+    assert "Alter" in plain["keys"]
+    frame = counted(Prepared(tmp_path))[0].frame
+    assert frame.filter(pl.col("Alter").is_null())["N"].sum() == 40
+    assert frame.filter(pl.col("code") == "999")["N"].sum() == codes.count("999")
+
+
+@pytest.mark.parametrize("strange", [["999"] * 9, ["Mr Miller"], ["7 years"] * 40, ["x", "y", "z"] * 20, ["130"] * 40])
+def test_rare_and_other_values_of_an_age_column_are_not_taken_for_missing_ones(tmp_path, strange):
+    ages = [*(str(n % 91) for n in range(900)), *strange]
+    pl.DataFrame({"age": ages, "town": ["a"] * len(ages)}).write_csv(tmp_path / "p.csv")
+    column = ilba.inspect(tmp_path / "p.csv").records.column("age")
+    assert (column.missing, column.no_age) == (0, ())
+
+
 def test_a_file_whose_names_are_in_the_first_line_is_read_as_before(tmp_path):
     (tmp_path / "p.csv").write_text(",town,sex\n" + "".join(f"{n},a{n % 3},f\n" for n in range(60)))
     records = ilba.inspect(tmp_path / "p.csv").records

@@ -64,6 +64,10 @@ _WEIGHTS = re.compile(r"weight|wgt|gewicht|pondera|peso|가중", re.IGNORECASE)
 _IDENTIFIERS = re.compile(r"(^|_)(id|uuid|pid|hid|ssn|nr|number|num|key)$|^id|주민|번호", re.IGNORECASE)
 _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
 _MOST_CATEGORIES = 100
+_NO_AGE = r"^(-\d+|9{3,}|\D{1,20})$"
+"""how an age column spells that there is no age"""
+_OFTEN = 10
+"""the fewest records with such a spelling; a rarer one may be a slip that tells of somebody"""
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,9 @@ class ColumnFacts:
     missing: int
     """records without a value, also with a spelling of a missing value"""
     spellings: tuple[str, ...] = ()
-    """spellings of a missing value other than an empty field"""
+    """usual spellings of a missing value other than an empty field"""
+    no_age: tuple[str, ...] = ()
+    """of an age column: further values that are no age, such as 999"""
     blanks: int = 0
     """records with blanks around the value"""
     alike: tuple[tuple[str, ...], ...] = ()
@@ -106,7 +112,7 @@ class ColumnFacts:
     def to_json(self, K: int) -> dict[str, Any]:
         """As plain values; small numbers of records are hidden."""
         plain: dict[str, Any] = {"name": self.name, "kind": self.kind, "values": self.values}
-        plain |= {"missing": few(self.missing, K), "missing_spellings": list(self.spellings)}
+        plain |= {"missing": few(self.missing, K), "missing_spellings": [*self.spellings, *self.no_age]}
         return plain | {
             "blanks": few(self.blanks, K), "alike": [list(group) for group in self.alike], "pad": self.pad or None,
             "date": self.date or None, "label": self.label or None, "totals": list(self.totals),
@@ -116,7 +122,8 @@ class ColumnFacts:
         """Remarks on the column, in words."""
         said = []
         if self.missing:
-            spelled = f" (spelled {listing(map(repr, self.spellings), 5)})" if self.spellings else ""
+            spellings = [*self.spellings, *self.no_age]
+            spelled = f" (spelled {listing(map(repr, spellings), 5)})" if spellings else ""
             said.append(f"{few_text(self.missing, K)} missing{spelled}")
         if self.alike:
             groups = ("/".join(map(repr, group[:4])) for group in self.alike)
@@ -168,10 +175,14 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     blanks = int(there.filter(pl.col("value") != pl.col("trimmed"))["records"].sum())
     values = there.group_by("trimmed").agg(pl.col("records").sum()).sort("trimmed")
     records, missing = len(column), int(absent["records"].sum())
+    odd = _no_ages(column.name, values)
+    missing += int(odd["records"].sum())
+    values = values.join(odd, on="trimmed", how="anti", maintain_order="left")
     kind, date, comma = _kind(column.name, values["trimmed"], records - missing)
     common: dict[str, Any] = {
         "missing": missing,
         "spellings": spellings,
+        "no_age": tuple(odd["trimmed"]),
         "blanks": blanks,
         "date": date,
         "comma": comma,
@@ -224,6 +235,20 @@ def _number(name: str, numbers: pl.Series, different: int) -> Kind:
     if different <= _MOST_CATEGORIES:
         return "category"
     return "code" if len(numbers.cast(pl.String).str.len_chars().unique()) <= 2 and low >= 100 else "number"
+
+
+def _no_ages(name: str, values: pl.DataFrame) -> pl.DataFrame:
+    """The one or two frequent values of an age column that are no age, such as 999; empty if it is no such column."""
+    is_age = pl.col("trimmed").str.contains(r"^\d{1,3}$") & (pl.col("trimmed").cast(pl.Int64, strict=False) <= 125)
+    ages, others = values.filter(is_age), values.filter(~is_age)
+    if (
+        _AGES.search(name)
+        and others.height in (1, 2)
+        and bool(((others["records"] >= _OFTEN) & others["trimmed"].str.contains(_NO_AGE)).all())
+        and _kind(name, ages["trimmed"], int(ages["records"].sum()))[0] == "age"
+    ):
+        return others
+    return others.clear()
 
 
 def _looks_compact(values: pl.Series) -> bool:

@@ -229,7 +229,7 @@ class _Proposal:
     def _cleaning(self, column: ColumnFacts) -> dict[str, Any]:
         pad = self._pad(column)
         if column.kind == "age":
-            return {"width": 5, "top": 85}
+            return ({"missing": list(column.no_age)} if column.no_age else {}) | {"width": 5, "top": 85}
         steps: dict[str, Any] = {}
         if column.case or column.recode:
             steps["case"] = "lower"

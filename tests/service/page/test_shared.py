@@ -113,6 +113,18 @@ def test_axe_finds_nothing_on_the_page_of_a_place(reader, lang, scheme, width):
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
+@pytest.mark.parametrize(
+    ("lang", "width", "blank"), [("en", 390, 4), ("es", 360, 1.92), ("fr", 320, 1.92), ("en", 1440, 8)]
+)
+def test_the_tables_of_a_place_are_narrow_on_a_phone(reader, lang, width, blank):
+    page = reader.visit(f"{TOWN[1:]}?lang={lang}", wait=False, viewport={"width": width, "height": 844})
+    cells = page.locator(".place-table td").evaluate_all(
+        "all => all.map(one => getComputedStyle(one).paddingInlineStart)"
+    )
+    assert {float(cell.removesuffix("px")) for cell in cells} == {blank}
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
 @pytest.mark.parametrize(("lang", "scheme", "width"), [("en", "dark", 390), ("ko", "light", 1440)])
 def test_areas_are_put_together_on_the_map_and_by_codes(reader, waves, lang, scheme, width):
     shape = {"viewport": {"width": width, "height": 1200}, "color_scheme": scheme, "bypass_csp": True}
