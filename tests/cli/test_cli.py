@@ -453,10 +453,14 @@ def test_choosing_k_puts_what_each_attacker_learns_beside_the_loss(folder):
     assert f"{rows[1]['insider'] * 100:.2f}" in page
     for file in ("choice.svg", "choice.html"):
         assert stat.S_IMODE((folder / file).stat().st_mode) == 0o600
-    told = run(*words, cwd=folder).stdout
+    done = run(*words, cwd=folder)
+    told = done.stdout
     assert "insider %" in told
     assert "groups" in told
     assert "confidential" in told
+    assert "Shares are of the finest cells with a true count in 1..K-1" in " ".join(told.split())
+    assert re.search(r"^the first of 2 took \d+ s; the others take about \d+ s$", done.stderr, re.MULTILINE)
+    assert "the others take" not in run(*words, "--json", cwd=folder).stderr
     assert "bounds go with controlled" in run(*words, "--bound", "9", cwd=folder, code=2).stderr
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from ilba.cli.words import (
     typed_pairs,
 )
 from ilba.errors import InputError, UnsafeRelease
+from ilba.progress import Progress, ProgressStep
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 from ilba.tables.opening import open_store
@@ -330,12 +332,13 @@ def choose_k_command(
 ) -> None:
     """Compare what each attacker learns, and the loss, for several K, methods and bounds (confidential).
 
-    Nothing is published.
+    Nothing is published. After the first of them it says about how long the others take. Fewer tables
+    (--max-keys 1) take less.
     """
     from ilba.attack.attackers import Register, read_register
     from ilba.attack.choosing import what_if
     from ilba.attack.risk import ALL
-    from ilba.output.choosing import in_words, write_page
+    from ilba.output.choosing import MEANING, in_words, write_page
 
     _require_charts(chart, out)
     named: list[Any] = list(attackers or ALL)
@@ -354,7 +357,7 @@ def choose_k_command(
             levels=[typed_level(level) for level in levels] or None,
             keys=keys,
             max_keys=max_keys,
-            progress=bar,
+            progress=bar if as_json else _with_time_left(bar),
         )
     if chart:
         from ilba.output import charts
@@ -371,9 +374,25 @@ def choose_k_command(
     click.echo("What each attacker learns, and the loss (confidential)")
     from ilba.output.compare import side_by_side
 
-    click.echo(side_by_side(measures, shutil.get_terminal_size((80, 24)).columns))
+    width = shutil.get_terminal_size((80, 24)).columns
+    click.echo(side_by_side(measures, width))
+    click.echo(textwrap.fill(MEANING, min(width, 100)))
     if out:
         click.echo(f"{out}: with a chart, confidential")
+
+
+def _with_time_left(bar: ProgressBar) -> Progress:
+    """Show the steps of `what_if`, and say after the first way to publish about how long the others take."""
+    begun = time.perf_counter()
+
+    def step(one: ProgressStep) -> None:
+        bar(one)
+        if one.stage == "comparing" and one.done == 1 and one.total is not None and one.total > 1:
+            taken = time.perf_counter() - begun
+            left = f"the first of {one.total} took {taken:.0f} s; the others take about {taken * (one.total - 1):.0f} s"
+            bar.aside(lambda: click.echo(left, err=True))
+
+    return step
 
 
 def _require_charts(*files: str | None) -> None:

@@ -23,6 +23,13 @@ _KNOWS = {
     "insider": "insider",
     "groups": "attribute",
 }
+MEANING = (
+    "Loss is the absolute difference between masked and true counts. Shares are of the finest cells with a true count "
+    "in 1..K-1: provable by everybody; believed by an outsider with more than .95, rightly; proven by a neighbour, by "
+    "an insider who lacks one cell, or with a register. Outsider right is how often such a belief is right. Groups are "
+    "groups of people that are shown with one value only. A dash means that the attacker cannot be measured there."
+)
+"""what the columns mean"""
 _LEARN = {
     "outsider": "an outsider is rightly sure of",
     "neighbour": "a neighbour proves",
@@ -76,6 +83,7 @@ def write_page(rows: pl.DataFrame, path: str | os.PathLike[str]) -> Path:
         writable(path),
         "choosing.html",
         title=f"What each attacker learns, and the loss: K = {thresholds}",
+        meaning=MEANING,
         picture=inline(charts.svg(charts.attackers(rows))),
         heads=[name.replace("_", " ") for name in shown.columns],
         rows=[[_text(value) for value in row] for row in shown.iter_rows()],
