@@ -9,7 +9,8 @@ Each mutant is the module with one small change (a boundary moved, a sum turned 
 ...), made in a scratch copy of the package. The fast tests that run the changed lines run on it, the quickest first,
 until one fails: then the mutant is killed. A mutant that survives shows a missing test, unless no test can distinguish
 it from the original. Those are listed in tools/equivalent.toml with the reason (an entry that ends in * stands for all
-that begin with it). Annotations, docstrings, and the texts of errors, notices and pages are not changed.
+that begin with it). Annotations, docstrings, and the texts of errors, notices and pages are not changed. Nothing sees
+which lines of a compiled function run, so all tests of the module run on a mutant of one, and it is compiled anew.
 
 The order is fixed and the property tests draw the same examples on every run, so two runs give the same table. A mutant
 that takes ten times the processor time of its tests counts as timed out, which is as good as killed.
@@ -81,14 +82,20 @@ TESTS = {
     "methods/controlled/search": CONTROLLED,
     "methods/controlled/sets": CONTROLLED,
     "data/recipe": ["data/test_recipe.py", "data/test_microdata.py", DOCSTRINGS],
-    "attack/audit": ["attack/test_audit.py", "attack/test_verdict.py", "attack/test_solver.py", DOCSTRINGS],
+    "attack/audit": [
+        "attack/test_audit.py",
+        "attack/test_verdict.py",
+        "attack/test_solver.py",
+        "attack/test_fewcells.py",
+        DOCSTRINGS,
+    ],
     "attack/verdict": ["attack/test_verdict.py", "attack/test_solver.py"],
     "attack/deciding": ["attack/test_solver.py", "attack/test_counterexamples.py"],
-    "attack/fewcells": ["attack/test_solver.py", "attack/test_verdict.py"],
+    "attack/fewcells": ["attack/test_fewcells.py", "attack/test_solver.py", "attack/test_verdict.py"],
     "attack/unmasked": ["attack/test_counterexamples.py", "attack/test_solver.py"],
     "attack/counterexamples": ["attack/test_counterexamples.py", "attack/test_solver.py"],
-    "attack/insiders": ["attack/test_risk.py"],
-    "attack/attackers": ["attack/test_risk.py", "attack/test_what_if.py", DOCSTRINGS],
+    "attack/insiders": ["attack/test_insiders.py", "attack/test_risk.py"],
+    "attack/attackers": ["attack/test_insiders.py", "attack/test_risk.py", "attack/test_what_if.py", DOCSTRINGS],
     "attack/intervals": ["attack/test_risk.py", "attack/test_counterexamples.py"],
     "attack/solver": ["attack/test_solver.py"],
     "attack/scoring": ["attack/test_risk.py"],
@@ -148,12 +155,13 @@ NAMES |= {other: name for name, other in NAMES.items()}
 # Left alone: `strict` and `encoding` guard against what cannot happen here, and reach no result.
 KEPT_KEYWORDS = {"strict", "encoding", "ensure_ascii", "separators", "indent", "slots"}
 TEXT_CALLS = {"notice", "listing", "nearest", "some"}
+COMPILED = re.compile(r"^ *@(\w+\.)?(compiled|njit)\b", re.MULTILINE)
 KEYLIKE = re.compile(r"[\w./:+-]{1,40}")
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: where, what, and the lines that a test has to run to notice it (None: all tests import it)."""
+    """One change: where, what, and the lines that a test has to run to notice it (None: any test may)."""
 
     key: str
     line: int
@@ -330,7 +338,8 @@ def mutants(source: str) -> list[Mutant]:
             seen[key] = seen.get(key, 0) + 1
             key += f" (#{seen[key]})" if seen[key] > 1 else ""
             made = functools.partial(written, tree, path, new)
-            found.append(Mutant(key, getattr(node, "lineno", lines.start), lines if place else None, made))
+            seen_running = place and not in_compiled(tree, path)
+            found.append(Mutant(key, getattr(node, "lineno", lines.start), lines if seen_running else None, made))
     return sorted(found, key=lambda one: one.line)
 
 
@@ -355,6 +364,14 @@ def surroundings(tree: ast.Module, path: Path_) -> tuple[str, Path_, range]:
     body = getattr(node, "body", None)
     last = max(node.lineno, body[0].lineno - 1) if isinstance(body, list) else node.end_lineno
     return ".".join(names) if inside else "", statement, range(node.lineno, last + 1)
+
+
+def in_compiled(tree: ast.Module, path: Path_) -> bool:
+    """Whether a node is inside a function that numba compiles."""
+    nodes = (at(tree, path[:length]) for length in range(1, len(path)))
+    return any(
+        COMPILED.match(f"@{ast.unparse(made_by)}") for node in nodes for made_by in getattr(node, "decorator_list", [])
+    )
 
 
 def headed(node: ast.AST) -> str:
@@ -529,12 +546,39 @@ class Scratch:
             )
         return {test: (set(lines), seconds) for test, (lines, seconds) in said.items()}
 
+    def compiled_with(self, module: str) -> set[str]:
+        """The modules whose compiled functions may hold a compiled function or a constant of this one."""
+        package, wanted = self.folder / "ilba", {module} if COMPILED.search(self.text(module)) else set()
+        candidates = {str(file.relative_to(package).with_suffix("")) for file in package.rglob("*.py")}
+        candidates = {name for name in candidates - wanted if COMPILED.search(self.text(name))}
+        while wanted:
+            dotted = [f"ilba.{name.replace('/', '.')}" for name in wanted]
+            more = {
+                name for name in candidates - wanted if any(f"from {of} import" in self.text(name) for of in dotted)
+            }
+            if not more:
+                break
+            wanted |= more
+        return wanted
+
+    def text(self, module: str) -> str:
+        return (self.folder / "ilba" / f"{module}.py").read_text("utf-8")
+
+    def forget(self, modules: set[str]) -> None:
+        """Remove what numba kept of these modules: it looks at the source of a function, not of those it calls."""
+        for module in modules:
+            folder, _, name = module.rpartition("/")
+            for kept in (self.folder / "ilba" / folder / "__pycache__").glob(f"{name}.*.nb[ic]"):
+                kept.unlink()
+
     def try_out(self, module: str, source: str, tests: list[str], seconds: float) -> tuple[str, str]:
         """How a mutant ends, and the test that told it."""
         file = self.folder / "ilba" / f"{module}.py"
         original = file.read_text("utf-8")
         file.write_text(source, "utf-8")
         Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
+        callers = self.compiled_with(module)
+        self.forget(callers)
 
         files = sorted({test.partition("::")[0].removeprefix("tests/") for test in tests})
         plugins = [Chosen(tests), Failing(self.answer)]
@@ -542,6 +586,7 @@ class Scratch:
             how, said = forked(lambda: self.tests(files, plugins, "-x"), seconds, self.answer)
         finally:
             file.write_text(original, "utf-8")
+            self.forget(callers)
         return how, said or ""
 
 

@@ -7,11 +7,13 @@ import pytest
 
 import ilba
 from ilba import FinestTable, InputError, PublishedTables
-from ilba.attack.audit import losses
+from ilba.attack.audit import in_percent, losses
 from ilba.attack.bounds import Attack
 from ilba.cells.codes import CodeLists
 from ilba.design.tables import selections
+from ilba.methods.lab import method_of
 from support.attacks import public_release, true_table
+from support.leaks import every_code
 from support.people import HKEY, ILBA, KEY, population
 
 
@@ -118,6 +120,20 @@ def test_wrong_use_is_answered_with_what_to_type(finest):
         ilba.audit(finest, tabels=["town.sex"])
     with pytest.raises(InputError, match="takes a finest table"):
         ilba.audit(finest.frame)
+    with pytest.raises(InputError, match="takes the method by its name"):
+        ilba.audit(finest, 7, areas=True)
+    with pytest.raises(InputError, match="the name of a method of the audit itself"):
+        ilba.audit(finest, method_of("rounding:3"), areas=True)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"stores": ["s"]}, {"unchanged": True}, {"changed": 0}, {"rename": {"a": "b"}}, {"regroup": {"age": {"1": "2"}}}],
+    ids=lambda given: next(iter(given)),
+)
+def test_what_goes_with_several_releases_is_refused_for_one(finest, given):
+    with pytest.raises(InputError, match="go with a list of releases"):
+        ilba.audit(finest, **given)
 
 
 def test_fewer_tables_prove_less(finest, audited):
@@ -194,6 +210,49 @@ def test_a_release_of_another_store_is_refused(finest, people, tmp_path, secret)
         ilba.audit(release, store=other)
     grid = finest.release(tmp_path / "grid", tables=["block.sex.age.job", "town.sex"], rows="grid", **ILBA)
     assert ilba.audit(grid, store=finest).ranges.equals(report.ranges)
+
+
+def _few(secret, n=90):
+    """People of six towns by sex, with all codes declared."""
+    people = population(n)
+    return ilba.build(people, ["town"], ["sex"], secret=secret, labels=every_code(people, ["town"], ["sex"]))
+
+
+@pytest.mark.parametrize("method", ["noise:1", "suppression:kind=primary", "cell-key:D=2,V=1", "rounding:3"])
+def test_a_release_by_any_method_is_compared_with_its_store(secret, tmp_path, method):
+    finest = _few(secret)
+    release = finest.release(tmp_path / "r", method, ["town.sex", "all"], ledger=False, accept_risk=True)
+    report = ilba.audit(release, store=finest, explanations=0)
+    assert report.cells_small == finest.frame.filter(pl.col("N").is_between(1, 4)).height
+    named = ilba.audit(release, store=finest.with_method(method), explanations=0)
+    assert named.tables.equals(report.tables)
+    with pytest.raises(InputError, match=r"was not made from this store: the table '.*' differs\.$"):
+        ilba.audit(release, store=_few(secret, 60))
+
+
+def test_the_masks_that_were_chosen_for_a_release_are_read_from_the_ledger(secret, tmp_path, monkeypatch):
+    finest = _few(secret)
+    release = finest.release(tmp_path / "r", tables=["town", "all"])
+    report = ilba.audit(release, store=finest)
+    assert report.certificate
+    assert report.published.tables[(1, 0)].value.tolist() == release.table("town")["N_masked"].to_list()
+    monkeypatch.setenv("ILBA_LEDGER", str(tmp_path / "no.ledger"))
+    with pytest.raises(InputError, match="differs, or its masks are in a ledger that was not found"):
+        ilba.audit(release, store=_few(secret, 60))
+
+
+def test_public_tables_alone_leave_the_columns_about_the_truth_empty(finest):
+    tables = ilba.audit(PublishedTables.from_frames(finest.codes, public_release(finest, ["town.sex"]))).tables
+    needs_truth = ["small", "certified", "undecided"]
+    assert tables.select(needs_truth).rows() == [(None, None, None)]
+    assert [tables.schema[name] for name in needs_truth] == [pl.Int64] * 3
+
+
+def test_shares_are_shown_in_percent():
+    shares = pl.DataFrame({"within_half_K": 0.5, "over_bound": 0.25, "provable": 0.125, "exact": 0.0, "mean_loss": 0.5})
+    assert in_percent(shares).to_dicts() == [
+        {"within_half_K %": 50.0, "over_bound %": 25.0, "provable %": 12.5, "exact %": 0.0, "mean_loss": 0.5}
+    ]
 
 
 def test_a_large_grid_without_any_row_lists_no_cell(finest, monkeypatch):

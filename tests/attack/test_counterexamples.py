@@ -9,11 +9,12 @@ import pytest
 import ilba
 from ilba import FinestTable, PublishedTables
 from ilba.attack.bounds import Attack
-from ilba.attack.counterexamples import Conditions, Worlds
+from ilba.attack.counterexamples import NOTHING, Conditions, Worlds
 from ilba.attack.intervals import Intervals, at, open_cells
 from ilba.attack.lattice import table_of
 from ilba.attack.mending import amiss, ends
-from ilba.attack.unmasked import open_parts
+from ilba.attack.published import POLICIES
+from ilba.attack.unmasked import open_parts, projected, sizes_of, stated
 from ilba.design.tables import wanted_tables
 from ilba.methods import masking
 from support.attacks import public_release
@@ -144,6 +145,35 @@ def test_a_mask_that_sca_could_not_have_drawn_is_refused(secret):
         wrong = np.where(part.counts == count, 1 - part.masks, part.masks)
         assert (wrong != part.masks).any()
         assert not part.conditions.fits(part.counts, wrong)
+
+
+def test_a_mask_that_no_released_number_forbids_must_still_be_one_that_sca_draws():
+    nothing = np.zeros(1, np.int64)
+    conditions = Conditions(
+        5, np.zeros(3, np.int64), np.full(3, 5), np.array([True, True, False]), np.zeros((3, 1), np.int32),
+        np.array([NOTHING], np.int8), nothing, nothing, nothing, nothing, nothing, nothing, np.ones(1, bool), True,
+    )  # fmt: skip
+    for count in range(6):
+        allowed = [mask for mask in (0, 1) if conditions.fits(np.array([count, 2, 2]), np.array([mask, 0, 1]))]
+        assert allowed == ([0] if count == 0 else [1] if count == 5 else [0, 1])
+    assert conditions.fits(np.array([1, 1, 0]), np.array([0, 0, 1])), "the mask of the third cell is known"
+    assert not conditions.fits(np.array([1, 1, 6]), np.array([0, 0, 1]))
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+def test_the_solver_is_asked_only_about_tables_whose_whole_rule_it_knows(cells):
+    finest = toy([3, 0, 2, 9], [5, 0, 0, 9], 5, cells)
+    known = {method: stated(PublishedTables.of(finest, method)) for method in POLICIES}
+    assert [method for method, says in known.items() if says] == ["ilba"]
+
+
+def test_the_size_of_a_cell_is_the_number_of_finest_cells_in_it(finest):
+    published = PublishedTables.of(finest, "ilba")
+    cells = np.arange(finest.codes.finest.grid)
+    for node in published.lattice.nodes:
+        of = projected(published, cells, node)
+        numbers = np.arange(of.max() + 1)
+        assert sizes_of(published, node, numbers).tolist() == np.bincount(of).tolist(), node
 
 
 @pytest.mark.parametrize("K", [3, 5, 10])
