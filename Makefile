@@ -6,9 +6,11 @@ export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n auto
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
-# The loops that choose masks are compiled when they are first used; here, so that nobody waits for it later.
+# Loops are compiled when they are first used; here, so that nobody waits for it later: those that choose masks, and
+# for the tests also those of the longer search and of the attackers.
 COMPILE := import ilba; people = ilba.datasets.census(5000); secret = ilba.Secret(bytes(32)); \
-  ilba.build(people, ['LA1', 'LA2', 'LA3'], ['gender', 'age'], secret=secret).controlled(bound=4)
+  finest = ilba.build(people, ['LA1', 'LA2', 'LA3'], ['gender', 'age'], secret=secret); finest.controlled(bound=4)
+COMPILE_TESTED := $(COMPILE); finest.controlled(bound=4, sweeps=20); ilba.risk(finest)
 
 .PHONY: help setup demo test check lowest cover lint docs figures bench browser clean
 
@@ -71,4 +73,5 @@ clean: ## Remove what was built
 
 .venv/dev: .venv/base
 	$(PIP) --editable '.[dev]'
+	@$(BIN)/python -W ignore -c "$(COMPILE_TESTED)"
 	@touch $@

@@ -207,6 +207,7 @@ def test_how_masks_are_chosen_is_planned_published_and_kept(tmp_path, monkeypatc
         ilba.publish()
 
 
+@pytest.mark.slow
 def test_a_file_that_says_nothing_of_how_masks_are_chosen_has_the_mark_that_it_had(office):
     edit(office, ('method = "controlled"', 'method = "controlled"\nsweeps = 20'))
     assert ilba.publish().done[0] == "release"

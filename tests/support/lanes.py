@@ -10,6 +10,7 @@ LONGEST = (
     "tests/service/page/",
     "tests/service/test_hostile.py",
     "tests/service/",
+    "tests/attack/",
     "tests/project/test_docs.py::test_every_block",
     "tests/project/test_docs.py",
     "tests/project/",
@@ -17,8 +18,8 @@ LONGEST = (
 )
 """beginnings of the names of tests that take long; the first that fits a test counts"""
 
-TOGETHER = {"tests/spark/", "tests/service/page/", "tests/service/"}
-"""those that share a Java, a browser or a server"""
+TOGETHER = {"tests/spark/", "tests/service/page/", "tests/service/", "tests/attack/"}
+"""those that share a Java, a browser, a server or an audit"""
 
 APART = {"tests/project/test_docs.py::test_every_block"}
 """those that share nothing with the test beside them"""
