@@ -512,8 +512,10 @@ def _audited(
             f"these tables are not audited: {over}. Nothing was published. Publish with method='controlled', "
             f"fewer tables, or accept_risk=True (--accept-risk)."
         )
-    report = audit(finest, None, together, progress=progress)
-    if report_path is not None:
+    if report_path is None:  # only the verdict is asked for
+        report = audit(finest, None, together, explanations=0, progress=progress, brief=True)
+    else:
+        report = audit(finest, None, together, progress=progress)
         report.to_html(report_path)
     if finest.method == "controlled":
         return "certified"
