@@ -323,15 +323,16 @@ def test_the_masks_of_this_version_are_these(chosen):
     assert checksum(chosen) == 4032455731
 
 
-def test_the_number_of_masks_of_a_count_is_a_draw_only_where_few_cells_have_it():
+@pytest.mark.parametrize(
+    ("K", "count", "cells", "masks"),
+    [(5, 1, 14, {2, 3}), (5, 1, 15, {3}), (5, 1, 17, {3}), (6, 3, 19, {10}), (6, 2, 19, {6}), (6, 4, 19, {13})],
+)
+def test_the_number_of_masks_of_a_count_is_a_draw_only_where_few_cells_have_it(K, count, cells, masks):
     """Up to 3K cells, the nearest number would tell the mask of somebody who knows the others."""
-    found = {}
-    for cells in (14, 17):
-        counts = pl.DataFrame({"t": range(cells), "N": [1] * cells})
-        secrets = [Secret(number.to_bytes(32, "big")) for number in range(8)]
-        tables = [FinestTable.from_counts(counts, ["t"], [], 5, secret=s).controlled(secret=s) for s in secrets]
-        found[cells] = {int((table.frame["N_masked"] > 0).sum()) for table in tables}
-    assert found == {14: {2, 3}, 17: {3}}
+    counts = pl.DataFrame({"t": range(cells), "N": [count] * cells})
+    secrets = [Secret(number.to_bytes(32, "big")) for number in range(8)]
+    tables = [FinestTable.from_counts(counts, ["t"], [], K, secret=s).controlled(secret=s) for s in secrets]
+    assert {int((table.frame["N_masked"] > 0).sum()) for table in tables} == masks
 
 
 def test_another_secret_gives_other_masks(people, chosen):
