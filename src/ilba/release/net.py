@@ -87,7 +87,7 @@ class Net:
         few = min(telling, others)
         alike = self._alike(before)
         equal = {number for pairs in alike for number, _ in pairs}
-        return bool(few) and 2 * len(alike) >= few and self._bits(equal) >= _BITS
+        return 2 * len(alike) >= few and self._bits(equal) >= _BITS
 
     def labelled_otherwise(self, before: Net) -> bool:
         """Whether the same people appear under other labels: spelled differently, or in other groups."""
