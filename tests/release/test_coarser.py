@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_refused_with_what_is_wrong(fine):
     with pytest.raises(InputError, match=r"has no column job\. It has town, sex, age"):
         summed(fine, FINE.with_columns(job=pl.lit("x")), ["job"])
     for argument, given in (("where", {"sx": "f"}), ("rename", {"gender": "sx"})):
-        with pytest.raises(InputError, match=rf"{argument} names 'sx', which the finer store does not have"):
+        with pytest.raises(InputError, match=rf"^{argument} names 'sx', which the finer store does not have"):
             summed(fine, FINE, [], **{argument: given})
     for given in (({"age": BANDS}, None, None), (None, {"sex": "f"}, None), (None, None, {"gender": "sex"})):
         with pytest.raises(InputError, match="go with from_ledger"):
