@@ -41,6 +41,9 @@ def test_fewer_columns_groups_and_parts_are_sums_of_masked_counts(fine):
     grouped = FINE.with_columns(pl.col("age").replace_strict(BANDS))
     expected = [("a", "young", 14), ("b", "old", 5), ("b", "young", 13)]
     assert summed(fine, grouped, ["age"], regroup={"age": BANDS}) == expected
+    words = FINE.with_columns(pl.col("sex").replace({"f": "w"}))
+    expected = [("a", "w", 14), ("b", None, 5), ("b", "m", 8), ("b", "w", 5)]
+    assert summed(fine, words, ["sex"], regroup={"sex": {"f": "w", "m": "m"}}) == expected
     women = FINE.filter(pl.col("sex") == "f")
     for where in ({"sex": "f"}, {"sex": ["f"]}):
         assert summed(fine, women, [], where=where) == [("a", 14), ("b", 5)]

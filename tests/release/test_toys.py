@@ -7,9 +7,12 @@ import polars as pl
 import pytest
 
 import ilba
-from ilba import FinestTable, InputError, Ledger, Release, Secret, UnsafeRelease
+from ilba import Design, FinestTable, InputError, Ledger, Release, Secret, UnsafeRelease, methods
+from ilba.design.design import Origins
 from ilba.errors import Conflict
 from ilba.methods.controlled.search import Chosen
+from ilba.release import writing
+from ilba.release.replacing import spelled, way
 from ilba.tables.engine import KnownMasks
 from ilba.tables.words import read_words
 
@@ -156,3 +159,166 @@ def test_a_secret_is_the_one_of_the_masks(agency):
     with pytest.raises(ilba.SecretError, match="another secret"):
         plain(agency).release(agency / "out", tables=TABLE, secret=other)
     assert not (agency / "out").exists()
+
+
+# --- the proof, and the release that is already there
+
+
+def written(folder):
+    """A file that nothing accounts for."""
+    (folder / "tables" / "notes.parquet").touch()
+
+
+def lost(folder):
+    (folder / "codes.csv").unlink()
+
+
+def turned(folder):
+    """A letter changed, with the same number of bytes."""
+    content = bytearray((folder / "codes.csv").read_bytes())
+    content[-2] ^= 1
+    (folder / "codes.csv").write_bytes(content)
+
+
+def longer(folder):
+    with (folder / "codes.csv").open("a") as file:
+        file.write("sex,x,x,,\n")
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "ilba", "accept_risk": True}], ids=["controlled", "ilba"])
+@pytest.mark.parametrize("leak", [written, lost, turned, longer])
+def test_a_folder_that_is_not_made_again_byte_by_byte_is_not_published(agency, monkeypatch, leak, options):
+    fill = writing.fill
+
+    def leaking(folder, *given):
+        shown = fill(folder, *given)
+        leak(folder)
+        return shown
+
+    monkeypatch.setattr(writing, "fill", leaking)
+    finest = plain(agency) if options else chosen(agency, [60, 40, 5, 80])
+    with pytest.raises(UnsafeRelease, match="depends on more than the masked counts"):
+        finest.release(agency / "a", tables=TABLE, ledger=False, **options)
+    assert [file.name for file in agency.iterdir()] == ["agency.secret"]
+    monkeypatch.setattr(writing, "fill", fill)
+    made = finest.release(agency / "a", tables=TABLE, ledger=False, **options)
+    assert sorted(file.name for file in made.path.rglob("*")) == [
+        "codes.csv",
+        "release.json",
+        "tables",
+        "town.sex.parquet",
+    ]
+
+
+def other_publications(agency):
+    """The same columns published in other ways, in the place of jointly chosen masks."""
+    yield plain(agency), {"method": "ilba", "accept_risk": True}
+    yield plain(agency), {"method": "cell-key:D=2,V=1", "accept_risk": True}
+    yield FinestTable.from_counts(COUNTS, ["town"], ["sex"], 7, secret=agency / "agency.secret"), {}
+    yield chosen(agency, [61, 40, 6, 78], way=6, sweeps=200, move=2), {}
+
+
+def test_a_release_is_not_replaced_by_one_of_another_method_or_k(agency):
+    before = chosen(agency, [60, 40, 5, 80]).release(agency / "a", tables=TABLE, ledger=False)
+    for finest, options in other_publications(agency):
+        with pytest.raises(UnsafeRelease, match="shows the same columns by another method, K or reading"):
+            finest.release(agency / "a", tables=TABLE, ledger=False, **options)
+    before.verify()
+    chosen(agency, [60, 40, 0, 80], noise=0.4).release(agency / "a", tables=TABLE, ledger=False)
+    plain(agency, COUNTS.rename({"sex": "job"}), ["job"]).release(
+        agency / "a", tables=["town.job"], ledger=False, method="ilba", accept_risk=True
+    )
+    (agency / "a" / "release.json").write_text("{")  # nobody reads a damaged one
+    plain(agency).release(agency / "a", tables=TABLE, ledger=False, method="cell-key:D=2,V=1", accept_risk=True)
+    for other in ("cell-key:D=3,V=1", "ilba"):
+        with pytest.raises(UnsafeRelease, match="by another method, K or reading"):
+            plain(agency).release(agency / "a", tables=TABLE, ledger=False, method=other, accept_risk=True)
+
+
+def test_the_reading_of_s_belongs_to_the_way_of_ilba_alone():
+    designs = [Design.of(["town"], ["sex"], 5, cells) for cells in ("observed", "grid")]
+    assert [way("ilba", design) for design in designs] == [("ilba", 5, "observed"), ("ilba", 5, "grid")]
+    assert [way("controlled", design) for design in designs] == [("controlled", 5, "")] * 2
+    assert way("controlled", designs[0], None, 2) == ("controlled", 5, "move=2")
+    assert way("ilba", designs[1], None, 2) == ("ilba", 5, "grid")
+    keys, noise = methods.CellKey(D=2, V=1.0), methods.Noise(epsilon=1.0)
+    assert way("cell-key", designs[0], keys) == ("cell-key", 5, spelled(keys.parameters))
+    assert way("noise", designs[0], noise) == ("noise", 5, "observed")  # epsilons are added up
+    assert spelled({"D": 2, "V": 1.0}) == "D=2,V=1.0"
+
+
+def test_other_tables_of_the_same_data_are_not_shown_with_other_masks(agency):
+    counts = pl.DataFrame({"town": list("abcdef"), "sex": ["f", "m"] * 3, "N": [60, 40, 3, 80, 2, 90]})
+
+    def masked(masks, data=counts):
+        finest = FinestTable.from_counts(data, ["town"], ["sex"], secret=agency / "agency.secret")
+        return finest.with_masks(KnownMasks(np.array(masks), 0, 0), Chosen(("town.sex",), None, held=True))
+
+    masked([60, 40, 5, 80, 0, 90]).release(agency / "a", tables=["town.sex", "town"], ledger=False)
+    other = masked([60, 40, 0, 80, 5, 90])
+    with pytest.raises(UnsafeRelease, match=r"most counts of 'town.*' are equal, some are not"):
+        other.release(agency / "a", tables=["town.sex"], ledger=False)
+    masked([60, 40, 5, 80, 0, 90]).release(agency / "a", tables=["town.sex"], ledger=False)
+    strangers = masked([61, 41, 5, 81, 0, 91], counts.with_columns(N=pl.Series([61, 41, 3, 81, 2, 91])))
+    strangers.release(agency / "a", tables=["town.sex", "town"], ledger=False)
+    assert rows(Release(agency / "a")) == [61, 41, 5, 81, 91]
+
+
+# --- what is decided before anything is written
+
+
+def test_a_key_that_was_dropped_because_of_the_data_bars_a_release(agency):
+    finest = plain(agency).declared_by(Origins("proposed", ("income",)))
+    for publish in (lambda: finest.release(agency / "a", tables=TABLE), lambda: finest.publishable("town")):
+        with pytest.raises(UnsafeRelease, match="income was left out when the store was built"):
+            publish()
+    assert not (agency / "agency.ledger").exists()
+
+
+def test_ilba_is_published_if_the_audit_finds_it_safe_or_with_the_risk_accepted(agency):
+    small = pl.DataFrame({"town": ["a", "a"], "sex": ["0", "1"], "N": [2, 1]})
+    risky = plain(agency, small)
+    tables = {"tables": ["town", *TABLE], "method": "ilba"}
+    for options in ({}, {"require_safe": True}):
+        with pytest.raises(UnsafeRelease, match="the audit does not find these tables safe, so nothing was published"):
+            risky.release(agency / "a", **tables, **options)
+    risky.release(agency / "a", accept_risk=True, **tables)
+    safe = plain(agency, COUNTS.filter(pl.col("N") > 5))
+    safe.release(agency / "b", ledger=agency / "b.ledger", **tables)
+    found = [Ledger(agency / f"{name}.ledger").publications[0] for name in ("agency", "b")]
+    assert [(one.audit, one.accepted_risk) for one in found] == [("not safe", True), ("safe", False)]
+
+
+def test_what_is_too_large_for_the_audit_is_published_with_the_risk_accepted_alone(agency, monkeypatch):
+    monkeypatch.setattr("ilba.attack.audit.BUDGET", 3)
+    options = {"tables": TABLE, "method": "ilba"}
+    with pytest.raises(UnsafeRelease, match=r"not audited: they have \d+ cells, and the audit takes up to 3"):
+        plain(agency).release(agency / "a", **options)
+    with pytest.raises(InputError, match="no report of the audit can be written"):
+        chosen(agency, [60, 40, 5, 80]).release(agency / "a", tables=TABLE, audit=agency / "audit.html")
+    plain(agency).release(agency / "a", accept_risk=True, **options)
+    assert [one.audit for one in Ledger(agency / "agency.ledger").publications] == ["not audited"]
+
+
+def test_a_single_table_is_entered_and_binds_the_next_one(agency):
+    finest = plain(agency)
+    finest.publishable("town", ["sex"], remember=False)
+    assert not Ledger(agency / "agency.ledger").publications
+    finest.publishable("town", ["sex"])
+    (entered,) = Ledger(agency / "agency.ledger").publications
+    assert (entered.method, entered.tables, entered.place, entered.audit) == ("ilba", ("town.sex",), "", "safe")
+    with pytest.raises(Conflict, match="method='ilba'"):
+        finest.release(agency / "a", tables=TABLE)
+
+
+def test_a_single_table_after_a_release_shows_its_masks(agency):
+    chosen(agency, [60, 40, 0, 80]).release(agency / "a", tables=TABLE)
+    with pytest.warns(ilba.Notice, match="not in that plan"):
+        shown = plain(agency).publishable("town")
+    assert (shown.method, shown.frame["N_masked"].to_list()) == ("controlled", [60, 40, 0, 80])
+    assert [one.tables for one in Ledger(agency / "agency.ledger").publications] == [("town.sex",), ("town",)]
+
+
+def test_masks_that_were_never_published_are_not_found(agency):
+    with pytest.raises(InputError, match="masks of these counts were never published"):
+        plain(agency).published()
