@@ -105,7 +105,8 @@ def test_all_that_is_ours_in_a_folder_is_found(store, release, tmp_path):
     (tmp_path / "broken.parquet").write_bytes(b"no")
     shutil.copy(store, tmp_path / "s.masks.parquet")
     shutil.copytree(release, tmp_path / ".hidden")
-    (tmp_path / "deep" / "deeper").mkdir(parents=True)
+    (tmp_path / "deep" / "deeper" / "deepest").mkdir(parents=True)
+    Secret(bytes(32)).to_file(tmp_path / "deep" / "deeper" / "deepest" / "b.secret")  # too deep to be looked for
     logged(tmp_path / "deep" / "deeper" / "x.ledger", BEGIN)
     (tmp_path / "empty").mkdir()
     found = [one for one in examine([tmp_path]) if one.kind != "unknown"]
