@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import polars as pl
@@ -10,11 +11,12 @@ import pytest
 
 import ilba
 from ilba import FinestTable, Secret
+from ilba.design.design import Origins
 from ilba.release import MANIFEST, Release, manifest
 from ilba.release.examining import examine
 from ilba.release.reading import digest
 from support.ledgers import BEGIN, ONE, logged
-from support.places import FORMATS
+from support.places import FORMATS, GOLDEN, ROOT
 from support.stores import ZERO
 
 
@@ -69,6 +71,7 @@ def test_a_secret_is_for_its_owner_and_the_only_one(tmp_path):
     Secret(bytes(range(32))).to_file(tmp_path / "other.secret")
     path.chmod(0o640)
     assert told(path)[0] == known
+    assert {kind for kind, _, _, _ in told(path)} == {"secret"}
     assert problems(path) == [
         ("others can read it.", f"chmod 600 '{path}'"),
         ("there are other secrets beside it (other.secret). Data about the same people needs one.", ""),
@@ -87,16 +90,31 @@ def test_a_store_is_for_its_owner_and_declares_its_population(store):
     ]
 
 
+def test_a_store_whose_keys_the_data_decided_is_told(store):
+    finest = ilba.open_store(store)
+    finest.declared_by(Origins("proposed", ("income", "rent"))).save(store)
+    assert problems(store) == [("income, rent was left out because of the data.", "ilba build ... --key A,B")]
+
+
 def test_a_store_that_was_published_before_there_was_a_ledger_is_told(store):
     aside = store.with_name("s.published.json")
     aside.write_text('{"format": 2, "entry": 3}')
     assert problems(store) == []
-    aside.write_text('{"format": 1, "publications": []}')
+    aside.write_bytes(b'\xff{"format": 1, "publications": []}')
     said, adopt = "it was published before there was a ledger.", f"ilba ledger adopt RELEASE --store {store}"
     assert problems(store) == [(said, adopt)]
     masks = store.with_name("s.masks.parquet")
     masks.touch()
     assert problems(store) == [(said, f"{adopt} --masks {masks}")]
+
+
+def test_a_finest_table_of_r_is_told_with_how_to_convert_it(tmp_path):
+    file = shutil.copy(GOLDEN / "census30k" / "full_tb.rds", tmp_path / "full tb.rds")
+    shutil.copy(ROOT / "tests" / "data" / "r" / "people.rds", tmp_path / "people.rds")  # a frame is no finest table
+    ((kind, text, convert, is_problem),) = told(tmp_path)
+    assert (kind, is_problem) == ("store", False)
+    assert re.fullmatch(r"a finest table of R with [\d,]+ cells, K=5\.", text)
+    assert convert == f"ilba convert '{file}' '{tmp_path / 'full tb.parquet'}'"
 
 
 def test_all_that_is_ours_in_a_folder_is_found(store, release, tmp_path):

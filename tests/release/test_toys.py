@@ -12,7 +12,7 @@ from ilba.design.design import Origins
 from ilba.errors import Conflict
 from ilba.methods.controlled.search import Chosen
 from ilba.release import writing
-from ilba.release.replacing import spelled, way
+from ilba.release.replacing import free_folder, spelled, way
 from ilba.tables.engine import KnownMasks
 from ilba.tables.words import read_words
 
@@ -208,6 +208,31 @@ def test_a_folder_that_is_not_made_again_byte_by_byte_is_not_published(agency, m
         "tables",
         "town.sex.parquet",
     ]
+
+
+def test_only_a_release_and_nothing_else_is_replaced(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").touch()
+    (tmp_path / "file").touch()
+    for name in ("new", "empty"):
+        assert free_folder(tmp_path / name) == tmp_path / name
+    for name in ("mine", "file"):
+        with pytest.raises(InputError, match="exists and is not a release; this would destroy it"):
+            free_folder(tmp_path / name)
+    with pytest.raises(InputError, match="no folder"):
+        free_folder(tmp_path / "no" / "out")
+    for name in ("release.json", "codes.csv", "tables/town.parquet", "geometry/town.geojson"):
+        (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "out" / name).touch()
+    assert free_folder(tmp_path / "out") == tmp_path / "out"
+    strangers = ["a.csv", "tables/a.csv", "geometry/a.parquet", "geometry/deep/a.geojson", "a.parquet"]
+    for name in strangers:
+        (tmp_path / "out" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "out" / name).touch()
+        with pytest.raises(InputError, match=f"holds {name}, which belongs to no release"):
+            free_folder(tmp_path / "out")
+        (tmp_path / "out" / name).unlink()
 
 
 def other_publications(agency):
