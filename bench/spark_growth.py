@@ -2,8 +2,8 @@
 
     python bench/spark_growth.py                    1 and 10 million records
     python bench/spark_growth.py --millions 1,10,50 also 50: about a quarter of an hour on two cores, 4 GB of disk
-    python bench/spark_growth.py --record           also write bench/results/spark/DATE.json and the page in docs/do
     python bench/spark_growth.py --ratio 10,50      the ratio to the embedded engine's time: build, save, one table
+    python bench/spark_growth.py --record           also write bench/results/spark/DATE.json, and the ratios in docs/do
 
 For the growth, Spark runs as `local-cluster`: two workers with an executor process each, so that the driver is a
 separate process and its memory can be measured alone. All of them share this machine. For the ratio, Spark runs as
@@ -268,11 +268,12 @@ def extrapolated(rows: list[dict[str, Any]]) -> str:
 
 
 def record(result: dict[str, Any], path: Path, mark: str, text: str) -> None:
-    """Keep a run as a file, and show it on the page between two marks."""
+    """Keep a run as a file, and show it on the page between two marks, if the page has them."""
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(f"<!-- {mark} -->\n")
-    PAGE.write_text(f"{before}<!-- {mark} -->\n{text}<!-- end -->{rest.partition('<!-- end -->')[2]}", encoding="utf-8")
+    before, found, rest = PAGE.read_text(encoding="utf-8").partition(f"<!-- {mark} -->\n")
+    if found:
+        PAGE.write_text(f"{before}{found}{text}<!-- end -->{rest.partition('<!-- end -->')[2]}", encoding="utf-8")
 
 
 def ratios(sizes: str, folder: Path, data: Path | None, machine: dict[str, Any]) -> dict[str, Any]:
