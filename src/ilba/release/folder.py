@@ -253,7 +253,8 @@ def tell_of_unnamed(given: pl.DataFrame, shown: Mapping[str, pl.Series]) -> None
     ]
     if given.height and unknown:
         first = listing((f"{column} {code}" for column, code in unknown), 6)
-        notice(f"the code list does not name {some(len(unknown), 'code')} of the tables: {first}. They appear without labels.")
+        codes = some(len(unknown), "code")
+        notice(f"the code list does not name {codes} of the tables: {first}. Readers see them without a label.")
 
 
 def _complete(
