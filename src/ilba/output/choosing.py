@@ -27,7 +27,8 @@ MEANING = (
     "Loss is the absolute difference between masked and true counts. Shares are of the finest cells with a true count "
     "in 1..K-1: provable by everybody; believed by an outsider with more than .95, rightly; proven by a neighbour, by "
     "an insider who lacks one cell, or with a register. Outsider right is how often such a belief is right. Groups are "
-    "groups of people that are shown with one value only. A dash means that the attacker cannot be measured there."
+    "groups of people that are shown with one value only. A dash means not measured: for outsider and "
+    "insider the finest table must be among the tables."
 )
 """what the columns mean"""
 _LEARN = {
