@@ -49,7 +49,7 @@ SOURCE = ROOT / "src" / "ilba"
 KNOWN = Path(__file__).with_name("equivalent.toml")
 DOCSTRINGS = "project/test_docstrings.py"
 CONTROLLED = ["methods/test_controlled.py", "methods/test_free.py"]
-PROOFS = ["attack/test_proofs.py", "attack/test_closing.py"]
+PROOFS = ["attack/test_toys.py", "attack/test_proofs.py"]
 JOINT = ["attack/test_joint.py", "attack/test_joint_toys.py"]
 TESTS = {
     "methods/masking": ["methods/test_masking.py", "tables/test_finest.py", "tables/test_golden.py", DOCSTRINGS],

@@ -53,6 +53,16 @@ def test_an_insider_who_lacks_one_person_proves_exactly_what_trying_every_place_
     assert min(seen.values()) >= 10
 
 
+def test_a_person_whom_two_crossing_sums_hold_back_is_named():
+    """Each town and each value has two people, shown as 5. One alone would be shown as 0."""
+    x = [1, 0, 1, 1, 1, 0, 0, 1, 1]
+    known = Known.of(PublishedTables.of(counted(x, [0] * 9, 5, "observed", areas=3), "ilba"))
+    (packed, _, low, high), certified = everybody_but(known, np.array(x)[known.packed], 1)
+    assert packed.tolist() == np.flatnonzero(x).tolist()
+    assert low.tolist() == high.tolist() == [1] * 6
+    assert not certified.any()
+
+
 def test_people_who_all_fit_into_one_other_cell_certify_their_own(toys):
     seen = {True: 0, False: 0}
     for toy, worlds, known, counts in toys:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import re
@@ -353,6 +354,161 @@ def test_what_cannot_be_put_together_is_refused_with_what_to_type():
         [one, two],
         stores=[ilba.FinestTable.from_counts(frame, ["region", "town", "area"], [], secret=Secret(bytes(32)))],
     ).safe
+
+
+def masked(counts, masks, K=5, wave="", **how):
+    """Two towns by sex with these counts and masks, published by iLBA."""
+    frame = pl.DataFrame(CELLS, schema=["town", "sex"], orient="row")
+    frame = frame.with_columns(N=pl.Series(counts), N_masked=pl.Series(masks))
+    table = ilba.FinestTable.from_counts(frame, ["town"], ["sex"], K, **how)
+    return table.declared_as(ilba.Population("p", wave)) if wave else table
+
+
+def of_tables(report, counts, release, names):
+    """The rows of a release's tables, from the ranges of a report and the true counts."""
+    ends = report.ranges.sort("town", "sex").select("low", "high").to_numpy()
+    rows = []
+    for name in names:
+        inside = {"town.sex": slice(0, 4), "town": slice(4, 6), "all.sex": slice(6, 8), "all": slice(8, 9)}[name]
+        true = SUMS[inside] @ counts
+        small = int(((true > 0) & (true < report.threshold)).sum())
+        level = "all" if name.startswith("all") else "town"
+        row = {"release": release, "table": name, "level": level, "small": small}
+        if name == "town.sex":
+            proven = (ends[:, 0] >= 1) & (ends[:, 1] < report.threshold)
+            row |= {"disclosed": int(proven.sum()), "exact": int((proven & (ends[:, 0] == ends[:, 1])).sum())}
+        rows.append(row)
+    return rows
+
+
+def test_each_release_and_each_table_is_counted_by_its_own_cells():
+    """Masks of 0 for K=3 and of 5 for K=5 leave 3 and 4; a 4 above K=3 is exact."""
+    counts = np.array([2, 4, 9, 3])
+    three, five = masked(counts, [0, 4, 9, 3], 3), masked(counts, [5, 5, 9, 0])
+    report = ilba.audit([three, five])
+    assert report.threshold == 5
+    assert report.ranges.sort("town", "sex").select("low", "high").rows() == [(1, 2), (4, 4), (9, 9), (1, 3)]
+    by_release = report.releases.drop("method").rows()
+    assert by_release == [
+        ("table 1", 3, "observed", "", 4, True, 1, 1, 0),
+        ("table 2", 5, "observed", "", 4, True, 3, 3, 1),
+    ]
+    assert (report.cells_small, report.cells_disclosed, report.cells_exact) == (3, 3, 1)
+    assert (report.cells_certified, report.cells_undecided) == (0, 0)
+    names = ["town.sex", "town", "all.sex", "all"]
+    expected = [row for name in ("table 1", "table 2") for row in of_tables(report, counts, name, names)]
+    found = {(row["release"], row["table"]): row for row in report.tables.to_dicts()}
+    assert len(found) == len(expected) == 8
+    for row in expected:
+        assert row.items() <= found[row["release"], row["table"]].items()
+    assert report.aggregates == sum(row["disclosed"] for row in report.tables.to_dicts()[:4]) - 3
+    assert not report.certificate
+    assert not report.safe
+    assert "iLBA tables are among the releases" in report.why_undecided
+
+
+def test_waves_audited_one_by_one_are_added_up():
+    first = [masked([2, 9, 3, 8], masks, wave="1") for masks in ([0, 9, 5, 8], [5, 9, 0, 8])]
+    second = masked([1, 9, 9, 7], [0, 9, 9, 7], wave="2")
+    both = ilba.audit([*first, second])
+    parts = [ilba.audit(first), ilba.audit([second])]
+    for name in ("cells_small", "cells_disclosed", "cells_exact", "cells_certified", "cells_undecided", "aggregates"):
+        assert getattr(both, name) == sum(getattr(part, name) for part in parts), name
+    assert (both.cells_small, both.cells_disclosed) == (3, 2)
+    assert both.threshold == 5
+    assert both.tables.drop("release").equals(pl.concat([part.tables for part in parts]).drop("release"))
+    assert both.releases["wave"].to_list() == ["1", "1", "2"]
+    assert both.ranges.columns == ["wave", "town", "sex", "low", "high"]
+    ranges = pl.concat([part.ranges for part in parts], how="diagonal_relaxed")
+    assert both.ranges.drop("wave").equals(ranges)
+    assert both.ranges["wave"].to_list() == ["1"] * 4 + ["2"] * 4
+    assert [one.why for one in both.worst] == [one.why for part in parts for one in part.worst]
+    assert (both.certificate, both.exhausted) == (False, False)
+    assert "each wave is audited by itself" in both.assumed[0]
+    assert both.seconds > 0
+    other = masked([1, 9, 9, 7], [0, 9, 9, 7], 3, wave="2")
+    assert ilba.audit([*first, other]).threshold == 5
+    assert "wave 2" in str(both)
+
+
+def test_plain_values_of_a_joint_report_are_its_own(tmp_path):
+    report = ilba.audit([masked([2, 9, 3, 8], masks) for masks in ([0, 9, 5, 8], [5, 9, 0, 8])])
+    told = report.to_dict()
+    frames = {"releases", "tables"}
+    other = {"aggregates_disclosed": "aggregates", "worst": None, "confidential": None, "seconds": None}
+    for name, value in told.items():
+        of = other.get(name, name)
+        if of is not None:
+            own = getattr(report, of)
+            own = own.to_dicts() if name in frames else list(own) if isinstance(own, tuple) else own
+            assert value == own, name
+    assert set(told) == {
+        *frames, "confidential", "assumed", "threshold", "cells_small", "cells_disclosed", "cells_exact",
+        "cells_certified", "cells_undecided", "aggregates_disclosed", "certificate", "exhausted", "why_undecided",
+        "safe", "verdict", "folder", "notes", "worst", "seconds",
+    }  # fmt: skip
+    assert told["confidential"] is True
+
+
+def test_a_report_is_safe_only_with_a_certificate_and_nothing_in_the_folders():
+    report = ilba.audit([masked([9, 9, 8, 8], [9, 9, 8, 8])])
+    assert report.certificate
+    assert report.exhausted
+    assert report.safe
+    assert report.why_undecided == ""
+    assert report.verdict.startswith("Safe")
+    tells = dataclasses.replace(report, folder=("the folder holds a store.",))
+    assert not tells.safe
+    assert tells.verdict.startswith("Not safe: no count gives anybody away")
+    open_ = dataclasses.replace(tells, certificate=False, exhausted=False)
+    assert not open_.safe
+    assert open_.verdict.startswith("Nothing was proven")
+    assert dataclasses.replace(open_, exhausted=True).verdict.startswith("No finest cell")
+    assert dataclasses.replace(open_, aggregates=1).verdict.startswith("Not safe: everybody")
+
+
+def test_releases_are_held_against_the_counts_of_stores(tmp_path):
+    one = masked([2, 9, 3, 8], [0, 9, 5, 8], secret=Secret(bytes(32)))
+    release = one.release(tmp_path / "r", tables=["town.sex", "town"], ledger=False, **ILBA)
+    alone, known = ilba.audit([release]), ilba.audit([release], stores=[one])
+    assert alone.releases["small"].to_list() == alone.tables["small"].to_list()[:1] == [None]
+    assert alone.releases.schema["small"] == alone.tables.schema["small"] == pl.Int64
+    assert (alone.cells_small, alone.cells_certified, alone.cells_undecided) == (None, None, None)
+    assert known.cells_small == 2
+    assert known.ranges.equals(alone.ranges)
+    assert known.releases.select("release", "method", "tables").row(0) == ("r", "ilba", 2)
+    for counts in ([2, 7, 3, 8], [2, 11, 3, 8]):
+        with pytest.raises(InputError, match="the counts of the store are not those of r"):
+            ilba.audit([release], stores=[masked(counts, [0, counts[1], 5, 8])])
+    with pytest.raises(InputError, match=r"do not hold the same counts \(1 cells differ\)"):
+        ilba.audit([release], stores=[one, masked([1, 9, 3, 8], [0, 9, 5, 8])])
+
+
+def test_a_release_that_repeats_the_masks_of_another_is_named_and_left_out():
+    whole = tiny(counts=(2, 9, 3, 8)).controlled(secret=Secret(bytes(32)))
+    again = tiny(counts=(2, 9, 3, 8)).controlled(secret=Secret(bytes(32)))
+    report = ilba.audit([whole, again])
+    assert report.safe
+    assert report.notes == ("table 2 holds sums of the published counts of another release, and tells nothing more.",)
+    assert (report.cells_small, report.cells_certified, report.cells_undecided) == (2, 2, 0)
+    other = ilba.audit([whole, masked([2, 9, 3, 8], [0, 9, 5, 8])])
+    assert other.notes == ()
+
+
+@pytest.mark.parametrize("how", [{"changed": -1}, {"changed": 0, "unchanged": True}])
+def test_how_much_changed_is_said_once_and_not_below_0(how):
+    waves = [masked([9, 9, 8, 8], [9, 9, 8, 8], wave=wave) for wave in "12"]
+    with pytest.raises(InputError, match="changed is the largest change of a count, 0 or more"):
+        ilba.audit(waves, **how)
+    assert ilba.audit(waves, changed=0).cells_small == 0
+    assert ilba.audit(waves, unchanged=True).assumed == ("no count changed between the waves 1, 2",)
+
+
+def test_stores_say_when_more_changed_than_was_assumed():
+    waves = [masked([9, 9, 8, n], [9, 9, 8, n], wave=wave) for wave, n in (("1", 8), ("2", 10))]
+    assert ilba.audit(waves, changed=2).cells_disclosed == 0
+    with pytest.raises(InputError, match="by the stores a count changed by 2 between the waves, so changed=1"):
+        ilba.audit(waves, changed=1)
 
 
 def test_releases_of_two_populations_are_refused():

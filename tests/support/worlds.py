@@ -54,7 +54,7 @@ class Toy:
         self.columns, self.cells = [*hkey, *names], cells
         self.groups, self.values, self.owner = [], [], []
         for name in self.tables:
-            for group in self._members(found[name]):
+            for group in self.members(found[name]):
                 self.groups.append(group)
                 self.owner.append(name)
                 self.values.append(int(self._released(self.x[None], self.t[None], group)[0]))
@@ -71,8 +71,8 @@ class Toy:
         parts = counted.sum(1), (counted & (t == K) & (x > 0)).sum(1), np.where(small, x, 0).sum(1)
         return np.where(small, 0, x).sum(1) + masking.ilba(*parts, K).sum_masked
 
-    def worlds(self):
-        """All truths that fit; None where they are too many to try."""
+    def every(self):
+        """All counts and masks that the masks, where they are known, and the largest counts allow."""
         K, options = self.K, []
         for i, most in enumerate(self.largest):
             if self.masks is None:
@@ -88,6 +88,14 @@ class Toy:
         index = index.reshape(-1, len(options))
         x = np.stack([o[index[:, i], 0] for i, o in enumerate(options)], 1)
         t = np.stack([o[index[:, i], 1] for i, o in enumerate(options)], 1)
+        return x, t
+
+    def worlds(self):
+        """All truths that fit; None where they are too many to try."""
+        every = self.every()
+        if every is None:
+            return None
+        x, t = every
         for group, value in zip(self.groups, self.values, strict=True):
             fits = self._released(x, t, group) == value
             x, t = x[fits], t[fits]
@@ -107,12 +115,12 @@ class Toy:
         """Of the finest cells that are told apart, and of each table: small, provable, and what a report says."""
         base = table_of(report.published.design, report.published.lattice.base)
         said = report.cells_small, report.cells_disclosed, report.cells_certified
-        yield "cells", *self._counted(self._members(base), worlds), *said
+        yield "cells", *self._counted(self.members(base), worlds), *said
         for row in report.tables.iter_rows(named=True):
             groups = [group for group, owner in zip(self.groups, self.owner, strict=True) if owner == row["table"]]
             yield row["table"], *self._counted(groups, worlds), row["small"], row["disclosed"], row["certified"]
 
-    def _members(self, selection):
+    def members(self, selection):
         places = [self.columns.index(column) for column in selection.columns]
         members: dict[tuple[str, ...], list[int]] = {}
         for i, cell in enumerate(self.cells):

@@ -10,7 +10,7 @@ what is left open, as flat arrays. The search for other worlds, the solver and t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -187,26 +187,6 @@ class Intervals:
             for end, way in zip((self.least, self.most), (low, high), strict=True)
         )
         return bool(((low <= total) & (total <= high)).all())
-
-    def only(self, keep: BoolArray, world: IntArray) -> Intervals:
-        """The same with fewer open cells; the others get the counts of `world`."""
-        rest = self.sums(np.where(keep, 0, world))
-        member = self.member[keep]
-        used, place = np.unique(member, return_inverse=True)
-        return replace(
-            self,
-            packed=self.packed[keep],
-            low=self.low[keep],
-            high=self.high[keep],
-            at_k=self.at_k[keep],
-            first=np.searchsorted(used, self.first),
-            member=place.reshape(member.shape).astype(np.int32),
-            least=(self.least - rest)[used],
-            most=(self.most - rest)[used],
-            cell=self.cell[used],
-            beside=np.where(self.beside < 0, -1, self.beside + rest)[used],
-            occupancy=None,
-        )
 
 
 class _Collector:
