@@ -91,9 +91,16 @@ def _labels(codes: CodeLists) -> list[Any]:
 class _Told(AttackerView):
     """What is published about one area, with the bounds from the tables of all areas."""
 
-    def __init__(self, published: PublishedTables, besides: Sequence[Node], told: Mapping[Node, Ends]) -> None:
+    def __init__(
+        self,
+        published: PublishedTables,
+        besides: Sequence[Node],
+        told: Mapping[Node, Ends],
+        base: PublishedRows | None,
+    ) -> None:
         super().__init__(published, Brought())
         self.lattice = Lattice(published.codes, [*published.lattice.nodes, *besides])
+        self.base = None if self.lattice.baseless else base
         self.told = told
 
     def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
@@ -216,6 +223,7 @@ class _Work:
         if not self.own:
             raise InputError("no table is by areas, so there is nothing to audit by areas. Leave out areas=True.")
         self.nodes = nodes
+        self.base = Lattice(areas.codes, nodes).base
         self.shared = [n for n in shared_lattice(areas.codes, self.above).nodes if n[0]] if self.above else []
         """the tables by areas through which an area and the whole exchange bounds"""
         self.cells = "observed" if policy.listed else self.design.cells
@@ -267,13 +275,21 @@ class _Work:
                 self.ranges[number] = Findings(Attack(self._published(part)).run()).ranges
         else:
             published = self._published(part)
-            self._attack(number, _Told(published, self.shared, told), published, first)
+            view = _Told(published, self.shared, told, self._base_rows(part, published))
+            self._attack(number, view, published, first)
         self._done += 1
         self.tell(ProgressStep("auditing areas", self._done, max(len(self.areas.labels), self._done)))
 
     def _published(self, part: FinestTable) -> PublishedTables:
         """The tables of one area."""
         return PublishedTables.of(part, self.policy.name, [table_of(part.design, node) for node in self.own])
+
+    def _base_rows(self, part: FinestTable, published: PublishedTables) -> PublishedRows | None:
+        """The cells of one area that all tables together tell apart; tables of the whole may tell apart more."""
+        if published.lattice.base == self.base or published.lattice.wide:
+            return published.base
+        ((_, sums),) = part.sums([table_of(part.design, self.base)])
+        return published_rows(part.codes, self.policy, self.cells, self.base, sums)[0]
 
     def _add_up(self, part: FinestTable) -> None:
         """Add an area to the tables of the whole."""
@@ -303,7 +319,8 @@ class _Work:
         self.by_area[number] = {node: found.counts[node] for node in self.own}
         self.found[number] = found.small or 0, found.disclosed, found.exact
         if first and len(self.worst) < self.explanations:  # explained from what is published about this area alone
-            self.worst += explain(published, *found.worst, self.explanations - len(self.worst))
+            told_apart = published if published.lattice.base == self.base else view
+            self.worst += explain(told_apart, *found.worst, self.explanations - len(self.worst))
         for block in attack.blocks([1]) if self.shared else ():
             for node in block.own:
                 if node in self.shared:
@@ -312,7 +329,7 @@ class _Work:
 
     def _count_small(self, number: int, part: FinestTable) -> None:
         design, K = part.design, part.design.threshold
-        base = Lattice(part.codes, self.own).base
+        base = self.base
         counts: dict[Node, Sequence[int]] = {}
         for selection, sums in part.sums([table_of(design, node) for node in dict.fromkeys([*self.own, base])]):
             parts = sums.parts
