@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from ilba import PublishedTables
 from ilba.attack.attackers import errors_within
 from ilba.attack.bounds import Attack
 from ilba.attack.intervals import AttackerView, Brought, ExactRows, Intervals, open_cells
-from ilba.attack.lattice import Region, table_of
+from ilba.attack.lattice import Region, collapse, spread, table_of
 from ilba.design.tables import wanted_tables
 from ilba.methods import masking
 from support.worlds import Toy
@@ -77,8 +78,72 @@ def test_arrays_rows_of_areas_and_recorded_steps_prove_the_same(method):
             assert _blocks(arrays) == _blocks(rows) == _blocks(recorded)
             assert _proven(arrays, toy.K) == _proven(rows, toy.K) == _proven(recorded, toy.K)
             assert arrays.misfits == rows.misfits == recorded.misfits
+            assert {node[0] for block in rows.blocks([1]) for node in block.own} <= {1}
             proven += sum(len(told[0]) for told in _proven(arrays, toy.K).values())
     assert proven or method == "sca-sums"
+
+
+@pytest.mark.parametrize("method", ["ilba", "r-file"])
+def test_each_recorded_step_tightens_a_bound_and_follows_from_earlier_steps(method):
+    steps = 0
+    for seed in range(8):
+        toy, _ = _toy(seed, seed % 4 > 0)
+        block = Attack(_published(toy, method), record=True).run().whole
+        now = [
+            {side: {n: a.copy() for n, a in getattr(kind, side).items()} for side in ("low", "high")}
+            for kind in block.start
+        ]
+        for _, events in itertools.groupby(block.events, key=lambda event: event.step):
+            told = list(events)
+            for event in told:
+                if event.edge is not None:
+                    assert _follows(block, now[event.kind], event)
+            for event in told:
+                flat = now[event.kind]["high" if event.is_high else "low"][event.node].reshape(-1)
+                better = event.value < flat[event.place] if event.is_high else event.value > flat[event.place]
+                assert better.all()
+                flat[event.place] = event.value
+                steps += len(event.place)
+        assert [event.step for event in block.events] == sorted(event.step for event in block.events)
+        for kind, bounds in zip(now, block.kinds, strict=True):
+            for node in bounds.low:
+                assert np.array_equal(kind["low"][node], bounds.low[node])
+                assert np.array_equal(kind["high"][node], bounds.high[node])
+    assert steps > 10
+
+
+def _follows(block, known, event):
+    """Whether a bound is what parents and children, as they were before, say along an edge."""
+    (parent, child), steps = event.edge, block.steps(event.edge)
+    sums = {side: collapse(known[side][child].astype(np.int64), steps, np.int64) for side in ("low", "high")}
+    mine, other = ("high", "low") if event.is_high else ("low", "high")
+    if event.node == parent:
+        said = sums[mine]
+    else:
+        said = spread(known[mine][parent] - sums[other], steps) + known[other][child]
+    return np.array_equal(said.reshape(-1)[event.place], event.value)
+
+
+def test_a_table_that_becomes_known_exactly_moves_the_others_as_if_all_had_been_told():
+    moved_at_all = 0
+    for seed in range(8):
+        toy, _ = _toy(seed, seed % 4 > 0)
+        published = _published(toy, "ilba")
+        node = published.lattice.nodes[-1]
+        groups = toy.members(table_of(toy.finest.design, node))
+        small = toy.t <= toy.K if published.split else np.ones(len(toy.t), bool)
+        true = np.array([toy.x[group][small[group]].sum() for group in groups])
+        found = []
+        for record, start in ((True, {node}), (True, None), (False, {node}), (False, None)):
+            attack = Attack(published, record=record).run()
+            assert not attack.whole.close(toy.K, set())
+            shape = attack.whole.kinds[0].low[node].shape
+            exact = true.reshape(shape[-1], -1).T.reshape(shape)
+            if attack.whole.narrow(node, exact, exact):
+                moved_at_all += bool(attack.whole.close(toy.K, start))
+            found.append(_cells(attack))
+        assert found[0] == found[1] == found[2] == found[3]
+    assert moved_at_all > 4
 
 
 def _says(method, reading, K, x, t):
