@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import polars as pl
 import pytest
 
@@ -79,6 +82,58 @@ def test_a_difference_without_a_limit_is_told_in_words(secret):
     pieces = pl.DataFrame({"town": ["a", "a", "b"], "square": ["x", "y", "y"], "N": [40, 3, 60]})
     both = ilba.FinestTable.from_counts(pieces, {"towns": ["town"], "squares": ["square"]}, [], secret=secret)
     assert set(slivers(both, "town", "square", most=1, methods=["noise:1"])["noise epsilon=1"]) == {"0 or more"}
+
+
+def _differences(pieces, most):
+    """Every sliver of connected sets of towns, by adding up the pieces: difference, and whether none within it is."""
+    towns = sorted(set(pieces["town"]))
+    of = {town: set(pieces.filter(town=town)["square"]) for town in towns}
+    holds = {square: set(pieces.filter(square=square)["town"]) for square in set(pieces["square"])}
+    found, least = {}, {"inner": [], "outer": []}
+    for size in range(1, most + 1):
+        for chosen in map(set, itertools.combinations(towns, size)):
+            reached, more = set(), {min(chosen)}
+            while more:
+                reached |= more
+                more = {b for a in reached for s in of[a] for b in holds[s] & chosen} - reached
+            if reached != chosen:
+                continue
+            touched = set().union(*(of[town] for town in chosen))
+            inside = {square for square in touched if holds[square] <= chosen}
+            n, *others = (
+                pieces.filter(pl.col(column).is_in(list(names)))["N"].sum()
+                for column, names in (("town", chosen), ("square", inside), ("square", touched))
+            )
+            for side, difference in (("inner", n - others[0]), ("outer", others[1] - n)):
+                if 0 < difference < 5:
+                    minimal = not any(known <= chosen for known in least[side])
+                    least[side].append(chosen)
+                    found[" ".join(sorted(chosen)), side] = difference, minimal
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_slivers_of_a_few_pieces_are_those_of_adding_up_and_each_method_tells_true_ranges(seed, secret):
+    """Some areas have names of two words."""
+    rng = np.random.default_rng(seed)
+    pairs = [(f"town {a}", f"square {b}") for a in range(4) for b in range(5) if rng.random() < 0.5]
+    pieces = pl.DataFrame(pairs, schema=["town", "square"], orient="row")
+    pieces = pieces.with_columns(N=rng.choice([1, 2, 3, 30, 40], len(pairs)))
+    both = ilba.FinestTable.from_counts(pieces, {"towns": ["town"], "squares": ["square"]}, [], secret=secret)
+    methods = {"suppression:max_n=0": "suppression max_n=0", "rounding:5": "rounding base=5", "ilba": "ilba"}
+    told = slivers(both, "town", "square", most=3, methods=[*methods])
+    found = {(row["set"], row["side"]): (row["difference"], row["minimal"]) for row in told.to_dicts()}
+    assert found == _differences(pieces, 3)
+    assert told.drop(pl.selectors.matches("|".join(methods.values()))).equals(slivers(pieces, "town", "square", most=3))
+    for label in methods.values():
+        low, high = (told[label].str.split(" to ").list.get(end).cast(pl.Int64) for end in (0, 1))
+        assert (low <= told["difference"]).all()
+        assert (told["difference"] <= high).all()
+        assert told[f"{label} proven"].to_list() == ((low >= 1) & (high < 5)).to_list()
+    assert told["suppression max_n=0 proven"].all()  # nothing is blank, so everybody can subtract
+    wide = slivers(both, "town", "square", most=1, threshold=100)
+    assert (wide["difference"] < 100).all()
+    assert wide["difference"].max() >= 5
 
 
 @pytest.mark.parametrize("most", [0, -1, 1.5, True])

@@ -7,7 +7,7 @@ it, may differ by few people: a sliver. Anybody who has both tables can subtract
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -21,6 +21,9 @@ from ilba.methods.lab import method_of
 from ilba.methods.method import FAR, Method
 from ilba.methods.tabulation import count_column, polars_frame
 from ilba.tables.finest import FinestTable
+
+_Sides: TypeAlias = tuple[list[str], list[str], bool]
+"""the areas of a set, the areas of the other geography, and whether these lie in it"""
 
 _MOST = 2_000_000
 """the most sets of areas that are examined"""
@@ -86,10 +89,10 @@ def slivers(
         raise InputError(f"most={most!r} is not a whole number from 1: it is the largest number of areas in a set.")
     K = threshold or (finest.design.threshold if finest is not None else 5)
     cross = _cross(source, one, other)
-    found = _Zones(cross, one, other).slivers(K, most)
+    found, sides = _Zones(cross, one, other).slivers(K, most)
     for method in methods:
         made = method_of(method)
-        low, high = _told(found, finest, made, one, other, secret)
+        low, high = _told(sides, finest, made, one, other, secret)
         proven = (low >= 1) & (high < K)
         ends = zip(low.tolist(), high.tolist(), strict=True)
         words = [f"{a} to {b}" if b < FAR // 2 else f"{a} or more" for a, b in ends]
@@ -149,8 +152,9 @@ class _Zones:
             found = found + layer
         return found
 
-    def slivers(self, K: int, most: int) -> pl.DataFrame:
-        """The sets whose difference is small."""
+    def slivers(self, K: int, most: int) -> tuple[pl.DataFrame, list[_Sides]]:
+        """The sets whose difference is small, and the names on both sides of each."""
+        sides: list[_Sides] = []
         rows: list[tuple[str, str, str, int, int, int, bool]] = []
         smaller: dict[str, list[int]] = {"inner": [], "outer": []}
         for chosen in self.sets(most):
@@ -165,12 +169,12 @@ class _Zones:
                 if 0 < difference < K:
                     minimal = not any(known & ~chosen == 0 for known in smaller[side])
                     smaller[side].append(chosen)
-                    names = " ".join(self.names[a] for a in _bits(chosen))
-                    others = " ".join(self.others[b] for b in _bits(areas))
-                    rows.append((names, side, others, n, beside, difference, minimal))
+                    ours, theirs = [self.names[a] for a in _bits(chosen)], [self.others[b] for b in _bits(areas)]
+                    sides.append((ours, theirs, side == "inner"))
+                    rows.append((" ".join(ours), side, " ".join(theirs), n, beside, difference, minimal))
         columns: dict[str, Any] = dict.fromkeys(("set", "side", "areas"), pl.String)
         columns |= {"n_one": pl.Int64, "n_other": pl.Int64, "difference": pl.Int64, "minimal": pl.Boolean}
-        return pl.DataFrame(rows, schema=columns, orient="row")
+        return pl.DataFrame(rows, schema=columns, orient="row"), sides
 
 
 def _bits(number: int) -> list[int]:
@@ -184,7 +188,7 @@ def _bits(number: int) -> list[int]:
 
 
 def _told(
-    found: pl.DataFrame, finest: FinestTable | None, method: Method, one: str, other: str, secret: Any
+    sides: Sequence[_Sides], finest: FinestTable | None, method: Method, one: str, other: str, secret: Any
 ) -> tuple[Any, Any]:
     """The range of each difference that anybody can prove, if a method publishes both geographies."""
     if finest is None:
@@ -204,12 +208,11 @@ def _told(
         index = published.codes.cell_index(selection)
         names = published.codes.labels(index, [np.arange(index.grid)])[-1].cast(pl.String).to_list()
         least, largest = (np.moveaxis(side, -1, 0).reshape(-1).tolist() for side in (known.low, known.high))
-        ends.append({"": (0, 0), **{name: (a, b) for name, a, b in zip(names, least, largest, strict=True)}})
-    low, high = np.zeros(found.height, np.int64), np.zeros(found.height, np.int64)
-    for row, (chosen, side, areas) in enumerate(found.select("set", "side", "areas").iter_rows()):
-        ours = [ends[0][name] for name in chosen.split(" ")]
-        theirs = [ends[1][name] for name in areas.split(" ")]
-        plus, minus = (ours, theirs) if side == "inner" else (theirs, ours)
+        ends.append({name: (a, b) for name, a, b in zip(names, least, largest, strict=True)})
+    low, high = np.zeros(len(sides), np.int64), np.zeros(len(sides), np.int64)
+    for row, (chosen, around, is_inner) in enumerate(sides):
+        ours, theirs = [ends[0][name] for name in chosen], [ends[1][name] for name in around]
+        plus, minus = (ours, theirs) if is_inner else (theirs, ours)
         low[row] = max(sum(a for a, _ in plus) - sum(b for _, b in minus), 0)
         high[row] = sum(b for _, b in plus) - sum(a for a, _ in minus)
     return low, high
