@@ -13,6 +13,7 @@ from ilba.attack.attackers import errors_within
 from ilba.attack.bounds import Attack
 from ilba.attack.intervals import AttackerView, Brought, ExactRows, Intervals, open_cells
 from ilba.attack.lattice import Region, collapse, spread, table_of
+from ilba.attack.unmasked import projected
 from ilba.design.tables import wanted_tables
 from ilba.methods import masking
 from support.worlds import Toy
@@ -273,3 +274,33 @@ def test_exact_tables_from_elsewhere_prove_only_what_holds_in_every_truth_that_f
             assert (values.max(0) <= high).all()
             more += (1 if no_more else -1) * int(((low >= 1) & (high < toy.K)).sum())
     assert more > 0
+
+
+def test_tables_cover_each_other_and_hold_as_many_cells_and_areas_as_counting_gives(finest):
+    published = PublishedTables.of(finest, "ilba")
+    lattice, areas = published.lattice, published.codes.lists[0]
+    nodes = lattice.nodes
+    assert nodes == sorted(set(nodes), key=lambda node: (sum(node), node), reverse=True)
+
+    def above(one, other):
+        return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+
+    cover = {
+        (one, other)
+        for one, other in itertools.permutations(nodes, 2)
+        if above(one, other) and not any(above(one, node) and above(node, other) for node in nodes)
+    }
+    assert {tuple(edge) for edge in lattice.edges} == cover
+    assert len(lattice.edges) == len(cover)
+    cells = np.arange(finest.codes.finest.grid)
+    for node in nodes:
+        several = lattice.sizes(node, 0, areas.size(node[0]))
+        shape = (*lattice.shape(node), areas.size(node[0]))
+        by_area = np.moveaxis(np.broadcast_to(several, shape), -1, 0).reshape(-1)
+        assert by_area.tolist() == np.bincount(projected(published, cells, node)).tolist(), node
+    for level, top in itertools.combinations(range(areas.depth, -1, -1), 2):
+        parents = areas.parents(level, top)
+        for first, last in itertools.combinations(range(areas.size(top) + 1), 2):
+            inside = np.flatnonzero((parents >= first) & (parents < last))
+            assert lattice.areas(level, top, first, last) == (inside[0], inside[-1] + 1)
+            assert lattice.over(level, top, int(inside[0]), int(inside[-1]) + 1) == (first, last)

@@ -60,6 +60,46 @@ def test_what_if_measures_each_method_and_threshold_as_the_audit_and_the_tables_
     assert (nobody["provable"], nobody["exact"], nobody["safe"]) == (0, 0, True)
 
 
+def test_each_row_of_what_if_is_what_audit_loss_and_risk_say(people, secret):
+    finest = ilba.build(people.head(70), ["town"], ["sex"], secret=secret)
+    attackers = ["proof", "outsider", "neighbour", "attribute"]
+    rows = what_if(finest, ["ilba", "noise:1"], [5, 3], attackers=attackers, secret=secret)
+    assert rows.select("K", "method", "bound").rows() == [
+        (K, method, None) for K in (5, 3) for method in ("ilba", "noise:1")
+    ]
+    assert rows.schema["bound"] == pl.Int64
+    for row in rows.filter(method="ilba").to_dicts():
+        masked = finest if row["K"] == 5 else finest.with_threshold(3, secret)
+        report = ilba.audit(masked, "ilba", explanations=0)
+        loss = losses(report.published)
+        found = ilba.risk(masked, attackers, method="ilba")
+        small = report.cells_small
+        assert row == pytest.approx(
+            {
+                "method": "ilba",
+                "K": row["K"],
+                "bound": None,
+                "mean_loss": loss.mean(),
+                "p99_loss": np.quantile(loss, 0.99, method="inverted_cdf"),
+                "max_loss": loss.max(),
+                "provable": report.cells_disclosed / small,
+                "exact": report.cells_exact / small,
+                "safe": report.safe,
+                "outsider": found.row("outsider")["likely_share"],
+                "outsider_right": found.row("outsider")["likely_right"],
+                "neighbour": found.row("neighbour")["proven"] / small,
+                "groups": found.row("attribute")["groups"],
+            }
+        )
+    for row in rows.filter(method="noise:1").to_dicts():
+        assert (row["provable"], row["exact"], row["safe"], row["outsider"]) == (0.0, 0.0, False, None)
+    with pytest.raises(ilba.InputError, match="bounds go with controlled masks"):
+        what_if(finest, ["ilba"], [5], attackers="proof", bounds=[None, 7], secret=secret)
+    found = what_if(finest, ["ilba", "controlled"], [5], attackers="proof", bounds=[None, 9], secret=secret)
+    assert found.select("method", "bound").rows() == [("ilba", None), ("controlled", None), ("controlled", 9)]
+    assert found["max_loss"][2] <= 9
+
+
 def test_what_if_chooses_masks_where_it_says_controlled(people, secret, recwarn):
     finest = ilba.build(people.head(800), HKEY, ["sex", "age"], secret=secret)
     wanted = {"levels": [1, 2], "keys": ["sex", "age"]}
