@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 
 import numpy as np
 import pytest
 
+import ilba
 from ilba import PublishedTables
 from ilba.attack.attackers import errors_within
 from ilba.attack.bounds import Attack
@@ -304,3 +306,40 @@ def test_tables_cover_each_other_and_hold_as_many_cells_and_areas_as_counting_gi
             inside = np.flatnonzero((parents >= first) & (parents < last))
             assert lattice.areas(level, top, first, last) == (inside[0], inside[-1] + 1)
             assert lattice.over(level, top, int(inside[0]), int(inside[-1]) + 1) == (first, last)
+
+
+def _names(toy):
+    """The published value of each cell of a toy's tables, by the words for the cell."""
+    found, areas = {}, len(toy.finest.design.hierarchies[0].columns)
+    tables = {one.name: one for one in wanted_tables(toy.finest.design, toy.tables)}
+    for group, owner, value in zip(toy.groups, toy.owner, toy.values, strict=True):
+        columns = [*tables[owner].columns]
+        level = sum(column in toy.columns[:areas] for column in columns)
+        label = dict(zip(toy.columns, toy.cells[group[0]], strict=True))
+        words = [f"{column} {label[column]}" for column in columns[max(level - 1, 0) :]]
+        found[", ".join(words) or "the total"] = value
+    return found
+
+
+def test_an_explanation_quotes_what_is_published_and_ends_with_what_is_proven():
+    explained = 0
+    for seed in range(24):
+        toy, _ = _toy(seed, seed % 4 > 0)
+        report = ilba.audit(toy.finest, "ilba", toy.tables, explanations=3, brief=True)
+        assert len(report.worst) == min(3, report.cells_disclosed)
+        values = _names(toy)
+        for one in report.worst:
+            *why, so = one.why
+            ends = f"is exactly {one.low}" if one.low == one.high else f"lies in {one.low}..{one.high}"
+            assert so == f"So {one.cell} {ends}."
+            assert one.low >= 1
+            assert one.high < toy.K
+            quoted = [re.match(r"(.*): (\d+) published", line) for line in why]
+            assert any(quoted)
+            for match in filter(None, quoted):
+                assert values[match[1]] == int(match[2]), match[0]
+            for line in why:
+                if line.endswith("is not published."):
+                    assert line.removesuffix(" is not published.") not in values
+            explained += 1
+    assert explained > 3
