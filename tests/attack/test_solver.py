@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import re
 
 import numpy as np
@@ -204,6 +205,43 @@ def test_what_lies_outside_a_block_is_part_of_its_counts():
                 expected.add(count)
     assert values == expected
     assert values
+
+
+def _parts(counts, masks, K, reading):
+    """The small cells, those masked to K, and the sums of small and of large cells."""
+    small = counts <= K
+    counted = small if reading == "grid" else small & (counts > 0)
+    return counted.sum(), (small & masks).sum(), counts[small].sum(), counts[~small].sum()
+
+
+def _masks(counts, K):
+    """All masks that SCA may draw for these counts."""
+    each = [(False,) if count == 0 or count > K else (True,) if count == K else (False, True) for count in counts]
+    return [np.array(masks, bool) for masks in itertools.product(*each)]
+
+
+@pytest.mark.parametrize("reading", ["observed", "grid"])
+def test_the_solver_allows_exactly_the_counts_for_which_ilba_releases_the_value(reading):
+    rng = np.random.default_rng(7)
+    seen = {True: 0, False: 0}
+    for _ in range(120):
+        K, n = int(rng.choice([3, 5])), int(rng.integers(1, 4))
+        counts, outside = rng.integers(0, K + 3, n), rng.integers(0, K + 1, int(rng.integers(0, 3)))
+        beside = Outside(*map(int, _parts(outside, _masks(outside, K)[-1], K, reading)))
+        shown = set()
+        for masks in _masks(counts, K):
+            n_small, at_k, small, large = map(sum, zip(_parts(counts, masks, K, reading), beside, strict=True))
+            masked = masking.ilba(*(np.array([part]) for part in (n_small, at_k, small)), K).sum_masked
+            shown.add(int(masked[0] + large))
+        near = [min(shown) + K, max(min(shown) - K, 0), 0, K]
+        value = int(rng.choice([*shown, *near]))
+        rule = WholeRule(K, reading, [K + 4] * n, [Aggregate(list(range(n)), value, beside)], None)
+        for place, count in enumerate(counts.tolist()):
+            rule.program.line([(1, rule.count[place])], count, count)
+        said = rule.program.most([], 60.0).said
+        assert said == ("found" if value in shown else "none"), (K, counts, beside, value, shown)
+        seen[value in shown] += 1
+    assert min(seen.values()) > 30
 
 
 @pytest.mark.slow
