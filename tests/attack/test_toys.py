@@ -13,11 +13,13 @@ import ilba
 from ilba import PublishedTables
 from ilba.attack.attackers import errors_within
 from ilba.attack.bounds import Attack
+from ilba.attack.field import MethodTables
 from ilba.attack.intervals import AttackerView, Brought, ExactRows, Intervals, open_cells
 from ilba.attack.lattice import Region, collapse, spread, table_of
 from ilba.attack.unmasked import projected
 from ilba.design.tables import wanted_tables
 from ilba.methods import masking
+from ilba.methods.lab import method_of
 from support.worlds import Toy
 
 METHODS = ["ilba", "r-file", "r-rows", "sca-aggregates", "sca-sums"]
@@ -276,6 +278,40 @@ def test_exact_tables_from_elsewhere_prove_only_what_holds_in_every_truth_that_f
             assert (values.max(0) <= high).all()
             more += (1 if no_more else -1) * int(((low >= 1) & (high < toy.K)).sum())
     assert more > 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rounding:3", "cell-key:D=2,V=1", "small-count-rounding:3", "suppression:kind=primary", "suppression:max_n=2"],
+)
+def test_numbers_of_other_methods_prove_only_what_holds_in_every_truth_they_stand_for(name):
+    method, most, narrow = method_of(name), 12, 0
+    for seed in range(5):
+        toy, _ = _toy(seed, False)  # at most four cells
+        published = MethodTables.made_by(method, toy.finest, wanted_tables(toy.finest.design, toy.tables))
+        x = np.array(list(itertools.product(range(most + 1), repeat=len(toy.x))))
+        for node, rows in published.tables.items():
+            blank = published.shown[node].blank
+            for number, group in enumerate(toy.members(table_of(toy.finest.design, node))):
+                place = np.flatnonzero(rows.packed == number)
+                hidden = bool(blank[place].any()) if blank is not None else False
+                if hidden or (not len(place) and method.absent_blank):
+                    low, high = method.blank_range(toy.K)
+                else:
+                    value = rows.value[place] if len(place) else np.zeros(1, np.int64)
+                    low, high = (int(end[0]) for end in method.preimage(value, np.array([len(group)])))
+                total = x[:, group].sum(1)
+                x = x[(low <= total) & (total <= high)]
+        assert (x == toy.x).all(1).any() or toy.x.max() > most
+        attack = Attack(published).run()
+        for node in published.lattice.nodes:
+            low, high = (side.T.reshape(-1) for side in attack.cells(node, *attack.rows[node[0]]))
+            for number, group in enumerate(toy.members(table_of(toy.finest.design, node))):
+                values = x[:, group].sum(1)
+                assert low[number] <= values.min(), (toy.x, node, number)
+                assert values.max() <= high[number], (toy.x, node, number)
+                narrow += low[number] > 0 or high[number] < most
+    assert narrow > 5
 
 
 def test_tables_cover_each_other_and_hold_as_many_cells_and_areas_as_counting_gives(finest):
