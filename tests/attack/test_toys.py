@@ -88,8 +88,10 @@ def test_arrays_rows_of_areas_and_recorded_steps_prove_the_same(method):
     assert proven or method == "sca-sums"
 
 
+@pytest.mark.parametrize("few", [0.0, 1.0], ids=["all children", "one by one"])
 @pytest.mark.parametrize("method", ["ilba", "r-file"])
-def test_each_recorded_step_tightens_a_bound_and_follows_from_earlier_steps(method):
+def test_each_recorded_step_tightens_a_bound_and_follows_from_earlier_steps(method, few, monkeypatch):
+    monkeypatch.setattr("ilba.attack.bounds._FEW", few)
     steps = 0
     for seed in range(8):
         toy, _ = _toy(seed, seed % 4 > 0)
