@@ -69,6 +69,7 @@ def main() -> None:
     if given.oa:
         finest = ilba.build(ilba.datasets.census(given.people), ["LA1", "LA2", "LA3", "OA"], KEYS, K, secret=SECRET)
         wanted = selections(finest.design)
+        row("OA by 5 keys", finest, wanted, None, 0)
         for move in moves:
             row("OA by 5 keys", finest, wanted, given.sweeps, move)
         return

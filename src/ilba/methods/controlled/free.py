@@ -154,7 +154,7 @@ class _Search:
         self.pull = np.zeros(K, dtype=np.int64)
         self.kind_field = self.pull
         self.odds = np.array([*(log_odds(v, K) for v in range(1, K)), 0], dtype=np.int64)
-        self.before = np.append(before.classes, 0)
+        self.before: IntArray = np.append(before.classes, 0)
 
     def solve(self, told: Told) -> None:
         """Anneal, mend sums over the bound, polish within it. After an interruption the counts so far remain."""
