@@ -144,6 +144,19 @@ def test_other_methods_may_add_up_or_leave_blanks(folder):
         assert Release(folder).manifest["additive"] is change["additive"]
 
 
+def test_the_checksum_does_not_depend_on_the_order_of_fields(folder):
+    (folder / MANIFEST).write_text(json.dumps(dict(reversed(told(folder).items()))), encoding="utf-8")
+    Release(folder).verify()
+
+
+def test_numbers_that_json_does_not_know_are_refused_also_without_a_checksum(folder):
+    plain = {name: value for name, value in told(folder).items() if name != "checksum"} | {"format": 1}
+    manifest.load(json.dumps(plain))
+    for word, number in (("NaN", float("nan")), ("Infinity", float("inf"))):
+        with pytest.raises(ValueError, match=f"{word} is not JSON"):
+            manifest.load(json.dumps(plain | {"more": number}))
+
+
 def test_a_manifest_of_a_newer_format_is_known_by_its_number(folder):
     good = told(folder)
     with pytest.raises(manifest.NewerFormat, match="format 3"):
