@@ -20,6 +20,7 @@ from ilba.attack.unmasked import projected
 from ilba.design.tables import wanted_tables
 from ilba.methods import masking
 from ilba.methods.lab import method_of
+from support.stores import toy as toy_of
 from support.worlds import Toy
 
 METHODS = ["ilba", "r-file", "r-rows", "sca-aggregates", "sca-sums"]
@@ -86,6 +87,17 @@ def test_arrays_rows_of_areas_and_recorded_steps_prove_the_same(method):
             assert {node[0] for block in rows.blocks([1]) for node in block.own} <= {1}
             proven += sum(len(told[0]) for told in _proven(arrays, toy.K).values())
     assert proven or method == "sca-sums"
+
+
+@pytest.mark.parametrize("reading", ["observed", "grid"])
+def test_rows_of_areas_prove_what_arrays_prove_where_counts_do_not_fit_into_a_byte(reading):
+    counts = [120, 0, 299, 40, 700, 0, 3, 250, 0, 10, 299, 5]
+    masks = [0, 0, 300, 0, 700, 0, 0, 300, 0, 300, 0, 0]
+    published = PublishedTables.of(toy_of(counts, masks, 300, reading, areas=3), "ilba")
+    for region in (None, Region(1, 0), Region(1, 1), Region(1, 2)):
+        arrays, rows = Attack(published, region).run(), Attack(published, region, budget=1).run()
+        assert _cells(arrays) == _cells(rows)
+        assert _proven(arrays, 300) == _proven(rows, 300)
 
 
 @pytest.mark.parametrize("few", [0.0, 1.0], ids=["all children", "one by one"])
