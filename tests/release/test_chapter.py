@@ -92,12 +92,13 @@ def test_what_would_undo_a_publication_is_refused_and_nothing_is_written(secret,
         assert kinds(book) == before
 
 
-def test_the_same_people_again_and_other_people_are_no_conflict(secret, book):
+def test_the_same_people_again_and_other_people_are_no_conflict(secret, book, recwarn):
     first = toy(name="p", wave="1")
     published(first, secret, book)
     assert kinds(book) == ["begin", "masks", "population", "publication"]
     published(first, secret, book)
     assert kinds(book)[4:] == ["publication"]  # masks and people are known
+    assert not recwarn.list
     published(toy(FEWER, name="p", wave="2"), secret, book)
     published(toy(FEWER.with_columns(pl.col("N") * 3), name="q"), secret, book)
     assert [(one.population, one.wave) for one in Ledger(book.path).publications] == [
