@@ -45,7 +45,7 @@ shapes = shapely.to_wkb([shapely.box(i, 0, i + 1, 1) for i in range(len(areas))]
 pyogrio.raw.write('map.gpkg', shapes, [areas], ['code'], geometry_type='Polygon', crs='EPSG:4326')
 print(read_shapes('map.gpkg'))
 """,
-    "pdf": "from ilba.output import pdf; ilba.report.report(finest, 'report.html'); pdf.write('report.html')",
+    "pdf": "from ilba.output import pdf; open('page.html', 'w').write('<h1>page</h1>'); pdf.write('page.html')",
     "solver": "print(ilba.audit(finest, max_keys=1, solver_seconds=1))",
     "spark": """
 import os, sys
