@@ -125,6 +125,8 @@ def test_a_line_of_totals_is_not_counted_and_a_missing_value_is_no_total(recipe,
         ({"split": "-", "part": 2}, ["11-02", "12-03"], ["02", "03"]),
         ({"date": "%d.%m.%Y"}, ["31.01.2020", None], ["2020-01-31", None]),
         ({"date": "%d.%m.%Y", "take": "quarter"}, ["31.01.2020", "01.12.2021"], ["2020-Q1", "2021-Q4"]),
+        ({"date": "%d.%m.%Y", "take": "year"}, ["31.01.2020", None], ["2020", None]),
+        ({"date": "%d.%m.%Y", "take": "month"}, ["31.01.2020", None], ["2020-01", None]),
         ({"date": "%Y-%m-%d", "age_on": "2026-07-01"}, ["1990-07-01", "1990-07-02"], ["36", "35"]),
         ({"pad": 3}, ["7", "1234"], ["007", "1234"]),
         ({"prefix": 2}, ["0117", "9"], ["01", "9"]),
@@ -138,6 +140,11 @@ def test_a_line_of_totals_is_not_counted_and_a_missing_value_is_no_total(recipe,
 def test_a_step_does_what_it_says(steps, values, expected):
     frame = pl.DataFrame({"x": values, "N": [1] * len(values)}, schema_overrides={"x": pl.String})
     assert ilba.Recipe({"x": steps}).applied(frame, ["x"])["x"].to_list() == expected
+
+
+def test_numbers_that_were_read_as_fractions_become_whole_codes_and_nan_is_missing():
+    frame = pl.DataFrame({"x": [1.0, float("nan"), None, 20.0], "N": [1] * 4})
+    assert ilba.Recipe({"x": {"pad": 2}}).applied(frame, ["x"])["x"].to_list() == ["01", None, None, "20"]
 
 
 @pytest.mark.parametrize(
@@ -198,6 +205,7 @@ def test_bands_sort_as_their_numbers_and_are_declared_with_plain_labels():
         ({"age": {"pad": "5"}}, "recipe.age.pad: expected int"),
         ({"age": {"bands": "0-4,6-9"}}, "have a gap, overlap, or are not in order"),
         ({"age": {"bands": "...,5+"}}, "three points go between two bands"),
+        ({"age": {"bands": "0-4,5+,...,20+"}}, "three points go between two bands"),
         ({"age": {"bands": "young"}}, "'young' is not a band. Write 0-4, 7 or 85"),
         ({"age": {"width": 5}}, "width without top"),
         ({"age": {"take": "year"}}, "take without date"),
