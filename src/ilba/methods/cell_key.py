@@ -116,7 +116,7 @@ def create_perturbed_table(
         ckey=pl.Series(key),
         pcv=pl.Series(table.row(count)),
         pvalue=pl.Series(change),
-        count=pl.Series(shown).set(pl.Series(shown < threshold), None),
+        count=pl.Series(shown).set(pl.Series(shown < threshold), None) if threshold > 0 else pl.Series(shown),
     )
 
 
@@ -164,7 +164,7 @@ def cell_key_table(
     table = read_ptable(ptable, closed=closed)
     columns = [name for name in frame.columns if name != record_key]
     keys = pl.Series("_key", whole_keys(frame[record_key].to_numpy(), table.parts))
-    grouped = frame.with_columns(keys).group_by(columns)
+    grouped = frame.with_columns(keys).group_by(columns, maintain_order=True)
     counted = grouped.agg(_count=pl.len().cast(pl.Int64), _key=pl.col("_key").sum())
     cells = tabulate(counted.drop("_key"), tables, "_count", complete=True)
     count, key = cells.published, cells.sums(counted["_key"].to_numpy() % table.parts) % table.parts
