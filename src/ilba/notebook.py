@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 
 _CELL = "padding:2px 10px;text-align:{}"
+
+
+def escape(text: str) -> str:
+    """Escape text for HTML."""
+    import html  # loads the names of all characters, which a short command does not need
+
+    return html.escape(text)
 
 
 def page(title: str, about: str, *parts: str, confidential: bool = True) -> str:

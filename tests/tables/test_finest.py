@@ -282,6 +282,20 @@ def test_a_csv_file_is_spelled_as_its_frame_is(rows, name, tmp_path):
         assert table.head(3).equals(table.frame.head(3))
 
 
+def test_the_lines_of_many_rows_with_few_counts_are_spelled_as_their_frame_is(tmp_path):
+    rng = np.random.default_rng(1)
+    count = rng.integers(1, 8, 1400)
+    masked = np.where(count >= 5, count, 5 * rng.integers(0, 2, 1400))
+    labels = {"town": np.repeat(np.arange(700), 2), "sex": np.tile([1, 2], 700)}
+    finest = FinestTable.from_counts(pl.DataFrame({**labels, "N": count, "N_masked": masked}), hkey=["town"])
+    towns, everything = finest.table(1), finest.table(1, ["sex"])
+    assert {(1, 0), (0, 1), (0, 0)} == set(towns.frame.select("type1", "type2").iter_rows())
+    for table in (towns, everything):
+        assert table._rows.quoted.width < table.frame.width - 1  # the numbers are one column of texts
+        table.write_csv(tmp_path / "t.csv")
+        assert (tmp_path / "t.csv").read_bytes().decode() == csv_text(table.frame)
+
+
 def test_known_codes_that_never_stand_together_are_0(finest):
     assert finest.lookup(2, hkey_value=["01", "0203"]) == (0, False)
 

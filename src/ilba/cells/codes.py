@@ -97,10 +97,8 @@ class CodeList:
         """The number of the node above each finest label, for each level."""
         changed = np.zeros(len(self), dtype=bool)
         numbers: list[IntArray] = [np.zeros(len(self), dtype=np.int64)]
-        for column in self.labels.get_columns():
-            differs = column.ne_missing(column.shift(1)).to_numpy().copy()
-            differs[:1] = False
-            changed = changed | differs
+        for runs in self.labels.select(pl.all().rle_id()).get_columns():
+            changed[1:] |= np.diff(runs.to_numpy()) != 0
             numbers.append(np.cumsum(changed, dtype=np.int64))
         return numbers
 
@@ -442,10 +440,12 @@ class CodeLists:
 
 def sorted_order(cells: IntArray, grid: int) -> IntArray:
     """The order that sorts the cells, stable for equal ones."""
-    rows = len(cells)
-    if grid * rows < 2**63:
+    bits = len(cells).bit_length()
+    if grid << bits < 2**63:
         # Sorting plain integers is several times faster than sorting an index, so carry the row number along.
-        keyed = cells * rows + np.arange(rows)
+        keyed = cells << bits
+        keyed |= np.arange(len(cells))
         keyed.sort()
-        return keyed - keyed // rows * rows
+        keyed &= 2**bits - 1
+        return keyed
     return np.argsort(cells, kind="stable")

@@ -238,18 +238,21 @@ def ilba(n_small: npt.ArrayLike, n_at_threshold: npt.ArrayLike, sum_small: npt.A
     >>> [int(x) for x in ilba(n_small=5, n_at_threshold=4, sum_small=6, K=5)]
     [8, 0, 0]
     """
-    n, at_k, total = np.broadcast_arrays(_ints(n_small), _ints(n_at_threshold), _ints(sum_small))
-    several = (n >= 2) & (total >= 1)
+    given = np.broadcast_arrays(_ints(n_small), _ints(n_at_threshold), _ints(sum_small))
+    n, at_k, total = (part.ravel() for part in given)
+    released = np.where(n == 1, K * at_k, 0)  # one small cell keeps its SCA value, eq. (C.2)
+    type1, type2 = np.zeros_like(released), np.zeros_like(released)
+    several = np.flatnonzero((n >= 2) & (total >= 1))  # few in a fine table, so the rest is computed for these alone
 
-    c_low, c_high = candidates(total, K)  # steps 1 and 2
-    d_low, d_high = feasible(n, at_k, K)  # step 3
-    type1 = several & (c_low < d_low)
-    type2 = several & ~type1 & (d_high < c_high)
-    shifted = c_low + K // 2 + K * (type1.astype(np.int64) - type2)
+    c_low, c_high = candidates(total[several], K)  # steps 1 and 2
+    d_low, d_high = feasible(n[several], at_k[several], K)  # step 3
+    below = c_low < d_low
+    above = ~below & (d_high < c_high)
+    shifted = c_low + K // 2 + K * (below.astype(np.int64) - above)
 
-    shifted = np.where(shifted == 1 + K // 2, K, shifted)  # step 4, eq. (C.7)
-    single = np.where(n == 1, K * at_k, 0)  # one small cell keeps its SCA value, eq. (C.2)
-    return Masked(np.where(several, shifted, single), type1.astype(np.int64), type2.astype(np.int64))
+    released[several] = np.where(shifted == 1 + K // 2, K, shifted)  # step 4, eq. (C.7)
+    type1[several], type2[several] = below, above
+    return Masked(*(part.reshape(given[0].shape) for part in (released, type1, type2)))
 
 
 def preimage(

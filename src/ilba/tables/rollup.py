@@ -207,8 +207,9 @@ def _by_runs(cells: IntArray, values: Iterable[IntArray]) -> tuple[list[IntArray
     differs = cells[1:] != cells[:-1]
     if bool(differs.all()):
         return [cells], list(values)
-    starts = np.flatnonzero(np.concatenate(([True], differs)))
-    return [cells[starts]], [np.add.reduceat(value, starts) for value in values]
+    # The sum of a run is a difference of running totals, which is several times faster than reduceat for short runs.
+    ends = np.append(np.flatnonzero(differs), len(cells) - 1)
+    return [cells[ends]], [np.diff(value.cumsum()[ends], prepend=0) for value in values]
 
 
 def _by_place(grid: int, cells: IntArray, values: Iterable[IntArray]) -> tuple[list[IntArray], list[IntArray]]:

@@ -153,7 +153,22 @@ class PackedRows:
     def quoted(self) -> pl.DataFrame:
         """Labels, N_masked, type1, type2 in few columns, quoted and named as the lines of a csv file have them."""
         labels = self.codes.texts(self.cell_index, self.packed, _quoted, ",")
-        return pl.DataFrame([*labels, *(self.numbers[name].alias(f'"{name}"') for name in (MASKED, "type1", "type2"))])
+        return pl.DataFrame([*labels, *_spelled(self.numbers)])
+
+
+def _spelled(numbers: pl.DataFrame) -> list[pl.Series]:
+    """N_masked, type1, type2 as the lines of a csv file have them; as one column if few combinations occur."""
+    columns = [numbers[name].alias(f'"{name}"') for name in (MASKED, "type1", "type2")]
+    if not len(numbers) or columns[0].null_count():
+        return columns
+    masked, type1, type2 = (column.to_numpy() for column in columns)
+    above = int(masked.max()) + 1
+    if masked.min() < 0 or above * 4 > len(numbers) // 8:
+        return columns
+    flags = pl.Series([",0,0", ",0,1", ",1,0", ",1,1"])
+    texts = pl.Series(np.repeat(np.arange(above), 4)).cast(pl.String) + flags[np.tile(np.arange(4), above)]
+    found = texts[pl.Series((masked * 4 + type1 * 2 + type2).astype(np.uint32))]
+    return [found.alias(",".join(column.name for column in columns))]
 
 
 def _quoted(labels: pl.Series) -> pl.Series:
