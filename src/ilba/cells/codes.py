@@ -320,7 +320,7 @@ class CodeLists:
         return columns
 
     def texts(
-        self, cell_index: CellIndex, packed: Sequence[IntArray], spelled: Callable[[pl.Series], pl.Series], between: str
+        self, cell_index: CellIndex, packed: Sequence[IntArray], spelled: Callable[[pl.Series], pl.Expr], between: str
     ) -> list[pl.Series]:
         """The labels of packed cells as text, in few columns: neighbouring dimensions are joined by `between`.
 
@@ -328,15 +328,15 @@ class CodeLists:
         dimensions are joined while they have far fewer combinations together than there are cells.
         """
 
-        def joined(columns: Sequence[pl.Series]) -> pl.Series:
-            name = between.join(column.name for column in columns)
-            return pl.select(pl.concat_str(list(columns), separator=between).alias(name)).to_series()
+        def joined(labels: Sequence[pl.Series], texts: Sequence[pl.Expr]) -> pl.Series:
+            name = between.join(text.meta.output_name() for text in texts)
+            return pl.DataFrame(labels).select(pl.concat_str(texts, separator=between).alias(name)).to_series()
 
         def text_of(place: Place) -> pl.Series:
             asked = place.dimension, place.level, spelled, between
             if asked not in self._spelled:  # the same for every table
                 labels = self.lists[place.dimension].named(place.level, np.arange(place.size))
-                self._spelled[asked] = joined([*map(spelled, labels)])
+                self._spelled[asked] = joined(labels, [*map(spelled, labels)])
             return self._spelled[asked]
 
         columns: list[pl.Series] = []
@@ -349,7 +349,8 @@ class CodeLists:
                     first -= 1
                     before = text_of(cell_index.places[word[first]])
                     upper, lower = np.divmod(np.arange(len(before) * len(text), dtype=np.uint32), len(text))
-                    text = joined([before[pl.Series(upper)], text[pl.Series(lower)]])
+                    pair = [before[pl.Series(upper)], text[pl.Series(lower)]]
+                    text = joined(pair, [pl.col(half.name) for half in pair])
                 block = cell_index.block(packed, word[first], word[last - 1])
                 columns.insert(place, text[pl.Series(block.astype(np.uint32))])
                 last = first

@@ -171,9 +171,9 @@ def _spelled(numbers: pl.DataFrame) -> list[pl.Series]:
     return [found.alias(",".join(column.name for column in columns))]
 
 
-def _quoted(labels: pl.Series) -> pl.Series:
+def _quoted(labels: pl.Series) -> pl.Expr:
     """Labels and their name as `csv_text` spells them."""
-    texts = labels.cast(pl.String)
+    texts = pl.col(labels.name).cast(pl.String)
     if labels.dtype == pl.String:
         texts = '"' + texts.str.replace_all('"', '""', literal=True) + '"'
     name = labels.name.replace('"', '""')
