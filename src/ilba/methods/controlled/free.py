@@ -44,7 +44,8 @@ _LOOKS = 32  # of so many that are looked at
 _SECOND = 3  # so many second cells are tried with each first one
 _POLISH = 10  # for so many sweeps one more is made after mending,
 _LEAST = 20  # at least so many
-_EAGER = 3  # pull of a mean error while polishing, in units of the heat
+_EAGER = 3  # pull of a mean error while mending, and its growth in each sweep of polishing, in units of the heat
+_HARD = 2**20  # price of a sum beyond its cap while polishing: no pull outweighs it
 _ERROR, _LINE, _WEIGHT, _CAP, _DEAR, _SEEN = range(6)  # the state of a sum
 _FAR = 2**45
 _GOLD = np.uint64(0x9E3779B97F4A7C15)
@@ -167,10 +168,10 @@ class _Search:
                 told("sweep", self._over(), step, sweeps)
             for over in self._mend():
                 told("mend", over, 0, None)
-            self.state[:, _DEAR] = _HEAVY * _DEARER
+            self.state[:, _DEAR] = _HARD
             last = max(-(-sweeps // _POLISH), _LEAST)
             for step in range(1, last + 1):
-                self._polish(sweeps + step, self._heat(cold / 2))
+                self._polish(step, self._heat(cold / 2))
                 told("polish", self._over(), step, last)
         except KeyboardInterrupt:
             self.interrupted = True
@@ -218,18 +219,25 @@ class _Search:
                     if over > max(least * 3 // 4, _FEW):
                         break
                     least = over
-                h = _mend(*(*self._arrays, self._heat(self.heats[1] / 2), np.uint64(h)))
+                heat = self._heat(self.heats[1] / 2)
+                self._pull_means(_EAGER * heat)
+                h = _mend(*(*self._arrays, heat, np.uint64(h)))
                 yield self._over()
             if self._over_caps() > _FEW:
                 self.t, self.state = held
                 return
 
     def _polish(self, step: int, heat: int) -> None:
-        """Sweep within the caps; the mean error of the cells of each size may only fall."""
+        """Sweep within the caps; the mean error of the cells of each size may only fall, and is pulled ever more."""
+        off = self._pull_means(_EAGER * step * heat)
+        _sweep(*(*self._arrays, self.rules.sweeps + step, heat, True, off))
+
+    def _pull_means(self, strength: int) -> IntArray:
+        """Pull the cells of each size against their total error, which is returned, if a flip brings it nearer to 0."""
         off = self._class_errors()
-        far = 2 * np.abs(off) > self.rules.K  # a flip would bring it nearer
-        self.kind_field = self.pull - self.drawn + np.sign(off) * far * (_EAGER * heat)
-        _sweep(*(*self._arrays, step, heat, True, off))
+        far = 2 * np.abs(off) > self.rules.K
+        self.kind_field = self.pull - self.drawn + np.sign(off) * far * strength
+        return off
 
     def _class_errors(self) -> IntArray:
         """The total error of the cells of each size, those of earlier blocks included."""

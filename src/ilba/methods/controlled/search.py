@@ -22,9 +22,10 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 WAY = 3
 """The version of the search. Version 1 searched all cells at once; 2 goes block by block; 3 looks for second flips
 among cells that share many sets, with lower caps for parallel blocks."""
-FREE_WAY = 7
+FREE_WAY = 8
 """The version of the longer search, which weighs errors and may move large counts; version 4 mended less, 5 neither
-polished nor looked for second cells that share many sums, and 6 mended for a bound that was out of reach."""
+polished nor looked for second cells that share many sums, 6 mended for a bound that was out of reach, and 7 left some
+mean errors of small counts."""
 SWEEPS = 10
 """The number of sweeps over the cells of a block, unless more are requested."""
 FREE_SWEEPS = 200
