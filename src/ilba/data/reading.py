@@ -34,6 +34,8 @@ R_FILES = ("rds", "rdata", "rda")
 LABELLED = (*STATISTICAL, *R_FILES)
 """kinds of files that may have labels of columns and codes"""
 _TYPES: dict[Any, Any] = {"int": pl.Int64, "text": pl.String, int: pl.Int64, str: pl.String}
+_UNNAMED = "__UNNAMED__"
+"""how a workbook's column without a name is called"""
 _HINTS = {
     "more fields": " A line has more fields than the line of names.",
     "quote": " A quotation mark is not closed.",
@@ -155,6 +157,8 @@ def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str, reading: 
             raise InputError(f"schema gives {column!r} the type {kind!r}. Types are 'int' and 'text'.")
         types[column] = named
     frame, known = told(lambda: scan_csv(paths, reading.encoding, reading.separator, reading.header), repr(text))
+    if (named := _named(known, "_duplicated_")) != known:
+        frame, known = frame.select(named), named
     for column in known:
         twice = column.partition("_duplicated_")[0]
         if twice != column and twice in known and not twice:
@@ -176,6 +180,14 @@ def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str, reading: 
     return frame
 
 
+def _named(names: Sequence[str], nameless: str) -> list[str]:
+    """The names of columns without nameless ones at the end, as spreadsheets write them; all if most are nameless."""
+    ends = len(names)
+    while ends and (not names[ends - 1] or names[ends - 1].startswith(nameless)):
+        ends -= 1
+    return list(names[:ends] if 2 * ends > len(names) else names)
+
+
 def sheets_of(file: Path) -> list[str]:
     """The names of the sheets of a workbook."""
     return list(_workbook(file).sheet_names)
@@ -189,7 +201,7 @@ def header_of_sheet(file: Path, sheet: str = "") -> int:
             names = book.load_sheet(sheet or 0, dtypes="string", header_row=line, n_rows=1).to_polars().columns
         except Exception:  # the library raises many kinds of errors
             return 0
-        if names and not any(name.startswith("__UNNAMED__") for name in names):
+        if names and not any(name.startswith(_UNNAMED) for name in _named(names, _UNNAMED)):
             return line + 1 if line else 0
     return 0
 
@@ -204,6 +216,7 @@ def read_sheet(file: Path, sheet: str = "", header: int = 0) -> pl.DataFrame:
         frame: pl.DataFrame = book.load_sheet(sheet or 0, dtypes="string", header_row=max(header - 1, 0)).to_polars()
     except Exception as problem:
         raise InputError(f"the sheet {sheet or names[0]!r} of {str(file)!r} cannot be read: {problem}") from None
+    frame = frame.select(_named(frame.columns, _UNNAMED))
     return frame.filter(~pl.all_horizontal(pl.all().is_null())) if frame.width else frame
 
 
