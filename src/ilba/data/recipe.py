@@ -63,7 +63,10 @@ class ColumnRecipe(Struct, frozen=True):
     replace: Annotated[dict[str, str], Meta(description="texts inside values and their replacements")] = {}
     split: Annotated[str, Meta(description="the text between the parts of a value")] = ""
     part: Annotated[int | None, Meta(description="with split: which part, 1 is the first")] = None
-    date: Annotated[str, Meta(description="how dates are written, such as %d.%m.%Y; they become 2026-07-01")] = ""
+    date: Annotated[
+        str | list[str],
+        Meta(description="how dates are written, such as %d.%m.%Y, or several forms; they become 2026-07-01"),
+    ] = ""
     take: Annotated[
         Literal["", "year", "quarter", "month"], Meta(description="with date: only this part of the date")
     ] = ""
@@ -448,12 +451,16 @@ def _split(name: str, texts: pl.Series, between: str, part: int) -> pl.Series:
 
 
 def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
-    dates = texts.str.to_date(entry.date, strict=False)
+    forms = [entry.date] if isinstance(entry.date, str) else entry.date
+    dates = texts.str.to_date(forms[0], strict=False)
+    for form in forms[1:]:  # the first form that fits
+        dates = dates.zip_with(dates.is_not_null(), texts.str.to_date(form, strict=False))
     lost = dates.is_null() & texts.is_not_null()
     if lost.any():
         raise InputError(
-            f"recipe.{name}: {some(int(lost.sum()), 'different value')} are not dates of the form {entry.date!r}. "
-            f"Write the form of your dates, such as date = '%d.%m.%Y'; %y is a year of two digits."
+            f"recipe.{name}: {some(int(lost.sum()), 'different value')} are not dates of the form "
+            f"{listing(map(repr, forms), 6)}. Write the form of your dates, or several: date = ['%d.%m.%Y', "
+            f"'%Y-%m-%d']; %y is a year of two digits. Name missing values: missing = [..]."
         )
     if entry.age_on:
         try:
@@ -474,7 +481,11 @@ def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
 
 
 def _banded(name: str, texts: pl.Series, bands: Sequence[Band], decimal: str, unmatched: str) -> pl.Series:
-    numbers = texts.str.replace(",", ".", literal=True) if decimal == "," else texts
+    spelled = {text: str(band.low) for band in bands for text in (band.code, band.label)}
+    if bands[-1].high is None:  # 90+ lies in 85+
+        spelled |= {text: text[:-1] for text in texts.unique().drop_nulls() if _is_from(text, bands[-1].low)}
+    numbers = texts.replace(spelled)  # data that has bands already
+    numbers = numbers.str.replace(",", ".", literal=True) if decimal == "," else numbers
     values = numbers.cast(pl.Float64, strict=False).floor()
     found = np.searchsorted(np.array([band.low for band in bands]), values.fill_null(-1).to_numpy(), side="right") - 1
     last = np.array([np.inf if band.high is None else band.high for band in bands])
@@ -488,6 +499,11 @@ def _banded(name: str, texts: pl.Series, bands: Sequence[Band], decimal: str, un
         )
     kept = codes.set(pl.Series(~inside), None)
     return (texts.zip_with(lost, kept) if unmatched == "keep" else kept).rename(texts.name)
+
+
+def _is_from(text: str, low: int) -> bool:
+    """Whether a text is an open band that begins there or further up."""
+    return text.endswith("+") and text[:-1].isdecimal() and int(text[:-1]) >= low
 
 
 def _examples(lost: pl.Series) -> str:
