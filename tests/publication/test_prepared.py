@@ -85,6 +85,17 @@ def test_a_code_list_of_any_column_names_gives_labels_and_parents(folder):
     assert str(match) == "town: the code list towns.csv has 3 codes of the data"
 
 
+def test_a_list_of_towns_names_each_region_as_often_as_it_has_towns(folder):
+    areas = '[hierarchies]\narea = {column = "town", levels = ["region"], prefixes = [2]}\n'
+    text = areas + '[codes]\nregion = {file = "towns.csv", code = "RS", label = "RS"}\n'
+    rows = finest_of(folder, text)[0].labels.filter(pl.col("variable") == "region").rows()
+    assert rows == [("region", "01", "01", None, None), ("region", "02", "02", None, None)]
+    with pytest.raises(ilba.InputError, match="has 01 twice in 'RS', with different labels or parents"):
+        finest_of(folder, text.replace('label = "RS"', 'label = "name"'))
+    with pytest.raises(ilba.InputError, match="has 01 twice in 'RS', with different labels or parents"):
+        finest_of(folder, text.replace('label = "RS"', 'label = "RS", parent = "AGS"'))
+
+
 def test_a_map_by_any_property_matches_and_says_what_is_without(folder):
     text = '[hierarchies]\narea = ["town"]\n[maps]\ntown = {file = "t.geojson", code = "key"}\n'
     prepared, finest = finest_of(folder, text)

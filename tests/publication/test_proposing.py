@@ -163,6 +163,7 @@ def test_a_file_without_names_is_not_published_under_the_values_of_its_first_per
     [
         ("Title\n\na,b\n1,2\n", r"Line 3 has 2 fields, the first line 1\. .*--header 3 "),
         ("a,b\n" + "1,2\n" * 40 + "1,2,3\n", r"Line 42 has 3 fields, the first line 2\. Correct that line\."),
+        ("a,,,d,e,\n1,2,3,4,5,\n", r"columns without names\."),
         ("Title,,\nx,,\na,b,c\n1,2,3\n", r"columns without names\. .*--header 4 "),
     ],
 )
@@ -170,6 +171,54 @@ def test_a_line_that_does_not_fit_is_named(tmp_path, secret, text, says):
     (tmp_path / "p.csv").write_text(text)
     with pytest.raises(ilba.InputError, match=says):
         ilba.build(tmp_path / "p.csv", ["a"], ["b"], secret=secret)
+
+
+def test_a_workbook_made_for_readers_is_proposed_as_records(tmp_path):
+    with xlsxwriter.Workbook(tmp_path / "p.xlsx") as book:
+        sheet = book.add_worksheet()
+        sheet.write_row(0, 0, ["Population register"])
+        sheet.write_row(2, 0, ["District", "Town", "Sex", "Age"])
+        for n in range(400):  # a merged cell has its value in its first line
+            district = [f"D{n // 100}"] if n % 100 == 0 else [None]
+            age = "85+" if n % 9 == 0 else n % 85
+            sheet.write_row(n + 3, 0, [*district, f"T{n // 50}", "fm"[n % 3 % 2], age])
+        sheet.write_row(403, 0, ["Total", None, None, 400])
+        sheet.write(5, 5, " ")  # a stray cell
+    towns = pl.DataFrame({"code": [f"T{n}" for n in range(8)], "District": [f"D{n // 2}" for n in range(8)]})
+    towns.with_columns(pl.format("District {}", "District").alias("long")).write_csv(tmp_path / "towns.csv")
+    found = ilba.inspect(tmp_path / "p.xlsx", tmp_path / "towns.csv")
+    assert "nearly empty: if cells are merged, fill in each line; 'Total' looks like" in str(found)
+    ilba.init(tmp_path / "p.xlsx", tmp_path / "towns.csv", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert plain["hierarchies"] == {"area": ["District", "Town"]}
+    assert plain["keys"] == ["Sex", "Age"]
+    assert plain["recipe"]["Age"] == {"width": 5, "top": 85}
+    assert plain["recipe"]["without"] == {"District": ["Total"]}
+    assert plain["codes"]["District"] == {"file": "towns.csv", "code": "District", "label": {"en": "long"}}
+    finest, _ = counted(Prepared(tmp_path))
+    assert finest.frame.group_by("District").agg(pl.col("N").sum()).sort("District").rows() == [
+        (f"D{n}", 100) for n in range(4)
+    ]
+    assert ("District", "D1", "District D1", None, None) in Prepared(tmp_path).labels.rows()
+
+
+def test_parents_that_disagree_are_told_and_taken_from_the_code_list(tmp_path):
+    rows = [
+        (f"c{n % 4 // 2}" if n % 100 else "c1", f"t{n % 4}", "fm"[n % 3 % 2], "a" if n % 50 else "b")
+        for n in range(1000)
+    ]
+    lines = [",".join(row) + ",,\n" for row in rows]
+    (tmp_path / "p.csv").write_text("county,town,sex,rare,,\n" + "".join(lines))  # two columns without names
+    (tmp_path / "towns.csv").write_text("town,county\n" + "".join(f"t{n},c{n // 2}\n" for n in range(4)))
+    found = ilba.inspect(tmp_path / "p.csv", tmp_path / "towns.csv")
+    assert found.records.nearly == (("county", "town", 10),)  # a value that nearly everybody has is no parent
+    assert "each town lies in one county, except in 10 records" in str(found)
+    assert "county" not in found.keys
+    ilba.init(tmp_path / "p.csv", tmp_path / "towns.csv", out=tmp_path)
+    finest, _ = counted(Prepared(tmp_path))
+    assert finest.frame.select("county", "town").unique().sort("town").rows() == [
+        (f"c{n // 2}", f"t{n}") for n in range(4)
+    ]
 
 
 def test_a_list_that_a_spreadsheet_robbed_of_its_zeros_matches_the_data(tmp_path):

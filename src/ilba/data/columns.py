@@ -66,6 +66,8 @@ _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
 _MOST_CATEGORIES = 100
 _NO_AGE = r"^(-\d+|9{3,}|\D{1,20})$"
 """how an age column spells that there is no age"""
+_OPEN = r"^\d{2,3}\+$"
+"""an open band of ages, such as 85+"""
 _OFTEN = 10
 """the fewest records with such a spelling; a rarer one may be a slip that tells of somebody"""
 
@@ -105,9 +107,14 @@ class ColumnFacts:
     """abbreviations and their words, in one spelling"""
 
     @property
+    def is_hollow(self) -> bool:
+        """Whether nearly all fields are empty, as where merged cells keep a value only in their first line."""
+        return self.kind != "empty" and self.missing > 0.9 * self.records
+
+    @property
     def is_key(self) -> bool:
         """Whether it looks like a key."""
-        return self.kind in ("category", "age") and self.values > 1
+        return self.kind in ("category", "age") and self.values > 1 and not self.is_hollow
 
     def to_json(self, K: int) -> dict[str, Any]:
         """As plain values; small numbers of records are hidden."""
@@ -125,6 +132,8 @@ class ColumnFacts:
             spellings = [*self.spellings, *self.no_age]
             spelled = f" (spelled {listing(map(repr, spellings), 5)})" if spellings else ""
             said.append(f"{few_text(self.missing, K)} missing{spelled}")
+        if self.is_hollow:
+            said.append("nearly empty: if cells are merged, fill in each line")
         if self.alike:
             groups = ("/".join(map(repr, group[:4])) for group in self.alike)
             said.append(f"nearly the same: {listing(groups, 3)}")
@@ -167,7 +176,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     is_total = pl.col("trimmed").str.to_lowercase().is_in(list(TOTALS))
     there = trimmed.filter(~is_missing)
     sums = there.filter(is_total)
-    if sums.height < there.height and int(sums["records"].sum()) <= 0.05 * int(there["records"].sum()):
+    if sums.height < there.height and int(sums["records"].sum()) <= 0.05 * len(column):
         there = there.filter(~is_total)
     else:  # a category called so
         sums = sums.clear()
@@ -207,6 +216,10 @@ def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str, bool]:
         return "empty", "", False
     if different == 1:
         return "constant", "", False
+    if _AGES.search(name):  # a last band, such as 85+, among ages in years
+        values = values.filter(~values.str.contains(_OPEN))
+    if len(values) < different - 1:  # several: the ages are in groups already
+        return "category", "", False
     whole = bool(values.str.contains(r"^-?\d{1,18}$").all())
     comma = bool(values.str.contains(r"^-?\d+,\d+$").any()) and bool(values.str.contains(r"^-?\d+(,\d+)?$").all())
     decimal = not whole and bool(values.str.contains(r"^-?\d*[.,]?\d+([eE][-+]?\d+)?$").all())
@@ -239,7 +252,8 @@ def _number(name: str, numbers: pl.Series, different: int) -> Kind:
 
 def _no_ages(name: str, values: pl.DataFrame) -> pl.DataFrame:
     """The one or two frequent values of an age column that are no age, such as 999; empty if it is no such column."""
-    is_age = pl.col("trimmed").str.contains(r"^\d{1,3}$") & (pl.col("trimmed").cast(pl.Int64, strict=False) <= 125)
+    years = pl.col("trimmed").cast(pl.Int64, strict=False) <= 125
+    is_age = pl.col("trimmed").str.contains(_OPEN) | (pl.col("trimmed").str.contains(r"^\d{1,3}$") & years)
     ages, others = values.filter(is_age), values.filter(~is_age)
     if (
         _AGES.search(name)

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba import notebook
-from ilba.data.columns import AREAS, ColumnFacts, facts_of
+from ilba.data.columns import AREAS, ColumnFacts, facts_of, few, few_text
 from ilba.data.csvfiles import guessed, read_head, read_tail
 from ilba.data.hierarchies import read_hierarchy
 from ilba.data.reading import (
@@ -43,6 +43,8 @@ _SEPARATORS = (",", ";", "\t", "|", "^")
 LEAVES = "finest codes"
 """the name of the codes at the bottom of a hierarchy"""
 NAMELESS = "Its first line looks like a record: write the names of the columns into a line above it"
+_STRAY = 0.05
+"""the largest share of records with another parent in a column that is nearly a level above"""
 _NEEDED = 0.5
 """the share of the codes of a column that a matching code list or map must have"""
 
@@ -66,6 +68,8 @@ class FileFacts:
     """pairs of a coarser column and a finer one that is nested in it"""
     same: tuple[tuple[str, str], ...] = ()
     """pairs of equivalent columns: a code and its name"""
+    nearly: tuple[tuple[str, str, int], ...] = ()
+    """pairs of a coarser column and a finer one that is nested in it but for some records, with their number"""
     depth: int = 0
     """the number of levels of a hierarchy"""
     frame: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
@@ -143,6 +147,7 @@ class Inspection:
             return ()
         inside = {column for chain in self.hierarchies for column in chain}
         names = {_name_of(self.records, pair, self.matches) for pair in self.records.same}
+        names |= {coarse for coarse, fine, _ in self.records.nearly if fine in inside}
         return tuple(
             one.name for one in self.records.columns if one.is_key and one.name not in inside and one.name not in names
         )
@@ -163,6 +168,7 @@ class Inspection:
                 "decimal": one.decimal, "sheets": list(one.sheets),
                 "columns": [column.to_json(K) for column in one.columns],
                 "nests": [list(pair) for pair in one.nests], "same": [list(pair) for pair in one.same],
+                "nearly": [[coarse, fine, few(astray, K)] for coarse, fine, astray in one.nearly],
             }
             for one in self.files
         ]  # fmt: skip
@@ -184,8 +190,15 @@ class Inspection:
                 lines.append(f"  each {fine} lies in one {coarse}")
             for code, name in one.same:
                 lines.append(f"  {code} and {name} are equivalent: a code and its name")
+            for coarse, fine, astray in one.nearly:
+                lines.append(
+                    f"  each {fine} lies in one {coarse}, except in {few_text(astray, self.mask_thr)} records: correct "
+                    f"them, or take {coarse} from a code list"
+                )
         lines += [f"  {match}" for match in self.matches]
-        if self.records is not None:
+        if unread := [one.path for one in self.files if one.what == "unreadable"]:
+            lines.append(f"Nothing is proposed before {listing(unread, 5)} can be read (confidential)")
+        elif self.records is not None:
             chains = "; ".join(" > ".join(chain) for chain in self.hierarchies) or "none"
             lines.append(f"Proposed: hierarchies {chains}; keys {listing(self.keys, 20) or 'none'} (confidential)")
         return "\n".join(lines)
@@ -423,7 +436,8 @@ def _ends_in_notes(file: Path, reading: Reading) -> bool:
 
 def _related(one: FileFacts) -> FileFacts:
     """Find columns that are nested, and columns that are equivalent."""
-    candidates = [c for c in one.columns if c.kind in ("category", "code", "text") and c.values > 1][:40]
+    kinds = ("category", "code", "text")
+    candidates = [c for c in one.columns if c.kind in kinds and c.values > 1 and not c.is_hollow][:40]
     width = {c.name: c.pad for c in candidates}
     numbers = {
         c.name: one.frame[c.name]
@@ -437,6 +451,7 @@ def _related(one: FileFacts) -> FileFacts:
     sizes = {name: int(column.max() or 0) for name, column in numbers.items()}  # type: ignore[arg-type]
     nests: list[tuple[str, str]] = []
     same: list[tuple[str, str]] = []
+    nearly: list[tuple[str, str, int]] = []
     for a, b in itertools.combinations(sorted(candidates, key=lambda c: sizes[c.name]), 2):
         coarse, fine = a.name, b.name
         if sizes[fine] * 3 > one.records or sizes[coarse] < 2:
@@ -444,9 +459,23 @@ def _related(one: FileFacts) -> FileFacts:
         both = (numbers[coarse] * (sizes[fine] + 1) + numbers[fine]).drop_nulls()
         different = both.n_unique()
         if different != numbers[fine].filter(numbers[coarse].is_not_null()).drop_nulls().n_unique():
+            if sizes[coarse] < sizes[fine] and (astray := _astray(numbers[coarse], numbers[fine], sizes[coarse])):
+                nearly.append((coarse, fine, astray))
             continue
         (same if sizes[coarse] == sizes[fine] else nests).append((coarse, fine))
-    return replace(one, nests=tuple(nests), same=tuple(same))
+    return replace(one, nests=tuple(nests), same=tuple(same), nearly=tuple(nearly))
+
+
+def _astray(coarse: pl.Series, fine: pl.Series, parents: int) -> int:
+    """The number of records that lie not in the usual parent of their code; 0 if it is no level above at all.
+
+    Each parent must be the usual one of some code. So a value that nearly everybody has is no parent.
+    """
+    both = pl.DataFrame({"coarse": coarse, "fine": fine}).drop_nulls()
+    counted = both.group_by("fine", "coarse").len().sort("len", descending=True)
+    usual = counted.unique("fine", keep="first", maintain_order=True)
+    astray = both.height - int(usual["len"].sum())
+    return astray if astray <= _STRAY * both.height and usual["coarse"].n_unique() == parents else 0
 
 
 def _name_of(one: FileFacts, pair: tuple[str, str], matches: Sequence[Match]) -> str:

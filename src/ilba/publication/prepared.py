@@ -282,15 +282,24 @@ class Prepared:
         codes = codes.str.zfill(entry.pad) if entry.pad else codes
         kept = codes.is_not_null() & (codes != "")
         frame, codes = frame.filter(kept), codes.filter(kept)
-        if codes.n_unique() < len(codes):
-            twice = codes.filter(codes.is_duplicated()).unique().sort()
-            raise InputError(f"codes.{column}: {entry.file!r} has {listing(twice, 4)} twice in {code!r}.")
         named = {"en": entry.label} if isinstance(entry.label, str) else dict(entry.label)
-        labels = {
-            lang: frame[self._chosen(frame, name, f"codes.{column}.label", 1)].str.strip_chars().to_list()
+        chosen = {
+            lang: self._chosen(frame, name, f"codes.{column}.label", 1)
             for lang, name in named.items()
             if name or (lang == "en" and frame.width > 1)
         }
+        # A list of towns repeats each district, with the same name.
+        told = [*chosen.values(), *([entry.parent] if entry.parent in frame.columns else [])]
+        lines = pl.DataFrame([codes.alias(""), *(frame[one] for one in dict.fromkeys(told))])
+        is_first = lines.select(pl.struct(pl.all().str.strip_chars()).is_first_distinct()).to_series()
+        frame, codes = frame.filter(is_first), codes.filter(is_first)
+        if codes.n_unique() < len(codes):
+            twice = codes.filter(codes.is_duplicated()).unique().sort()
+            raise InputError(
+                f"codes.{column}: {entry.file!r} has {listing(twice, 4)} twice in {code!r}, with different labels or "
+                f"parents. Keep one of them."
+            )
+        labels = {lang: frame[one].str.strip_chars().to_list() for lang, one in chosen.items()}
         above = self._above(column)
         parents: list[Any] = [None] * len(codes)
         rows = []

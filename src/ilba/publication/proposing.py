@@ -105,6 +105,12 @@ def _written(file: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def _are_same(frame: pl.DataFrame, one: str, other: str) -> bool:
+    """Whether two columns are equivalent: a code and its name."""
+    sizes = {frame[one].n_unique(), frame[other].n_unique(), frame.select(pl.struct(one, other).n_unique()).item()}
+    return len(sizes) == 1
+
+
 def _toml(value: Any) -> str:
     """A value as TOML spells it."""
     if isinstance(value, Mapping):
@@ -153,6 +159,8 @@ class _Proposal:
     def _hierarchies(self) -> dict[str, list[str]]:
         chains = [list(chain) for chain in self.found.hierarchies]
         self.derived: dict[str, tuple[str, Match]] = {}
+        self.named: dict[str, tuple[str, Match]] = {}
+        """for some levels the column of a code list with their names"""
         self.above: dict[str, list[str]] = {}
         """for each column with a file of its hierarchy: the names of the levels above it"""
         for column, tree in self.trees.items():
@@ -169,14 +177,19 @@ class _Proposal:
             match = self.lists.get(chain[-1]) if chain[-1] not in self.above else None
             if match is None:
                 continue
-            for level in self._levels_in(match, taken={*chain, *(c.name for c in self.source.columns)}):
+            wrong = {coarse for coarse, fine, _ in self.source.nearly if fine == chain[-1]}
+            good = {c.name for c in self.source.columns if not c.is_hollow} - wrong
+            for level in self._levels_in(match, {*chain, *good}, chain):
                 chain.insert(-1, level)
                 self.derived[level] = (chain[-1], match)
         names = ["area", *(f"hierarchy{number}" for number in range(2, len(chains) + 1))]
         return dict(zip(names, chains, strict=True))
 
-    def _levels_in(self, match: Match, taken: set[str]) -> list[str]:
-        """Columns of a code list that are levels above its codes: each code has one, and they repeat."""
+    def _levels_in(self, match: Match, taken: set[str], chain: Sequence[str]) -> list[str]:
+        """Columns of a code list that are levels above its codes: each code has one, and they repeat.
+
+        Of a code and its name the shorter one is a level, and the other its label.
+        """
         listed = next(one for one in self.found.files if one.path == match.file)
         size = listed.frame.height
         levels = []
@@ -184,12 +197,16 @@ class _Proposal:
             if column.name == match.by or column.name in taken or column.missing or column.kind in ("decimal", "date"):
                 continue
             if 2 <= column.values <= size / 2:
-                levels.append((column.values, column.name))
+                length = listed.frame[column.name].str.len_chars().mean() or 0
+                levels.append((column.values, length, column.name))
         nested: list[str] = []
-        for _, name in sorted(levels):
+        known = [name for name in chain if name in listed.frame.columns]
+        for _, _, name in sorted(levels):
             last = nested[-1] if nested else None
             frame = listed.frame
-            if last is None or frame.select(pl.struct(last, name).n_unique()).item() == frame[name].n_unique():
+            if code := next((one for one in (*known, *nested) if _are_same(frame, one, name)), None):
+                self.named.setdefault(code, (name, match))
+            elif last is None or frame.select(pl.struct(last, name).n_unique()).item() == frame[name].n_unique():
                 nested.append(name)
         return nested
 
@@ -274,6 +291,13 @@ class _Proposal:
             label = self._label_in(listed, match.by)
             if label:
                 found[column]["label"] = {"en": label}
+        for level, (label, match) in self.named.items():
+            if level not in found:
+                listed = next(one for one in self.found.files if one.path == match.file)
+                chain = next(one for one in self.hierarchies.values() if level in one)
+                upper = [one for one in chain[: chain.index(level)] if one in listed.frame.columns][-1:]
+                found[level] = self._file(listed) | {"code": level} | ({"parent": upper[0]} if upper else {})
+                found[level]["label"] = {"en": label}
         kind = kind_of(Path(self.source.path)) if Path(self.source.path).is_file() else ""
         for column, labels in value_labels(Path(self.source.path), kind).items() if kind in LABELLED else ():
             if column in used and column not in found and labels:
