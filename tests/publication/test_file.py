@@ -58,6 +58,8 @@ def test_the_least_that_a_file_needs_is_a_source_and_a_hierarchy(tmp_path):
         ('method = "ilba"\nmove = 1\nnoise = 0.4\n' + LEAST, "move, noise: only with method = 'controlled'"),
         ("format = 2\n" + LEAST, "format"),
         ("[source\n", "is not TOML"),
+        ("keys = [sex]", r"is not TOML: .*\. Write texts in quotes\."),
+        ('[source]\nfile = "C:\\data"', r"is not TOML: .*\. Write paths with / instead\."),
         (LEAST.replace('["town"]', '{column = "town", levels = ["region"]}'), "area needs either file or prefixes"),
         (
             LEAST.replace('["town"]', '{column = "t", levels = ["a"], prefixes = [1, 2]}'),

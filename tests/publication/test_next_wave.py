@@ -71,7 +71,7 @@ def test_other_records_under_a_published_wave_are_refused_unless_they_correct_it
     edit(office, ("people_2025.csv", "people_2026.csv"))
     planned = ilba.plan()
     assert any("not the records that were published as wave '2025'" in note for note in planned.notes)
-    assert "ilba publish --correction" in str(planned)
+    assert "Next: a new wave under [population], or for a correction: ilba publish --correction" in str(planned)
     with pytest.raises(ilba.UnsafeRelease, match="needs a new wave"):
         ilba.publish()
     assert (office / "release-2025" / "release.json").read_bytes() == before
@@ -89,6 +89,21 @@ def test_a_new_wave_gets_folders_of_its_own_and_both_are_served(office):
     assert {place.name for place in office.glob("exports-*")} == {"exports-2025", "exports-2026"}
     waves = [ilba.Release(place).manifest["population"]["wave"] for place in released_by()]
     assert waves == ["2025", "2026"]
+
+
+@pytest.mark.slow
+def test_the_plan_of_a_new_wave_keeps_published_masks_as_the_release_does(office):
+    people = ilba.datasets.census(3_000).select(region="LA2", town="LA3", sex="age")
+    people.write_csv("people_2025.csv")
+    people.tail(2_700).write_csv("people_2026.csv")
+    edit(office, ('name = "people"', 'name = "others"'), ("release-{wave}", "others-{wave}"))
+    ilba.publish()
+    edit(office, ("people_2025.csv", "people_2026.csv"), ('wave = "2025"', 'wave = "2026"'))
+    planned = ilba.plan().choices[0]
+    ilba.publish()
+    reached = ilba.losses(ilba.audit(ilba.open_store("confidential/publication.parquet").published()).published)
+    assert (planned.method, planned.max_loss) == ("controlled", abs(reached).max())
+    assert planned.mean_loss == pytest.approx(abs(reached).mean())
 
 
 @pytest.mark.slow

@@ -104,8 +104,8 @@ class Measured:
             said.append(f"guesses {self.likely:.1%} with more than 95% certainty{right}")
         if self.groups is not None:
             said.append(f"finds {some(self.groups, 'group')} that show only one value")
-        known = f" {' and '.join(self.tables)}" if self.tables else f" ({_KNOWS[self.attacker]})"
-        return f"{self.attacker}{known}: {'; '.join(said) or 'not measured: the finest table is not published'}"
+        knows = f"who has exact counts of {' and '.join(self.tables)}" if self.tables else _KNOWS[self.attacker]
+        return f"{self.attacker} ({knows}): {'; '.join(said) or 'not measured: the finest table is not published'}"
 
 
 def can_compare(finest: AnyFinestTable, wanted: Sequence[Selection], limit: int = LIMIT) -> bool:

@@ -213,7 +213,9 @@ def load(file: Path) -> PublicationFile:
     try:
         plain = tomllib.loads(file.read_text("utf-8-sig"))
     except tomllib.TOMLDecodeError as problem:
-        raise InputError(f"{str(file)!r} is not TOML: {problem}.") from None
+        hint = " Write paths with / instead." if "\\" in str(problem) else ""
+        hint = " Write texts in quotes." if str(problem).startswith("Invalid value") else hint
+        raise InputError(f"{str(file)!r} is not TOML: {problem}.{hint}") from None
     except UnicodeDecodeError:
         raise InputError(f"{str(file)!r} is not UTF-8. Save it as UTF-8.") from None
     for name in ("source", "hierarchies"):

@@ -29,6 +29,7 @@ from ilba.tables.building import build
 from ilba.tables.engine import AnyFinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
+_CORRECTION = " --correction"
 _BYTES = 3.0
 """bytes of a row of a table, on the disk"""
 
@@ -142,10 +143,9 @@ class Plan:
                 loss = f"{one.mean_loss:>9.2f} {one.p99_loss:>10} {one.max_loss:>8}"
                 shares = f"{one.provable:>9.1%} {one.blank:>6.1%}"
                 lines.append(f"  {one.method:<20} {loss} {shares}  {'yes' if one.adds_up else 'no'}")
-        lines.append(
-            "Nothing was written. "
-            + (f"Next: ilba publish{self.typed}" if self.is_possible else "It cannot be published.")
-        )
+        wave = "a new wave under [population], or for a correction: " if self.typed.endswith(_CORRECTION) else ""
+        following = f"Next: {wave}ilba publish{self.typed}" if self.is_possible else "It cannot be published."
+        lines.append(f"Nothing was written. {following}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -189,7 +189,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     counting = time.perf_counter() - begun
     matches = prepared.matched(finest)
     wanted = prepared.wanted
-    refused, said, is_other = _ledger(prepared, finest, is_own)
+    refused, said, is_other, kept = _ledger(prepared, finest, is_own)
     how = prepared.how
     refused += [*_other_release(prepared), *_unwritable(prepared)]
     compared: list[Choice] = []
@@ -197,7 +197,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     notes = doubts(finest)
     if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
         tell(ProgressStep("comparing"))
-        masked = None if prepared.by else masked_by(prepared.said.method, finest, wanted, how, progress=progress)
+        masked = None if prepared.by else masked_by(prepared.said.method, finest, wanted, how | kept, progress=progress)
         compared = choices(finest, wanted, masked, full=full, progress=progress)
         learnt = measured(masked, wanted, progress=progress) if masked is not None else []
     else:
@@ -224,7 +224,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         _rows(finest, wanted), counting + 4e-7 * len(finest) * len(wanted) + 0.05 * len(wanted),
         tuple(prepared.recipe.changes), tuple(matches), said, tuple(compared), tuple(learnt), tuple(refused),
         tuple(prepared.said.proposed), tuple(_against_last(prepared)), tuple(notes), how,
-        prepared.typed + (" --correction" if is_other else ""),
+        prepared.typed + (_CORRECTION if is_other else ""),
     )  # fmt: skip
 
 
@@ -299,18 +299,21 @@ def _rows(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
     return sum(sizes)
 
 
-def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[list[str], str, bool]:
-    """Return the ledger's reasons against it, its state in words, and whether this wave has other published data."""
+def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[list[str], str, bool, dict[str, Any]]:
+    """What the ledger says.
+
+    Its reasons against it, its state in words, whether this wave has other published data, and the masks that stay.
+    """
     secret = finest.secret_at_hand()
     place = prepared.ledger or os.environ.get(ENVIRONMENT)
     if not place and secret is not None and secret.place is not None:
         place = secret.place.with_suffix(".ledger")
     if not place or not is_own or secret is None:
-        return [], "nothing was published under this secret before; the first publication makes a ledger", False
+        return [], "nothing was published under this secret before; the first publication makes a ledger", False, {}
     try:
         book = Ledger(place)
     except StoreError:
-        return [], f"there is no ledger {place} yet; the first publication makes it", False
+        return [], f"there is no ledger {place} yet; the first publication makes it", False, {}
     try:
         chapter = looked_up(finest, secret, book)
         before = chapter.publications
@@ -319,10 +322,18 @@ def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[l
         move = prepared.how.get("move", chapter.move(finest.design.threshold))
         chapter.check(finest, way(name, finest.design, prepared.by, move), None)
     except Conflict as problem:
-        return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", False
+        return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", False, {}
     except (UnsafeRelease, IlbaError) as problem:
-        return [str(problem)], f"{book.path.name}: it refuses this publication", False
-    return [], text, has_other_data(chapter, finest)
+        return [str(problem)], f"{book.path.name}: it refuses this publication", False, {}
+    return [], text, has_other_data(chapter, finest), _kept(chapter, finest, move) if name == "controlled" else {}
+
+
+def _kept(chapter: Chapter, finest: AnyFinestTable, move: int) -> dict[str, Any]:
+    """The options of a choice of masks that keeps those of earlier publications."""
+    before = chapter.choice("controlled", finest.design.threshold, move)
+    if before is None:
+        return {}
+    return {"previous": chapter.known(finest, "controlled", move), "move": move, "noise": float(before.get("noise", 0))}
 
 
 def has_other_data(chapter: Chapter, finest: AnyFinestTable) -> bool:
