@@ -29,6 +29,10 @@ UNSEEN = (
 MOST_DRAWN = 40  # the most tables with a bar on the page
 
 
+_READABLE = 15
+"""the most sentences of a proof in the printed text"""
+
+
 class Judged(ABC):
     """What reports on one release and on several releases share: shares, figures, JSON and the page."""
 
@@ -142,10 +146,12 @@ class Judged(ABC):
         if not self.worst:
             return []
         lines = ["", "How it is proven:"]
-        for one in self.worst[:3]:
+        shortest = min(self.worst, key=lambda one: len(one.why))
+        shown = [one for one in self.worst if len(one.why) <= _READABLE][:3] or [shortest]
+        for one in shown:
             lines += [f"  {one.cell}", *(f"    {sentence}" for sentence in one.why)]
-        if len(self.worst) > 3:
-            lines.append(f"  (and {len(self.worst) - 3} more in report.worst)")
+        if more := len(self.worst) - len(shown):
+            lines.append(f"  (and {more} more in report.worst, or in the page of --out)")
         return lines
 
     def _repr_html_(self) -> str:

@@ -59,6 +59,7 @@ def main() -> NoReturn:
     """Run the command line; print errors of this package as one line on stderr and set the exit code."""
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", Notice)
+    _shown.clear()
     warnings.showwarning = _show
     try:
         ended = _quickly(sys.argv[1] if len(sys.argv) > 1 else None).main(standalone_mode=False)
@@ -106,5 +107,11 @@ def _fail(text: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+_shown: set[str] = set()
+"""the notes of this command: each is shown once"""
+
+
 def _show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    click.echo(f"note: {message}", err=True)
+    if str(message) not in _shown:
+        _shown.add(str(message))
+        click.echo(f"note: {message}", err=True)

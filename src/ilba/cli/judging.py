@@ -199,8 +199,8 @@ def audit_command(
         bar.stage("attacking")
         own_method = method[0] if method else finest.method
         report = audit(finest, own_method, **wanted, solver_seconds=solver_seconds, progress=bar)
-    _told_of_audit(report, out, as_json, require_safe)
     _told_of_method(finest, method, as_json)
+    _told_of_audit(report, out, as_json, require_safe)
 
 
 def _several(
@@ -263,7 +263,7 @@ def _tell_of_length(finest: FinestTable, wanted: dict[str, Any], as_json: bool) 
 def _told_of_method(finest: FinestTable, method: object, as_json: bool) -> None:
     """Say that `ilba release` uses another method by default."""
     if not method and not as_json and finest.method == "ilba":
-        click.echo("These are tables by iLBA. For the default method of `ilba release`: --method controlled.")
+        click.echo("These are tables by iLBA. For those of `ilba release` and `ilba publish`: --method controlled.")
 
 
 def _what_if(
@@ -488,11 +488,11 @@ def risk_command(
         )
     if out:
         report.to_html(out, lang_of_page())
+    if not is_release:
+        _told_of_method(measured, method, as_json)
     click.echo(report.to_json() if as_json else str(report))
     if out and not as_json:
         click.echo(f"{out}: the whole report, confidential")
-    if not is_release:
-        _told_of_method(measured, method, as_json)
 
 
 _MEANING = (

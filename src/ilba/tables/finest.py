@@ -449,8 +449,8 @@ class FinestTable(AnyFinestTable):
         )
         if bound is None and not how.noise and not control.held:
             notice(
-                "the usual bound could not be held everywhere in these tables. `ilba report`, or `control` in Python, "
-                "says how far (confidential).",
+                "the usual bound could not be held everywhere in these tables. The report (`ilba report STORE`), or "
+                "`control` in Python, says how far (confidential).",
                 Advice,
             )
         names, asked = tuple(table.name for table in wanted), None if bound is None else int(bound)
@@ -879,7 +879,8 @@ def tell_recurring(codes: CodeLists) -> None:
         for column, recurring in listed.recurring().items():
             notice(
                 f"{column!r} has {some(recurring, 'code')} under different parents. "
-                f"Each is taken as an area of its own, known by its whole path."
+                f"Each is taken as an area of its own, known by its whole path. If each should have one parent, "
+                f"correct the data, or make the parents from a code list (recode)."
             )
 
 
