@@ -483,7 +483,8 @@ def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
 def _banded(name: str, texts: pl.Series, bands: Sequence[Band], decimal: str, unmatched: str) -> pl.Series:
     spelled = {text: str(band.low) for band in bands for text in (band.code, band.label)}
     if bands[-1].high is None:  # 90+ lies in 85+
-        spelled |= {text: text[:-1] for text in texts.unique().drop_nulls() if _is_from(text, bands[-1].low)}
+        opened = texts.filter(texts.str.ends_with("+")).unique()
+        spelled |= {text: text[:-1] for text in opened if _is_from(text, bands[-1].low)}
     numbers = texts.replace(spelled)  # data that has bands already
     numbers = numbers.str.replace(",", ".", literal=True) if decimal == "," else numbers
     values = numbers.cast(pl.Float64, strict=False).floor()
@@ -503,7 +504,7 @@ def _banded(name: str, texts: pl.Series, bands: Sequence[Band], decimal: str, un
 
 def _is_from(text: str, low: int) -> bool:
     """Whether a text is an open band that begins there or further up."""
-    return text.endswith("+") and text[:-1].isdecimal() and int(text[:-1]) >= low
+    return text[:-1].isdecimal() and int(text[:-1]) >= low
 
 
 def _examples(lost: pl.Series) -> str:
