@@ -26,7 +26,7 @@ test: .venv/dev browser lint ## Run every test
 	$(PYTEST)
 
 check: .venv/dev lint ## The fast tests, in under a minute
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not long"
 
 lowest: ## The fast tests with the lowest versions that pyproject.toml names, in .venv-lowest
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
