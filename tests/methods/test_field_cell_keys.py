@@ -224,6 +224,7 @@ def test_a_european_ptable_has_chances_or_upper_bounds(name):
     expected = cell_key_table(one, MOVES, "sex")
     assert expected["puwc"].to_list() == [3, 0, 2]
     assert cell_key_table(one, bounds, "sex").equals(expected)
+    assert cell_key_table(one, MOVES.reverse(), "sex").equals(expected), "in any order of its rows"
 
 
 @pytest.mark.parametrize(
@@ -233,8 +234,17 @@ def test_a_european_ptable_has_chances_or_upper_bounds(name):
         (MOVES.drop("i"), "not a p-table: it has j, p"),
         (MOVES.filter(pl.col("i") == 1), "without a gap"),
         (ONS_MOVES.head(3), "has 3 rows; 2 counts and 2 keys need 4"),
+        (MOVES.with_columns(p=pl.Series([1.0, 0.25, 0.7])), "chances of i=1 .* do not add up to 1"),
+        (MOVES.with_columns(p=pl.Series([1.0, 1.25, -0.25])), "chances of i=1 .* are below 0"),
+        (MOVES.rename({"p": "upper"}), "chances of i=1 .* do not add up to 1"),
+        (MOVES.with_columns(p=pl.Series(["1", "a", "b"])), "column 'p' of the p-table has a gap"),
+        (MOVES.with_columns(j=pl.Series([0, None, 2])), "column 'j' of the p-table has a gap"),
+        (MOVES.with_columns(j=pl.Series([0, -1, 2])), "has i or j below 0"),
+        (MOVES.with_columns(j=pl.Series([0, 2, 2])), "has i=1, j=2 twice"),
+        (pl.concat([ONS_MOVES.head(3), ONS_MOVES.head(1)]), "has pcv=1, ckey=0 twice"),
+        ("nowhere.csv", "'nowhere.csv' cannot be read"),
     ],
 )
-def test_a_ptable_that_lacks_something_is_refused(moves, said):
+def test_a_ptable_that_is_not_one_is_refused(moves, said):
     with pytest.raises(ilba.InputError, match=said):
         cell_key_table(PEOPLE, moves, "sex")

@@ -109,6 +109,8 @@ def test_a_cell_key_method_takes_a_ptable_of_either_layout(small, tmp_path):
     table = methods.ptable(2, 1.0)
     table.write_csv(tmp_path / "p.csv")
     by_name = method_of(f"cell-key:ptable={tmp_path / 'p.csv'}")
+    assert methods.CellKey(tmp_path / "p.csv").ptable.equals(by_name.ptable)
+    assert by_name.label == "cell-key ptable=p.csv"
     for one, other in zip(
         published(methods.CellKey(table), small).tables.values(), published(by_name, small).tables.values(), strict=True
     ):
@@ -117,6 +119,8 @@ def test_a_cell_key_method_takes_a_ptable_of_either_layout(small, tmp_path):
     assert method_of(f"cell-key:ptable={tmp_path / 'p2.csv'}").ptable.equals(by_name.ptable)
     with pytest.raises(ilba.InputError, match=r"the p-table .* cannot be read: No such file"):
         method_of("cell-key:ptable=nowhere.csv")
+    with pytest.raises(ilba.InputError, match="threshold='x' is not a whole number"):
+        method_of(f"cell-key:ptable={tmp_path / 'p.csv'},threshold=x")
     keyed = pl.DataFrame({"pcv": [1, 1, 2, 2], "ckey": [0, 1, 0, 1], "pvalue": [-1, 1, 0, 1]})
     values = published(methods.CellKey(keyed), small).tables
     assert all((rows.value >= 0).all() for rows in values.values())

@@ -66,7 +66,7 @@ def create_perturbed_table(
     ----------
     data : frame
         One row per record.
-    ptable : frame
+    ptable : frame or path
         The p-table in the layout of the ONS: pcv, ckey, pvalue.
     geog : str or sequence of str, optional
         The column of the area.
@@ -132,7 +132,7 @@ def cell_key_table(
     ----------
     data : frame
         One row per record.
-    ptable : frame
+    ptable : frame or path
         The p-table: i, j and p or upper, as `ptable` makes it; or one in the layout of the ONS.
     tables : str or list
         What is counted, as in `small_count_rounding`: "region*sex" or a list of tables, each with its margins.

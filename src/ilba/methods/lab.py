@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
+import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, cast
@@ -17,7 +17,7 @@ from ilba.errors import InputError, listing, nearest
 from ilba.methods import noise, suppression
 from ilba.methods.method import FAR, CountedTables, Method, Shown, TableCells
 from ilba.methods.moves import KeyedTable, perturbation
-from ilba.methods.ptables import ptable, read_ptable
+from ilba.methods.ptables import ptable, read_ptable, read_ptable_file
 from ilba.methods.rounding import conventional_rounding, random_rounding, rounded_together, whole_base
 from ilba.methods.small_counts import round_small
 
@@ -103,7 +103,7 @@ class CellKey(Method):
 
     Parameters
     ----------
-    ptable : frame, optional
+    ptable : frame or path, optional
         The p-table, in the layout of the ONS or of European offices. By default, one is made from D, V, js and pstay.
     D : int, default 3
         The largest change of a count.
@@ -129,6 +129,15 @@ class CellKey(Method):
     js: int = 0
     pstay: float | None = None
     threshold: int = 0
+    _file = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ptable, str | os.PathLike):
+            file = os.fspath(self.ptable)
+            object.__setattr__(self, "ptable", read_ptable_file(file))
+            object.__setattr__(self, "_file", f"={Path(file).name}")
+        if self.ptable is not None:
+            read_ptable(self.ptable)  # refuses a wrong one here, not at its first use
 
     @property
     def blanks(self) -> bool:  # type: ignore[override]
@@ -145,7 +154,7 @@ class CellKey(Method):
         """The method with its parameters, as tables show it."""
         if self.ptable is None:
             return super().label
-        return f"{self.name} ptable" + (f" threshold={self.threshold}" if self.threshold else "")
+        return f"{self.name} ptable{self._file}" + (f" threshold={self.threshold}" if self.threshold else "")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -508,8 +517,8 @@ def _checked(made: type[Method], values: dict[str, Any]) -> Method:
     import msgspec
 
     if "ptable" in values:
-        values["ptable"] = _ptable_in(str(values["ptable"]))
-        return made(**values)
+        table = str(values.pop("ptable"))
+        return replace(_checked(made, values), ptable=table)  # type: ignore[type-var]
     try:
         return msgspec.convert(values, made)
     except msgspec.ValidationError as problem:
@@ -538,21 +547,3 @@ def _typed(text: str) -> Any:
         except ValueError:
             continue
     return {"true": True, "yes": True, "false": False, "no": False}.get(text.lower(), text)
-
-
-def _ptable_in(path: str) -> Any:
-    """The p-table in a file: parquet, or csv with commas, tabs, or semicolons and perhaps decimal commas."""
-    import polars as pl
-
-    try:
-        if path.lower().endswith(".parquet"):
-            return pl.read_parquet(path)
-        text = Path(path).read_text("utf-8-sig")
-        head = text.partition("\n")[0]
-        separator = max(",;\t", key=head.count)
-        if separator != "," and "." not in text:
-            text = text.replace(",", ".")
-        return pl.read_csv(io.StringIO(text), separator=separator)
-    except (OSError, UnicodeError, pl.exceptions.PolarsError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "it is damaged or not what its name says"
-        raise InputError(f"the p-table {path!r} cannot be read: {reason}.") from None

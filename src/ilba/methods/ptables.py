@@ -6,7 +6,10 @@ falls into one of them and so decides the published number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import io
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +27,7 @@ _LEAST = 1e-8  # no chance is smaller
 _DIGITS = 8
 _SOLVES = 20
 _STEP = 0.05
+_SLACK = 0.005  # chances of a given p-table may be rounded
 
 
 @suggesting
@@ -162,7 +166,7 @@ def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
     `closed` says where a key on a bound belongs: "left" to the interval above, as in the R packages; "right" to the one
     below, as in the Handbook.
     """
-    frame = polars_frame(given)
+    frame = read_ptable_file(os.fspath(given)) if isinstance(given, str | os.PathLike) else polars_frame(given)
     if {"pcv", "ckey", "pvalue"} <= set(frame.columns):
         return _ons_layout(frame)
     upper = next((name for name in ("upper", "p_int_ub", "ub") if name in frame.columns), None)
@@ -171,12 +175,44 @@ def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
             f"this is not a p-table: it has {listing(frame.columns)}. The layout of the ONS has pcv, ckey, pvalue; the "
             f"European one i, j and p or upper."
         )
+    _check_numbers(frame, ["i", "j"], upper or "p")
+    frame = frame.sort("i", "j")
     if upper is None:
         frame, upper = frame.with_columns(upper=pl.col("p").cum_sum().over("i")), "upper"
-    return _eu_layout(frame.sort("i", "j"), upper, closed)
+    return _eu_layout(frame, upper, closed)
+
+
+def read_ptable_file(path: str) -> pl.DataFrame:
+    """The p-table in a file: parquet, or csv with commas, tabs, or semicolons and perhaps decimal commas."""
+    try:
+        if path.lower().endswith(".parquet"):
+            return pl.read_parquet(path)
+        text = Path(path).read_text("utf-8-sig")
+        head = text.partition("\n")[0]
+        separator = max(",;\t", key=head.count)
+        if separator != "," and "." not in text:
+            text = text.replace(",", ".")
+        return pl.read_csv(io.StringIO(text), separator=separator)
+    except (OSError, UnicodeError, pl.exceptions.PolarsError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else "it is damaged or not what its name says"
+        raise InputError(f"the p-table {path!r} cannot be read: {reason}.") from None
+
+
+def _check_numbers(frame: pl.DataFrame, whole: Sequence[str], chance: str | None = None) -> None:
+    """Refuse a p-table with gaps, texts, counts below 0 or a line twice."""
+    for name in [*whole, *([] if chance is None else [chance])]:
+        column = frame[name]
+        if not column.dtype.is_numeric() or column.null_count() or (name in whole and (column % 1 != 0).any()):
+            raise InputError(f"the column {name!r} of the p-table has a gap, or something else than numbers.")
+    if (frame[whole[0]] < 0).any() or (frame[whole[1]] < 0).any():
+        raise InputError(f"the p-table has {whole[0]} or {whole[1]} below 0.")
+    twice = frame.filter(frame.select(whole[:2]).is_duplicated())
+    if twice.height:
+        raise InputError(f"the p-table has {whole[0]}={twice[whole[0]][0]}, {whole[1]}={twice[whole[1]][0]} twice.")
 
 
 def _ons_layout(frame: pl.DataFrame) -> KeyedTable:
+    _check_numbers(frame, ["pcv", "ckey", "pvalue"])
     parts, last = int(frame["ckey"].max()) + 1, int(frame["pcv"].max())  # type: ignore[arg-type]
     grid = np.zeros((last + 1, parts), dtype=np.int64)
     if frame.height != last * parts:
@@ -200,7 +236,13 @@ def _eu_layout(frame: pl.DataFrame, upper: str, closed: str) -> KeyedTable:
     change = np.zeros((last + 1, width), dtype=np.int64)
     ends = np.full((last + 1, width), parts, dtype=np.int64)
     for i, row in enumerate(rows):
-        bounds = np.rint(row[upper].to_numpy() * parts).astype(np.int64) + (closed == "right")
+        exact = row[upper].to_numpy()
+        if abs(exact[-1] - 1) > _SLACK or (np.diff(exact, prepend=0.0) < -_SLACK).any():
+            raise InputError(
+                f"the chances of i={i} in the p-table are below 0, or do not add up to 1. In the order of j, upper "
+                f"bounds rise to 1."
+            )
+        bounds = np.rint(exact * parts).astype(np.int64) + (closed == "right")
         change[i, : row.height] = row["j"].to_numpy() - i
         change[i, row.height :] = change[i, row.height - 1]
         ends[i, : row.height - 1] = bounds[:-1]
