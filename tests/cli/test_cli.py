@@ -798,8 +798,9 @@ def test_what_was_published_before_the_ledger_is_entered(folder, tmp_path):
     shutil.copy(folder / "full_tb.parquet", tmp_path / "s.parquet")
     shutil.copy(folder / "k", tmp_path / "s.secret")
     run("release", "s.parquet", "--out", "old", "--no-ledger", cwd=tmp_path)
-    told = run("ledger", "adopt", "old", "--store", "s.parquet", "--ledger", "new.ledger", cwd=tmp_path).stdout
-    assert "1 publication entered" in told
+    told = run("ledger", "adopt", "old", "--store", "s.parquet", "--ledger", "new.ledger", cwd=tmp_path)
+    assert "1 publication entered" in told.stdout
+    assert "no population was named, so this is 'unnamed-1'" in told.stderr
     run("release", "s.parquet", "--out", "again", "--max-keys", "1", "--ledger", "new.ledger", cwd=tmp_path)
     old, again = (ilba.Release(tmp_path / name) for name in ("old", "again"))
     for name in again.tables:

@@ -190,7 +190,7 @@ def test_levels_are_climbed_from_paths_of_codes_the_finest_last():
         ("N", "R1", "1"),
         ("N", "R2", "2"),
     ]
-    with pytest.raises(ilba.InputError, match=r"towns.hrc has 2 levels above the finest, and 1 are named \(land\)"):
+    with pytest.raises(ilba.InputError, match=r"towns.hrc has 2 levels above the finest, and 1 is named \(land\)"):
         recipe.climb("town", ["land"], paths, "towns.hrc")
 
 
@@ -234,7 +234,7 @@ def test_a_recipe_that_cannot_be_is_refused_with_what_to_type(columns, says):
     ("steps", "says"),
     [
         ({"recode": "sex.csv"}, r"2 values \('F', 'x'\) are not in 'sex.csv'. In lower case they match: write case"),
-        ({"recode": "codes.csv"}, "Add them there, or write unmatched = 'keep' or 'missing'"),
+        ({"recode": "codes.csv"}, "Add what is missing there, or write unmatched = 'keep' or 'missing' in the recipe"),
         ({"recode": "twice.csv"}, "two new values for f"),
         ({"recode": {"file": "sex.csv", "from": "valeu"}}, "no column 'valeu'. Did you mean 'value'"),
         ({"recode": "se.csv"}, "there is no file .* Did you mean 'sex.csv'"),

@@ -239,6 +239,7 @@ def test_a_european_ptable_has_chances_or_upper_bounds(name):
         (MOVES.rename({"p": "upper"}), "chances of i=1 .* do not add up to 1"),
         (MOVES.with_columns(p=pl.Series(["1", "a", "b"])), "column 'p' of the p-table has a gap"),
         (MOVES.with_columns(j=pl.Series([0, None, 2])), "column 'j' of the p-table has a gap"),
+        (MOVES.with_columns(upper=pl.Series([1.0, 0.5, 1.0])), "contradicts itself at i=1, j=0"),
         (MOVES.with_columns(j=pl.Series([0, -1, 2])), "has i or j below 0"),
         (MOVES.with_columns(j=pl.Series([0, 2, 2])), "has i=1, j=2 twice"),
         (pl.concat([ONS_MOVES.head(3), ONS_MOVES.head(1)]), "has pcv=1, ckey=0 twice"),

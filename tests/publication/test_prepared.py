@@ -66,7 +66,7 @@ def test_a_level_is_looked_up_in_a_table_of_parents(folder):
 def test_a_level_that_is_not_named_is_missed(folder):
     (folder / "t.hrc").write_text("0\n@01\n@@01001\n")
     text = '[hierarchies]\narea = {column = "town", levels = ["region"], file = "t.hrc"}\n'
-    with pytest.raises(ilba.InputError, match=r"2 levels above the finest, and 1 are named \(region\). Name each"):
+    with pytest.raises(ilba.InputError, match=r"2 levels above the finest, and 1 is named \(region\). Name each"):
         finest_of(folder, text)
 
 

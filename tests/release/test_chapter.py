@@ -70,6 +70,7 @@ def conflicts():
     """Each way to undo what the toy published, with the words of the refusal."""
     yield toy(masks=[0, 5], name="p"), r"method='ilba', K=5 and cells='observed' \(20..-..-..\).*Publish as before"
     yield toy(K=7, name="p"), "method='ilba', K=5"
+    yield toy(K=7, secret=Secret(bytes(32)), name="p"), r"method='ilba', K=5.*Publish as before\. Also, the population"
     fewer = COUNTS.group_by("town", maintain_order=True).agg(pl.col("N").sum())
     yield toy(fewer, (), name="p"), r"with more columns \(sex, town\).*publish from the finer store"
     crossing = COUNTS.rename({"sex": "job"})
@@ -90,6 +91,10 @@ def test_what_would_undo_a_publication_is_refused_and_nothing_is_written(secret,
         assert "nothing was published" in str(refused.value)
         assert f"accept_conflict={refused.value.id!r}" in str(refused.value)
         assert kinds(book) == before
+        assert str(refused.value).count("Comparing the two publications") == 1
+    with book.writing():
+        book.withdraw(book.publications[0].number, unseen=True)
+    assert published(toy(name="q"), secret, book) == "q", "a name that nobody saw can be changed"
 
 
 def test_the_same_people_again_and_other_people_are_no_conflict(secret, book, recwarn):

@@ -8,9 +8,11 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import ilba
 from ilba import InputError, Secret, UnsafeRelease, methods
+from ilba.cli import commands
 from ilba.design.recordkeys import KEY_RANGE, RecordKeys
 from ilba.errors import Conflict
 from ilba.export import export
@@ -207,6 +209,19 @@ def test_a_release_holds_the_moved_counts_and_tells_the_parameters(keyed_people,
     assert "changed slightly for confidentiality (cell-key), by at most 2" in str(
         json.loads((agency / "t.json").read_text())["note"]
     )
+
+
+def test_a_release_by_an_own_ptable_is_audited_with_it(keyed_people, agency):
+    moves, out = agency / "p.csv", str(agency / "out")
+    ons_ptable().write_csv(moves)
+    finest = published(agency, keyed_people, record_key="ons")
+    finest.release(out, method=methods.CellKey(moves), tables=["town.sex"], accept_risk=True)
+    asked = CliRunner().invoke(commands, ["audit", out])
+    assert "--method cell-key:ptable=FILE" in str(asked.exception)
+    store = str(finest.save(agency / "s.parquet"))
+    told = CliRunner().invoke(commands, ["audit", out, "--store", store, "--method", f"cell-key:ptable={moves}"])
+    assert "Audit of 1 table: method='cell-key'" in told.output
+    assert "audited unchanged" in str(CliRunner().invoke(commands, ["audit", out, "--mask-thr", "3"]).exception)
 
 
 def test_the_ledger_refuses_another_method_other_parameters_and_other_keys(keyed_people, agency):

@@ -127,6 +127,8 @@ def test_foreign_and_newer_files_are_refused_with_the_way_out(finest, tmp_path, 
     (tmp_path / "x.rds").write_bytes(b"nonsense")
     with pytest.raises(ilba.StoreError, match="not a finest table saved by the R package"):
         ilba.read_rds(tmp_path / "x.rds")
+    with pytest.raises(ilba.StoreError, match=r"there is no file .*y\.rds'\. Did you mean 'x\.rds'"):
+        ilba.read_rds(tmp_path / "y.rds")
 
 
 def test_an_unwritable_path_is_refused_before_any_work(people, tmp_path):

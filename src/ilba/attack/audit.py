@@ -435,8 +435,8 @@ def _method_of(release: Release) -> Method:
     name, told = release.manifest["method"], dict(release.manifest.get("parameters", {}))
     if "ptable" in told:
         raise InputError(
-            f"the release {str(release.path)!r} was made with a p-table that it does not hold. Audit it with its "
-            f"store: ilba.audit(release, store=store.with_method(ilba.methods.CellKey(ptable)))."
+            f"the release {str(release.path)!r} was made with a p-table that it does not hold. Give it: "
+            f"method=ilba.methods.CellKey(ptable) (--method cell-key:ptable=FILE)."
         )
     from ilba.methods.lab import METHODS
 

@@ -22,15 +22,13 @@ from ilba.attack.lattice import table_of
 from ilba.attack.published import PublishedTables
 from ilba.errors import some
 
+_LONG = 20  # lines: a longer proof is not printed with the report
+
 UNSEEN = (
     "No single finest cell was looked at: all variables together have more cells than can be listed. What is counted "
     "are the counts of the tables, tied to each other by their common margins."
 )
 MOST_DRAWN = 40  # the most tables with a bar on the page
-
-
-_READABLE = 15
-"""the most sentences of a proof in the printed text"""
 
 
 class Judged(ABC):
@@ -145,13 +143,15 @@ class Judged(ABC):
         """The lines that explain the first disclosed cells."""
         if not self.worst:
             return []
+        shown = [one for one in self.worst if len(one.why) <= _LONG][:3]
+        if not shown:
+            steps = min(len(one.why) for one in self.worst)
+            return ["", f"The proofs are in report.worst and on the page of --out; the shortest has {steps} steps."]
         lines = ["", "How it is proven:"]
-        shortest = min(self.worst, key=lambda one: len(one.why))
-        shown = [one for one in self.worst if len(one.why) <= _READABLE][:3] or [shortest]
         for one in shown:
             lines += [f"  {one.cell}", *(f"    {sentence}" for sentence in one.why)]
         if more := len(self.worst) - len(shown):
-            lines.append(f"  (and {more} more in report.worst, or in the page of --out)")
+            lines.append(f"  (and {more} more in report.worst and on the page of --out)")
         return lines
 
     def _repr_html_(self) -> str:

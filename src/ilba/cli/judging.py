@@ -158,7 +158,10 @@ def audit_command(
         "max_keys": max_keys,
     }
     if Path(source).is_dir() and not (Path(source) / ABOUT).exists():
-        if method or mask_thr or tables or levels or keys or max_keys is not None or within is not None:
+        own = (
+            "ptable" in Release(source).manifest.get("parameters", {}) and len(method) == 1
+        )  # only its checksum is there
+        if (method and not own) or mask_thr or tables or levels or keys or max_keys is not None or within is not None:
             raise InputError(
                 "a release is audited unchanged: leave out --method, --mask-thr, --within and the choice of tables."
             )
@@ -167,7 +170,10 @@ def audit_command(
             counted: AnyFinestTable | None = opened(store) if store else None
             if counted is not None and secret:
                 counted = counted.published(secret=secret)
-            report = audit(Release(source), store=counted, solver_seconds=solver_seconds, areas=areas, progress=bar)
+            report = audit(
+                Release(source), method[0] if own else None, store=counted, solver_seconds=solver_seconds, areas=areas,
+                progress=bar,
+            )  # fmt: skip
         _told_of_audit(report, out, as_json, require_safe)
         return
     if store:
@@ -255,7 +261,7 @@ def _tell_of_length(finest: FinestTable, wanted: dict[str, Any], as_json: bool) 
     if tables * len(finest) > 3_000_000 and not as_json:
         click.echo(
             f"note: the attack on {tables} tables of {len(finest):,} finest cells may take minutes. Fewer tables: "
-            f"--max-keys 2, --levels NAME.",
+            f"--tables with those that are published, --max-keys 2, --levels NAME.",
             err=True,
         )
 

@@ -92,13 +92,15 @@ def verify_command(ledger: str, as_json: bool) -> None:
         click.echo(f"{ledger}: {some(entries, 'line')} of the log, all as written")
 
 
-@example("ilba ledger adopt release --store full_tb.parquet --ledger agency.ledger")
+@example("ilba ledger adopt --store full_tb.rds --tables LA3.gender,LA2 --population census --secret agency.secret")
 @ledger_commands.command("adopt", short_help="Enter publications made without a ledger")
-@click.argument("releases", nargs=-1, metavar="RELEASE...")
+@click.argument("releases", nargs=-1, metavar="[RELEASE]...")
 @click.option("--store", required=True, help="The store of the releases, or R's full_tb.rds.")
 @click.option("--masks", help="The published masks: NAME.masks.parquet, or R's full_tb.rds.")
-@click.option("--tables", type=typed_list, default=[], metavar="A,B,..", help="Tables published in other ways.")
-@click.option("--population", default="", help="The name of the population, if the store has none.")
+@click.option(
+    "--tables", type=typed_list, default=[], metavar="A,B,..", help="Tables published in other ways, as by R."
+)
+@click.option("--population", default="", help="The name of the population, if the store has none. It stays.")
 @click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else beside it].")
 @click.option("--ledger", help="The ledger [ILBA_LEDGER, else beside the secret].")
 @click.option("--accept-conflict", metavar="ID", help="Enter despite this conflict; the error prints the ID.")
@@ -135,6 +137,12 @@ def adopt_command(
         print_json({"confidential": True, "publications": [_plain(one) for one in entered]})
     else:
         click.echo(f"{book.path}: {told(entered)} (confidential)")
+        if not finest.population.name:
+            click.echo(
+                f"note: no population was named, so this is {entered[-1].population!r}. To name it, withdraw it and "
+                f"enter it again with --population: ilba ledger withdraw {book.path} {entered[-1].number} --unseen",
+                err=True,
+            )
 
 
 @example("ilba ledger withdraw agency.ledger 12 --reason 'wrong month'")

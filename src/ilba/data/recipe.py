@@ -164,8 +164,9 @@ class Recipe:
         """Make the levels above a column from paths of codes: one column per level, the finest last."""
         if paths.width != len(levels) + 1:
             raise InputError(
-                f"{said} has {some(paths.width - 1, 'level')} above the finest, and {len(levels)} are named "
-                f"({listing(levels) or 'none'}). Name each level before {column!r}, from coarse to fine."
+                f"{said} has {some(paths.width - 1, 'level')} above the finest, and {len(levels)} "
+                f"{'is' if len(levels) == 1 else 'are'} named ({listing(levels) or 'none'}). Name each level before "
+                f"{column!r}, from coarse to fine: {','.join([*(f'level{n}' for n in range(1, paths.width)), column])}."
             )
         finest = paths.to_series(-1)
         for place, level in enumerate(levels):
@@ -309,7 +310,7 @@ class Recipe:
             strange = texts.filter(lost)
             raise InputError(
                 f"recipe.{name}: {_examples(strange)} not in {file!r}.{_alike(strange, known[_TEXT])} "
-                f"Add them there, or write unmatched = 'keep' or 'missing'."
+                f"Add what is missing there, or write unmatched = 'keep' or 'missing' in the recipe."
             )
         kept = joined["to"] if entry.unmatched != "keep" else joined["to"].zip_with(~lost, texts)
         return kept.rename(texts.name)

@@ -118,7 +118,7 @@ def _named(design: Design, name: object) -> Selection:
         if owner is None or owner in levels:
             raise InputError(
                 f"there is no table {name!r}.{nearest(column, known)} A name begins with 'all' or one of "
-                f"{listing(known)}, followed by keys: 'all.sex'."
+                f"{listing(known)}, followed by keys: {'.'.join([known[-1], *design.keys[:2]])!r}."
             )
         levels[owner] = column
     return design.select(levels, [unquote(key) for key in keys])

@@ -179,6 +179,14 @@ def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
     frame = frame.sort("i", "j")
     if upper is None:
         frame, upper = frame.with_columns(upper=pl.col("p").cum_sum().over("i")), "upper"
+    elif "p" in frame.columns:
+        _check_numbers(frame, ["i", "j"], "p")
+        unlike = frame.filter((pl.col(upper).diff().over("i").fill_null(pl.col(upper)) - pl.col("p")).abs() > _SLACK)
+        if unlike.height:
+            raise InputError(
+                f"the p-table contradicts itself at i={unlike['i'][0]}, j={unlike['j'][0]}: p is not the width of the "
+                f"interval up to {upper}. Correct one of them, or leave one column out."
+            )
     return _eu_layout(frame, upper, closed)
 
 

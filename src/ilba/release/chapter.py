@@ -252,8 +252,9 @@ class Chapter:
         ]
         if accepted != name:
             stale = "" if accepted is None else f" {accepted!r} was for another conflict, or was used."
+            more = [reason.replace(f" {_COMPARED}", "") for reason in reasons[1:]]
             raise Conflict(
-                f"{' '.join(reasons)}{stale} To publish anyway: accept_conflict={name!r} "
+                f"{' Also, '.join([reasons[0], *more])}{stale} To publish anyway: accept_conflict={name!r} "
                 f"(--accept-conflict {name}). That is recorded.",
                 name,
             )
@@ -496,7 +497,7 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
                 f"name their population: population= (--population)."
             )
         return _checked(chapter, finest.design)
-    other = next((name for name in same if name != population.name), "")
+    other = next((name for name in same if name != population.name and name not in ledger.unseen), "")
     other = other or ("" if chapter.net is None else _caught(chapter.net, ledger, population.name))
     if other:
         chapter._conflicts.append(

@@ -227,6 +227,17 @@ class Ledger:
         return found
 
     @property
+    def unseen(self) -> set[str]:
+        """The populations of which every publication was withdrawn before anybody outside saw it."""
+        withdrawn = {entry["of"] for entry in self.entries if entry["kind"] == "withdrawn" and entry["unseen"]}
+        seen: dict[str, bool] = {}
+        for entry in self.entries:
+            if entry["kind"] in ("publication", "intent"):
+                name = entry["population"]
+                seen[name] = seen.get(name, False) or entry["n"] not in withdrawn
+        return {name for name, anybody in seen.items() if not anybody}
+
+    @property
     def budgets(self) -> dict[str, float]:
         """The epsilon declared for all noise about each population."""
         found = [(entry["population"], float(entry["epsilon"])) for entry in self.entries if entry["kind"] == "budget"]

@@ -297,7 +297,9 @@ class Release:
             listed = listed_paths(self.codes, columns).select(columns).cast(kinds, strict=False)
             frames.append(pl.concat([listed, *found]).unique())
             if frames[-1].is_empty():
-                raise InputError(f"the code list of this release does not name {listing(columns)}. Give the store too.")
+                raise InputError(
+                    f"the code list of this release does not name {listing(columns)}. Give the store, too: store= (--store)."
+                )
         return CodeLists.of(self.design, frames)
 
     def geometry(self, column: str) -> dict[str, Any] | None:

@@ -523,11 +523,16 @@ def _audited(
         return "safe"
     if accept_risk:
         return "not safe"
-    with_earlier = " together with those published before" if len(together) > len(wanted) else ""
+    if len(together) > len(wanted):
+        raise UnsafeRelease(
+            "the audit does not find these tables safe together with those published before, so nothing was published. "
+            "Publish fewer tables, or with accept_risk=True (--accept-risk): the ledger records it. `ilba audit` shows "
+            "what can be proven."
+        )
     raise UnsafeRelease(
-        f"the audit does not find these tables safe{with_earlier}, so nothing was published. Publish with "
-        f"method='controlled', fewer tables (max_keys, levels), or accept_risk=True (--accept-risk). `ilba audit` "
-        f"shows what can be proven."
+        "the audit does not find these tables safe, so nothing was published. Publish with "
+        "method='controlled', fewer tables (max_keys, levels), or accept_risk=True (--accept-risk). `ilba audit` "
+        "shows what can be proven."
     )
 
 

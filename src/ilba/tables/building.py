@@ -231,8 +231,8 @@ def _climbing(recipe: Recipe | None, hierarchies: Sequence[Hierarchy], hrc: Mapp
             finest = [one.columns[-1] for one in hierarchies]
             raise InputError(
                 f"hrc names {column!r}, which is not the finest column of a hierarchy.{nearest(column, finest)} "
-                f"The finest columns are {listing(finest)}. The levels above it come from the "
-                f"file: hkey=['level1', 'level2', {column!r}]."
+                f"Name the column with the finest codes of the file, and put it last in hkey: hrc={{{finest[0]!r}: "
+                f"{os.fspath(file)!r}}} (--hrc {finest[0]}={os.fspath(file)})."
             )
         climbing.climb(column, chain[:-1], read_hierarchy(file).paths, Path(file).name)
     return climbing

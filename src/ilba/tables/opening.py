@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ilba.errors import InputError, StoreError
+from ilba.errors import InputError, StoreError, nearest
 from ilba.tables import store
 from ilba.tables.engine import Path_
 from ilba.tables.finest import FinestTable
@@ -77,7 +77,8 @@ def read_rds(path: Path_) -> FinestTable:
 
     file = Path(path)
     if not file.exists():
-        raise StoreError(f"there is no file {str(file)!r}.")
+        there = (one.name for one in file.parent.iterdir()) if file.parent.is_dir() else ()
+        raise StoreError(f"there is no file {str(file)!r}.{nearest(file.name, there)}")
     try:
         saved: Any = read_r(file)
         frame, K = frame_of(saved["full_tb"]), int(saved["mask_thr"].values[0])
