@@ -249,3 +249,10 @@ def test_a_european_ptable_has_chances_or_upper_bounds(name):
 def test_a_ptable_that_is_not_one_is_refused(moves, said):
     with pytest.raises(ilba.InputError, match=said):
         cell_key_table(PEOPLE, moves, "sex")
+
+
+def test_whole_keys_with_a_european_ptable_are_refused_since_they_would_change_all_counts_one_way():
+    with pytest.raises(ilba.InputError, match=r"record keys from 0 to 200 .* in one direction.*Divide them"):
+        cell_key_table(PEOPLE.with_columns(record_key=pl.lit(200)), MOVES, "sex")
+    with pytest.raises(ilba.InputError, match=r"not 'people.csv'\. Read the file first: polars.read_csv"):
+        cell_key_table("people.csv", MOVES, "sex")

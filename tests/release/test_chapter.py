@@ -95,6 +95,7 @@ def test_what_would_undo_a_publication_is_refused_and_nothing_is_written(secret,
     with book.writing():
         book.withdraw(book.publications[0].number, unseen=True)
     assert published(toy(name="q"), secret, book) == "q", "a name that nobody saw can be changed"
+    assert published(toy(), secret, book) == "q", "and does not come back"
 
 
 def test_the_same_people_again_and_other_people_are_no_conflict(secret, book, recwarn):

@@ -84,7 +84,10 @@ def report_command(
 @click.option("--rename", multiple=True, metavar="COL=OTHER", help="Several releases: name of a column in the others.")
 @click.option("--regroup", multiple=True, metavar="COL=FILE", help="Several releases: csv of finer and coarser label.")
 @click.option(
-    "--method", multiple=True, help="ilba, controlled, sca-sums, sca-aggregates, r-file or r-rows. Repeatable."
+    "--method",
+    multiple=True,
+    help="ilba, controlled, r-file (as R writes its files), r-rows, sca-sums, sca-aggregates, or one of `ilba "
+    "compare`. Repeatable.",
 )
 @click.option("--mask-thr", type=int, multiple=True, help="Try this threshold K. Repeatable.")
 @named_tables

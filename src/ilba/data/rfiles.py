@@ -132,8 +132,8 @@ def _held(path: Path_) -> Value:
             [held] = frames.values()
         if "full_tb" in held.names and not held.is_frame:
             raise InputError(
-                "is a finest table of the R package: counts, not records. Use it with the commands on stores: "
-                f"ilba table {shlex.quote(Path(path).name)}, ilba audit .., ilba release ... In Python: ilba.read_rds."
+                "is a finest table of the R package: counts, not records. All commands on stores take it: "
+                f"ilba table {shlex.quote(Path(path).name)}. In Python: ilba.read_rds."
             )
         if not held.is_frame:
             raise InputError(f"has no data frame, but an object of the kind {listing(held.classes) or held.kind}.")

@@ -20,6 +20,7 @@ from ilba.methods.ptables import read_ptable
 from ilba.methods.tabulation import polars_frame, tabulate
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
+_FINE = 10**8  # the keys of a European p-table, as whole numbers
 
 
 def _names(value: Any) -> list[str]:
@@ -46,7 +47,13 @@ def whole_keys(values: Any, parts: int) -> IntArray:
             raise InputError("record keys that are not whole numbers have to lie in [0, 1).")
         keys: IntArray = np.rint(given * parts).astype(np.int64) % parts
         return keys
-    return whole_numbers("record_key", given) % parts
+    whole = whole_numbers("record_key", given)
+    if parts == _FINE and whole.size and 0 < whole.max() < 2**16:
+        raise InputError(
+            f"record keys from 0 to {whole.max()} would change all counts in one direction: this p-table is for keys "
+            f"in [0, 1). Divide them by their number, such as 256, or give a p-table with pcv, ckey and pvalue."
+        )
+    return whole % parts
 
 
 @suggesting

@@ -75,7 +75,8 @@ def polars_frame(data: Any) -> pl.DataFrame:
     try:
         eager = nw.from_native(data, eager_only=True)
     except TypeError:
-        raise InputError(f"a frame is needed, not a {type(data).__name__}.") from None
+        read = f" Read the file first: polars.read_csv({data!r})." if isinstance(data, str) else ""
+        raise InputError(f"a frame is needed, not {data!r:.80}.{read}") from None
     return pl.DataFrame({name: pl.Series(name, eager[name].to_list(), strict=False) for name in eager.columns})
 
 

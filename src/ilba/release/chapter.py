@@ -483,6 +483,7 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
     data = f"{int(secret.derived('ledger data').hashes([finest.marks()[0]])[0]):016x}"
     population = finest.population
     same = [name for name, entries in ledger.populations.items() if any(entry["data"] == data for entry in entries)]
+    same.sort(key=ledger.unseen.__contains__)  # a name that nobody saw comes last
     chapter = Chapter(ledger, secret, population.name, population.wave, data, finest.place)
     if (population.name or next(iter(same), None)) not in same:
         counts = finest.column_counts(columns_of(finest.design))

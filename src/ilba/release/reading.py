@@ -298,7 +298,8 @@ class Release:
             frames.append(pl.concat([listed, *found]).unique())
             if frames[-1].is_empty():
                 raise InputError(
-                    f"the code list of this release does not name {listing(columns)}. Give the store, too: store= (--store)."
+                    f"the code list of this release does not name {listing(columns)}. Give the store, too: store= "
+                    f"(--store)."
                 )
         return CodeLists.of(self.design, frames)
 
