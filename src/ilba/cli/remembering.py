@@ -139,8 +139,9 @@ def adopt_command(
         click.echo(f"{book.path}: {told(entered)} (confidential)")
         if not finest.population.name:
             click.echo(
-                f"note: no population was named, so this is {entered[-1].population!r}. To name it, withdraw it and at "
-                f"once enter it again with --population: ilba ledger withdraw {book.path} {entered[-1].number} --unseen",
+                f"note: no population was named, so this is {entered[-1].population!r}. To name it, withdraw it and "
+                f"enter it again at once with --population: ilba ledger withdraw {book.path} {entered[-1].number} "
+                f"--unseen",
                 err=True,
             )
 
