@@ -87,6 +87,10 @@ def test_two_places_stand_side_by_side_by_code_or_by_name(web):
     for wanted in ("0102", " 0102 "):
         page = web.get("/place/people/town/0101", params={"with": wanted, "lang": "en"}).text
         assert re.findall(r'<section class="side" aria-label="([^"]+)"', page) == ["0101", "0102"]
+    apart = [web.get(f"/place/people/town/{code}", params={"lang": "en"}).text for code in ("0101", "0102")]
+    alone = [[row[:3] for row in rows(one, 1)] for one in apart]
+    together = [row[:5] for row in rows(page, 2)]
+    assert together == [[*one, *other[1:]] for one, other in zip(*alone, strict=True)], "one row for both"
     drawn = re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)"', page)
     assert max(map(float, drawn)) < 200, "both are drawn in one scale, inside the picture"
     nowhere = web.get("/place/people/town/0101", params={"with": MARKUP, "lang": "en"}).text
@@ -101,6 +105,18 @@ def test_what_is_not_there_is_said_with_the_nearest_name(web):
     assert "no release" in problem(web.get("/place/nobody/town/0101"), 404)
     assert "no table" in problem(web.get("/table/towns.sex"), 404)
     problem(web.get("/picture/place/people/town/x"), 404)
+
+
+def test_somebody_who_follows_an_old_link_reads_a_page_with_a_way_back(web):
+    asked = {"Accept": "text/html,*/*;q=0.8", "Accept-Language": "ko-KR,ko;q=0.9,en;q=0.8"}
+    answer = web.get("/table/" + MARKUP, headers=asked)
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert '<html lang="ko">' in answer.text
+    assert 'href="/?lang=ko"' in answer.text
+    assert "no table" in answer.text
+    assert MARKUP not in answer.text
+    assert '<html lang="fr">' in web.get("/place/a/b/c?lang=fr", headers=asked).text
+    problem(web.get("/api/v2/tables/nothing", headers=asked), 404)
 
 
 def test_only_what_is_meant_for_it_stands_in_the_pages_of_others(web):

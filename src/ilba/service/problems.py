@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from markupsafe import escape
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from ilba.errors import InputError, StoreError
+from ilba.output.wording import LANGUAGES, words
 from ilba.service.addresses import API, plain
 from ilba.service.asked import TooManyError, UnknownError
 from ilba.service.folder import DamagedError
@@ -32,6 +34,8 @@ _TITLES = {
 # Names that are typed exactly like this, even at the start of a sentence.
 _TYPED = {"codelist", "key", "lang", "level", "measure", "of", "placement", "query", "release"}
 
+_LANG = re.compile(r"\blang=(\w+)")
+
 
 def problem(
     request: Request, status: int, detail: str, headers: Mapping[str, str] | None = None, title: str = ""
@@ -48,9 +52,47 @@ def problem(
         "detail": detail,
         "instance": request.scope["path"],
     }
+    if _is_for_a_reader(request):
+        return _told_on_a_page(request, status, title, detail, headers or {})
     open_to_all = OPEN if request.scope["path"].startswith(f"{API}/") else {}
     said = {**open_to_all, "Cache-Control": "no-store", **(headers or {})}
     return Response(plain(told), status, said, media_type="application/problem+json")
+
+
+def _is_for_a_reader(request: Request) -> bool:
+    """Whether a browser opens the address as a page: somebody followed a link."""
+    return "text/html" in request.headers.get("accept", "") and not request.scope["path"].startswith(f"{API}/")
+
+
+def _told_on_a_page(request: Request, status: int, title: str, detail: str, headers: Mapping[str, str]) -> Response:
+    asked = _LANG.search(request.scope["query_string"][:200].decode("latin-1"))
+    wanted = [asked[1] if asked else "", *request.headers.get("accept-language", "")[:200].split(",")]
+    names = [one.strip()[:2].lower() for one in wanted]
+    lang = next((one for one in names if one in LANGUAGES), LANGUAGES[0])
+    said = words(lang)
+    heading = escape(said["nothing_here"] if status == 404 else title)
+    text = f"""<!doctype html>
+<html lang="{lang}">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <meta name="color-scheme" content="light dark">
+  <title>{heading}</title>
+  <link rel="icon" href="/static/icon.svg" type="image/svg+xml">
+  <link rel="stylesheet" href="/static/page.css">
+  <script src="/static/theme.js"></script>
+</head>
+<body>
+<main class="place-page">
+  <h1>{heading}</h1>
+  <p class="hint" lang="en">{escape(detail)}</p>
+  <p><a href="/?lang={lang}" target="_top">{escape(said["to_start"])}</a></p>
+</main>
+</body>
+</html>
+"""
+    answered = {"Vary": "Accept, Accept-Language", "Cache-Control": "no-store", **headers}
+    return Response(text, status, answered, media_type="text/html")
 
 
 async def http_problem(request: Request, wrong: Exception) -> Response:

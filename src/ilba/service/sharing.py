@@ -359,6 +359,7 @@ class Pages:
             "heading": name,
             "problem": "",
             "sides": sides,
+            "compared": _compared(known, write) if len(known) > 1 else [],
             "rank_head": said["place_rank_head"].format(all=write.number(first.areas)),
             "others": place.areas.labels[:_MOST_OTHERS],
             "on_map": f"/?lang={lang}#{urlencode({'lang': lang, 'release': served.id, 'by': '', **level})}",
@@ -453,6 +454,18 @@ def _side(one: places.PlaceFacts, known: Sequence[places.PlaceFacts], lang: str)
 def _row(group: places.Group, write: Writing) -> tuple[str, ...]:
     rank = "–" if group.rank is None else write.number(group.rank)
     return group.label, write.number(group.count), write.percent(group.share), write.percent(group.everywhere), rank
+
+
+def _compared(known: Sequence[places.PlaceFacts], write: Writing) -> list[tuple[str, list[tuple[str, ...]]]]:
+    """The groups of two places in common tables: count and share of each, and the share everywhere."""
+    found = []
+    for (label, groups), (_, others) in zip(known[0].groups, known[1].groups, strict=True):
+        pairs = zip(groups, others, strict=True)
+        rows = [
+            (*_row(one, write)[:3], *_row(other, write)[1:3], write.percent(one.everywhere)) for one, other in pairs
+        ]
+        found.append((label, rows))
+    return found
 
 
 def _facts(one: places.PlaceFacts, write: Writing) -> list[str]:

@@ -199,7 +199,9 @@ function questions({ release, table, meta, selection, most, current }) {
       const offered = selection.codes(code);
       let value = state.pick[code];
       const known = value === "" ? hasTotal : offered.includes(value);
-      if (!known) value = totals && hasTotal ? "" : code === release.time ? offered.at(-1) : offered[0];
+      // With several variables a first value of each would often be a combination that nobody has.
+      const isOne = Object.keys(found.named).length > 0;
+      if (!known) value = (totals || isOne) && hasTotal ? "" : code === release.time ? offered.at(-1) : offered[0];
       found.values[code] = value;
       if (value === "") found.dropped.push(code);
       else found.said.push(meta.dimension(code).name(value));

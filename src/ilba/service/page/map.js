@@ -165,7 +165,7 @@ export async function showMap(place, context) {
 
   /** The legend: each class with its limits, written so that no number stands in two of them. */
   function entries() {
-    const text = (low, high) => (low === high ? measure.write(low) : `${measure.write(low)} – ${measure.write(high)}`);
+    const text = (low, high) => (low === high ? measure.write(low) : `${measure.write(low)} ${signed ? "…" : "–"} ${measure.write(high)}`);
     const found = items.map(([name, low, high]) => [name, text(low, high)]);
     const nought = signed ? measure.write(0) : say("zero", { zero: measure.write(0) });
     const none = signed ? "still" : "zero";
@@ -219,7 +219,7 @@ export async function showMap(place, context) {
     const high = by((a, b) => a > b);
     const low = by((a, b) => a < b);
     tell(
-      say("summaryAreas", {
+      say(shown.get(high) === shown.get(low) ? "summaryEqual" : "summaryAreas", {
         label: mapped.label,
         n: words.number(known.length),
         high: mapped.name(high),

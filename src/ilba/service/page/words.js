@@ -62,7 +62,7 @@ export function words(lang) {
       return turned && isSentence(text) ? `\u2066${fill((value) => `\u2068${value}\u2069`)}\u2069` : fill((value) => value);
     },
     number: (value) => whole.format(value),
-    signed: (value) => change.format(value),
+    signed: (value) => change.format(value).replace("-", "−"),
     percentage: (value, places) => decimals(places, "percent").format(value / 100),
     decimal: (value, places) => decimals(places, "decimal").format(value),
     listing: (texts) => (spoken === "ko" ? texts.join(", ") : list.format(texts)),

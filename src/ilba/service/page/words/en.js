@@ -28,6 +28,7 @@ export default {
   more: "{n} more. Type to find them.",
   crumbs: "Where you are",
   summaryAreas: "{label}: {n} shown. Highest: {high} ({highValue}). Lowest: {low} ({lowValue}).",
+  summaryEqual: "{label}: {n} shown. All have {highValue}.",
   summaryRows: "{n} rows.",
   summaryFound: "{n} of {all} rows.",
   summaryBars: "{n} bars. Longest: {high} ({highValue}).",

@@ -28,6 +28,7 @@ export default {
   more: "{n} más. Escriba para encontrarlos.",
   crumbs: "Dónde está",
   summaryAreas: "{label}: {n} valores. El más alto: {high} ({highValue}). El más bajo: {low} ({lowValue}).",
+  summaryEqual: "{label}: {n} valores. Todos son {highValue}.",
   summaryRows: "{n} filas.",
   summaryFound: "{n} de {all} filas.",
   summaryBars: "{n} barras. La más larga: {high} ({highValue}).",

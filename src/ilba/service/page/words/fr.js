@@ -28,6 +28,7 @@ export default {
   more: "{n} de plus. Tapez pour les trouver.",
   crumbs: "Où vous êtes",
   summaryAreas: "{label} : {n} valeurs. La plus élevée : {high} ({highValue}). La plus basse : {low} ({lowValue}).",
+  summaryEqual: "{label} : {n} valeurs. Toutes sont {highValue}.",
   summaryRows: "{n} lignes.",
   summaryFound: "{n} lignes sur {all}.",
   summaryBars: "{n} barres. La plus longue : {high} ({highValue}).",

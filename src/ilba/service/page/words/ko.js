@@ -28,6 +28,7 @@ export default {
   more: "{n}개 더 있습니다. 입력하여 찾으십시오.",
   crumbs: "현재 위치",
   summaryAreas: "{label} {n}곳. 가장 많은 곳: {high} ({highValue}). 가장 적은 곳: {low} ({lowValue}).",
+  summaryEqual: "{label} {n}곳. 모두 {highValue}입니다.",
   summaryRows: "{n}행.",
   summaryFound: "{all}행 중 {n}행.",
   summaryBars: "막대 {n}개. 가장 긴 막대: {high} ({highValue}).",
