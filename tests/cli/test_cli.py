@@ -287,6 +287,22 @@ def test_wrong_use_exits_with_2_and_names_the_fix(folder, words, says):
     assert {p.name: p.stat().st_mtime_ns for p in folder.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["build", "p.csv", "--hkey", "region", "--out", "p.csv"], 2, "'p.csv' is a file. On Spark"),
+        (["build", "p.csv", "--hkey", "region", "--out", "no/store"], 2, "there is no folder"),
+        (["build", "p.csv", "--hkey", "region", "--secret", "nokey"], 2, "cannot be read"),
+        (["table", "none", "--level", "1"], 1, "there is no store 'none'"),
+    ],
+)
+def test_spark_does_not_start_for_what_is_wrong_without_it(words, code, says, tmp_path, monkeypatch):
+    (tmp_path / "p.csv").write_text("region\n1\n")
+    for module in ("making", "words"):
+        monkeypatch.setattr(f"ilba.cli.{module}.session_of", lambda engine: pytest.fail("Spark was started"))
+    assert says in run(*words, "--engine", "spark", cwd=tmp_path, code=code).stderr
+
+
 @pytest.mark.slow
 def test_a_file_that_is_no_store_exits_with_1(folder):
     assert "not a store" in run_alone("table", "p.csv", cwd=folder, code=1).stderr

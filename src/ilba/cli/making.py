@@ -38,7 +38,7 @@ from ilba.cli.words import (
 )
 from ilba.errors import InputError, Notice, listing, some
 from ilba.files import replacing
-from ilba.secret.secret import Secret
+from ilba.secret.secret import Secret, given_secret
 from ilba.tables.table import Table, csv_text, write_csv
 
 _METHOD = "How counts are masked: ilba, or cell-key:D=5,V=3,js=2 [the method of the store]."
@@ -185,8 +185,11 @@ def build_command(
             "encoding": encoding, "separator": separator, "sheet": sheet, "header": header, "notes": notes or ""
         }  # fmt: skip
         if engine["engine"] == "spark":
-            from ilba.spark import read
+            from ilba.spark import free_place, read
 
+            given_secret(secret)  # before Spark starts, which can take minutes
+            if "://" not in out:
+                free_place(out)
             bar.stage("starting")
             source, types, how = read(session_of(engine), data, types, how), {}, {}
         finest = build(

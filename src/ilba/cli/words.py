@@ -17,7 +17,7 @@ import click
 import polars as pl
 
 from ilba import __version__
-from ilba.errors import Advice, InputError, Notice, nearest
+from ilba.errors import Advice, InputError, Notice, StoreError, nearest
 from ilba.files import writable
 from ilba.progress import ProgressStep
 from ilba.tables.beside import secret_path
@@ -222,7 +222,10 @@ def opened(path: str) -> FinestTable:
 
 def opened_on(engine: dict[str, Any], path: str, method: str | None = None) -> Any:
     """Open a store in memory or on Spark, with the given method."""
-    finest = open_store(path, spark=session_of(engine)) if engine["engine"] == "spark" else opened(path)
+    on_spark = engine["engine"] == "spark"
+    if on_spark and "://" not in path and not Path(path).exists():  # before Spark starts, which can take minutes
+        raise StoreError(f"there is no store {path!r}.")
+    finest = open_store(path, spark=session_of(engine)) if on_spark else opened(path)
     return finest if method is None else finest.with_method(method)
 
 
