@@ -15,6 +15,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -24,7 +25,7 @@ from click.testing import CliRunner
 import ilba
 from ilba import spark as engine
 from ilba.cli import commands
-from ilba.spark import sessions
+from ilba.spark import SparkMicrodata, sessions
 from ilba.tables import store
 from support.missing import missing
 from support.people import HKEY, ILBA, KEY, population
@@ -781,6 +782,23 @@ def test_a_missing_pyspark_or_java_is_told_with_what_to_type(monkeypatch, tmp_pa
         patch.setitem(sys.modules, "pyspark.sql", None)
         with pytest.raises(ilba.MissingExtra, match=r"pip install 'ilba\[spark\]'"):
             sessions.session("local[1]")
+
+
+def test_a_session_that_was_stopped_is_refused_with_what_to_do(tmp_path):
+    stopped = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))
+    with pytest.raises(ilba.InputError, match=r"was stopped\. Start another"):
+        ilba.open_store(tmp_path, spark=stopped)
+    with pytest.raises(ilba.InputError, match=r"was stopped\. Start another"):
+        SparkMicrodata(SimpleNamespace(sparkSession=stopped, columns=["town"]))
+
+
+def test_an_error_of_java_is_told_by_its_cause():
+    told = (
+        "An error occurred while calling None.x.SparkSession.\n: java.lang.IllegalStateException: It was stopped.\n\tat"
+    )
+    assert sessions._first_line(Exception(told)) == "It was stopped."
+    assert sessions._first_line(Exception("[GATEWAY] No port.")) == "[GATEWAY] No port."
+    assert sessions._first_line(ValueError()) == "ValueError"
 
 
 def test_the_java_of_a_package_starts_with_the_options_of_spark(monkeypatch, tmp_path):

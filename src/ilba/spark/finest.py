@@ -27,7 +27,7 @@ from ilba.spark.frames import Frame, Piped, as_polars, labelled, mapped, pieces,
 from ilba.spark.parts import UNKNOWN, CellParts, sent
 from ilba.spark.records import SparkRecords
 from ilba.spark.saving import free_place, marked, read_cells, save_folder, save_url
-from ilba.spark.sessions import place, pyspark, watched
+from ilba.spark.sessions import check_running, place, pyspark, watched
 from ilba.spark.table import SparkTable
 from ilba.spark.tasks import SecretSource, Shipped, sum_names, sums_of, word_names
 from ilba.tables import store
@@ -59,10 +59,15 @@ class SparkFinestTable(AnyFinestTable):
 
     def __init__(self, about: store.About, cells: Frame, *, rows: int | None = None, most: int | None = None) -> None:
         super().__init__(about if RECORD_KEY in cells.columns else replace(about, record_keys=None))
-        self.cells = cells
-        """a Spark DataFrame of packed cells, N and N_masked, as a store holds them (confidential)"""
+        self._cells = cells
         self._rows = rows
         self._most = most if rows is None else rows  # an upper bound on the number of cells
+
+    @property
+    def cells(self) -> Frame:
+        """A Spark DataFrame of packed cells, N and N_masked, as a store holds them (confidential)."""
+        check_running(self._cells.sparkSession)
+        return self._cells
 
     @classmethod
     def drawn(
@@ -129,6 +134,7 @@ class SparkFinestTable(AnyFinestTable):
             There is no such store, or it is damaged.
         """
         pyspark("sql")
+        check_running(spark)
         text = os.fspath(path)
         if "://" not in text and not Path(text).is_dir():
             if not Path(text).is_file():
@@ -207,7 +213,7 @@ class SparkFinestTable(AnyFinestTable):
 
     def keep(self) -> None:
         """Cache the counted cells, so that they are not counted again for each query."""
-        self.cells, self._made = self.cells.persist(), None
+        self._cells, self._made = self.cells.persist(), None
 
     def as_truth(self, kind: Callable[[str, pl.Series], Any]) -> SparkFinestTable:
         """Make the world in which the masked counts are the truth: see `FinestTable.as_truth`.
@@ -632,7 +638,7 @@ class SparkFinestTable(AnyFinestTable):
                 self._save_secret(target)
                 self._rows = save_folder(self._made or Piped(self.cells), self._about, target)
                 self.place = target
-        self.cells = read_cells(spark, f"{place(os.fspath(saved))}/{store.CELLS}").select(*self._about.columns)
+        self._cells = read_cells(spark, f"{place(os.fspath(saved))}/{store.CELLS}").select(*self._about.columns)
         self._made, self._most = None, self._rows
         return saved
 

@@ -17,7 +17,7 @@ from ilba.design.design import COUNT, RESERVED, Design
 from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
 from ilba.errors import InputError
 from ilba.spark.frames import Frame, as_polars, mapped, quiet, whole_numbers
-from ilba.spark.sessions import pyspark, quoted
+from ilba.spark.sessions import check_running, pyspark, quoted
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -51,6 +51,7 @@ class SparkMicrodata(Source):
 
     def __init__(self, frame: Frame) -> None:
         pyspark("sql")
+        check_running(frame.sparkSession)
         super().__init__(frame.columns, "the data")
         self._frame = frame
 

@@ -35,6 +35,7 @@ for word; do
 done
 exec '{java}' "$@"
 """
+_JAVA_CLASS = re.compile(r"^: [\w.$]+: ")
 _OFTEN = 0.2  # seconds between two checks of Spark's progress
 _QUIET = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
 
@@ -85,12 +86,26 @@ def session(master: str | None = None, *, conf: Mapping[str, str] | None = None)
         return builder.getOrCreate()
     except Exception as problem:  # Java and Connect have their own kinds of errors
         raise InputError(
-            f"no Spark session could be started at {master or 'the configured master'!r}: {_first_line(problem)}"
+            f"no Spark session could be started at {master or 'the configured master'!r}: {_first_line(problem)} "
+            "Check the master; Spark's own lines say more."
         ) from problem
 
 
+def check_running(spark: Any) -> None:
+    """Refuse a session that was stopped, before Spark fails with an error of its own."""
+    is_stopped = spark.is_stopped if "connect" in type(spark).__module__ else spark.sparkContext._jsc is None
+    if is_stopped:
+        raise InputError(
+            "this Spark session was stopped. Start another (spark = ilba.spark.session()), and read the records or "
+            "open the store with it."
+        )
+
+
 def _first_line(problem: Exception) -> str:
-    return next(iter(str(problem).strip().splitlines()), type(problem).__name__)
+    lines = [
+        line for line in str(problem).strip().splitlines() if not line.startswith("An error occurred while calling")
+    ]
+    return _JAVA_CLASS.sub("", next(iter(lines), type(problem).__name__))
 
 
 def pyspark(module: str) -> Any:
