@@ -36,5 +36,5 @@ def warn_of_another_secret(target: Path, before: str | None, now: str | None) ->
     if before and now and before != now:
         notice(
             f"the store at {str(target)!r} was masked with another secret (fingerprint {before}). "
-            f"Publishing from both gives counts away."
+            f"Give that one, or another path: publishing from both gives counts away."
         )
