@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from markupsafe import escape
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,6 +15,7 @@ from ilba.service.addresses import API, plain
 from ilba.service.asked import TooManyError, UnknownError
 from ilba.service.folder import DamagedError
 from ilba.service.on_demand import RuleError
+from ilba.service.rendering import rendered
 
 # The data are public: any page may read them.
 OPEN = {"Cross-Origin-Resource-Policy": "cross-origin"}
@@ -70,27 +70,8 @@ def _told_on_a_page(request: Request, status: int, title: str, detail: str, head
     names = [one.strip()[:2].lower() for one in wanted]
     lang = next((one for one in names if one in LANGUAGES), LANGUAGES[0])
     said = words(lang)
-    heading = escape(said["nothing_here"] if status == 404 else title)
-    text = f"""<!doctype html>
-<html lang="{lang}">
-<head>
-  <meta charset="utf-8">
-  <meta name="viewport" content="width=device-width, initial-scale=1">
-  <meta name="color-scheme" content="light dark">
-  <title>{heading}</title>
-  <link rel="icon" href="/static/icon.svg" type="image/svg+xml">
-  <link rel="stylesheet" href="/static/page.css">
-  <script src="/static/theme.js"></script>
-</head>
-<body>
-<main class="place-page">
-  <h1>{heading}</h1>
-  <p class="hint" lang="en">{escape(detail)}</p>
-  <p><a href="/?lang={lang}" target="_top">{escape(said["to_start"])}</a></p>
-</main>
-</body>
-</html>
-"""
+    heading = said["nothing_here"] if status == 404 else title
+    text = rendered("problem.html", {"lang": lang, "heading": heading, "detail": detail, "back": said["to_start"]})
     answered = {"Vary": "Accept, Accept-Language", "Cache-Control": "no-store", **headers}
     return Response(text, status, answered, media_type="text/html")
 

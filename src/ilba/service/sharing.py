@@ -16,7 +16,6 @@ from importlib import resources
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 
@@ -30,6 +29,7 @@ from ilba.service.codelists import axis_of
 from ilba.service.folder import ServedRelease, TableEntry
 from ilba.service.measures import bound_of
 from ilba.service.outlines import Maps
+from ilba.service.rendering import rendered
 from ilba.service.script import bundle
 
 _HEAD = "<title>Statistics</title>"  # the place of a table's head in the page
@@ -40,18 +40,6 @@ _MOST_DRAWN = 20_000  # areas of a preview
 _BARS = 10
 _OPEN = {"Access-Control-Allow-Origin": "*"}  # the data are public: any page may read them
 PAGE = {"Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-cache"}
-
-
-@cache
-def _templates() -> Environment:
-    return Environment(
-        loader=PackageLoader("ilba.service"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        auto_reload=False,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
 
 
 @cache
@@ -147,7 +135,7 @@ class Pages:
     def _page(
         self, about: dict[str, Any], path: str, lang: str, base: str, served: ServedRelease, embedded: bool = False
     ) -> Answer:
-        head = _templates().get_template("head.html").render(self._head(about, path, lang, base, served))
+        head = rendered("head.html", self._head(about, path, lang, base, served))
         text = _index().replace(_HEAD, head, 1).replace('<html lang="en">', f'<html lang="{lang}">', 1)
         known = {
             "lang": lang,
@@ -222,7 +210,7 @@ class Pages:
             facts = self._place(known, lang, base, embedded)
             if wanted and other is None:
                 facts["problem"] = facts["said"]["place_none"].format(name=wanted)
-            text = _templates().get_template("place.html").render(facts)
+            text = rendered("place.html", facts)
             return Answer(
                 text.encode(), "text/html; charset=utf-8", {**PAGE, "Vary": "Accept-Encoding, Accept-Language"}
             )

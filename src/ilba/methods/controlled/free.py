@@ -220,7 +220,7 @@ class _Search:
                         break
                     least = over
                 heat = self._heat(self.heats[1] / 2)
-                self._pull_means(_EAGER * heat)
+                self._pull_means(heat)
                 h = _mend(*(*self._arrays, heat, np.uint64(h)))
                 yield self._over()
             if self._over_caps() > _FEW:
