@@ -310,6 +310,10 @@ def test_several_releases_stand_beside_each_other(releases):
         assert client.get("/cell", params={"release": "people"}).status_code == 200
         assert "people, few" in problem(client.get("/cell"), 400)
         problem(client.get("/tables/town"), 404)
+        shared = client.get(f"{server.address}table/town")  # an address from when one release was served alone
+        assert shared.status_code == 200
+        assert "/table/few:town?" in shared.text
+        assert client.get(f"{server.address}table/nowhere").status_code == 404
 
 
 def test_recurring_codes_missing_values_and_several_hierarchies_are_served(tmp_path, secret):

@@ -187,7 +187,7 @@ class _Service:
         return lambda request: self._answer(request, *page(request))
 
     def _of_table(self, page: Callable[[Request, TableEntry], tuple[str, Make]]) -> Callable[[Request], Response]:
-        return self._shown(lambda request: page(request, self._table_entry(request)))
+        return self._shown(lambda request: page(request, self._page_entry(request)))
 
     def script(self, request: Request) -> Response:
         """The script of the page. Clients may cache its address for ever, because another script has another name."""
@@ -569,6 +569,10 @@ class _Service:
 
     def _table_entry(self, request: Request) -> TableEntry:
         return self._entry(request.path_params["table"])
+
+    def _page_entry(self, request: Request) -> TableEntry:
+        """The table of a page. An address that names no release was shared when one was served alone."""
+        return self._found(request) or self.catalog.last(request.path_params["table"]) or self._table_entry(request)
 
     def _entry(self, name: str) -> TableEntry:
         entry = self._by_name(name)

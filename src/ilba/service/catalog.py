@@ -255,6 +255,11 @@ class Catalog:
         served = self.named(release)
         return served.entries.get(table) if served else None
 
+    def last(self, table: str) -> TableEntry | None:
+        """The table of this name in the last release that has one."""
+        found = [served.entries.get(table) for served in reversed(self.releases) if not served.members]
+        return next((entry for entry in found if entry), None)
+
     def load(self, entry: TableEntry) -> Loaded:
         """A table, from memory or from its file."""
         name = (entry.served.digest, entry.table.name)
