@@ -85,6 +85,13 @@ def test_what_is_no_threshold_is_refused_with_the_usual_ones(K):
         Design.of(["town"], [], K)
 
 
+@pytest.mark.parametrize("name", ["*", "^town$"])
+def test_a_name_that_would_be_taken_for_a_pattern_is_refused(name):
+    with pytest.raises(InputError, match=r"would be taken for a pattern. Rename it"):
+        Design.of(["town"], [name])
+    assert Design.of(["^town"], ["age$"]).columns == ("^town", "age$")
+
+
 @pytest.mark.parametrize("name", RESERVED)
 def test_a_column_of_the_result_is_no_column_of_the_data(name):
     for hkey, key in (([name], []), (["town"], [name]), ({"one": ["town"], "two": [name]}, [])):

@@ -237,6 +237,8 @@ class Design:
                 raise InputError(
                     f"a column called {column!r} would collide with the columns of the result. Rename it in the data."
                 )
+            if column == "*" or (column.startswith("^") and column.endswith("$")):
+                raise InputError(f"a column called {column!r} would be taken for a pattern. Rename it in the data.")
         if cells not in get_args(Cells):
             raise InputError(
                 f"cells={cells!r} is not known.{nearest(cells, get_args(Cells))} "
