@@ -10,7 +10,7 @@ from ilba.design.design import RESERVED
 NAMES = st.one_of(
     st.sampled_from(["all", "a.b", "a+b", "a/b", "%61ll", "..", "시도", "a b", "1", "~", "All"]),
     st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4),
-).filter(lambda name: name not in RESERVED and not name.isdecimal())
+).filter(lambda name: name not in {*RESERVED, "*"} and not name.isdecimal() and (name[:1], name[-1:]) != ("^", "$"))
 """names of columns: those that a file system or an address would take amiss, and any others"""
 
 
