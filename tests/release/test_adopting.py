@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -10,6 +11,7 @@ from ilba import FinestTable, InputError, Ledger, Release, Secret, SecretError, 
 from ilba.errors import Conflict
 from ilba.methods.controlled.search import Chosen
 from ilba.release.adopting import told
+from ilba.tables.engine import KnownMasks
 
 HKEY, KEY = ["LA1", "LA2", "LA3"], ["gender", "age"]
 FINEST = "LA3.gender.age"
@@ -155,3 +157,25 @@ def test_the_file_of_masks_of_an_earlier_version_goes_once_the_ledger_has_them(a
     (agency / "t.masks.parquet").touch()
     ledger_in(agency).adopt([], store, tables=["town"], **options)
     assert sorted(file.name for file in agency.glob("*.masks.parquet")) == ["t.masks.parquet"]
+
+
+def test_how_far_counts_move_and_the_parameters_of_a_method_belong_to_what_is_entered(agency):
+    moved = Chosen(("town.sex",), None, held=True, way=6, sweeps=200, move=2)
+    store = FinestTable.from_counts(TOY, ["town"], ["sex"], secret=agency / "agency.secret")
+    masked = store.with_masks(KnownMasks(np.array([0, 6, 71, 89]), 0, 0), moved)
+    release = masked.release(agency / "moved", tables=["town.sex"], ledger=False)
+    for _ in range(2):
+        (entered,) = ledger_in(agency).adopt([release], masked)
+        assert entered.way == ("controlled", 5, "move=2")
+    options = {"secret": Secret.from_file(agency / "agency.secret")}
+    other, second = toy_release(agency, "other", 0, 5), Ledger.create(agency / "second.ledger")
+    second.adopt([other], toy([0, 5]), **options)
+    with pytest.raises(Conflict, match="Publish as before"):
+        ledger_in(agency).adopt([other], toy([0, 5]), **options)
+    with pytest.raises(Conflict, match="Publish as before"):
+        second.adopt([release], masked, **options)
+    keyed, third = store.with_method("cell-key:D=2,V=1"), Ledger.create(agency / "third.ledger")
+    keys = keyed.release(agency / "keys", tables=["town.sex"], ledger=False, accept_risk=True)
+    for _ in range(2):
+        (entered,) = third.adopt([keys], keyed, **options)
+        assert entered.way[::2] == ("cell-key", "D=2,V=1.0,js=0")

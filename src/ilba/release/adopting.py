@@ -47,7 +47,8 @@ def adopt(
         if tables:
             published.append((None, store if masks is None else _masked_by(masks, store)))
         _refuse_differing(published)
-        chapter.check(published[0][1], way(published[0][1].method, store.design), accept_conflict)
+        first = published[0][1]
+        chapter.check(first, way(first.method, store.design, first.by, first.move), accept_conflict)
         for made, masked in published:
             wanted = wanted_tables(store.design, list(tables) if made is None else list(made.tables))
             chapter.keep_masks(masked)
