@@ -123,7 +123,9 @@ def tell_of_lists_from_the_data(finest: AnyFinestTable, declared: Declared, show
 
 
 def _drawn(shape: Mapping[str, Any]) -> set[str]:
-    return {
-        str(one.get("id", (one["properties"] if isinstance(one.get("properties"), Mapping) else {}).get("code")))
+    """The areas that a map names, by the id of a shape or by its code. A lake may have neither."""
+    named = (
+        one.get("id", (one["properties"] if isinstance(one.get("properties"), Mapping) else {}).get("code"))
         for one in shape.get("features", [])
-    }
+    )
+    return {str(area) for area in named if area is not None}
