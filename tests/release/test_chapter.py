@@ -49,7 +49,7 @@ def toy(counts=COUNTS, key=("sex",), K=5, secret=None, masks=None, **population)
 
 
 def checked(chapter, finest, accepted=None):
-    chapter.check(finest, way(finest.method, finest.design, None, finest.move), accepted)
+    chapter.check(finest, way(finest.method, finest.design, finest.by, finest.move), accepted)
 
 
 def published(finest, secret, book, accepted=None, **more):
@@ -144,6 +144,11 @@ def test_a_conflict_is_accepted_by_its_id_once_and_for_what_it_names(secret, boo
     assert "method='controlled'" in noted[0]["reasons"][0]
     with pytest.raises(InputError, match="there is no conflict to be accepted"):
         published(drawn, secret, book, refused.value.id)
+    keyed = toy(name="p").with_method(ilba.methods.CellKey(D=2, V=1.0), secret)
+    with pytest.raises(Conflict) as refused:
+        published(keyed, secret, book)
+    with pytest.warns(ilba.Notice, match="cannot be told here: audit them together"):
+        published(keyed, secret, book, refused.value.id)
 
 
 def test_people_without_a_name_are_found_by_their_data_their_store_or_their_looks(secret, book, agency):
@@ -173,6 +178,8 @@ def test_a_budget_is_declared_once_and_kept(secret, book):
         spent(0.5, None)
     with pytest.raises(UnsafeRelease, match=r"an epsilon of 1.5 goes beyond .* 0 of 1 is spent.* at most 1\."):
         spent(1.5, 1)
+    with pytest.raises(UnsafeRelease, match="0 of 0 is spent"):
+        spent(0.5, 0)
     assert book.budgets == {}
     spent(0.25, 1)
     assert Ledger(book.path).budgets == {"p": 1.0}
@@ -287,4 +294,5 @@ def test_a_trial_remembers_nothing(secret):
         with chapter.publishing(None, "", {}):
             pass
         assert (chapter.publications, chapter.of_same_data(), chapter.budget) == ([], [], None)
+        assert (chapter.name, chapter.wave, chapter.data, chapter.place, chapter.net) == ("", "", "", None, None)
         assert chapter.as_published(finest) is finest
