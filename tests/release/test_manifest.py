@@ -211,6 +211,7 @@ def test_everything_that_reads_a_release_checks_what_it_reads(folder, finest, tm
     "spoil",
     [
         lambda f: f.rename({"N_masked": "N"}),
+        lambda f: f.rename({"sex": "job"}),
         lambda f: f.head(1),
         lambda f: f.with_columns(pl.col("N_masked").cast(pl.String)),
         lambda f: f.with_columns(pl.lit(None, pl.Int64).alias("N_masked")),

@@ -8,6 +8,7 @@ import pytest
 
 import ilba
 from ilba import Design, FinestTable, InputError, Ledger, Release, Secret, UnsafeRelease, methods
+from ilba.attack.risk import ALL
 from ilba.design.design import Origins
 from ilba.errors import Conflict
 from ilba.methods.controlled.search import Chosen
@@ -140,6 +141,9 @@ def test_what_a_release_is_read_from_is_what_was_written(agency):
     assert "more" not in shown
     assert set(opened.digests) == {"codes.csv", "tables/town.sex.parquet"}
     made.verify()
+    opened.tables = dict.fromkeys(map(str, range(23)), opened.tables["town.sex"])
+    shown = opened._repr_html_()
+    assert (shown.count(">town.sex<"), "and 3 more" in shown) == (20, True)
     (agency / "out" / "tables" / "notes.txt").touch()
     with pytest.raises(ilba.StoreError, match=r"holds files that do not belong to it: tables/notes.txt"):
         opened.verify()
@@ -152,6 +156,16 @@ def test_what_a_release_is_read_from_is_what_was_written(agency):
         Release(agency)
     with pytest.raises(ilba.StoreError, match="is a file, not a release"):
         Release(agency / "agency.secret")
+
+
+def test_audit_and_risk_get_the_store_and_every_option(agency, monkeypatch):
+    made = chosen(agency, [60, 40, 5, 80]).release(agency / "out", tables=TABLE)
+    for name in ("audit", "risk"):
+        monkeypatch.setattr(f"ilba.attack.{name}.{name}", lambda *given, **options: (*given, options))
+    assert made.audit() == (made, {"store": None})
+    assert made.audit("its store", explanations=0) == (made, {"store": "its store", "explanations": 0})
+    assert made.risk() == (made, ALL, {"store": None})
+    assert made.risk("proof", "its store", cells=9) == (made, "proof", {"store": "its store", "cells": 9})
 
 
 def test_a_secret_is_the_one_of_the_masks(agency):
@@ -355,3 +369,24 @@ def test_a_single_table_after_a_release_shows_its_masks(agency):
 def test_masks_that_were_never_published_are_not_found(agency):
     with pytest.raises(InputError, match="masks of these counts were never published"):
         plain(agency).published()
+
+
+def test_masks_that_came_with_their_counts_are_kept_or_replaced_as_the_agency_says(agency, recwarn):
+    came = FinestTable.from_counts(COUNTS.with_columns(N_masked=pl.Series([60, 40, 5, 80])), ["town"], ["sex"])
+    options = {"tables": TABLE, "secret": agency / "agency.secret"}
+    with pytest.raises(InputError, match=r"came with its counts, so say how to publish"):
+        came.release(agency / "a", **options)
+    kept = came.release(agency / "a", method="ilba", accept_risk=True, **options)
+    assert rows(kept) == [60, 40, 5, 80]
+    assert not recwarn.list
+    with pytest.warns(ilba.Notice, match="came with its counts, and new ones are chosen now"):
+        came.release(agency / "b", method="controlled", ledger=agency / "b.ledger", **options)
+
+
+def test_tables_that_are_too_many_to_list_are_named_and_so_is_the_plan_of_new_masks(agency, monkeypatch):
+    monkeypatch.setattr("ilba.design.tables.MOST_TABLES", 3)
+    made = chosen(agency, [60, 40, 5, 80]).release(agency / "a", tables=TABLE, ledger=False)
+    assert made.manifest["created"][19:] == "+00:00"
+    with pytest.raises(InputError, match=r"4 tables, too many to list.*plan="):
+        plain(agency).release(agency / "b", tables=TABLE, ledger=False)
+    plain(agency).release(agency / "b", tables=TABLE, plan=TABLE, ledger=False)
