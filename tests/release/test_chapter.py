@@ -149,6 +149,10 @@ def test_a_conflict_is_accepted_by_its_id_once_and_for_what_it_names(secret, boo
         published(keyed, secret, book)
     with pytest.warns(ilba.Notice, match="cannot be told here: audit them together"):
         published(keyed, secret, book, refused.value.id)
+    published(keyed, secret, book)
+    others = toy(name="p", secret=Secret(bytes(32))).with_method(ilba.methods.CellKey(D=2, V=1.0), Secret(bytes(32)))
+    with pytest.raises(Conflict, match=r"was published with other record keys.*Build again with the record keys"):
+        published(others, secret, book)
 
 
 def test_people_without_a_name_are_found_by_their_data_their_store_or_their_looks(secret, book, agency):
@@ -244,9 +248,9 @@ def test_damaged_files_beside_store_and_secret_are_told(secret, book, agency, te
 
 
 def test_a_store_that_was_published_before_there_was_a_ledger_is_entered_first(secret, book, agency):
-    store = ilba.open_store(toy(name="p").save(agency / "s.parquet"))
+    store = ilba.open_store(toy().save(agency / "s.parquet"))
     beside(store.place).write_text('{"format": 1, "publications": []}')
-    looked_up(store, secret, book)
+    assert looked_up(store, secret, book).name == "unnamed-1"
     beside(store.place).write_text('{"format": 1, "publications": [{}]}')
     with pytest.raises(UnsafeRelease, match="ilba ledger adopt RELEASE --store"):
         looked_up(store, secret, book)

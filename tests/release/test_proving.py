@@ -79,7 +79,7 @@ def shapes(*towns, **more):
 
 LIST = ("variable", "code")
 TOLD = "the {} of 'town' has a {} whose counts are all 0 after masking"
-NAMED = [{"properties": {"code": "a"}}, {"id": "b", "properties": {"code": "nobody"}}, {"type": "Feature"}]
+NAMED = [{"properties": {"code": "b"}}, {"id": "a", "properties": {"code": "nobody"}}, {"type": "Feature"}]
 
 
 @pytest.mark.parametrize(

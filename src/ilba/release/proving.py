@@ -104,7 +104,7 @@ def tell_of_lists_from_the_data(finest: AnyFinestTable, declared: Declared, show
         (what, column, codes)
         for what, by_column in named
         for column, codes in by_column.items()
-        if codes and column in shown and not codes <= set(shown[column])
+        if column in shown and not codes <= set(shown[column])
     ]
     if not silent:
         return
