@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,6 +12,7 @@ import ilba
 from ilba import FinestTable, InputError, Ledger, Release, Secret, SecretError, UnsafeRelease
 from ilba.errors import Conflict
 from ilba.methods.controlled.search import Chosen
+from ilba.release import adopting
 from ilba.release.adopting import told
 from ilba.tables.engine import KnownMasks
 
@@ -97,7 +100,8 @@ def toy(masks, counts=TOY, key=("sex",), K=5):
 
 
 def toy_release(agency, name, *masks, **more):
-    return toy(masks, **more).release(agency / name, tables=["town.sex"], ledger=False, secret=agency / "agency.secret")
+    options = {"tables": ["town.sex"], "rows": "grid", "ledger": False, "secret": agency / "agency.secret"}
+    return toy(masks, **more).release(agency / name, **options)
 
 
 def test_two_releases_with_different_masks_are_entered_together_or_not_at_all(agency):
@@ -159,6 +163,18 @@ def test_the_file_of_masks_of_an_earlier_version_goes_once_the_ledger_has_them(a
     assert sorted(file.name for file in agency.glob("*.masks.parquet")) == ["t.masks.parquet"]
 
 
+def test_a_lost_ledger_is_entered_anew(agency, monkeypatch):
+    options = {"secret": Secret.from_file(agency / "agency.secret"), "tables": ["town"]}
+    store = ilba.open_store(toy([0, 5]).save(agency / "s.parquet"))
+    ledger_in(agency).adopt([], store, **options)
+    shutil.rmtree(agency / "agency.ledger")
+    (agency / "s.masks.parquet").touch()
+    enter = adopting._enter
+    monkeypatch.setattr(adopting, "_enter", lambda *given: [(agency / "s.masks.parquet").unlink(), enter(*given)])
+    (entered,) = ledger_in(agency).adopt([], store, **options)  # and somebody else removed the file of masks
+    assert entered.tables == ("town",)
+
+
 def test_how_far_counts_move_and_the_parameters_of_a_method_belong_to_what_is_entered(agency):
     moved = Chosen(("town.sex",), None, held=True, way=6, sweeps=200, move=2)
     store = FinestTable.from_counts(TOY, ["town"], ["sex"], secret=agency / "agency.secret")
@@ -174,8 +190,18 @@ def test_how_far_counts_move_and_the_parameters_of_a_method_belong_to_what_is_en
         ledger_in(agency).adopt([other], toy([0, 5]), **options)
     with pytest.raises(Conflict, match="Publish as before"):
         second.adopt([release], masked, **options)
-    keyed, third = store.with_method("cell-key:D=2,V=1"), Ledger.create(agency / "third.ledger")
+    few = FinestTable.from_counts(TOY.with_columns(N=2), ["town"], ["sex"], secret=agency / "agency.secret")
+    keyed, third = few.with_method("cell-key:D=2,V=1"), Ledger.create(agency / "third.ledger")
     keys = keyed.release(agency / "keys", tables=["town.sex"], ledger=False, accept_risk=True)
+    assert keys.table("town.sex")["N_masked"].min() == 1
     for _ in range(2):
         (entered,) = third.adopt([keys], keyed, **options)
         assert entered.way[::2] == ("cell-key", "D=2,V=1.0,js=0")
+
+
+def test_masks_of_a_release_of_all_tables_are_chosen_again(agency):
+    store = FinestTable.from_counts(TOY, ["town"], ["sex"], secret=agency / "agency.secret")
+    release = store.release(agency / "out", tables=["town", "all.sex"], ledger=False)
+    (entered,) = ledger_in(agency).adopt([release], store)
+    assert (entered.method, entered.tables) == ("controlled", ("all.sex", "town"))
+    assert store.published().table("town").public().equals(release.table("town"))

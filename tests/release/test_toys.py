@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 import pytest
@@ -126,7 +128,9 @@ def test_a_bound_is_stated_if_it_holds_in_every_table(agency):
 
 
 def test_what_a_release_is_read_from_is_what_was_written(agency):
-    made = chosen(agency, [60, 40, 5, 80]).release(agency / "out", tables=TABLE, title="Toy")
+    told = []
+    made = chosen(agency, [60, 40, 5, 80]).release(agency / "out", tables=TABLE, title="Toy", progress=told.append)
+    assert [step[:3] for step in told] == [("writing tables", done, 2) for done in range(3)]
     opened = Release(agency / "out")
     assert repr(opened) == "Release('Toy', 1 table, controlled, K=5)"
     assert opened.find("town", "sex").name == "town.sex"
@@ -156,6 +160,14 @@ def test_what_a_release_is_read_from_is_what_was_written(agency):
         Release(agency)
     with pytest.raises(ilba.StoreError, match="is a file, not a release"):
         Release(agency / "agency.secret")
+
+
+def test_maps_are_read_as_they_were_given(agency):
+    shape = {"type": "FeatureCollection", "features": [{"type": "Feature", "id": "가", "geometry": None}]}
+    made = chosen(agency, [60, 40, 5, 80]).release(agency / "out", tables=TABLE, geometry={"town": shape})
+    assert (made.geometry("town"), made.geometry("sex")) == (shape, None)
+    assert set(made.digests) == {"codes.csv", "tables/town.sex.parquet", "geometry/town.geojson"}
+    made.verify()
 
 
 def test_audit_and_risk_get_the_store_and_every_option(agency, monkeypatch):
@@ -354,6 +366,7 @@ def test_a_single_table_is_entered_and_binds_the_next_one(agency):
     finest.publishable("town", ["sex"])
     (entered,) = Ledger(agency / "agency.ledger").publications
     assert (entered.method, entered.tables, entered.place, entered.audit) == ("ilba", ("town.sex",), "", "safe")
+    assert finest.published().frame.equals(finest.frame)
     with pytest.raises(Conflict, match="method='ilba'"):
         finest.release(agency / "a", tables=TABLE)
 
@@ -378,6 +391,9 @@ def test_masks_that_came_with_their_counts_are_kept_or_replaced_as_the_agency_sa
         came.release(agency / "a", **options)
     kept = came.release(agency / "a", method="ilba", accept_risk=True, **options)
     assert rows(kept) == [60, 40, 5, 80]
+    other = FinestTable.from_counts(COUNTS.with_columns(N_masked=pl.Series([60, 40, 0, 80])), ["town"], ["sex"])
+    again = other.release(agency / "again", method="ilba", accept_risk=True, **options)
+    assert rows(again) == [60, 40, 5, 80]  # as published
     assert not recwarn.list
     with pytest.warns(ilba.Notice, match="came with its counts, and new ones are chosen now"):
         came.release(agency / "b", method="controlled", ledger=agency / "b.ledger", **options)
@@ -390,3 +406,61 @@ def test_tables_that_are_too_many_to_list_are_named_and_so_is_the_plan_of_new_ma
     with pytest.raises(InputError, match=r"4 tables, too many to list.*plan="):
         plain(agency).release(agency / "b", tables=TABLE, ledger=False)
     plain(agency).release(agency / "b", tables=TABLE, plan=TABLE, ledger=False)
+
+
+@dataclass(frozen=True)
+class Endless(methods.Method):
+    """Numbers behind which any count may stand."""
+
+    name = "endless"
+    about = "any number is shown"
+    strong = "nothing is proven"
+    weak = "nothing is told"
+    bounded = False
+
+    def publish(self, cells):
+        return [methods.Shown(table.count + 1) for table in cells.tables]
+
+    def preimage(self, value, size):
+        return np.zeros_like(value), np.full_like(value, 99)
+
+
+@dataclass(frozen=True)
+class Together(methods.Method):
+    """A method whose tables depend on each other."""
+
+    name = "together"
+    about = "counts are shown as they are"
+    strong = "useful"
+    weak = "unsafe"
+    joint = True
+
+    def publish(self, cells):
+        return [methods.Shown(table.count) for table in cells.tables]
+
+    def preimage(self, value, size):
+        return value, value
+
+
+def test_numbers_without_a_limit_are_published_with_the_risk_accepted_alone(agency):
+    with pytest.raises(UnsafeRelease, match="the numbers of endless have no limit, so no audit can find it safe"):
+        plain(agency).release(agency / "a", Endless(), TABLE)
+    with pytest.raises(InputError, match="there is no audit report for endless"):
+        plain(agency).release(agency / "a", Endless(), TABLE, accept_risk=True, audit=agency / "audit.html")
+    plain(agency).release(agency / "a", Endless(), TABLE, accept_risk=True)
+    assert [one.audit for one in Ledger(agency / "agency.ledger").publications] == ["not audited"]
+
+
+@pytest.mark.parametrize(("method", "together"), [("ilba", ["town", "town.sex"]), (Together(), ["town"])])
+def test_tables_are_audited_with_those_published_before_unless_they_depend_on_each_other(
+    agency, monkeypatch, method, together
+):
+    asked, options = [], {"accept_risk": True, "ledger": agency / "b.ledger"}
+    sized = ilba.attack.audit.cells_to_attack
+    monkeypatch.setattr("ilba.attack.audit.cells_to_attack", lambda *given: [asked.append(given[1]), sized(*given)][1])
+    plain(agency).release(agency / "a", method, TABLE, **options)
+    try:
+        plain(agency).release(agency / "b", method, ["town"], **options)
+    except Conflict as refused:
+        plain(agency).release(agency / "b", method, ["town"], accept_conflict=refused.id, **options)
+    assert [[table.name for table in tables] for tables in asked] == [TABLE, together]
