@@ -78,7 +78,7 @@ TESTS = {
     "methods/controlled/carry": CONTROLLED,
     "methods/controlled/choosing": CONTROLLED,
     "methods/controlled/free": CONTROLLED,
-    "methods/controlled/plan": CONTROLLED,
+    "methods/controlled/plan": ["methods/test_plan.py", *CONTROLLED],
     "methods/controlled/search": CONTROLLED,
     "methods/controlled/sets": CONTROLLED,
     "data/recipe": ["data/test_recipe.py", "data/test_microdata.py", DOCSTRINGS],
