@@ -425,6 +425,7 @@ def test_progress_tells_each_step_and_how_many_aggregates_are_left(finest, secre
     assert {step.stage for step in steps} == {"choosing masks"}
     assert [step.detail.partition(":")[0] for step in steps[:11]] == ["walk"] + ["sweep"] * 10
     assert [(step.done, step.total) for step in steps[:11]] == [(done, 11) for done in range(1, 12)]
+    assert {(step.done, step.total) for step in steps[11:]} == {(0, None)}
     assert steps[-1].detail.endswith(": 0 over the bound")
 
 
