@@ -155,6 +155,8 @@ def test_a_key_on_a_bound_belongs_above_it_or_below_it():
     one = pl.DataFrame({"sex": ["f"], "record_key": [0.5]})
     assert cell_key_table(one, moves, "sex")["puwc"].to_list() == [2, 2]
     assert cell_key_table(one, moves, "sex", closed="right")["puwc"].to_list() == [0, 0]
+    with pytest.raises(ilba.InputError, match=r"closed='Right' is not known\. It is 'left' or 'right'"):
+        cell_key_table(one, moves, "sex", closed="Right")
 
 
 PEOPLE = pl.DataFrame({"sex": ["f", "f", "m"], "town": ["a", None, "a"], "record_key": [0, 1, 0]})

@@ -166,6 +166,8 @@ def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
     `closed` says where a key on a bound belongs: "left" to the interval above, as in the R packages; "right" to the one
     below, as in the Handbook.
     """
+    if closed not in ("left", "right"):
+        raise InputError(f"closed={closed!r} is not known. It is 'left' or 'right'.")
     frame = read_ptable_file(os.fspath(given)) if isinstance(given, str | os.PathLike) else polars_frame(given)
     if {"pcv", "ckey", "pvalue"} <= set(frame.columns):
         return _ons_layout(frame)
