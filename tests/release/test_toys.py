@@ -451,14 +451,21 @@ def test_numbers_without_a_limit_are_published_with_the_risk_accepted_alone(agen
     assert [one.audit for one in Ledger(agency / "agency.ledger").publications] == ["not audited"]
 
 
-@pytest.mark.parametrize(("method", "together"), [("ilba", ["town", "town.sex"]), (Together(), ["town"])])
-def test_tables_are_audited_with_those_published_before_unless_they_depend_on_each_other(
-    agency, monkeypatch, method, together
+@pytest.mark.parametrize(
+    ("before", "method", "together"),
+    [
+        ("ilba", "ilba", ["town", "town.sex"]),
+        ("cell-key:D=2,V=1", "ilba", ["town"]),
+        (Together(), Together(), ["town"]),
+    ],
+)
+def test_tables_are_audited_with_those_published_before_by_the_same_method_unless_they_depend_on_each_other(
+    agency, monkeypatch, before, method, together
 ):
     asked, options = [], {"accept_risk": True, "ledger": agency / "b.ledger"}
     sized = ilba.attack.audit.cells_to_attack
     monkeypatch.setattr("ilba.attack.audit.cells_to_attack", lambda *given: [asked.append(given[1]), sized(*given)][1])
-    plain(agency).release(agency / "a", method, TABLE, **options)
+    plain(agency).release(agency / "a", before, TABLE, **options)
     try:
         plain(agency).release(agency / "b", method, ["town"], **options)
     except Conflict as refused:
