@@ -76,7 +76,7 @@ TESTS = {
     "tables/keys": ["tables/test_cell_keys.py"],
     "methods/controlled/block": ["methods/test_block.py", *CONTROLLED],
     "methods/controlled/carry": CONTROLLED,
-    "methods/controlled/choosing": CONTROLLED,
+    "methods/controlled/choosing": ["methods/test_choosing.py", *CONTROLLED],
     "methods/controlled/free": CONTROLLED,
     "methods/controlled/plan": ["methods/test_plan.py", *CONTROLLED],
     "methods/controlled/search": CONTROLLED,

@@ -101,3 +101,47 @@ def test_cells_are_sorted_by_their_texts_also_where_one_number_cannot_hold_them(
     missing = layout(pl.DataFrame({"town": ["b", "", None, "10", "9"]}), ["town"])
     assert missing.codes.lists[0].labels["town"].to_list() == [None, "", "10", "9", "b"]
     assert missing.ranks[0].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_the_errors_of_areas_around_a_block_are_carried(monkeypatch):
+    """Along areas in towns in regions: one region of two towns, one of single areas, one far, one not quite."""
+    frame = pl.DataFrame(
+        {
+            "region": list("1" * 5 + "2" * 2 + "3" * 9 + "4" * 8),
+            "town": list("AABBB" + "CD" + "E" * 9 + "F" * 8),
+            "area": list("abcdefghijklmnopqrstuvwx"),
+            "sex": list("mf" * 12),
+        }
+    )
+    made = layout(frame, ["region", "town", "area"], ["sex"], ["all", "region", "town", "town.sex", "area"])
+    sizes = np.array([6, 5, 4, 6, 1, 3, 2, *[9] * 9, *[8] * 8])
+    monkeypatch.setattr(plan, "BLOCK", 10)
+    blocks = made.blocks(sizes)
+    assert [block.number for block in blocks] == list(range(23))
+    assert [(block.first, block.last, block.size) for block in blocks][:6] == [
+        (0, 1, 6),
+        (1, 2, 5),
+        (2, 4, 10),
+        (4, 5, 1),
+        (5, 6, 3),
+        (6, 7, 2),
+    ]
+    around = {block.number: [(one.node, one.times.tolist(), one.far) for one in block.carried] for block in blocks}
+    whole = ((0, 0), [1, 0], True)
+    assert around[1] == [whole, ((1, 0), [1, 0], False), ((2, 0), [1, 1], False)]
+    assert around[3] == [whole, ((1, 0), [1, 0], False), ((2, 1), [1, 1], False)]
+    assert around[4] == [whole, ((1, 1), [1, 0], False)]  # a town of one area is inside
+    assert around[14] == [whole, ((1, 2), [2, 1], True)]  # a region of one town is that town
+    assert around[15] == [whole, ((1, 3), [2, 1], False)]
+    assert [blocks[n].levels for n in (1, 4, 14)] == [(3,), (3, 2), (3,)]
+    assert [blocks[n].lane for n in (1, 3, 5, 14, 15)] == [(1, 0), (1, 0), (1, 1), (-1, 14), (1, 3)]
+    without = layout(frame, ["region", "town", "area"], ["sex"], ["area"]).blocks(sizes)
+    assert {block.carried for block in without} == {()}
+    for most, expected in (
+        (81, [(0, 7, 27), (7, 16, 81), (16, 24, 64)]),
+        (171, [(0, 16, 108), (16, 24, 64)]),
+        (172, [(0, 24, 172)]),
+    ):
+        monkeypatch.setattr(plan, "BLOCK", most)
+        assert [(block.first, block.last, block.size) for block in made.blocks(sizes)] == expected
+    assert made.blocks(sizes)[0].levels == (3, 2, 1, 0)

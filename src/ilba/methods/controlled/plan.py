@@ -11,7 +11,7 @@ other masks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
 from typing import NamedTuple, TypeAlias
@@ -62,7 +62,7 @@ class MaskBlock:
     """the levels whose areas lie inside the block, the finest first"""
     carried: tuple[Carried, ...]
     """the surrounding coarse areas, the largest first"""
-    lane: Node = field(default=(0, 0))
+    lane: Node
     """the surrounding area that one lane processes from its first block to its last"""
 
 
