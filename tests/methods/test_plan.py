@@ -145,3 +145,9 @@ def test_the_errors_of_areas_around_a_block_are_carried(monkeypatch):
         monkeypatch.setattr(plan, "BLOCK", most)
         assert [(block.first, block.last, block.size) for block in made.blocks(sizes)] == expected
     assert made.blocks(sizes)[0].levels == (3, 2, 1, 0)
+
+
+def test_an_area_takes_no_more_blocks_at_once_than_there_are_idle_lanes(monkeypatch):
+    monkeypatch.setattr(plan, "LANES", 4)
+    assert turns(7, 7)[0] == [0, 1, 2, 7]
+    assert turns(4, 7)[0] == [0, 1, 4, 5]
