@@ -323,6 +323,15 @@ def test_other_tables_of_the_same_data_are_not_shown_with_other_masks(agency):
     assert rows(later.release(agency / "b", tables=["town.sex"])) == [60, 40, 5, 80, 9, 90]
 
 
+def test_masks_chosen_jointly_are_compared_with_such_masks_alone(agency):
+    jobs = plain(agency, COUNTS.rename({"sex": "job"}), ["job"])
+    drawn = rows(jobs.release(agency / "a", "ilba", ["town.job", "town"], accept_risk=True, ledger=False), "town")
+    masked = [60, 40, 0 if drawn == [100, 85] else 5, 80]
+    made = chosen(agency, masked).release(agency / "a", tables=["town.sex", "town"], ledger=False)
+    assert rows(made, "town")[0] == drawn[0] == 100
+    assert rows(made, "town") != drawn
+
+
 # --- what is decided before anything is written
 
 
