@@ -114,6 +114,7 @@ def test_the_same_columns_with_other_small_cells_are_other_labels():
     assert not now.labelled_otherwise(again(seen(NUMBERS, cells=(10, 100), small=90)))
     assert not now.labelled_otherwise(again(seen([333, 777, 1555, 3333], cells=(500, 590), small=90)))
     assert seen(NUMBERS).labelled_otherwise(again(seen(NUMBERS, cells=(0, 90), small=90)))
+    assert now.labelled_otherwise(again(seen(NUMBERS)))
     assert not seen(NUMBERS).labelled_otherwise(again(seen(NUMBERS)))
 
 
