@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 import pytest
 
 from ilba import FinestTable, Secret
 from ilba.methods.controlled.choosing import _Crew
+from ilba.methods.controlled.plan import MaskBlock
 from ilba.tables.engine import KnownMasks
 
 SECRET = Secret(bytes(32))
@@ -40,3 +44,51 @@ def test_steps_name_the_block_only_if_there_are_several():
         ("choosing masks", 3, 11, "sweep: 1,200 over the bound"),
         ("choosing masks", 1999, 4000, "sweep: 0 over the bound, block 2,000 of 4,000"),
     ]
+
+
+def test_known_masks_stay_where_they_are():
+    counts = pl.DataFrame({"town": list("abcd"), "N": [1, 4, 2, 60]})
+    finest = FinestTable.from_counts(counts, ["town"], secret=SECRET)
+    for first, second in ((0, 5), (5, 0), (0, 0), (5, 5)):
+        before = KnownMasks(np.array([first, second, -1, 60]), 0, 0)
+        masked = finest.controlled(secret=SECRET, previous=before)
+        assert masked.frame["N_masked"].to_list()[:2] == [first, second]
+        assert masked.control.kept == 2
+
+
+class Made(NamedTuple):
+    """What a block gives."""
+
+    interrupted: bool = False
+
+
+def solved(made, before, told):
+    """A block that tells one step; an interruption in this moment is noticed by the crew alone."""
+    with contextlib.suppress(KeyboardInterrupt):
+        told("sweep", 0, 1, 2)
+    return made + before, Made()
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+def test_blocks_of_a_round_give_their_results_in_order_and_all_know_of_an_interruption(blocks):
+    turn = [MaskBlock(n, n, n + 1, 1, (1,), (), (0, n)) for n in range(blocks)]
+    told = []
+    with _Crew(lambda block: 10 * block.number, solved, told.append, 5) as crew:
+        assert crew.work(turn, list(range(blocks)), turn) == [(11 * n, Made()) for n in range(blocks)]
+        assert crew.work(turn, [7] * blocks, []) == [(10 * n + 7, Made()) for n in range(blocks)]
+    assert [step.done for step in told] == [0] * blocks + [blocks] * blocks
+    if blocks > 1:
+
+        def stop(step):
+            raise KeyboardInterrupt
+
+        with _Crew(lambda block: block.number, solved, stop, 5) as crew:
+            assert crew.work(turn, [0] * blocks, []) == [(n, Made(interrupted=True)) for n in range(blocks)]
+
+
+@pytest.mark.parametrize(("tables", "reached"), [(["all"], 0), (["all", "town"], 2)])
+def test_the_largest_error_is_that_of_a_count_in_the_tables(tables, reached):
+    finest = FinestTable.from_counts(pl.DataFrame({"town": ["a", "b"], "N": [2, 3]}), ["town"], secret=SECRET)
+    masked = finest.controlled(tables, secret=SECRET, previous=KnownMasks(np.array([0, 5]), 0, 0))
+    assert masked.frame["N_masked"].to_list() == [0, 5]
+    assert masked.control.reached == reached

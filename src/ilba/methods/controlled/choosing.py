@@ -46,11 +46,11 @@ def choose(
     masked: IntArray,
     numbers: CellNumbers,
     wanted: Sequence[Selection],
-    bound: int | None = None,
-    previous: IntArray | None = None,
-    progress: Progress | None = None,
-    extra: int = 0,
-    how: How = How(),  # noqa: B008
+    bound: int | None,
+    previous: IntArray | None,
+    progress: Progress | None,
+    extra: int,
+    how: How,
 ) -> tuple[IntArray, Control]:
     """The masked counts of all cells; the masks of the counts 1..K-1 are chosen jointly.
 
