@@ -74,7 +74,7 @@ TESTS = {
     ],
     "methods/ptables": ["methods/test_field_cell_keys.py", DOCSTRINGS],
     "tables/keys": ["tables/test_cell_keys.py"],
-    "methods/controlled/block": ["methods/test_block.py", *CONTROLLED],
+    "methods/controlled/block": ["methods/test_block.py", "methods/test_choosing.py", *CONTROLLED],
     "methods/controlled/carry": CONTROLLED,
     "methods/controlled/choosing": ["methods/test_choosing.py", *CONTROLLED],
     "methods/controlled/free": CONTROLLED,

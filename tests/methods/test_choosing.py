@@ -92,3 +92,14 @@ def test_the_largest_error_is_that_of_a_count_in_the_tables(tables, reached):
     masked = finest.controlled(tables, secret=SECRET, previous=KnownMasks(np.array([0, 5]), 0, 0))
     assert masked.frame["N_masked"].to_list() == [0, 5]
     assert masked.control.reached == reached
+
+
+def test_where_most_masks_are_known_repairs_stop_after_a_fixed_number_of_passes(monkeypatch):
+    towns = [f"t{n:02}" for n in range(30)]
+    finest = FinestTable.from_counts(pl.DataFrame({"town": towns, "N": [4] * 30}), ["town"], secret=SECRET)
+    known = KnownMasks(np.array([0] * 15 + [-1] * 15), 0, 0)
+    for passes, told in ((0, 0), (1, 1)):
+        monkeypatch.setattr("ilba.methods.controlled.block._KNOWN", passes)
+        steps = []
+        finest.controlled(secret=SECRET, previous=known, progress=steps.append)
+        assert sum(step.detail.startswith("repair") for step in steps) == told
