@@ -504,7 +504,8 @@ class Scratch:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.answer = folder, folder / "answer.json"
-        shutil.copytree(SOURCE, folder / "ilba", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(SOURCE, folder / "ilba", ignore=shutil.ignore_patterns("*.pyc"))
+        self.forget_old()
         compileall.compile_dir(folder / "ilba", quiet=1)
 
     def tests(self, files: list[str], plugins: list[Any], *options: str) -> int:
@@ -567,9 +568,21 @@ class Scratch:
     def forget(self, modules: set[str]) -> None:
         """Remove what numba kept of these modules: it looks at the source of a function, not of those it calls."""
         for module in modules:
-            folder, _, name = module.rpartition("/")
-            for kept in (self.folder / "ilba" / folder / "__pycache__").glob(f"{name}.*.nb[ic]"):
+            for kept in self.kept(module):
                 kept.unlink()
+
+    def kept(self, module: str) -> list[Path]:
+        folder, _, name = module.rpartition("/")
+        return list((self.folder / "ilba" / folder / "__pycache__").glob(f"{name}.*.nb[ic]"))
+
+    def forget_old(self) -> None:
+        """Remove what numba kept of modules that compile in a function of a module that was changed since."""
+        package = self.folder / "ilba"
+        for file in (one for one in package.rglob("*.py") if COMPILED.search(one.read_text("utf-8"))):
+            for caller in self.compiled_with(str(file.relative_to(package).with_suffix(""))):
+                for kept in self.kept(caller):
+                    if kept.stat().st_mtime < file.stat().st_mtime:
+                        kept.unlink()
 
     def try_out(self, module: str, source: str, tests: list[str], seconds: float) -> tuple[str, str]:
         """How a mutant ends, and the test that told it."""
