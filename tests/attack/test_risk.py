@@ -21,9 +21,13 @@ from ilba.attack.attackers import (
     insider_beliefs,
     propagated,
 )
+from ilba.attack.field import MethodTables
+from ilba.attack.guessing import Guessing
 from ilba.attack.insiders import everybody_but
 from ilba.attack.intervals import AttackerView, Brought, Intervals, open_cells
-from ilba.attack.posterior import beliefs, prior
+from ilba.attack.posterior import beliefs, prior, sampled_areas
+from ilba.design.tables import wanted_tables
+from ilba.methods.lab import method_of
 from support.people import HKEY, KEY, population
 from support.stores import toy
 
@@ -124,6 +128,9 @@ def test_a_register_that_is_not_exact_is_refused(town, people):
     wrong = _counted(people, ["region", "town", "sex"]).with_columns(pl.col("N") + 1)
     with pytest.raises(InputError, match="does not agree with the store in"):
         ilba.risk(town, Register({"town.sex": wrong}))
+    less = _counted(people, ["region", "town", "sex"]).sort("region", "town", "sex")[:-1]
+    with pytest.raises(InputError, match="in 1 cells"):
+        ilba.risk(town, Register({"town.sex": less}))
     with pytest.raises(InputError, match="no column N"):
         ilba.risk(town, Register({"town.sex": wrong.drop("N")}))
     with pytest.raises(InputError, match="two rows for the same cell"):
@@ -308,9 +315,105 @@ def test_who_lacks_more_proves_no_more(town):
     assert "except 3 small ones of an area" in str(report)
 
 
+def _level_by_level(published, bound=None):
+    """What an insider proves from the tables of each level alone, without the finest one."""
+    base = published.lattice.base
+    for level, what in enumerate(["tables of the whole alone", "tables of region alone", "tables of town alone"]):
+        tables = [node for node in published.tables if node[0] == level and node != base]
+        found = everything_but_one(AttackerView(published, Brought(bound=bound)), tables)
+        proven = found.proven(5)
+        yield what, len(proven), int(proven.sum()), int((proven & (found.low == found.high)).sum())
+
+
+def test_what_an_insider_proves_is_shown_level_by_level(town, measured):
+    detail = measured.detail.filter(attacker="insider")
+    expected = list(_level_by_level(PublishedTables.of(town, "ilba")))
+    assert detail.select("what", "small", "proven", "exactly").rows() == expected
+    assert len({row[2] for row in expected}) == 3
+    assert any(row[3] < row[2] for row in expected)
+    # The finest table alone says nothing more, so its level has no row where nothing else is published.
+    only = ilba.risk(town, "insider", ["town.sex.age", "region"]).detail
+    assert only["what"].to_list() == ["tables of region alone"]
+
+
 def test_controlled_masks_show_the_lottery_over_secrets(town, secret):
-    report = ilba.risk(town.controlled(secret=secret), Insider(secrets=2))
-    assert any("2 other secrets" in note for note in report.notes) or any("usual one" in note for note in report.notes)
+    controlled = town.controlled(secret=secret)
+    report = ilba.risk(controlled, Insider(secrets=2), bound=6)
+    shares, coarse = [], []
+    small = report.row("insider")["small"]
+    for number, text in enumerate(("11", "22"), 1):
+        other = ilba.Secret.from_text("ilba-secret-1:" + text * 32)
+        masks = town.with_threshold(5, other).controlled(secret=other)
+        published = PublishedTables.of(masks, "controlled")
+        proven = int(everything_but_one(AttackerView(published, Brought(bound=6))).proven(5).sum())
+        (row,) = report.detail.filter(what=f"with another secret, {number} of 2").rows(named=True)
+        assert (row["small"], row["proven"], row["exactly"]) == (small, proven, None)
+        shares.append(proven / small)
+        coarse.append(next(_level_by_level(published, 6))[2] / small)
+    (note,) = (note for note in report.notes if "other secrets" in note)
+    assert f"with 2 other secrets between {min(shares):.1%} and {max(shares):.1%} of the small cells" in note
+    assert f"from the coarsest tables alone {min(coarse):.1%} to {max(coarse):.1%}" in note
+    assert coarse != shares
+    # The masks of the first secret do not keep to a bound of 5.
+    assert any("with 1 other secrets" in note for note in ilba.risk(controlled, Insider(secrets=2), bound=5).notes)
+
+
+def test_with_noise_in_the_target_no_bound_is_assumed(town, secret):
+    noisy = town.controlled(secret=secret, noise=0.2)
+    report = ilba.risk(noisy, "insider")
+    assert report.row("insider")["proven"] == 0
+    assert any("With noise in the target (20% of the small cells)" in note for note in report.notes)
+
+
+def test_an_insider_who_lacks_several_cells_is_asked_about_a_sample():
+    finest = toy([1, 2, 7, 3, 1, 4], [0, 0, 7, 5, 0, 5], 5, "grid", areas=2)
+    report = ilba.risk(finest, Insider(cells=2))
+    found = everything_but_some(AttackerView(PublishedTables.of(finest, "ilba"), Brought()), 2)
+    proven = found.proven(5)
+    row = report.row("insider, 2 cells unknown")
+    assert (row["small"], row["proven"]) == (len(proven), int(proven.sum()))
+    assert row["exactly"] == int((proven & (found.low == found.high)).sum())
+    assert f"{len(proven)} small cells were tried, {proven.mean():.1%} proven" in str(report)
+
+
+def test_the_tables_of_another_method_are_measured_by_bets(town, secret, tmp_path):
+    report = ilba.risk(town, ["outsider", "neighbour", "insider"], method="rounding:3")
+    assert report.sample is None
+    assert not any("refinement" in note for note in report.notes)
+    made = MethodTables.made_by(method_of("rounding:3"), town, wanted_tables(town.design))
+    known = Known.of(made)
+    areas = np.arange(made.codes.lists[0].size(2))
+    bets = Guessing(made, known, areas)
+    outside = bets.outsider()
+    small = outside.chance[:, 1:5].sum(axis=1)
+    assert report.cells["small"].to_list() == pytest.approx(sorted(small[small > 0.01], reverse=True))
+    for name, found in (("outsider", outside), ("insider", bets.insider())):
+        proven = (found.low >= 1) & (found.high < 5)
+        exactly = proven & (found.low == found.high)
+        row = report.row(name)
+        assert (row["small"], row["proven"], row["exactly"]) == (
+            int(((found.counts > 0) & (found.counts < 5)).sum()),
+            int(proven.sum()),
+            int(exactly.sum()),
+        )
+        assert row["likely"] == int((found.chance[:, 1:5].sum(axis=1) > 0.95).sum())
+    # A sample of areas stands for all of them.
+    some = ilba.risk(town, "insider", method="rounding:3", cells=made.lattice.width(made.lattice.base) * 2)
+    assert some.sample == (2, len(areas))
+    part = Guessing(made, known, sampled_areas(made, made.lattice.width(made.lattice.base) * 2)).insider()
+    proven = (part.low >= 1) & (part.high < 5)
+    row = some.row("insider")
+    assert row["exactly"] > 0
+    assert row["proven"] == round(proven.sum() * len(areas) / 2)
+    assert row["exactly"] == round((proven & (part.low == part.high)).sum() * len(areas) / 2)
+    # Whoever lacks several cells or people is not measured on such tables.
+    for lacking in (Insider(cells=2), Insider(unknown=1)):
+        several = ilba.risk(town, lacking, method="rounding:3")
+        assert several.row(lacking.name)["proven"] is None
+        assert any("Not measured" in note for note in several.notes)
+    release = town.with_method("rounding:3").release(tmp_path / "out", ledger=False, accept_risk=True)
+    with pytest.raises(InputError, match="Give the store"):
+        ilba.risk(release, "insider")
 
 
 def test_beliefs_of_a_single_aggregate_are_exact():
@@ -411,8 +514,6 @@ def test_a_region_of_one_area_says_no_more_than_the_mask(people, secret):
 
 
 def _tables(finest, names):
-    from ilba.design.tables import wanted_tables
-
     return wanted_tables(finest.design, names)
 
 

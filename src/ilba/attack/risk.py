@@ -181,7 +181,7 @@ class _Work:
     store: FinestTable | None
     most_cells: int
     progress: Progress | None
-    noise: float = 0.0
+    noise: float
     """the share of small cells whose target was shifted by one"""
     rows: list[dict[str, Any]] = field(default_factory=list)
     bins: list[dict[str, Any]] = field(default_factory=list)
