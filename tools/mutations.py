@@ -114,7 +114,7 @@ TESTS = {
     "attack/guessing": ["attack/test_guessing.py"],
     "attack/field": ["attack/test_toys.py", "attack/test_guessing.py", "attack/test_audit.py"],
     "attack/posterior": ["attack/test_posterior.py"],
-    "attack/riskreport": ["attack/test_risk.py"],
+    "attack/riskreport": ["attack/test_riskreport.py"],
     "attack/attributes": ["attack/test_scoring.py", "attack/test_risk.py"],
     "attack/choosing": ["attack/test_what_if.py"],
 }

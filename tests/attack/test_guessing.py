@@ -121,6 +121,15 @@ def test_where_the_common_refinement_is_not_published_the_largest_table_takes_it
     assert set(view.tables) == {(2, 0, 1), (1, 0, 0), (2, 0, 0)}
     report = ilba.risk(made, ["outsider"])
     assert report.rows["likely"][0] is not None
+    # Where nothing is small, a table that adds up from another one still does not take its place.
+    full = _shown_by(methods.Rounding(3), [0], to=3)
+    rows = {}
+    for node in [(0, 0), (0, 1), (1, 0)]:
+        one = full.tables[node]
+        rows[node] = one._replace(truth=one.truth._replace(sum_large=np.full(len(one.value), 50)))
+    sparse = MethodTables(full.codes, full.method, rows, full.shown, full.base)
+    assert measured(sparse).lattice.base == (0, 1)
+    assert set(measured(sparse).tables) == {(0, 0), (0, 1)}
     assert any("LA3.age" in note for note in report.notes)
 
 
@@ -335,6 +344,7 @@ def test_noise_that_spreads_too_far_is_not_measured_and_says_why():
     assert "spreads so far" in guessing.why_not
     guessing = Guessing(_shown_by(methods.Noise(1.0, fit=True), [0]), None, np.arange(4))
     assert guessing.outsider() is None
+    assert guessing.fitted.spread == 1
     assert "fitted to each other" in guessing.why_not
 
 
