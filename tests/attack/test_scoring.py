@@ -61,6 +61,9 @@ def test_bets_of_a_sample_are_counted_and_scaled_up(believed):
     )
     two = Believed(believed.true, np.arange(4), believed.chance[:4], believed.counts[:4], np.arange(2))
     assert two.figures()["likely_error"] == pytest.approx(np.sqrt((1 - 2 / 4) * (0.5**2 + 0.5**2) / 1 * 2) / 2)
+    unsure = Believed(believed.true, np.arange(6), believed.chance / 2, believed.counts, np.arange(3))
+    told = unsure.figures()
+    assert [told[name] for name in ("likely", "likely_right", "alone", "alone_right")] == [0, None, 0, None]
     one = Believed(believed.true, np.arange(2), believed.chance[:2], believed.counts[:2], np.arange(1))
     assert one.figures()["likely_error"] is None
 
@@ -85,6 +88,11 @@ def test_the_likeliest_small_cells_are_listed_first(believed):
     assert frame.columns == ["town", "x", "small", "one"]
     assert frame.select("town", "x").rows() == [(2, 0), (0, 0), (0, 1), (1, 0), (2, 1)]
     assert frame["one"].to_list() == pytest.approx([0, 0.97, 0, 0.1, 0.2])
+    # A cell that is small with a chance of no more than 1 in 100 is not listed.
+    chance = believed.chance.copy()
+    chance[3, [0, 2]] = 0.99, 0.01
+    hardly = Believed(believed.true, believed.packed, chance, believed.counts, believed.areas)
+    assert hardly.frame().equals(frame)
 
 
 def _by_hand(shown, true, K, variable, others):
