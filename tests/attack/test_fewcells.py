@@ -10,7 +10,7 @@ import pytest
 
 import ilba
 from ilba import FinestTable
-from ilba.attack.fewcells import FEW_SEEN, NO_TIME, TOO_LONG, Decided
+from ilba.attack.fewcells import FEW_SEEN, NO_TIME, TOO_LONG, Decided, _fixed
 
 
 def test_each_open_count_is_listed_under_one_reason():
@@ -96,3 +96,19 @@ def test_cells_by_themselves_say_nothing_that_all_cells_together_deny(
         certified += parts.cells_certified + parts.aggregates_certified
     assert disclosed >= least[reading][0]
     assert certified >= least[reading][1]
+
+
+def test_a_block_shares_the_fewest_keys_that_leave_few_cells_and_several_tables():
+    base, shape = (1, 1, 1, 1), (2, 3, 5)
+    every = [(1, *levels) for levels in itertools.product((0, 1), repeat=3)]
+    assert _fixed(base, shape, every, 30) == ()
+    assert _fixed(base, shape, every, 29) == (0,)  # leaves 15; the other keys leave 10 and 6
+    assert _fixed(base, shape, every, 14) == (1,)
+    assert _fixed(base, shape, every, 9) == (2,)
+    assert _fixed(base, shape, every, 5) == (0, 1)
+    assert _fixed(base, shape, every, 2) == (1, 2)
+    assert _fixed(base, shape, every, 1) is None  # one table alone has all keys
+    # Of keys that leave few enough cells, those that most tables have.
+    assert _fixed(base, shape, [(1, 0, 0, 1), (1, 1, 0, 1), (1, 1, 1, 0), (1, 0, 0, 0)], 15) == (0,)
+    assert _fixed(base, shape, [(1, 0, 0, 1), (1, 1, 0, 1), (1, 0, 1, 1), (1, 1, 1, 0)], 15) == (2,)
+    assert _fixed(base, shape, [(1, 1, 0, 0), (1, 0, 1, 0)], 15) is None
