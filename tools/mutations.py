@@ -98,7 +98,7 @@ TESTS = {
     "attack/attackers": ["attack/test_insiders.py", "attack/test_risk.py", "attack/test_what_if.py", DOCSTRINGS],
     "attack/intervals": ["attack/test_toys.py", "attack/test_risk.py", "attack/test_counterexamples.py"],
     "attack/solver": ["attack/test_solver.py"],
-    "attack/scoring": ["attack/test_scoring.py", "attack/test_risk.py"],
+    "attack/scoring": ["attack/test_scoring.py"],
     "attack/risk": ["attack/test_risk.py"],
     "attack/bounds": PROOFS,
     "attack/lattice": PROOFS,
@@ -115,7 +115,7 @@ TESTS = {
     "attack/field": ["attack/test_toys.py", "attack/test_guessing.py"],
     "attack/posterior": ["attack/test_posterior.py"],
     "attack/riskreport": ["attack/test_riskreport.py"],
-    "attack/attributes": ["attack/test_scoring.py", "attack/test_risk.py"],
+    "attack/attributes": ["attack/test_scoring.py"],
     "attack/choosing": ["attack/test_what_if.py"],
 }
 HEAVY = ("numpy", "polars", "narwhals", "numba", "scipy.stats", "scipy.optimize", "hypothesis.strategies", "pytest")
