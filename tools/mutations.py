@@ -101,7 +101,7 @@ TESTS = {
     "attack/scoring": ["attack/test_scoring.py"],
     "attack/risk": ["attack/test_risk.py"],
     "attack/bounds": PROOFS,
-    "attack/lattice": PROOFS,
+    "attack/lattice": [*PROOFS, "attack/test_audit.py"],
     "attack/published": [*PROOFS, "attack/test_counterexamples.py"],
     "attack/explanations": ["attack/test_toys.py", "attack/test_verdict.py"],
     "attack/areas": ["attack/test_areas_toys.py"],
