@@ -61,6 +61,10 @@ def test_bets_of_a_sample_are_counted_and_scaled_up(believed):
     )
     two = Believed(believed.true, np.arange(4), believed.chance[:4], believed.counts[:4], np.arange(2))
     assert two.figures()["likely_error"] == pytest.approx(np.sqrt((1 - 2 / 4) * (0.5**2 + 0.5**2) / 1 * 2) / 2)
+    chance = believed.chance.copy()
+    chance[3, [0, 1]] = 0, 1  # sure of an empty cell
+    wrong = Believed(believed.true, np.arange(6), chance, believed.counts, np.arange(3)).figures()
+    assert (wrong["likely_right"], wrong["likely_share"], wrong["alone_right"]) == (2 / 4, 2 / 4, 1 / 2)
     unsure = Believed(believed.true, np.arange(6), believed.chance / 2, believed.counts, np.arange(3))
     told = unsure.figures()
     assert [told[name] for name in ("likely", "likely_right", "alone", "alone_right")] == [0, None, 0, None]
@@ -138,11 +142,13 @@ def _by_hand(shown, true, K, variable, others):
     return found
 
 
-def test_groups_shown_with_one_value_are_those_that_are_counted_one_by_one(secret):
+def test_groups_shown_with_one_value_are_those_that_are_counted_one_by_one(secret, monkeypatch):
     rng = np.random.default_rng(3)
     cells = [(f"r{t // 4}", f"t{t}", x, y) for t in range(8) for x in "abc" for y in "uv"]
     frame = pl.DataFrame(cells, schema=["region", "town", "x", "y"], orient="row")
     frame = frame.with_columns(N=rng.choice([0, 0, 0, 0, 1, 2, 3, 9, 14], len(cells)))
+    alone = pl.DataFrame([("r0", "t0", "a", "w", 14)], schema=frame.schema, orient="row")
+    frame = pl.concat([frame, alone])  # nobody else has this value of y
     finest = ilba.FinestTable.from_counts(frame, ["region", "town"], ["x", "y"], 5, secret=secret)
     view = PublishedTables.of(finest, "ilba")
     found, left_out = groups(view)
@@ -167,3 +173,11 @@ def test_groups_shown_with_one_value_are_those_that_are_counted_one_by_one(secre
             assert {key: row[key] for key in expected} == pytest.approx(expected), (name, variable)
             counted += row["groups"]
     assert counted > 3
+    monkeypatch.setattr("ilba.attack.attributes.MOST_CELLS", 24)  # towns by x have as many cells
+    some, left_out = groups(view)
+    assert left_out == ["town.x.y"]
+    assert some.equals(found.filter(pl.col("table") != "town.x.y"))
+    monkeypatch.setattr("ilba.attack.attributes.MOST_CELLS", 1)
+    none, left_out = groups(view)
+    assert none.is_empty()
+    assert set(left_out) == set(found["table"])
