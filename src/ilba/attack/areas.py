@@ -400,17 +400,18 @@ class _Work:
         certificate = self.policy.scheme == "sums" or self.misfits == 0
         certified = small if certificate else 0
         left = small - disclosed - certified
+        seen = not about.lattice.baseless  # otherwise nobody knows how many finest cells are small
         why = {NOT_LOOKED: left} if left else {}
         if self.left and left:
             why = {f"{NOT_LOOKED}, and {self.left} areas could still be tightened by the tables of the whole": left}
         return AuditReport(
             published=about,
             tables=in_tables(about, self.counts, {n: of[0] for n, of in self.counts.items()} if certificate else None),
-            cells_small=small,
+            cells_small=small if seen else None,
             cells_disclosed=disclosed,
             cells_exact=exact,
-            cells_certified=certified,
-            cells_undecided=left,
+            cells_certified=certified if seen else None,
+            cells_undecided=left if seen else None,
             certificate=certificate,
             misfits=self.misfits,
             ranges=pl.concat([Findings.no_ranges(about), *(one for one in self.ranges.values() if one is not None)]),
