@@ -242,6 +242,15 @@ def test_the_solver_allows_exactly_the_counts_for_which_ilba_releases_the_value(
         assert said == ("found" if value in shown else "none"), (K, counts, beside, value, shown)
         seen[value in shown] += 1
     assert min(seen.values()) > 30
+    # Every value, of counts that lie at K or beside the ends of a block.
+    for counts in (np.array([3, 1]), np.array([3, 3]), np.array([2, 2, 3])):
+        parts = [_parts(counts, masks, 3, reading)[:3] for masks in _masks(counts, 3)]
+        shown = {int(masking.ilba(*(np.array([part]) for part in one), 3).sum_masked[0]) for one in parts}
+        for value in range(13):
+            rule = WholeRule(3, reading, [7] * len(counts), [Aggregate(list(range(len(counts))), value)], None)
+            for place, count in enumerate(counts.tolist()):
+                rule.program.line([(1, rule.count[place])], count, count)
+            assert rule.program.most([], 60.0).said == ("found" if value in shown else "none"), (counts, value)
 
 
 @pytest.mark.slow
