@@ -365,6 +365,26 @@ def test_with_noise_in_the_target_no_bound_is_assumed(town, secret):
     assert any("With noise in the target (20% of the small cells)" in note for note in report.notes)
 
 
+def test_a_neighbour_proves_whatever_cannot_reach_k():
+    finest = toy([1, 0, 2, 4, 6, 3], [0, 0, 0, 5, 6, 0], 5, "grid", areas=2)
+    for method in ("ilba", "rounding:2", "rounding:3"):
+        if method == "ilba":
+            published = PublishedTables.of(finest, method)
+        else:
+            published = MethodTables.made_by(method_of(method), finest, wanted_tables(finest.design))
+        known = Known.of(published)
+        true = dict(zip(range(6), [1, 0, 2, 4, 6, 3], strict=True))
+        ends = [
+            (low, high)
+            for cell, low, high in zip(known.packed.tolist(), known.low.tolist(), known.high.tolist(), strict=True)
+            if true[cell] > 0 and high < 5
+        ]
+        row = ilba.risk(finest, "neighbour", method=method).row("neighbour")
+        assert (row["small"], row["proven"]) == (4, len(ends))
+        assert row["exactly"] == sum(max(low, 1) == high for low, high in ends)
+        assert (0, 1) in ends or method != "rounding:2"
+
+
 def test_an_insider_who_lacks_several_cells_is_asked_about_a_sample():
     finest = toy([1, 2, 7, 3, 1, 4], [0, 0, 7, 5, 0, 5], 5, "grid", areas=2)
     report = ilba.risk(finest, Insider(cells=2))
@@ -397,6 +417,12 @@ def test_the_tables_of_another_method_are_measured_by_bets(town, secret, tmp_pat
             int(exactly.sum()),
         )
         assert row["likely"] == int((found.chance[:, 1:5].sum(axis=1) > 0.95).sum())
+    # A cell of v people has v neighbours, who know that somebody is there.
+    weight = outside.chance * np.column_stack([np.tile(np.arange(5), (len(small), 1)), outside.heavy])
+    beside = (weight / weight.sum(axis=1, keepdims=True))[outside.counts > 0]
+    row = report.row("neighbour")
+    assert row["likely"] == int((beside[:, 1:5].sum(axis=1) > 0.95).sum())
+    assert row["alone"] == int((beside[:, 1] > 0.95).sum())
     # A sample of areas stands for all of them.
     some = ilba.risk(town, "insider", method="rounding:3", cells=made.lattice.width(made.lattice.base) * 2)
     assert some.sample == (2, len(areas))
