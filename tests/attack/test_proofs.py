@@ -16,6 +16,7 @@ from ilba import FinestTable, PublishedTables, Secret
 from ilba.attack.bounds import Attack
 from ilba.attack.counterexamples import Conditions, Worlds
 from ilba.attack.intervals import Intervals, at, open_cells
+from ilba.attack.kernels import parts_of_rows
 from ilba.attack.published import POLICIES, whole_range
 from ilba.design.tables import selections
 from ilba.methods import masking
@@ -395,3 +396,45 @@ def test_an_attack_that_excludes_the_truth_is_a_mistake_and_is_told(monkeypatch,
     monkeypatch.setattr(Attack, "run", wrong)
     with pytest.raises(AssertionError, match="excluded the truth"):
         ilba.audit(finest)
+
+
+@pytest.mark.parametrize("method", ["ilba", "r-file"])
+def test_misfits_are_the_counts_and_flags_that_differ_from_those_of_the_masked_table(method):
+    rng, flagged = np.random.default_rng(4), 0
+    for _ in range(6):
+        x = rng.integers(0, 7, 8)
+        t = np.where(x > 5, x, np.where(rng.random(8) < x / 5, 5, 0))
+        view, masked = (PublishedTables.of(toy(n.tolist(), t.tolist(), 5, "observed", 2), method) for n in (x, t))
+        misfits = 0
+        for node, rows in view.tables.items():
+            other = masked.tables[node]
+            for place, cell in enumerate(rows.packed.tolist()):
+                at = np.flatnonzero(other.packed == cell)
+                misfits += rows.value[place] != (other.value[at[0]] if len(at) else 0)
+                if method == "r-file":
+                    flags = [
+                        (int(part[place]), int(same[at[0]]) if len(at) else 0)
+                        for part, same in ((rows.type1, other.type1), (rows.type2, other.type2))
+                    ]
+                    differ = any(own != same for own, same in flags)
+                    flagged += differ
+                    misfits += (not len(at)) + differ
+        assert view.misfits == misfits
+    assert flagged > 2 or method == "ilba"
+
+
+def test_rows_without_a_listed_finest_cell_are_read_as_well(monkeypatch):
+    """Compiled code would not notice that there is no room for them, so it runs as Python here."""
+    cells = list(itertools.product("ab", range(8), range(2)))
+    frame = pl.DataFrame(cells, schema=["town", "x", "y"], orient="row").with_columns(N=pl.lit(9))
+    finest = FinestTable.from_counts(frame, ["town"], ["x", "y"], 5, secret=Secret(bytes(32)), cells="grid")
+    one = frame.head(1).rename({"N": "N_masked"})
+    some = frame.unique(["town", "x"], maintain_order=True).select(
+        "town", "x", N_masked=pl.when(pl.int_range(pl.len()) == 0).then(9).otherwise(0)
+    )
+    published = PublishedTables.from_frames(finest.codes, {"town.x.y": one, "town.x": some})
+    monkeypatch.setattr("ilba.attack.published.parts_of_rows", parts_of_rows.py_func)
+    (found,) = (told for told in published.touched(1, 0, 2) if told.node == (1, 1, 0))
+    places = zip(found.area.tolist(), found.cell.tolist(), strict=True)
+    assert sorted(places) == list(itertools.product(range(2), range(8)))
+    assert found.said.large.tolist().count(9) == 1
