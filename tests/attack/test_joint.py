@@ -597,3 +597,59 @@ def test_groups_that_do_not_stand_side_by_side_are_summed_rightly():
     assert found.filter(~pl.col("N").is_between("low", "high")).is_empty()
     exact = fine.frame.filter(pl.col("N_masked") > 5).height
     assert found.filter(pl.col("low") == pl.col("high"), pl.col("N") > 5).height >= exact
+
+
+def _towns(counts, masks, K=5):
+    """Towns by sex, with these rows of counts and masks."""
+    cells = [(town, sex) for town, row in zip("abc", counts, strict=False) for sex in range(len(row))]
+    frame = pl.DataFrame(cells, schema=["town", "sex"], orient="row")
+    frame = frame.with_columns(N=pl.Series(np.ravel(counts)), N_masked=pl.Series(np.ravel(masks)))
+    return ilba.FinestTable.from_counts(frame, ["town"], ["sex"], K)
+
+
+def test_a_derivation_names_the_release_of_each_number_and_counts_exact_cells_by_release():
+    counts = [[2, *[9] * 11], [8] * 12]
+    fine = _towns(counts, [[0, *[9] * 11], [8] * 12])
+    totals = pl.DataFrame({"town": ["a", "b"], "N": [101, 96], "N_masked": [101, 96]})
+    steps = []
+    report = ilba.audit([fine, ilba.FinestTable.from_counts(totals, ["town"], [], 3)], progress=steps.append)
+    assert (report.cells_small, report.cells_exact) == (1, 1)
+    (one,) = report.worst
+    exact = "12 other cells are published above K, so they are exact: 1 cell in table 2, 11 cells in table 1."
+    assert one.why[0] == exact
+    assert one.why[1].startswith("town a, sex 0: at ")
+    assert one.why[-1] == "So town a, sex 0 is exactly 2."
+    rounds = [(step.done, step.total) for step in steps if step.stage == "attacking"]
+    assert [done for done, _ in rounds] == list(range(1, len(rounds) + 1))
+    assert rounds[-1][0] == rounds[-1][1]
+
+
+def test_sums_of_nested_finest_tables_are_decided_completely(tmp_path):
+    counts = [[1, 1], [2, 9]]
+    fine = _towns(counts, [[0, 0], [0, 9]]).controlled(secret=Secret(bytes(32)))
+    totals = pl.DataFrame({"town": ["a", "b"], "N": [2, 11]})
+    for number in range(9):
+        secret = Secret(bytes([number]) * 32)
+        coarse = ilba.FinestTable.from_counts(totals, ["town"], [], secret=secret).controlled(secret=secret)
+        report = ilba.audit([fine, coarse])
+        if not report.notes:
+            break
+    assert report.notes == ()  # the masks of town a differ, so both releases say something
+    assert report.cells_undecided == 0
+    assert report.cells_certified == report.cells_small - report.cells_disclosed
+    # A part of the same masks says nothing more, in whatever order.
+    one = fine.release(tmp_path / "one", tables=["town.sex", "town"], ledger=False)
+    part = fine.release(tmp_path / "part", tables=["town"], ledger=False)
+    for both in ([one, part], [part, one]):
+        again = ilba.audit(both, stores=[fine])
+        assert again.safe
+        assert again.notes == ("part holds sums of the published counts of another release, and tells nothing more.",)
+
+
+def test_a_masked_table_is_no_certificate_if_it_misses_a_count_of_the_last_area(tmp_path):
+    finest = _towns([[9, 9], [8, 8], [2, 2]], [[9, 9], [8, 8], [0, 0]])
+    both = [finest.release(tmp_path / name, tables=["town.sex", "town"], ledger=False, **ILBA) for name in ("x", "y")]
+    assert not ilba.audit(both, stores=[finest]).certificate
+    fits = _towns([[9, 9], [8, 8], [2, 5]], [[9, 9], [8, 8], [0, 5]])
+    both = [fits.release(tmp_path / name, tables=["town.sex"], ledger=False, **ILBA) for name in ("v", "w")]
+    assert ilba.audit(both, stores=[fits]).certificate
