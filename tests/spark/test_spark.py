@@ -574,6 +574,16 @@ def test_an_audit_on_spark_finds_what_it_finds_in_memory(built, reference, monke
     assert ours.cells_disclosed
 
 
+def test_the_risk_of_jointly_chosen_masks_is_measured_on_spark_as_in_memory(built, reference, tmp_path, monkeypatch):
+    SECRET.to_file(tmp_path / "agency.secret")
+    monkeypatch.setenv("ILBA_SECRET", str(tmp_path / "agency.secret"))
+    ours, theirs = (
+        ilba.risk(finest, ["proof", "insider"], method="controlled", levels=[2]) for finest in (built[0], reference)
+    )
+    assert ours.rows.equals(theirs.rows)
+    assert ours.published.policy.scheme == theirs.published.policy.scheme == "sums"
+
+
 def test_building_and_saving_on_spark_tell_how_far_they_are(built):
     assert list(dict.fromkeys(step.stage for step in STEPS)) == ["reading", "counting", "writing"]
     assert STEPS[-1].done == STEPS[-1].total > 0

@@ -134,10 +134,13 @@ def risk(
         stated, noise, published = None, 0.0, finest
     elif isinstance(finest, AnyFinestTable):
         wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
-        if method == "controlled" and not finest.chosen and isinstance(finest, FinestTable):
+        if method == "controlled" and not finest.chosen:
             from ilba.attack.choosing import masked_jointly  # it imports this module
 
-            finest = masked_jointly(finest, wanted, progress)
+            if isinstance(finest, FinestTable):
+                finest = masked_jointly(finest, wanted, progress)
+            else:
+                finest = finest.controlled(wanted)
         stated, noise = None, finest.noise
         published = tables_by(method or finest.by or finest.method, finest, wanted)
     else:
