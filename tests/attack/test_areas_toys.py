@@ -26,6 +26,7 @@ def _by_areas(finest, names, method, visits=50, listed=()):
     return audit_by_areas(finest, method, lambda codes: wanted_tables(codes.design, names), 2, None, visits, listed)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["ilba", "r-file", "sca-sums"])
 def test_one_area_after_the_other_proves_what_all_at_once_prove_on_toys(method):
     more = 0
@@ -54,6 +55,7 @@ def test_one_area_after_the_other_proves_what_all_at_once_prove_on_toys(method):
     assert more > 0 or method != "ilba"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["ilba", "sca-sums"])
 def test_some_tables_by_areas_prove_only_what_holds_in_every_truth_that_fits(method):
     proven = 0

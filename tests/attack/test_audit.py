@@ -136,6 +136,7 @@ def test_what_goes_with_several_releases_is_refused_for_one(finest, given):
         ilba.audit(finest, **given)
 
 
+@pytest.mark.long
 def test_fewer_tables_prove_less(finest, audited):
     everything = audited
     few = ilba.audit(finest, tables=["block.sex.age.job", "town.sex", "all"])
@@ -184,6 +185,7 @@ def test_two_hierarchies_are_named_in_the_level_of_a_table(secret):
     assert set(report.tables["level"]) == {"all", "region", "town", "job", "region+job", "town+job"}
 
 
+@pytest.mark.long
 def test_a_table_of_the_report_counts_its_own_cells(finest, audited):
     report = audited
     K = finest.design.threshold
@@ -218,6 +220,7 @@ def _few(secret, n=90):
     return ilba.build(people, ["town"], ["sex"], secret=secret, labels=every_code(people, ["town"], ["sex"]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["noise:1", "suppression:kind=primary", "cell-key:D=2,V=1", "rounding:3"])
 def test_a_release_by_any_method_is_compared_with_its_store(secret, tmp_path, method):
     finest = _few(secret)
@@ -270,6 +273,7 @@ def test_a_large_grid_without_any_row_lists_no_cell(finest, monkeypatch):
     assert report.tables.equals(everything.tables)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["ilba", "controlled"])
 def test_a_release_is_compared_with_its_store_while_the_tables_are_rolled_up_once(
     finest, secret, tmp_path, monkeypatch, method
@@ -291,6 +295,7 @@ def test_progress_is_told_to_its_end(finest):
     assert told[-1][0] == told[-1][1]
 
 
+@pytest.mark.long
 def test_a_brief_audit_says_the_same_of_what_is_proven_and_looks_no_further(finest, audited):
     brief = ilba.audit(finest, brief=True)
     assert audited.cells_disclosed > 0
@@ -315,6 +320,7 @@ def narrow(monkeypatch):
     monkeypatch.setattr("ilba.attack.published.WIDEST", 10**6)
 
 
+@pytest.mark.long
 def test_tables_whose_common_refinement_is_too_large_are_tied_by_their_common_margins(narrow, secret):
     """What one table leaves blank the other one tells: their common margin is published in neither of them."""
     counts = pl.DataFrame({"town": [1, 2, 2], "sex": [1, 1, 1], "job": [1, 1, 2], "N": [2, 40, 50]})

@@ -91,6 +91,7 @@ def _released_anew(finest, published, cells):
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 @pytest.mark.parametrize("method", ["ilba", "r-file"])
 def test_every_world_that_is_walked_through_leads_to_the_same_release(secret, cells, method):

@@ -70,6 +70,7 @@ CUBE = ["town", "town.x", "town.y", "town.z", "town.x.y", "town.x.z", "town.y.z"
 TOWNS = ["town", "town.x", "town.y", "all.x.y"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reading", ["observed", "grid"])
 @pytest.mark.parametrize(
     ("towns", "keys", "names", "seeds", "least"),

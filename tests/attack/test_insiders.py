@@ -39,6 +39,7 @@ def _of(toy, cell):
     return np.where(np.arange(len(toy.x)) == cell, toy.x, 0)
 
 
+@pytest.mark.long
 def test_an_insider_who_lacks_one_person_proves_exactly_what_trying_every_place_proves(toys):
     seen = {0: 0, 1: 0}
     for toy, worlds, known, counts in toys:
@@ -63,6 +64,7 @@ def test_a_person_whom_two_crossing_sums_hold_back_is_named():
     assert not certified.any()
 
 
+@pytest.mark.long
 def test_people_who_all_fit_into_one_other_cell_certify_their_own(toys):
     seen = {True: 0, False: 0}
     for toy, worlds, known, counts in toys:
@@ -128,6 +130,7 @@ def test_an_insider_who_lacks_one_cell_proves_exactly_what_trying_every_count_pr
     assert min(seen.values()) >= 10
 
 
+@pytest.mark.long
 def test_an_insider_who_lacks_two_cells_of_an_area_proves_nothing_that_other_counts_of_theirs_deny(toys):
     proven = provable = 0
     for toy, worlds, known, _ in toys:

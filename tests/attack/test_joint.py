@@ -292,6 +292,7 @@ def test_waves_that_changed_more_than_was_said_are_refused(shelf):
         ilba.audit(releases, unchanged=True, changed=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_proven_of_two_waves_holds_in_every_pair_of_truths_that_fits(seed):
     """Four cells, K=3, sums of masked counts: every pair of truths is tried."""

@@ -159,6 +159,7 @@ def checked(pair, rounds):
     return provable
 
 
+@pytest.mark.long
 def test_on_a_few_toys_the_joint_audit_proves_only_what_holds_in_every_world():
     assert sum(checked(pair, 2) for pair in PAIRS) >= 20
 

@@ -466,6 +466,7 @@ def test_flat_propagation_is_sound(town):
     assert (high >= known.high[place]).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 def test_a_release_without_its_finest_table_says_what_is_not_measured(people, secret, cells):
     finest = ilba.build(people, HKEY, KEY, secret=secret, cells=cells)

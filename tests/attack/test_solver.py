@@ -97,6 +97,7 @@ def test_without_the_solver_it_is_said_what_to_install(monkeypatch):
         Program()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("with_finest", [True, False], ids=["with the finest table", "without it"])
 def test_an_audit_with_the_solver_decides_every_count_as_trying_every_truth_does(with_finest):
     """So few cells are one block: nothing is missed, of cells and of aggregates; nor is anything wrong without it."""
@@ -358,6 +359,7 @@ def test_the_cells_around_a_sum_are_its_own_and_blocks_are_as_large_as_allowed()
     assert asked._tables(1) == []
 
 
+@pytest.mark.long
 def test_without_the_finest_table_parts_of_a_search_certify_nothing_that_is_provable(monkeypatch):
     certified = 0
     for seed in (6, 19, 27, 29, 30, 31, 95, 125):

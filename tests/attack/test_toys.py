@@ -68,6 +68,7 @@ def _proven(attack, K):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_arrays_rows_of_areas_and_recorded_steps_prove_the_same(method):
     proven = 0
@@ -221,6 +222,7 @@ def _tried(method):
             yield toy, *every, _published(toy, method)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", METHODS)
 def test_what_the_attack_proves_holds_in_every_truth_that_fits(method):
     proven = provable = 0
@@ -241,6 +243,7 @@ def test_what_the_attack_proves_holds_in_every_truth_that_fits(method):
     assert proven > 5 or method == "sca-sums"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "bound"), [*((method, None) for method in METHODS), ("sca-sums", 2)])
 def test_counts_fit_what_an_attacker_knows_exactly_where_they_lead_to_the_same_tables(method, bound):
     seen = {True: 0, False: 0}
@@ -266,6 +269,7 @@ def test_counts_fit_what_an_attacker_knows_exactly_where_they_lead_to_the_same_t
     assert seen[False] > 20 or (method, bound) == ("sca-sums", None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["ilba", "r-file", "sca-aggregates"])
 def test_exact_tables_from_elsewhere_prove_only_what_holds_in_every_truth_that_fits_them_too(method):
     more = 0
@@ -294,6 +298,7 @@ def test_exact_tables_from_elsewhere_prove_only_what_holds_in_every_truth_that_f
     assert more > 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     ["rounding:3", "cell-key:D=2,V=1", "small-count-rounding:3", "suppression:kind=primary", "suppression:max_n=2"],

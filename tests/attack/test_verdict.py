@@ -137,6 +137,7 @@ def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
         assert f'<tr><th scope="row">{name}</th><td>{number:,}</td><td>{percent}</td></tr>' in page
 
 
+@pytest.mark.long
 def test_without_the_store_the_truth_is_called_unknown_and_numbers_are_drawn(finest):
     tables = {table.selection.name: table.public() for table in finest.tables(selections(finest.design))}
     report = ilba.audit(PublishedTables.from_frames(finest.codes, tables))

@@ -100,6 +100,7 @@ def test_each_row_of_what_if_is_what_audit_loss_and_risk_say(people, secret):
     assert found["max_loss"][2] <= 9
 
 
+@pytest.mark.long
 def test_what_if_chooses_masks_where_it_says_controlled(people, secret, recwarn):
     finest = ilba.build(people.head(800), HKEY, ["sex", "age"], secret=secret)
     wanted = {"levels": [1, 2], "keys": ["sex", "age"]}

@@ -62,6 +62,7 @@ def store_of_its_own(folder, name):
     return shutil.copy(folder / "full_tb.parquet", folder / f"{name}.parquet").name
 
 
+@pytest.mark.long
 def test_build_says_what_was_written_and_what_to_type_next(folder, finest, tmp_path):
     done = run(*BUILD, "--out", "again.parquet", cwd=folder)
     assert "again.parquet: 646 cells, K=5 (confidential)" in done.stdout

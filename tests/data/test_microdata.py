@@ -345,6 +345,7 @@ def test_a_csv_with_semicolons_is_read_and_a_blank_line_is_no_record(tmp_path, p
     assert finest.frame.select("t", "s", "N").rows() == [("a", "f", 1), ("b", None, 1)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-8-sig"])
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 def test_a_csv_in_another_unicode_and_with_other_separators_is_read(

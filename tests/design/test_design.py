@@ -27,6 +27,7 @@ def test_origins_come_back_from_json_as_they_were(keys, dropped):
     assert Origins.from_json(json.loads(json.dumps(origins.to_json()))) == origins
 
 
+@pytest.mark.long
 @settings(max_examples=30)
 @given(designs())
 def test_a_level_is_the_same_by_its_column_by_its_number_and_by_its_number_as_text(design):

@@ -128,6 +128,7 @@ def test_the_choice_does_not_care_for_labels_that_sort_differently_as_text(secre
     assert frames[0].equals(frames[1])
 
 
+@pytest.mark.long
 def test_on_a_population_the_bound_holds_the_loss_falls_and_the_mean_of_each_count_stays(finest, chosen):
     assert chosen.control.held
     assert chosen.control.reached <= 7
@@ -393,6 +394,7 @@ def test_masks_of_a_wave_never_move_and_the_bound_gives_way(finest, secret):
     assert wave.control.reached == finest._count[finest._count < 5].sum()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", ["walk", "sweep", "repair", "settle"])
 def test_after_an_interruption_the_best_masks_so_far_are_kept(stage, people, secret):
     finest = ilba.build(population(20_000, seed=2), HKEY, KEY, 10, secret=secret)
@@ -469,6 +471,7 @@ def test_blocks_side_by_side_stay_nearer_in_the_area_around_them_since_errors_ad
     assert checksum(chosen) == 1446047790
 
 
+@pytest.mark.long
 def test_the_number_of_threads_and_the_order_of_rows_change_no_mask(people, secret, monkeypatch):
     small_blocks(monkeypatch)
     masks = []
@@ -644,6 +647,7 @@ def test_the_bound_that_is_worked_for_is_a_keyed_mixture_below_the_declared_one(
     assert chosen.chosen.bound is None
 
 
+@pytest.mark.long
 def test_more_sweeps_bring_sums_nearer_and_the_store_keeps_how_many(finest, chosen, secret, tmp_path):
     longer = finest.controlled(secret=secret, sweeps=200)
     losses = [loss_summary((t.detail["loss"] for t in f.cube()), K=5) for f in (chosen, longer)]
@@ -723,6 +727,7 @@ def test_nothing_small_nothing_to_do(secret):
     assert (chosen.control.cells, chosen.control.reached, chosen.control.held) == (0, 0, True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("K", [pytest.param(100, marks=pytest.mark.slow), 1000])
 def test_large_thresholds(K):
     rng = np.random.default_rng(5)

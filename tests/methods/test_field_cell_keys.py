@@ -99,6 +99,7 @@ def test_the_moments_of_a_ptable_are_those_of_the_r_package(eu, name):
     assert moments["n_targets"].to_list() == expected["n_targets"].to_list()
 
 
+@pytest.mark.long
 def test_a_ptable_that_cannot_be_is_refused_with_the_reason():
     with pytest.raises(ilba.InputError, match=r"the count 1 becomes 0 or 3 at best, so its variance is at least 2"):
         ptable(D=5, V=2, js=2)

@@ -25,6 +25,7 @@ def small(shared):
     return shared / "outside" / "04_small_count"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", SMALL)
 def test_small_count_rounding_gives_a_solution_of_the_r_package_for_every_seed(small, case):
     source, base, tables, options = SMALL[case]

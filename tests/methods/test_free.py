@@ -42,6 +42,7 @@ ASKED = (0, 200_000, 10, 1), (0, 200_000, 12, 0), (2, 200_000, 12, 0), (2, 1, 12
 SLOW = [*((*CHAIN, *one) for one in ASKED), *((*SQUARE, *one) for one in (*FAST, *ASKED))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("cells", "hkey", "move", "block", "sweeps", "noise"),
     [*((*CHAIN, *one) for one in FAST), *(pytest.param(*one, marks=pytest.mark.slow) for one in SLOW)],
@@ -110,6 +111,7 @@ def test_a_longer_search_with_today_s_masks_leaves_large_counts_alone(finest, se
     assert legal(finest.controlled(secret=secret, sweeps=30), 0)
 
 
+@pytest.mark.long
 def test_a_bound_out_of_reach_leaves_no_larger_errors_than_one_that_is_held():
     people = ilba.datasets.census(20_000)
     finest = ilba.build(people, ["LA1", "LA2"], ["gender", "age", "edu", "mar"], secret=ZERO)
@@ -126,6 +128,7 @@ def test_the_counts_of_a_version_of_the_longer_search_stay(finest, secret):
     assert marks == [3492733872, 2218101114]
 
 
+@pytest.mark.long
 def test_block_by_block_and_on_any_number_of_cores_the_counts_are_legal_and_the_same(people, secret, monkeypatch):
     monkeypatch.setattr("ilba.methods.controlled.plan.BLOCK", 60)
     made = []

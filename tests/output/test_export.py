@@ -190,6 +190,7 @@ def test_px_is_read_back_with_every_cell_of_the_grid(release, tmp_path, name):
     assert max(len(line) for line in lines[: lines.index("DATA=")]) <= 256
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["sdmx-csv", "sdmx-ml"])
 @pytest.mark.parametrize("name", TABLES)
 def test_sdmx_data_and_structure_fit_each_other_and_the_schema(release, tmp_path, name, kind):
@@ -219,6 +220,7 @@ def test_sdmx_data_and_structure_fit_each_other_and_the_schema(release, tmp_path
         assert table.structure.components["sex"].concept.name == "성별"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 def test_sdmx1_reads_the_structure_and_the_data(release, tmp_path, name):
     import sdmx  # with pandas it takes a second to load, in every process that collects tests
@@ -328,6 +330,7 @@ def test_an_export_is_the_same_bytes_whenever_it_is_made(release, tmp_path, form
     assert first == [path.read_bytes() for path in written(release, "town.sex", format, tmp_path / "b")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("format", GRIDS)
 def test_a_release_of_grids_exports_as_one_of_rows_does(finest, release, tmp_path, format):
     options = {"title": "사람 people", "source": "통계청", "labels": CODES, "rows": "grid"}
@@ -449,6 +452,7 @@ def test_a_table_without_any_published_cell_is_refused_where_the_format_needs_on
     assert path.read_text("utf-8").splitlines() == ['"town","N_masked"']
 
 
+@pytest.mark.long
 def test_a_missing_package_is_named_with_what_to_type(release, tmp_path):
     script = (
         "import sys\n"
@@ -469,6 +473,7 @@ def test_a_missing_package_is_named_with_what_to_type(release, tmp_path):
     assert said[3] == "t"
 
 
+@pytest.mark.long
 def test_the_census_exports_with_its_korean_names(secret, tmp_path):
     people = ilba.datasets.census(20_000)
     finest = ilba.build(people, ["LA1", "LA2", "LA3", "OA"], ["gender", "age"], secret=secret)

@@ -144,6 +144,7 @@ def test_another_language_changes_words_and_no_number(release, name):
         }
 
 
+@pytest.mark.long
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_part_of_a_table_is_the_table_at_these_places(release, data):

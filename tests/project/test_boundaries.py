@@ -200,6 +200,7 @@ def test_every_module_has_its_place_in_a_layer():
     assert {room(module) for module in FILES} == set(FLOOR)
 
 
+@pytest.mark.long
 def test_a_room_imports_only_from_those_below_it():
     upwards: dict[tuple[str, str], set[str]] = {}
     for module, file in FILES.items():
@@ -228,6 +229,7 @@ def test_an_import_through_the_root_is_noticed(text, tmp_path):
         list(imports(file))
 
 
+@pytest.mark.long
 def test_no_two_modules_import_each_other():
     graph = {
         module: {imported for imported, by in imports(file) if by == "" and imported in FILES} - {module}
@@ -262,6 +264,7 @@ def test_the_public_names_are_these_and_documented():
     assert sorted(ilba.__all__) == sorted(PUBLIC)
 
 
+@pytest.mark.long
 def test_every_name_on_the_page_of_python_names_is_there_after_import_ilba_and_only_public_names_are_listed():
     """And every public name is on the page. In a process of its own, where nothing else was imported."""
     page = (ROOT / "docs/look-up/python.md").read_text(encoding="utf-8")

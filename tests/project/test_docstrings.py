@@ -102,6 +102,7 @@ def test_a_public_name_says_what_it_takes_and_gives(name):
             assert inspect.getdoc(resolved(one)).split()[0] not in NO_VERB, f"{one} does not begin with a verb"
 
 
+@pytest.mark.long
 def test_what_a_result_holds_is_documented():
     for name in public_names():
         found = resolved(name)

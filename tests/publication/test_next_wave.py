@@ -137,6 +137,7 @@ def test_labels_and_exports_are_in_any_language_and_pages_in_one_that_there_is(o
     assert not (office / "confidential" / "decision.de.html").exists()
 
 
+@pytest.mark.long
 def test_a_second_publication_file_has_pages_and_recodes_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     people = pl.DataFrame({"town": ["a", "b"] * 60, "sex": ["F", " f", "female", "M", "m", "male"] * 20})
@@ -168,6 +169,7 @@ def test_a_word_that_is_not_known_gets_the_nearest_one_and_the_choices(office):
         ilba.plan()
 
 
+@pytest.mark.long
 def test_a_publication_file_takes_cell_keys_with_the_keys_of_the_records(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     people = population().select("region", "town", "sex").with_row_index("key")
@@ -201,6 +203,7 @@ def test_a_plan_says_what_its_attackers_know_and_where_nearly_everybody_is_alone
     assert "year has 100 values: group them" in told
 
 
+@pytest.mark.long
 def test_how_masks_are_chosen_is_planned_published_and_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     population().select("region", "town", "sex").head(2000).write_csv("people_2025.csv")

@@ -64,6 +64,7 @@ TITLES = "Register of Böblingen, 2025\n31.12.2025\n\n"
 FOOTNOTES = "\nInsgesamt;;;;\nSource: office, own figures\n* without second homes\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16"])
 def test_titles_footnotes_and_totals_of_an_office_file_are_not_records(tmp_path, encoding):
     records = [f"0{n % 4};{'fm'[n % 3 % 2]};{n % 91};k.A.;x" for n in range(300)]

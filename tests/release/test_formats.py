@@ -51,11 +51,13 @@ def test_there_are_files_of_every_version_so_far():
     assert "v1" in VERSIONS
 
 
+@pytest.mark.long
 def test_stores_of_every_version_open_with_their_numbers(kept):
     for name, numbers in expected(kept)["stores"].items():
         same(numbers_of_store(kept / name), numbers, name)
 
 
+@pytest.mark.long
 def test_releases_of_every_version_are_read_audited_and_exported_with_their_numbers(kept):
     for name, numbers in expected(kept)["releases"].items():
         same(numbers_of_release(kept / name), numbers, name)

@@ -88,6 +88,7 @@ def test_the_masks_that_were_published_can_be_looked_at(census, agency):
         finest.release(agency / "b", ledger=False)
 
 
+@pytest.mark.long
 def test_a_release_is_audited_with_the_store_that_it_was_made_from(census, agency, tmp_path):
     """The store keeps the masks that were drawn; those that were chosen are in the release or in the ledger."""
     finest = built(census, agency, output_path=agency / "s.parquet")
@@ -183,6 +184,7 @@ def test_masks_chosen_by_hand_do_not_follow_others(census, agency):
         finest.controlled(["LA3.gender"], 9).release(agency / "b")
 
 
+@pytest.mark.long
 def test_masks_chosen_by_hand_are_kept_when_they_come_first(census, agency):
     finest = built(census, agency)
     chosen = finest.controlled(["LA3.gender", "LA3.gender.age"], 9)
@@ -343,6 +345,7 @@ def test_an_older_copy_of_the_ledger_is_refused(census, agency):
     assert not (agency / "c").exists()
 
 
+@pytest.mark.long
 def test_an_older_copy_catches_up_with_waves_that_show_no_finest_table(agency):
     people = ilba.datasets.census(600)
     few = {"hkey": HKEY[:2], "population": "p"}

@@ -114,6 +114,7 @@ def test_draws_are_those_of_the_secret_labels_and_count():
     assert fewer.table("town", "sex").detail["N_masked"].to_list() == kept.to_list()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["rounding:3", "small-count-rounding:5", "suppression", Binned(), "cell-key"])
 def test_every_method_publishes_a_folder_that_its_store_gives_again(method, tmp_path):
     finest = store()

@@ -33,6 +33,7 @@ def test_a_code_whose_counts_were_all_masked_to_0_is_not_listed_unless_the_agenc
     assert set(told.codes["code"]) == {"a", "p", "rare", "never"}
 
 
+@pytest.mark.long
 def test_the_code_list_names_what_the_agency_gave_then_what_stands_in_a_table_with_its_parent(tmp_path):
     counts = pl.DataFrame(
         {

@@ -195,6 +195,7 @@ def test_a_release_that_fails_halfway_leaves_the_old_one_and_nothing_else(finest
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
+@pytest.mark.long
 def test_progress_tells_of_the_choice_of_masks_and_then_counts_every_table(finest, tmp_path):
     told = []
     finest.release(tmp_path / "out", max_keys=1, progress=told.append)
@@ -238,6 +239,7 @@ def test_a_release_of_a_newer_format_is_refused_with_what_to_type(finest, tmp_pa
         Release(release.path)
 
 
+@pytest.mark.long
 def test_a_release_that_is_changed_or_damaged_is_told(finest, tmp_path):
     release = finest.release(tmp_path / "out", max_keys=1)
     file = release.path / "tables" / "town.parquet"
@@ -336,6 +338,7 @@ def test_long_names_in_any_script_and_a_column_called_parent_are_published(tmp_p
     assert len(list((tmp_path / "cube").glob("*.parquet"))) == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("numbers", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", ["controlled", "ilba"])
 def test_the_pieces_in_which_a_release_is_made_do_not_change_a_byte(tmp_path, secret, monkeypatch, numbers, method):

@@ -211,6 +211,7 @@ def longer(folder):
         file.write("sex,x,x,,\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{}, {"method": "ilba", "accept_risk": True}], ids=["controlled", "ilba"])
 @pytest.mark.parametrize("leak", [written, lost, turned, longer])
 def test_a_folder_that_is_not_made_again_byte_by_byte_is_not_published(agency, monkeypatch, leak, options):
@@ -269,6 +270,7 @@ def other_publications(agency):
     yield chosen(agency, [61, 40, 6, 78], way=6, sweeps=200, move=2), {}
 
 
+@pytest.mark.long
 def test_a_release_is_not_replaced_by_one_of_another_method_or_k(agency):
     before = chosen(agency, [60, 40, 5, 80]).release(agency / "a", tables=TABLE, ledger=False)
     for finest, options in other_publications(agency):
@@ -300,6 +302,7 @@ def test_the_reading_of_s_belongs_to_the_way_of_ilba_alone():
     assert spelled({"D": 2, "V": 1.0}) == "D=2,V=1.0"
 
 
+@pytest.mark.long
 def test_other_tables_of_the_same_data_are_not_shown_with_other_masks(agency):
     sexes = ["f", "m", "f", None, "f", "m"]
     counts = pl.DataFrame({"town": list("abcdef"), "sex": sexes, "N": [60, 40, 3, 80, 2, 90]})

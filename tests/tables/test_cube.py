@@ -116,6 +116,7 @@ def test_a_table_of_a_cube_that_was_cut_or_changed_is_made_again(finest, tmp_pat
     assert {file for file in files if file.stat().st_mtime_ns != before[file]} == {changed, cut, empty}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 def test_a_cube_that_was_killed_before_it_had_a_name_does_not_block_the_next_one(finest, tmp_path, call):
     store = finest.save(tmp_path / "s.parquet")

@@ -262,6 +262,7 @@ def test_labels_are_compared_by_identity_not_by_type(finest):
 ODD = [None, "", "NA", 'a "b"', "c,d", "e\nf", "한글", "plain"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["plain", 'a "name", quoted'])
 @pytest.mark.parametrize("rows", [1, 40, 4000])
 def test_a_csv_file_is_spelled_as_its_frame_is(rows, name, tmp_path):

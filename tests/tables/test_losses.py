@@ -31,6 +31,7 @@ def people():
 AREAS = {"area": ["part", "town"], "industry": ["section", "trade"]}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hkey", [["part", "town"], AREAS, {"industry": ["section", "trade"]}])
 @pytest.mark.parametrize("block", [2**21, 3_000, 200, pytest.param(1, marks=pytest.mark.slow)])
 def test_measured_losses_are_those_of_the_tables(people, secret, monkeypatch, hkey, block):
