@@ -136,10 +136,11 @@ def elsewhere(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def spark_where_needed(page):
+def spark_where_needed(page, monkeypatch):
     """Pages with Spark run where there is a Java, and everywhere in continuous integration."""
     if "ilba.spark" not in page.read_text("utf-8"):
         return
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # for a Java that ends soon
     from ilba.spark import sessions
 
     try:

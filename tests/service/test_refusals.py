@@ -13,6 +13,7 @@ import pytest
 
 from ilba import Secret
 from support.serving import eventually, problem
+from support.size import LARGE
 
 pytestmark = pytest.mark.slow
 
@@ -233,7 +234,8 @@ def test_fuzzing_by_the_openapi_document_finds_nothing(server, tmp_path):
     # A request that fits the schema may still name a variable that no table has: to refuse it is right.
     command = [
         sys.executable, "-m", "schemathesis.cli", "run", f"{server.address}api/v2/openapi.json",
-        "--exclude-checks", "positive_data_acceptance", "--max-examples", "60", "--seed", "1", "--no-color",
+        "--exclude-checks", "positive_data_acceptance", "--seed", "1", "--no-color",
+        "--max-examples", "200" if LARGE else "30",
     ]  # fmt: skip
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)
     assert run.returncode == 0, run.stdout[-4000:]

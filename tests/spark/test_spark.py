@@ -274,7 +274,7 @@ def test_a_worker_that_is_killed_while_it_masks_changes_nothing(spark, reference
             os.kill(os.getpid(), signal.SIGKILL)
 
     # In the same task as the masks: Spark runs it again, masks and all.
-    finest.cells = finest.cells.mapInArrow(killed_once, finest.cells.schema)
+    finest._cells = finest.cells.mapInArrow(killed_once, finest.cells.schema)
     assert finest.collect().frame.equals(reference.frame)
     assert Path(marker).exists()
 
