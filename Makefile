@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Tests start many processes. Where nothing may be written beside the sources, each would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
+# What tests write goes to memory where there is room for it: they wait for the disk after every file.
+export PYTEST_DEBUG_TEMPROOT := $(shell test "$$(df -Pk /dev/shm 2>/dev/null | awk 'END {print $$4}')" -gt 4000000 2>/dev/null && echo /dev/shm)
 PYTEST := $(BIN)/python -m pytest -n auto
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 

@@ -115,6 +115,7 @@ def sums(secret, tmp_path):
     return finest.release(tmp_path / "sums", tables=TABLES, ledger=False)
 
 
+@pytest.mark.long
 def test_a_small_release_of_sums_is_decided_by_the_theorem(sums):
     told, start = [], time.perf_counter()
     whole, parts = ilba.audit(sums), ilba.audit(sums, areas=True, progress=told.append)
@@ -131,6 +132,7 @@ def test_a_small_release_of_sums_is_decided_by_the_theorem(sums):
     assert {step.total for step in told} == {4}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "by"), [("town", 5), ("all.sex", -5), ("all", 5), ("town.sex", None)])
 def test_a_small_release_whose_tables_are_no_sums_is_not_called_safe(sums, name, by):
     """One count is changed, or the least count that is shown becomes 1, and the manifest tells the new file."""

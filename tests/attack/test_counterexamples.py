@@ -108,6 +108,7 @@ def test_every_world_that_is_walked_through_leads_to_the_same_release(secret, ce
     assert _released_anew(finest, published, (known.packed, worlds.counts, np.where(known.at_k, K, 0)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 def test_without_the_finest_table_every_world_has_masks_of_its_own(secret, cells):
     finest = ilba.build(population(700), HKEY, KEY, secret=secret, cells=cells)

@@ -279,6 +279,7 @@ class ByHand:
         return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SHOWN)
 def test_an_outsider_believes_what_counting_cell_by_cell_says(name):
     guessing = _guessing(name)

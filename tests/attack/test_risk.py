@@ -396,6 +396,7 @@ def test_an_insider_who_lacks_several_cells_is_asked_about_a_sample():
     assert f"{len(proven)} small cells were tried, {proven.mean():.1%} proven" in str(report)
 
 
+@pytest.mark.long
 def test_the_tables_of_another_method_are_measured_by_bets(town, secret, tmp_path):
     report = ilba.risk(town, ["outsider", "neighbour", "insider"], method="rounding:3")
     assert report.sample is None

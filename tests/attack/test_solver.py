@@ -119,6 +119,7 @@ def test_an_audit_with_the_solver_decides_every_count_as_trying_every_truth_does
     assert more >= (0 if with_finest else 4)
 
 
+@pytest.mark.long
 def test_blocks_with_the_finest_table_say_nothing_that_is_not_so(monkeypatch):
     monkeypatch.setattr("ilba.attack.deciding.few", lambda published: False)
     monkeypatch.setattr("ilba.attack.deciding.LOOKS", 0)
@@ -221,6 +222,7 @@ def _masks(counts, K):
     return [np.array(masks, bool) for masks in itertools.product(*each)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reading", ["observed", "grid"])
 def test_the_solver_allows_exactly_the_counts_for_which_ilba_releases_the_value(reading):
     rng = np.random.default_rng(7)

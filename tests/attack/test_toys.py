@@ -376,6 +376,7 @@ def _names(toy):
     return found
 
 
+@pytest.mark.long
 def test_an_explanation_quotes_what_is_published_and_ends_with_what_is_proven():
     explained = 0
     for seed in range(24):

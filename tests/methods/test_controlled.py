@@ -330,6 +330,7 @@ def test_the_masks_of_this_version_are_these(chosen):
     assert checksum(chosen) == 4032455731
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("K", "count", "cells", "masks"),
     [(5, 1, 14, {2, 3}), (5, 1, 15, {3}), (5, 1, 17, {3}), (6, 3, 19, {10}), (6, 2, 19, {6}), (6, 4, 19, {13})],
@@ -442,6 +443,7 @@ def small_blocks(monkeypatch, size=40):
     monkeypatch.setattr("ilba.methods.controlled.plan.BLOCK", size)
 
 
+@pytest.mark.long
 def test_block_by_block_the_masks_are_legal_the_bounds_hold_and_the_report_is_true(finest, secret, monkeypatch):
     small_blocks(monkeypatch)
     steps: list[ProgressStep] = []
@@ -540,6 +542,7 @@ def test_an_interruption_between_blocks_leaves_legal_masks(finest, secret, monke
     assert np.where(count >= 5, masked == count, (masked == 0) | (masked == 5)).all()
 
 
+@pytest.mark.long
 def test_masks_that_are_known_never_move_block_by_block(people, finest, secret, monkeypatch):
     small_blocks(monkeypatch)
     before = finest.controlled(secret=secret)

@@ -59,6 +59,7 @@ def test_a_table_without_a_small_cell_comes_back_untouched(secret, asked):
     assert chosen.frame["N_masked"].equals(chosen.frame["N"].rename("N_masked"))
 
 
+@pytest.mark.long
 def test_masks_are_0_or_k_errors_are_those_of_the_true_counts_and_means_stay(finest, secret, noisy):
     usual = finest.controlled(secret=secret)
     small = noisy.frame.filter(pl.col("N") < 5)

@@ -78,6 +78,7 @@ def dense(release, name):
     return grid
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 def test_csv_and_parquet_hold_the_rows_of_the_release_and_their_labels(release, tmp_path, name):
     [path] = written(release, name, "csv", tmp_path, lang="ko")

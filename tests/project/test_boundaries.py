@@ -318,6 +318,7 @@ def test_the_picture_of_the_house_names_rooms_and_leaves_out_none_that_data_walk
     assert named == {name for name in FLOOR if (SOURCE / name).is_dir()} - {"datasets", "cli"}
 
 
+@pytest.mark.long
 def test_the_base_install_needs_no_optional_package():
     """Importing and using ilba must not import pandas, pyarrow or other extras, nor what few of its users need."""
     script = (

@@ -41,6 +41,7 @@ def assert_equal_tables(one, other):
         assert one.table(name).equals(other.table(name)), name
 
 
+@pytest.mark.long
 def test_masks_are_taken_from_a_released_finest_table(store, agency):
     old = store.release(agency / "old", tables=[FINEST, "LA2"], plan=["LA1.age"], ledger=False)
     (entered,) = ledger_in(agency).adopt([old], store)

@@ -169,6 +169,7 @@ def test_a_population_that_was_published_in_two_ways_is_told(tmp_path):
     assert problems(book.path) == [(two, f"ilba ledger show {book.path}")]
 
 
+@pytest.mark.long
 def test_releases_of_one_population_and_wave_show_the_same_counts_or_one_corrects_the_other(release, tmp_path):
     people = {"population": {"name": "p", "wave": "1"}}
     one, other = changed(release, **people), changed(release, "other", **people)

@@ -59,6 +59,7 @@ def test_no_file_of_a_real_release_leaks(request, tmp_path, name, K):
     )
 
 
+@pytest.mark.long
 def test_the_leak_test_itself_finds_leaks(finest, tmp_path):
     release = finest.release(tmp_path / "out", max_keys=1)
     file = release.path / "tables" / "town.sex.parquet"

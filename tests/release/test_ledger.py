@@ -177,6 +177,7 @@ def test_a_conflict_is_accepted_once_and_recorded_with_what_it_gives_away(census
         other.release(agency / "c", accept_conflict=name)
 
 
+@pytest.mark.long
 def test_masks_chosen_by_hand_do_not_follow_others(census, agency):
     finest = built(census, agency)
     finest.release(agency / "a")
@@ -267,6 +268,7 @@ def test_six_waves_forth_and_back_show_the_first_masks_again(census, agency):
     assert len(Ledger(agency / "agency.ledger").publications) == 7
 
 
+@pytest.mark.long
 def test_a_later_wave_states_no_bound_and_one_that_did_not_hold_bars_the_next(census, agency):
     finest = built(census, agency, population="register", wave="1")
     with pytest.raises(UnsafeRelease, match="does not hold"):

@@ -298,6 +298,7 @@ def test_killing_a_release_at_any_write_leaves_the_old_one_or_the_new_one_whole(
     assert [p.name for p in tmp_path.iterdir()] == ["out"], "what killed runs left is swept"
 
 
+@pytest.mark.long
 def test_what_does_not_belong_to_a_release_is_not_destroyed_with_it(finest, tmp_path, secret):
     finest.release(tmp_path / "out", max_keys=0)
     store = finest.save(tmp_path / "out" / "full_tb.parquet")
@@ -323,6 +324,7 @@ def test_a_release_with_a_secret_that_nobody_keeps_is_refused(people, tmp_path, 
     assert [str(one.message) for one in recwarn] == []
 
 
+@pytest.mark.long
 def test_long_names_in_any_script_and_a_column_called_parent_are_published(tmp_path, secret):
     keys = ["성별", "연령대", "교육정도", "혼인상태", "가구유형", "주거형태", "경제활동", "x" * 260]
     people = pl.DataFrame({"parent": ["a"] * 9 + ["b"] * 9, "읍면동": ["c"] * 9 + ["d"] * 9} | dict.fromkeys(keys, "1"))

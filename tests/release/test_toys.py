@@ -463,6 +463,7 @@ def test_numbers_without_a_limit_are_published_with_the_risk_accepted_alone(agen
     assert [one.audit for one in Ledger(agency / "agency.ledger").publications] == ["not audited"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "method", "together"),
     [

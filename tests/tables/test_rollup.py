@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,6 +55,7 @@ def test_any_finer_table_is_a_source(finest):
     assert tried > 200
 
 
+@pytest.mark.long
 @settings(max_examples=20)
 @given(stores(), st.data())
 def test_the_sums_of_a_table_are_those_of_its_finest_cells_grouped_by_their_labels(made, data):

@@ -144,6 +144,7 @@ def test_an_unwritable_path_is_refused_before_any_work(people, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.long
 def test_a_disk_that_fills_up_leaves_the_old_store(people, finest, tmp_path):
     """A real limit of the operating system on the size of a file stands in for the full disk."""
     store = finest.save(tmp_path / "s.parquet")
@@ -213,6 +214,7 @@ def test_what_a_killed_process_left_is_removed_whatever_its_number(finest, tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == kept
 
 
+@pytest.mark.long
 def test_what_another_container_is_writing_is_left_alone(finest, tmp_path):
     """There this process has no number; a lock is seen all the same."""
     new = ["unshare", "--pid", "--fork"]
