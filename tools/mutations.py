@@ -112,7 +112,7 @@ TESTS = {
     "attack/refinement": JOINT,
     "attack/together": JOINT,
     "attack/guessing": ["attack/test_guessing.py"],
-    "attack/field": ["attack/test_toys.py", "attack/test_guessing.py", "attack/test_audit.py"],
+    "attack/field": ["attack/test_field.py", "attack/test_toys.py", "attack/test_guessing.py", "attack/test_audit.py"],
     "attack/posterior": ["attack/test_posterior.py"],
     "attack/riskreport": ["attack/test_riskreport.py"],
     "attack/attributes": ["attack/test_scoring.py"],

@@ -1,0 +1,77 @@
+"""Tables of the field's methods as an attacker sees them: made, read from a store or a release, and bounded."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+import ilba
+from ilba import methods
+from ilba.attack.field import MethodTables
+from ilba.design.tables import wanted_tables
+from ilba.errors import InputError
+from ilba.methods.method import Shown
+from support.attacks import public_release
+from support.stores import ZERO
+
+KEYED = methods.CellKey(D=2, V=1.0, threshold=3)
+PRIMARY = methods.Suppression(kind="primary")
+
+
+@pytest.fixture(scope="module")
+def finest():
+    """Three towns by two values; nobody lives in the last town."""
+    cells = {"town": [*"aabbcc"], "x": [0, 1] * 3, "N": [2, 9, 4, 1, 0, 0]}
+    return ilba.FinestTable.from_counts(pl.DataFrame(cells), ["town"], ["x"], 5, secret=ZERO, cells="grid")
+
+
+def _ends(tables, node):
+    """What each number of a table means by itself, cell by cell."""
+    known = tables.knowledge(node[0], 0, tables.codes.lists[0].size(node[0]))[node]
+    assert known.misfits == 0
+    return list(zip(known.low.T.ravel().tolist(), known.high.T.ravel().tolist(), strict=True))
+
+
+@pytest.mark.parametrize("method", [KEYED, methods.CellKey(D=2, V=1.0), PRIMARY, methods.Rounding(3)], ids=str)
+def test_a_store_shows_what_an_outsider_reads_in_its_public_tables(finest, method):
+    own = finest.with_method(method)
+    names = {"town.x": (1, 1), "town": (1, 0)}
+    tables = MethodTables.published_by(own, wanted_tables(own.design, names))
+    read = MethodTables.from_release(method, own.codes, public_release(own, names))
+    assert tables.cells == read.cells == "grid"
+    for node in names.values():
+        seen = []
+        for one in (tables, read):
+            value, blank = one.tables[node].value, one.shown[node].blank
+            assert (blank is not None) == method.blanks
+            hidden = np.zeros(len(value), bool) if blank is None else blank
+            assert not value[hidden].any()  # no code reads the count behind a blank by mistake
+            numbers = zip(one.tables[node].packed.tolist(), value.tolist(), hidden, strict=True)
+            seen.append({cell: None if blank else number for cell, number, blank in numbers})
+        left_out = None if method.absent_blank else 0  # what a cell without a row is
+        assert {cell: seen[1].get(cell, left_out) for cell in seen[0]} == seen[0]
+        assert _ends(tables, node) == _ends(read, node)
+    with pytest.raises(InputError, match="publishes its masks"):
+        MethodTables.published_by(finest, wanted_tables(own.design, names))
+
+
+def test_a_blank_means_any_count_that_is_left_blank(finest):
+    frame = pl.DataFrame({"town": [*"aab"], "x": [0, 1, 0], "N_masked": [None, 9, 3]})
+    read = MethodTables.from_release(PRIMARY, finest.codes, {"town.x": frame})
+    assert _ends(read, (1, 1)) == [(1, 4), (9, 9), (3, 3), (0, 0), (0, 0), (0, 0)]
+    # Where empty cells are left blank too, a cell without a row is a blank.
+    read = MethodTables.from_release(KEYED, finest.codes, {"town.x": frame})
+    assert _ends(read, (1, 1)) == [(0, 4), (7, 11), (1, 5), (0, 4), (0, 4), (0, 4)]
+    full = {node: Shown(rows.value) for node, rows in read.tables.items()}
+    read = MethodTables(finest.codes, KEYED, read.tables, full, None)
+    assert _ends(read, (1, 1)) == [(0, 2), (7, 11), (1, 5), (0, 4), (0, 4), (0, 4)]
+
+
+def test_tables_are_made_with_the_same_draws_on_every_run(finest):
+    def numbers(*seed):
+        wanted = wanted_tables(finest.design, ["town.x"])
+        return MethodTables.made_by(methods.Noise(1.0), finest, wanted, *seed).shown[(1, 1)].value.tolist()
+
+    assert numbers() == numbers(2010)
+    assert numbers(2011) != numbers()
