@@ -96,7 +96,12 @@ TESTS = {
     "attack/counterexamples": ["attack/test_counterexamples.py", "attack/test_solver.py"],
     "attack/insiders": ["attack/test_insiders.py", "attack/test_risk.py"],
     "attack/attackers": ["attack/test_insiders.py", "attack/test_risk.py", "attack/test_what_if.py", DOCSTRINGS],
-    "attack/intervals": ["attack/test_toys.py", "attack/test_risk.py", "attack/test_counterexamples.py"],
+    "attack/intervals": [
+        "attack/test_intervals.py",
+        "attack/test_toys.py",
+        "attack/test_risk.py",
+        "attack/test_counterexamples.py",
+    ],
     "attack/solver": ["attack/test_solver.py"],
     "attack/scoring": ["attack/test_scoring.py"],
     "attack/risk": ["attack/test_risk.py"],

@@ -13,6 +13,9 @@ import pytest
 
 import ilba
 from ilba import InputError, Secret
+from ilba.attack.explanations import Bound
+from ilba.attack.joint import JointAttack, JointProof
+from ilba.attack.refinement import Joined, Placed, Words, refine
 from support.commands import run
 from support.people import HKEY, ILBA, population
 
@@ -654,3 +657,27 @@ def test_a_masked_table_is_no_certificate_if_it_misses_a_count_of_the_last_area(
     fits = _towns([[9, 9], [8, 8], [2, 5]], [[9, 9], [8, 8], [0, 5]])
     both = [fits.release(tmp_path / name, tables=["town.sex"], ledger=False, **ILBA) for name in ("v", "w")]
     assert ilba.audit(both, stores=[fits]).certificate
+
+
+def test_a_release_of_sums_is_left_out_and_proves_nothing_without_the_finer_one():
+    def attack(*both):
+        joined = [
+            dataclasses.replace(Joined.of_store(one, f"r{number}", published=True), sums=not number)
+            for number, one in enumerate(both)
+        ]
+        words = Words.of(None, None)
+        dimensions = refine(joined, [], words)
+        return JointAttack([Placed(one, dimensions, words) for one in joined])
+
+    secret = Secret(bytes(32))
+    fine = _towns([[1, 1], [2, 9]], [[0, 0], [0, 9]]).controlled(secret=secret)
+    # The same counts again are no sums of a release that is left out.
+    assert attack(fine, fine).repeats == {0}
+    totals = pl.DataFrame({"town": ["a", "b"], "N": [2, 11]})
+    coarse = ilba.FinestTable.from_counts(totals, ["town"], [], secret=secret).controlled(secret=secret)
+    both = attack(fine, coarse)
+    assert both.repeats == {0}
+    assert not both.exact  # nothing that counts shows the cells
+    assert attack(coarse, fine).exact
+    told = JointProof(both)._given(Bound(0, both.lattice.base, False, 0))
+    assert told == "town a, sex 0 is not published."
