@@ -108,7 +108,12 @@ TESTS = {
     "attack/bounds": [*PROOFS, "attack/test_audit.py"],
     "attack/lattice": [*PROOFS, "attack/test_audit.py"],
     "attack/published": [*PROOFS, "attack/test_counterexamples.py", "attack/test_audit.py"],
-    "attack/explanations": ["attack/test_toys.py", "attack/test_verdict.py", "attack/test_audit.py"],
+    "attack/explanations": [
+        "attack/test_explanations.py",
+        "attack/test_toys.py",
+        "attack/test_verdict.py",
+        "attack/test_audit.py",
+    ],
     "attack/areas": ["attack/test_areas_toys.py"],
     "attack/summed": ["attack/test_areas_toys.py"],
     "attack/slivers": ["attack/test_slivers.py"],
