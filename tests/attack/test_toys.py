@@ -12,7 +12,8 @@ import pytest
 import ilba
 from ilba import PublishedTables
 from ilba.attack.attackers import errors_within
-from ilba.attack.bounds import Attack
+from ilba.attack.bounds import Attack, _spread_out
+from ilba.attack.closing import Said
 from ilba.attack.field import MethodTables
 from ilba.attack.intervals import AttackerView, Brought, ExactRows, Intervals, open_cells
 from ilba.attack.lattice import Region, collapse, spread, table_of
@@ -99,6 +100,45 @@ def test_rows_of_areas_prove_what_arrays_prove_where_counts_do_not_fit_into_a_by
         arrays, rows = Attack(published, region).run(), Attack(published, region, budget=1).run()
         assert _cells(arrays) == _cells(rows)
         assert _proven(arrays, 300) == _proven(rows, 300)
+
+
+def test_rows_of_areas_prove_what_arrays_prove_where_few_counts_do_not_fit_into_a_byte(monkeypatch):
+    monkeypatch.setattr("ilba.attack.bounds._AREAS", 2)
+    small, masks = np.zeros((2, 3, 70), int)
+    small[1, 2] = small[2, 5] = 2
+    small[2, 1] = masks[2, 1] = small[0, 3] = masks[0, 3] = 9
+    masks[2, 6], small[2, 6] = 5, 3
+    published = PublishedTables.of(toy_of(small.ravel(), masks.ravel(), 5, "grid", areas=3), "sca-sums")
+    arrays, rows = Attack(published).run(), Attack(published, budget=1).run()
+    assert rows.chunks
+    assert max(arrays.cells((1, 0), 0, 3)[1].ravel()) > 255  # 70 cells of at most 4
+    assert _cells(arrays) == _cells(rows)
+    assert _proven(arrays, 5) == _proven(rows, 5)
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_bounds_of_some_cells_and_of_all_others_are_spread_over_the_areas(counted):
+    area, cell = np.array([0, 2, 1]), np.array([1, 0, 3])
+    some = np.array([[1, 2, 3], [6, 7, 8], [1, 1, 2], [2, 3, 4]])
+    rules = tuple(np.array(part) for part in ([0, 1, 2], [1, 0, 2], [9, 5, 7], [4, 6, 5]))
+    others = np.array([[0, 0, 0, 0], [10, 20, 30, 40], [0, 0, 0, 0], [1, 2, 3, 4]])
+    told = Said(*some, rules) if counted else Said(*some[:2], None, None, None)
+    otherwise = Said(*others, None) if counted else Said(*others[:2], None, None, None)
+    found, areas, cells = _spread_out(told, otherwise, area, cell, 3)
+    assert sorted(zip(areas, cells, strict=True)) == list(itertools.product(range(3), range(4)))
+    own = {(1, 0): 0, (0, 2): 1, (3, 1): 2}
+    for place, (where, which) in enumerate(zip(areas.tolist(), cells.tolist(), strict=True)):
+        number = own.get((which, where))
+        expected = others[:, which] if number is None else some[:, number]
+        assert [side[place] for side in found[:4] if side is not None] == expected[: 4 if counted else 2].tolist()
+    if counted:
+        ruled = [(int(cells[place]), int(areas[place])) for place in found.rules[0]]
+        assert found.rules[0].tolist() == sorted(found.rules[0])
+        for number, (_, *limits) in enumerate(zip(*rules, strict=True)):
+            place = ruled.index((cell[number], area[number]))
+            assert [part[place] for part in found.rules[1:]] == limits
+    else:
+        assert found[2:] == (None, None, None)
 
 
 @pytest.mark.parametrize("few", [0.0, 1.0], ids=["all children", "one by one"])
