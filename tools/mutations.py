@@ -105,7 +105,7 @@ TESTS = {
     "attack/solver": ["attack/test_solver.py"],
     "attack/scoring": ["attack/test_scoring.py"],
     "attack/risk": ["attack/test_risk.py"],
-    "attack/bounds": [*PROOFS, "attack/test_audit.py"],
+    "attack/bounds": [*PROOFS, "attack/test_explanations.py", "attack/test_audit.py"],
     "attack/lattice": [*PROOFS, "attack/test_audit.py"],
     "attack/published": [*PROOFS, "attack/test_counterexamples.py", "attack/test_audit.py"],
     "attack/explanations": [
