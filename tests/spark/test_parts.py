@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import stat
+import subprocess
+import sys
 
 import numpy as np
 import polars as pl
@@ -110,3 +112,19 @@ def test_each_part_has_a_number_that_sparks_hash_sends_to_its_partition():
     for size in (1, 2, 7, 200):
         hashed = parts._murmur(parts._slots(size).astype(np.uint32)).view(np.int32)
         assert (hashed % size).tolist() == list(range(size))
+
+
+def test_a_worker_passes_over_modules_when_it_collects_garbage():
+    code = """
+import gc
+from ilba.spark import tasks
+kept = []
+for _ in range(3):
+    tasks.spare_modules()
+    kept.append(gc.get_freeze_count())
+assert 0 < kept[0] == kept[1] == kept[2], kept  # no more than modules
+import sqlite3
+tasks.spare_modules()
+assert gc.get_freeze_count() > kept[0]
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

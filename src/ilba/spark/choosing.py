@@ -98,6 +98,7 @@ def _task(*known: Any) -> Any:
         from ilba.spark import tasks  # the worker's own module: its caches last from task to task
 
         shipped, source, wanted, befores, rules = known
+        tasks.spare_modules()
         return tasks.choose_block(cells, shipped, source, wanted, befores, rules)
 
     return choose

@@ -43,6 +43,7 @@ class Piped:
         def run(batches: Any) -> Any:
             from ilba.spark import tasks  # the worker's own module: its caches last from task to task
 
+            tasks.spare_modules()
             for task, known in steps:
                 batches = getattr(tasks, task)(batches, *known)
             return batches

@@ -7,9 +7,11 @@ the same cells. Little travels to the workers: the packed code lists, and where 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import secrets
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +54,19 @@ PARTS = [*masking.Parts._fields, "observed"]
 """the columns that are summed"""
 _ROWS = 2**18  # cells at a time: Spark's own batches are small
 _AT_ONCE = 2**20  # records or sums that are counted together before they are sent
+
+
+def spare_modules() -> None:
+    """Let the collection of garbage pass over what imported modules hold.
+
+    A worker collects garbage after every task. With polars and numpy imported that took longer than most tasks.
+    """
+    _spared(len(sys.modules))
+
+
+@lru_cache
+def _spared(_modules: int) -> None:
+    gc.freeze()
 
 
 class SecretSource:
