@@ -57,11 +57,13 @@ figures: .venv/dev ## Draw the pictures of the documentation anew
 bench: .venv/dev ## Print the benchmark table
 	$(BIN)/python bench/suite.py
 
+BROWSERS := chromium-headless-shell chromium chromium-browser google-chrome
 # The tests of the page need a browser. Root gets it from the distribution; others are told how by the tests.
 browser:
-	@command -v chromium chromium-browser google-chrome >/dev/null || test "$$(id -u)" != 0 || \
-	  ! command -v apt-get >/dev/null || \
-	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-nanum >/dev/null; } || true
+	@for one in $(BROWSERS); do ! command -v $$one >/dev/null || exit 0; done; \
+	  test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null || \
+	  { apt-get update -qq && for one in chromium-headless-shell chromium; do \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$one fonts-nanum >/dev/null && break; done; } || true
 
 clean: ## Remove what was built
 	rm -rf .venv .venv-lowest build dist docs/_build .mypy_cache .ruff_cache .pytest_cache

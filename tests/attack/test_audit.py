@@ -313,6 +313,16 @@ def test_a_brief_audit_says_the_same_of_what_is_proven_and_looks_no_further(fine
     assert one.cells_certified is not None
 
 
+def test_a_brief_audit_looks_no_further_where_only_aggregates_are_proven(finest):
+    whole, brief = (
+        ilba.audit(finest, "r-file", ["block.sex", "block.age"], brief=is_brief) for is_brief in (False, True)
+    )
+    assert (whole.cells_disclosed, brief.cells_disclosed) == (0, 0)
+    assert whole.aggregates == brief.aggregates > 0
+    assert (whole.cells_certified is None, brief.cells_certified) == (False, None)
+    assert brief.verdict == whole.verdict
+
+
 @pytest.fixture
 def narrow(monkeypatch):
     """Let no common refinement be followed, as if it had too many cells."""

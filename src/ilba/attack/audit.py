@@ -164,8 +164,8 @@ def audit(
         With a list: audit releases of different waves together, assuming that no count of any table changed by more
         than this between them, for example because at most this many people came, left or moved.
     brief : bool, default False
-        With one release: if small cells are proven, do not look for counterexamples for the others. The verdict is then
-        clear, and `cells_certified` and `cells_undecided` are None.
+        With one release: if small counts are proven, do not look for counterexamples for the others. The verdict is
+        then clear, and `cells_certified` and `cells_undecided` are None.
     areas : bool or sequence of labels, default False
         Attack one top-level area of the first hierarchy at a time, with the tables of the whole as shared bounds. Use
         it for a finest table that is larger than memory; it may be on Spark, or the path of a store. `ranges` then
@@ -238,7 +238,7 @@ def audit(
     if found.small is not None:
         if certificate:
             found.all_safe()
-        elif not (brief and found.disclosed):
+        elif not (brief and found.anything):
             decided = decide(attack, solver_seconds, found.proven)
             if decided is not None:
                 found.add(decided)
@@ -496,6 +496,8 @@ class Findings:
         self.worst = packed[order], lo[order], hi[order]
         self.proven = {self._base: packed, **{node: np.concatenate(parts) for node, parts in aggregates.items()}}
         """the cells of each table that the attack proved small"""
+        self.anything = any(map(len, self.proven.values()))
+        """whether a count of any table is proven small"""
         self.disclosed, self.exact = len(packed), int((lo == hi).sum())
         self.small = self.counts[self._base][0] if rows is not None and rows.truth is not None else None
         if rows is not None and published.split and len(cells):  # the count of a large cell is public
