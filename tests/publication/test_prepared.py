@@ -61,6 +61,11 @@ def test_a_level_is_looked_up_in_a_table_of_parents(folder):
     (folder / "edges.csv").write_text("code,parent\n01,\n02,\n01001,01\n01002,01\n02001,02\n")
     text = '[hierarchies]\narea = {column = "town", levels = ["region"], file = "edges.csv", code = "code"}\n'
     assert paths(finest_of(folder, text)[1]) == EXPECTED
+    (folder / "edges.csv").write_text("Areas\n\ncode;above\n1001;01\n1002;01\n2001;02\n")
+    with pytest.raises(ilba.InputError, match=r"one column here, not codes and parents\. Name its sheet or h"):
+        finest_of(folder, text.replace(', code = "code"', ""))
+    text = text.replace('"code"}', '"code", parent = "above", header = 3, pad = 5}')
+    assert [row[1] for row in paths(finest_of(folder, text)[1])] == ["01001", "01002", "02001"]
 
 
 def test_a_level_that_is_not_named_is_missed(folder):

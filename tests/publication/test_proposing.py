@@ -124,6 +124,30 @@ def test_a_file_whose_names_are_in_the_first_line_is_read_as_before(tmp_path):
     assert ilba.inspect(tmp_path / "q.csv").records.reading.separator == ";"
 
 
+def test_titles_of_two_entries_and_entries_of_two_lines_do_not_hide_the_names(tmp_path):
+    lines = "".join(f'0{n % 4};"a,\r\n b";{n},5;x\r\n' for n in range(60))
+    (tmp_path / "p.csv").write_text(
+        f"Office;;;\r\nmade: 2.10.;;by: me;\r\n;;;\r\ntown;job;size;y\r\n{lines}", newline=""
+    )
+    records = ilba.inspect(tmp_path / "p.csv").records
+    assert (records.reading.separator, records.reading.header, records.records) == (";", 4, 60)
+
+
+def test_of_a_list_of_all_levels_the_parent_becomes_the_level_above(tmp_path):
+    towns = [f"{region}{town:02d}" for region in "123" for town in range(1, 5)]
+    pl.DataFrame({"town": [f"0{one}" for one in towns] * 9, "sex": ["ffmfm"[n % 5] for n in range(108)]}).write_csv(
+        tmp_path / "p_2026-09.csv"
+    )
+    rows = [("0", "City", None, "0"), *((r, f"Region {r}", "0", "1") for r in "123")]
+    rows += [(one, f"Town {one}", one[0], "2") for one in towns]
+    pl.DataFrame(rows, ["key", "name", "above", "depth"], orient="row").write_csv(tmp_path / "areas.csv")
+    ilba.init(tmp_path / "p_2026-09.csv", tmp_path / "areas.csv", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert plain["hierarchies"] == {"area": ["above", "town"]}
+    assert plain["population"] == {"name": "p", "wave": "2026-09"}
+    assert sorted(counted(Prepared(tmp_path))[0].frame["above"].unique()) == ["1", "2", "3"]
+
+
 def test_a_fitting_file_of_tau_argus_becomes_the_hierarchy(tmp_path):
     (tmp_path / "nace.hrc").write_text("A\n@A01\n@@011\n@@012\nB\n@B05\n@@051\n")
     pl.DataFrame({"branch": ["11", "12", "51"] * 40, "size": ["s", "l"] * 60}).write_csv(tmp_path / "p.csv")
@@ -163,6 +187,7 @@ def test_a_file_without_names_is_not_published_under_the_values_of_its_first_per
     ("text", "says"),
     [
         ("Title\n\na,b\n1,2\n", r"Line 3 has 2 fields, the first line 1\. .*--header 3 "),
+        ("a;b\n" + "1;2;\n" * 40, r"Line 2 has 3 fields, the first line 2\. It ends in ';': end the line of the col"),
         ("a,b\n" + "1,2\n" * 40 + "1,2,3\n", r"Line 42 has 3 fields, the first line 2\. Correct that line\."),
         ("a,,,d,e,\n1,2,3,4,5,\n", r"columns without names\."),
         ("Title,,\nx,,\na,b,c\n1,2,3\n", r"columns without names\. .*--header 4 "),

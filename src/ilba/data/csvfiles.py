@@ -109,6 +109,8 @@ def longer_line(path: Path_) -> str:
         return ""
     number = rows.line_num
     told = f" Line {number} has {len(longer)} fields, the first line {width}."
+    if width > 1 and not "".join(longer[width:]).strip():
+        return f"{told} It ends in {separator!r}: end the line of the column names so, too."
     if number > 30:
         return f"{told} Correct that line."
     return (

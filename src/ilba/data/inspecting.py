@@ -400,21 +400,30 @@ def _layout(head: str) -> tuple[str, int]:
     """The separator, and the line with the column names if it is not the first.
 
     The separator gives the same number of columns, more than one, in most lines. Titles above the names fill at most
-    one column.
+    half of the columns. If each record ends in a separator, the line of the names may lack it.
     """
-    lines = head.splitlines()[:80]
-    filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    lines = head.splitlines(keepends=True)[:80]
     best, reached, header = ",", (False, 1.0), 0
     for separator in _SEPARATORS:
-        rows = [(number, next(csv.reader([line], delimiter=separator))) for number, line in filled]
+        rows = list(_numbered(lines, separator))
         widths = Counter(len(row) for _, row in rows)
         width = widths.most_common(1)[0][0] if widths else 1
-        named = [number for number, row in rows if len(row) == width and sum(bool(c.strip()) for c in row) > 1]
+        least = width - all(not row[-1].strip() for _, row in rows if len(row) == width)
+        named = [n for n, row in rows if least <= len(row) <= width and 2 * sum(bool(c.strip()) for c in row) > width]
         below = [row for number, row in rows if named and number >= named[0]]
         share = sum(len(row) == width for row in below) / max(len(below), 1)
         if width > 1 and share > 0.5 and (share >= 0.9, width * share) > reached:
             best, reached, header = separator, (share >= 0.9, width * share), named[0]
     return best, header if header > 1 else 0
+
+
+def _numbered(lines: Sequence[str], separator: str) -> Iterator[tuple[int, list[str]]]:
+    """The lines that are not blank, each with its number; an entry in quotes may go on in the next line."""
+    reader, number = csv.reader(lines, delimiter=separator), 1
+    for row in reader:
+        if len(row) > 1 or "".join(row).strip():
+            yield number, row
+        number = reader.line_num + 1
 
 
 def _without_notes(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:

@@ -112,6 +112,12 @@ class HierarchyFields(Struct, frozen=True):
     code: Annotated[str, Meta(description="in a table: the column of codes")] = ""
     parent: Annotated[str, Meta(description="in a table: the column of parents")] = ""
     prefixes: Annotated[list[int], Meta(description="the number of letters of a code at each level")] = []
+    sheet: str = ""
+    encoding: str = ""
+    separator: str = ""
+    header: Header = 0
+    notes: Notes = ""
+    pad: Annotated[Whole | None, Meta(description="add leading zeros to its codes up to this length")] = None
 
 
 class TablesEntry(Struct, frozen=True):

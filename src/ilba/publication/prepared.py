@@ -209,7 +209,7 @@ class Prepared:
         for hierarchy in self.said.hierarchies.values():
             if isinstance(hierarchy, HierarchyFields) and hierarchy.file:
                 file = self.place(hierarchy.file)
-                recipe.climb(hierarchy.column, hierarchy.levels, _paths_in(hierarchy, file), file.name)
+                recipe.climb(hierarchy.column, hierarchy.levels, self._paths_in(hierarchy, file), file.name)
         return recipe
 
     def _hierarchies(self) -> dict[str, list[str]]:
@@ -334,7 +334,23 @@ class Prepared:
         except InputError:  # a code of the list that the recipe does not know: its parent is not declared
             return None
 
-    def _table(self, entry: FileEntry) -> pl.DataFrame:
+    def _paths_in(self, given: HierarchyFields, file: Path) -> pl.DataFrame:
+        """The path of each finest code, one column per level."""
+        if file.suffix.lower() == ".hrc":
+            return read_hierarchy(file).paths
+        frame = self._table(given)
+        if frame.width < 2:
+            raise InputError(
+                f"{file.name!r} has one column here, not codes and parents. Name its sheet or header line."
+            )
+        names = [
+            self._chosen(frame, name, f"the hierarchy of {given.column!r}", place)
+            for place, name in enumerate((given.code, given.parent))
+        ]
+        pairs = frame.select(pl.col(name).str.strip_chars() for name in names)
+        return _paths_of_edges(pairs.select(pl.all().str.zfill(given.pad)) if given.pad else pairs, file)
+
+    def _table(self, entry: FileEntry | HierarchyFields) -> pl.DataFrame:
         reading = Reading(entry.encoding, entry.separator, entry.sheet, entry.header, entry.notes)
         frame = scan(self.place(entry.file), None, reading).collect()
         columns = [as_text(column) for column in frame.get_columns()]
@@ -421,21 +437,8 @@ def _rows(variable: str, codes: list[Any], parents: list[Any] | None = None, **l
     return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
 
 
-def _paths_in(given: HierarchyFields, file: Path) -> pl.DataFrame:
-    """The path of each finest code, one column per level."""
-    return read_hierarchy(file).paths if file.suffix.lower() == ".hrc" else _paths_of_edges(given, file)
-
-
-def _paths_of_edges(given: HierarchyFields, file: Path) -> pl.DataFrame:
+def _paths_of_edges(pairs: pl.DataFrame, file: Path) -> pl.DataFrame:
     """The paths of leaves in a table of codes and their parents; a short path repeats its last code."""
-    frame = scan(file).collect()
-    code, parent = given.code or frame.columns[0], given.parent or frame.columns[1]
-    for name in (code, parent):
-        if name not in frame.columns:
-            raise InputError(f"{file.name!r} has no column {name!r}.{nearest(name, frame.columns)}")
-    pairs = frame.select(
-        pl.col(code).cast(pl.String).str.strip_chars(), pl.col(parent).cast(pl.String).str.strip_chars()
-    )
     above: Mapping[str, str | None] = dict(pairs.rows())
     parents = {one for one in above.values() if one}
     rows: list[list[str]] = []

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.data.columns import ColumnFacts
+from ilba.data.columns import ColumnFacts, facts_of
 from ilba.data.inspecting import LEAVES, NAMELESS, FileFacts, Inspection, Match, inspect
 from ilba.data.reading import LABELLED, kind_of, value_labels
 from ilba.data.shapes import is_map
@@ -89,15 +89,20 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
     return target
 
 
-def _name_and_year(stem: str) -> tuple[str, str]:
-    """Find the name of the population and the year of the count in the name of a file.
+def _name_and_wave(stem: str) -> tuple[str, str]:
+    """Find the name of the population and the year, quarter, month or day of the count in the name of a file.
 
-    >>> _name_and_year("Survey_2025"), _name_and_year("people"), _name_and_year("2026")
+    >>> _name_and_wave("Survey_2025"), _name_and_wave("people"), _name_and_wave("2026")
     (('survey', '2025'), ('people', ''), ('2026', ''))
+    >>> _name_and_wave("jobs_2026_09"), _name_and_wave("jobs-20260930"), _name_and_wave("2026Q3 jobs")
+    (('jobs', '2026-09'), ('jobs', '20260930'), ('jobs', '2026Q3'))
     """
-    year = re.search(r"(?<![0-9])(?:19|20)[0-9]{2}(?![0-9])", stem)
-    rest = re.sub(r"[-_ .]+", "-", stem.replace(year[0], "")).strip("-").lower() if year else ""
-    return (rest, year[0]) if year and rest else (stem.lower(), "")
+    month, day = "(?:0[1-9]|1[0-2])", "(?:0[1-9]|[12][0-9]|3[01])"
+    time = re.search(
+        rf"(?<![0-9])(?:19|20)[0-9]{{2}}(?:[-_ .]?[qQ][1-4]|[-_ .]?{month}(?:[-_ .]?{day})?)?(?![0-9])", stem
+    )
+    rest = re.sub(r"[-_ .]+", "-", stem.replace(time[0], "")).strip("-").lower() if time else ""
+    return (rest, re.sub("[_ .]", "-", time[0])) if time and rest else (stem.lower(), "")
 
 
 def _written(file: Path, text: str) -> None:
@@ -109,6 +114,13 @@ def _are_same(frame: pl.DataFrame, one: str, other: str) -> bool:
     """Whether two columns are equivalent: a code and its name."""
     sizes = {frame[one].n_unique(), frame[other].n_unique(), frame.select(pl.struct(one, other).n_unique()).item()}
     return len(sizes) == 1
+
+
+def _finest_codes(frame: pl.DataFrame, by: str) -> pl.DataFrame:
+    """A list without the codes of upper levels: those that one of its columns names as parents of others."""
+    codes = set(frame[by].drop_nulls())
+    named = [set(frame[name].drop_nulls()) for name in frame.columns if name != by]
+    return frame.filter(~pl.col(by).is_in(set().union(*(one for one in named if one <= codes))))
 
 
 def _toml(value: Any) -> str:
@@ -137,8 +149,8 @@ class _Proposal:
         """a prefix of folder names, if there may be several publication files"""
         assert found.records is not None  # noqa: S101 - it was checked
         self.source: FileFacts = found.records
-        name, year = _name_and_year(Path(self.source.path).stem)
-        self.population, self.wave = population or name, wave or ("" if population else year)
+        name, time = _name_and_wave(Path(self.source.path).stem)
+        self.population, self.wave = population or name, wave or ("" if population else time)
         self.files: dict[str, pl.DataFrame] = {}
         self.trees = {m.column: m for m in found.matches if self._is_tree(m)}
         self.lists = {m.column: m for m in found.matches if not self._is_map(m) and not self._is_tree(m)}
@@ -191,19 +203,19 @@ class _Proposal:
         Of a code and its name the shorter one is a level, and the other its label.
         """
         listed = next(one for one in self.found.files if one.path == match.file)
-        size = listed.frame.height
+        frame = _finest_codes(listed.frame, match.by)
+        size = frame.height
         levels = []
-        for column in listed.columns:
+        for column in listed.columns if size == listed.frame.height else map(facts_of, frame.get_columns()):
             if column.name == match.by or column.name in taken or column.missing or column.kind in ("decimal", "date"):
                 continue
             if 2 <= column.values <= size / 2:
-                length = listed.frame[column.name].str.len_chars().mean() or 0
+                length = frame[column.name].str.len_chars().mean() or 0
                 levels.append((column.values, length, column.name))
         nested: list[str] = []
-        known = [name for name in chain if name in listed.frame.columns]
+        known = [name for name in chain if name in frame.columns]
         for _, _, name in sorted(levels):
             last = nested[-1] if nested else None
-            frame = listed.frame
             if code := next((one for one in (*known, *nested) if _are_same(frame, one, name)), None):
                 self.named.setdefault(code, (name, match))
             elif last is None or frame.select(pl.struct(last, name).n_unique()).item() == frame[name].n_unique():
