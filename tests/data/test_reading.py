@@ -78,6 +78,13 @@ def test_what_cannot_be_declared_is_refused(read, says, tmp_path, secret):
         ilba.build(tmp_path / "p.csv", "a", "b", secret=secret, read=read)
 
 
+@pytest.mark.parametrize(("marked", "said"), [("utf-16", "UTF-16"), ("utf-8-sig", "UTF-8")])
+def test_a_file_that_begins_with_the_mark_of_another_encoding_is_refused(marked, said, tmp_path, secret):
+    (tmp_path / "p.csv").write_bytes("a,b\nKöln,x\n".encode(marked))
+    with pytest.raises(ilba.InputError, match=f"is {said}, not CP1252. Leave the encoding out"):
+        ilba.build(tmp_path / "p.csv", "a", "b", secret=secret, read={"encoding": "cp1252"})
+
+
 def test_a_frame_needs_no_reading(secret):
     with pytest.raises(ilba.InputError, match=r"read is only for files"):
         ilba.build(pl.DataFrame({"a": ["x"]}), "a", secret=secret, read={"encoding": "cp949"})

@@ -143,3 +143,13 @@ def test_codes_that_a_list_does_not_have_are_named(folder):
     prepared, finest = finest_of(folder, text)
     said = "town: the code list towns.csv has 1 code of the data, and not 01002, 02001; 1 code more"
     assert str(prepared.matched(finest)[0]) == said
+
+
+def test_a_town_with_the_number_of_a_region_stays_a_town(folder):
+    (folder / "own.csv").write_text("t,name,r\n1,One,1\n2,Two,1\n3,Three,2\n4,Four,2\n")
+    recode = 'region = {from = "town", recode = {file = "own.csv", from = "t", to = "r"}}\n'
+    text = f'[hierarchies]\narea = ["region", "town"]\n[recipe]\n{recode}[codes]\ntown = {{file = "own.csv"}}\n'
+    (folder / "publication.toml").write_text(HEAD + text)
+    labels = Prepared(folder).labels
+    assert labels.filter(variable="town")["label_en"].to_list() == ["One", "Two", "Three", "Four"]
+    assert labels.filter(variable="region")["label_en"].to_list() == [None, None]

@@ -145,7 +145,9 @@ def test_of_a_list_of_all_levels_the_parent_becomes_the_level_above(tmp_path):
     plain = proposed(tmp_path)
     assert plain["hierarchies"] == {"area": ["above", "town"]}
     assert plain["population"] == {"name": "p", "wave": "2026-09"}
-    assert sorted(counted(Prepared(tmp_path))[0].frame["above"].unique()) == ["1", "2", "3"]
+    labels = Prepared(tmp_path).labels
+    assert labels.filter(variable="town")["code"].to_list() == [f"0{one}" for one in towns]
+    assert labels.filter(variable="above").select("code", "label_en").rows() == [(r, f"Region {r}") for r in "123"]
 
 
 def test_a_fitting_file_of_tau_argus_becomes_the_hierarchy(tmp_path):
@@ -190,7 +192,7 @@ def test_a_file_without_names_is_not_published_under_the_values_of_its_first_per
         ("a;b\n" + "1;2;\n" * 40, r"Line 2 has 3 fields, the first line 2\. It ends in ';': end the line of the col"),
         ("a,b\n" + "1,2\n" * 40 + "1,2,3\n", r"Line 42 has 3 fields, the first line 2\. Correct that line\."),
         ("a,,,d,e,\n1,2,3,4,5,\n", r"columns without names\."),
-        ("Title,,\nx,,\na,b,c\n1,2,3\n", r"columns without names\. .*--header 4 "),
+        ("Title,,\nx,,\na,b,c\n1,2,3\n", r"columns without names\. .*--header N "),
     ],
 )
 def test_a_line_that_does_not_fit_is_named(tmp_path, secret, text, says):

@@ -147,6 +147,12 @@ def _readable(file: Path, encoding: str) -> Source:
     with _opened(file) as begins:
         head = begins.read(_HEAD)
     name = known_encoding(encoding) if encoding else _told_by(head)
+    marks = {**_MARKS, codecs.BOM_UTF8: "utf-8"}
+    marked = next((known for mark, known in marks.items() if head.startswith(mark)), "") if encoding else ""
+    if not name.startswith(marked[:5]):  # utf-16-le is utf-16, too
+        raise InputError(
+            f"{str(file)!r} is {marked.upper()}, not {name.upper()}. Leave the encoding out: it is recognised."
+        )
     if name in ("utf-8", "utf-8-sig"):
         return file
     if not name:

@@ -163,8 +163,8 @@ def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str, reading: 
         twice = column.partition("_duplicated_")[0]
         if twice != column and twice in known and not twice:
             raise InputError(
-                f"{text!r} has columns without names. If the names are further down, say in which line: --header 4 "
-                f"(read={{'header': 4}}). `ilba inspect` finds it."
+                f"{text!r} has columns without names. If the names are in another line, give its number N: --header N "
+                f"(read={{'header': N}}, or header = N under [source] of publication.toml). `ilba inspect` finds it."
             )
         if twice != column and twice in known:
             places = known.index(twice) + 1, known.index(column) + 1

@@ -308,12 +308,20 @@ class Prepared:
         elif above:
             paths = self._paths(column, codes, above)
             if paths is not None:
+                listed = frame[code].str.strip_chars().to_list()
+                uppers = _uppers(dict(zip(listed, paths[above[-1]].to_list(), strict=True)))
+                named_above = {lang: dict(zip(listed, texts, strict=True)) for lang, texts in labels.items() if uppers}
+                is_own = pl.Series([one not in uppers for one in listed], dtype=pl.Boolean)
+                paths, codes, frame = paths.filter(is_own), codes.filter(is_own), frame.filter(is_own)
+                labels = {lang: frame[one].str.strip_chars().to_list() for lang, one in chosen.items()}
                 parents = paths[above[-1]].to_list()
                 for upper, level in zip([None, *above], above, strict=False):
                     if level in self.said.codes:
                         continue
                     known = paths.select(level, *([upper] if upper else [])).unique(maintain_order=True).drop_nulls()
-                    rows.append(_rows(level, known[level].to_list(), known[upper].to_list() if upper else None))
+                    names = {lang: [texts.get(one) for one in known[level]] for lang, texts in named_above.items()}
+                    further = known[upper].to_list() if upper else None
+                    rows.append(_rows(level, known[level].to_list(), further, **names))
         rows.append(_rows(column, codes.to_list(), parents, **labels))
         return pl.concat(rows, how="diagonal")
 
@@ -435,6 +443,20 @@ def _rows(variable: str, codes: list[Any], parents: list[Any] | None = None, **l
         "parent": parents or [None] * len(codes),
     }
     return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+
+
+def _uppers(above: Mapping[str, str | None]) -> set[str]:
+    """The codes of upper levels in a list of all levels: each parent is a code of the list, and each path ends."""
+    parents = {one for one in above.values() if one}
+    for one in parents:
+        path: list[str] = []
+        upper: str | None = one
+        while upper:
+            if upper not in above or upper in path:
+                return set()
+            path.append(upper)
+            upper = above[upper]
+    return parents
 
 
 def _paths_of_edges(pairs: pl.DataFrame, file: Path) -> pl.DataFrame:
