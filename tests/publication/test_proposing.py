@@ -131,6 +131,17 @@ def test_titles_of_two_entries_and_entries_of_two_lines_do_not_hide_the_names(tm
     )
     records = ilba.inspect(tmp_path / "p.csv").records
     assert (records.reading.separator, records.reading.header, records.records) == (";", 4, 60)
+    assert "among its footnotes" not in records.about
+
+
+def test_a_footnote_with_a_separator_in_it_is_told(tmp_path):
+    lines = "".join(f"0{n % 4};{'fm'[n % 3 % 2]};x{n % 5};a;b\n" for n in range(60))
+    text = f"town;sex;job;u;v\n{lines}Signs:;;;;\n99 = unknown; - = none;;;\nSource: office;;;;\n"
+    (tmp_path / "p.csv").write_text(text)
+    with pytest.warns(ilba.Notice, match="A line among its footnotes is read as a record"):
+        ilba.init(tmp_path / "p.csv", out=tmp_path)
+    (tmp_path / "p.csv").write_text(text.replace("; - =", ", - ="))
+    assert "footnotes" not in str(ilba.inspect(tmp_path / "p.csv"))
 
 
 def test_of_a_list_of_all_levels_the_parent_becomes_the_level_above(tmp_path):

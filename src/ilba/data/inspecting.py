@@ -43,6 +43,7 @@ _SEPARATORS = (",", ";", "\t", "|", "^")
 LEAVES = "finest codes"
 """the name of the codes at the bottom of a hierarchy"""
 NAMELESS = "Its first line looks like a record: write the names of the columns into a line above it"
+AMONG_NOTES = "A line among its footnotes is read as a record, because it has text in several columns: remove it"
 _STRAY = 0.05
 """the largest share of records with another parent in a column that is nearly a level above"""
 _NEEDED = 0.5
@@ -358,8 +359,11 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
     frame = _texts(frame.head(SAMPLE))
     if reading.header:
         said += f", names in line {reading.header}"
+    among = False
     if kind == "csv" or kind in WORKBOOKS:
+        ends = frame.tail(30)
         frame, notes = _without_notes(frame)
+        among = bool(notes) and not is_part and _is_record_among_notes(ends)
         if notes or (is_part and kind == "csv" and _ends_in_notes(file, reading)):
             reading = replace(reading, notes="drop")
             said += ", with lines of notes" if is_part else f", {some(notes, 'line')} of notes"
@@ -375,6 +379,8 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
     about = f"{said}, {size}, {some(frame.width, 'column')}"
     if (kind == "csv" or kind in WORKBOOKS) and _is_nameless(frame):
         about += f". {NAMELESS}"
+    if among:
+        about += f". {AMONG_NOTES}"
     return FileFacts(str(file), "table", about, frame.height, is_part, reading, decimal, sheets, columns, frame=frame)
 
 
@@ -431,6 +437,14 @@ def _without_notes(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     records = frame.filter(~is_note(frame.columns)) if frame.width > 2 else frame
     notes = frame.height - records.height
     return (records, notes) if notes <= max(5, frame.height // 20) else (frame, 0)
+
+
+def _is_record_among_notes(ends: pl.DataFrame) -> bool:
+    """Whether a line below the first footnote is not a note, but most of its columns are empty."""
+    blank = pl.sum_horizontal(pl.all().str.strip_chars().fill_null("") == "")
+    lines = ends.select(is_note(ends.columns).alias("note"), (2 * blank > ends.width).alias("hollow"))
+    below = lines.filter(pl.col("note").cum_max())
+    return bool((below["hollow"] & ~below["note"]).any())
 
 
 def _ends_in_notes(file: Path, reading: Reading) -> bool:

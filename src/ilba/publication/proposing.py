@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba.data.columns import ColumnFacts, facts_of
-from ilba.data.inspecting import LEAVES, NAMELESS, FileFacts, Inspection, Match, inspect
+from ilba.data.inspecting import AMONG_NOTES, LEAVES, NAMELESS, FileFacts, Inspection, Match, inspect
 from ilba.data.reading import LABELLED, kind_of, value_labels
 from ilba.data.shapes import is_map
 from ilba.errors import InputError, listing, notice
@@ -69,6 +69,8 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
         notice(text)
     if NAMELESS in found.records.about:
         raise InputError(f"{found.records.path} has no column names. {NAMELESS}.")
+    if AMONG_NOTES in found.records.about:
+        notice(f"{found.records.path}: {AMONG_NOTES}.")
     if not found.hierarchies:
         raise InputError(
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
