@@ -8,6 +8,7 @@ import pytest
 
 import ilba
 from ilba.methods import cell_key_table, create_perturbed_table, ptable
+from ilba.methods.ptables import read_ptable
 
 ONS = {
     "a_var1_var5_var8_t10": ("micro.csv", "ptable_10_5", 200),
@@ -199,7 +200,7 @@ def test_a_table_without_columns_is_refused():
         ([0.5, float("nan")], "not all numbers"),
         ([0.5, float("inf")], "not all numbers"),
         ([0.5, None], "not all numbers"),
-        ([0.5, 1.0], "have to lie in"),
+        ([0.5, 1.25], "have to lie in"),
         ([-0.25, 0.5], "have to lie in"),
     ],
 )
@@ -228,6 +229,18 @@ def test_a_european_ptable_has_chances_or_upper_bounds(name):
     assert expected["puwc"].to_list() == [3, 0, 2]
     assert cell_key_table(one, bounds, "sex").equals(expected)
     assert cell_key_table(one, MOVES.reverse(), "sex").equals(expected), "in any order of its rows"
+
+
+def test_a_sliced_ptable_has_a_result_in_several_intervals_in_the_order_of_their_bounds():
+    sliced = pl.DataFrame(
+        {"i": [0, 1, 1, 1], "j": [0, 0, 2, 0], "p": [1.0, 0.5, 0.25, 0.25], "p_int_ub": [1.0, 1.0, 0.5, 0.25]}
+    )
+    one = pl.DataFrame({"sex": ["a", "b", "c"], "record_key": [0.1, 0.3, 0.6]})
+    for given in (sliced, sliced.reverse(), sliced.drop("p")):
+        assert cell_key_table(one, given, "sex")["puwc"].to_list()[1:] == [0, 2, 0]
+    assert read_ptable(sliced).chance(np.array([0, 2]), np.array([1, 1])).tolist() == [0.75, 0.25]
+    with pytest.raises(ilba.InputError, match="has i=0, j=0 twice"):
+        read_ptable(pl.concat([sliced, sliced.head(1)]))
 
 
 @pytest.mark.parametrize(

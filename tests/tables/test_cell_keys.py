@@ -168,6 +168,13 @@ def test_record_keys_are_no_variable_of_a_table(keyed_people, tmp_path):
     assert from_csv.cells["record_key"].equals(in_memory.cells["record_key"])
 
 
+def test_keys_of_european_files_may_have_decimal_commas_and_a_rounded_1_counts_as_0(tmp_path):
+    (tmp_path / "comma.csv").write_text("town;k\na;0,25\na;0,5\nb;1\n")
+    keyed = ilba.build(tmp_path / "comma.csv", ["town"], [], secret=SECRET, record_key="k")
+    assert keyed.record_keys == RecordKeys(KEY_RANGE, "k")
+    assert keyed.cells["record_key"].to_list() == [KEY_RANGE * 3 // 4, 0]
+
+
 def test_records_that_fall_out_take_their_keys_with_them(keyed_people):
     cut = keyed_people.with_columns(sex=pl.when(pl.col("age") > 3).then("sex"))
     with pytest.warns(ilba.Notice, match="missing"):

@@ -430,7 +430,7 @@ class Microdata(Source):
 def record_key_numbers(column: str, dtype: pl.DataType) -> pl.Expr:
     """A column of record keys as numbers; other values are null."""
     if dtype == pl.String:
-        return pl.col(column).str.strip_chars().cast(pl.Float64, strict=False)
+        return pl.col(column).str.strip_chars().str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
     if not dtype.is_numeric():
         raise InputError(f"record_key names {column!r}, which has the type {dtype}. Record keys are numbers.")
     return pl.col(column).cast(pl.Float64)

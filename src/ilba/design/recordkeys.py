@@ -39,17 +39,17 @@ class RecordKeys:
         if missing or least is None or most is None:
             raise InputError(
                 f"the column {name!r} has missing keys, or keys that are not numbers. Every record "
-                f"needs a key: a whole number from 0 to 255, or a number in [0, 1)."
+                f"needs a key: a whole number from 0 to 255, or a number from 0 to 1."
             )
-        if split and least >= 0 and most < 1:
+        if split and least >= 0 and most <= 1:  # rounded keys may be 1, which counts as 0
             return cls(KEY_RANGE, name)
         if split or least < 0 or most >= KEY_RANGE:
             raise InputError(
-                f"the record keys in {name!r} are neither whole numbers from 0 to 255 nor numbers in [0, 1)."
+                f"the record keys in {name!r} are neither whole numbers from 0 to 255 nor numbers from 0 to 1."
             )
         if _ONS <= most < KEY_RANGE // 10:  # read as shares of 10^8 they would all be near 0, and move counts one way
             raise InputError(
                 f"the record keys in {name!r} are whole numbers up to {most:,.0f}. They have to be from 0 to 255, or "
-                f"numbers in [0, 1): divide them by the number of different keys."
+                f"numbers from 0 to 1: divide them by the number of different keys."
             )
         return cls(_ONS if most < _ONS else KEY_RANGE, name)

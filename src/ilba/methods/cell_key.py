@@ -43,8 +43,8 @@ def whole_keys(values: Any, parts: int) -> IntArray:
     if given.dtype.kind not in "iuf" or (given.dtype.kind == "f" and not np.isfinite(given).all()):
         raise InputError("the record keys are not all numbers. Give each record a key.")
     if given.dtype.kind == "f" and given.size and not (given == np.rint(given)).all():
-        if given.min() < 0 or given.max() >= 1:
-            raise InputError("record keys that are not whole numbers have to lie in [0, 1).")
+        if given.min() < 0 or given.max() > 1:
+            raise InputError("record keys that are not whole numbers have to lie in [0, 1].")
         keys: IntArray = np.rint(given * parts).astype(np.int64) % parts
         return keys
     whole = whole_numbers("record_key", given)
@@ -144,7 +144,7 @@ def cell_key_table(
     tables : str or list
         What is counted, as in `small_count_rounding`: "region*sex" or a list of tables, each with its margins.
     record_key : str, default "record_key"
-        The column with the key of each record, in [0, 1).
+        The column with the key of each record, from 0 to 1.
     closed : {"left", "right"}, default "left"
         Where a key on a bound belongs: to the interval above it ("left"), or to the one below ("right", as in the
         Handbook).

@@ -47,7 +47,8 @@ def ptable(
     pstay : float, optional
         The least chance that a count stays unchanged. It is lowered if the variance cannot be reached with it.
     monotone : bool or iterable of int, default False
-        Whether the chances of decreases never fall towards no change; or the rows for which this holds.
+        Whether the chances of decreases never fall towards no change, as by default in R (`mono=TRUE`); or the rows
+        for which this holds.
 
     Returns
     -------
@@ -175,14 +176,15 @@ def read_ptable(given: Any, *, closed: str = "left") -> KeyedTable:
     if not {"i", "j"} <= set(frame.columns) or (upper is None and "p" not in frame.columns):
         raise InputError(
             f"this is not a p-table: it has {listing(frame.columns)}. The layout of the ONS has pcv, ckey, pvalue; the "
-            f"European one i, j and p or upper."
+            f"European one i, j and p, upper or p_int_ub."
         )
-    _check_numbers(frame, ["i", "j"], upper or "p")
-    frame = frame.sort("i", "j")
+    bounds = [] if upper is None else [upper]
+    _check_numbers(frame, ["i", "j"], [*bounds, *(["p"] if "p" in frame.columns else [])], ["i", "j", *bounds])
+    is_sliced = frame.select("i", "j").is_duplicated().any()  # as by modify_cnt_ptable of R: bounds give the order
+    frame = frame.sort("i", *(bounds if is_sliced else ["j"]))
     if upper is None:
         frame, upper = frame.with_columns(upper=pl.col("p").cum_sum().over("i")), "upper"
     elif "p" in frame.columns:
-        _check_numbers(frame, ["i", "j"], "p")
         unlike = frame.filter((pl.col(upper).diff().over("i").fill_null(pl.col(upper)) - pl.col("p")).abs() > _SLACK)
         if unlike.height:
             raise InputError(
@@ -204,25 +206,26 @@ def read_ptable_file(path: str) -> pl.DataFrame:
             text = text.replace(",", ".")
         return pl.read_csv(io.StringIO(text), separator=separator)
     except (OSError, UnicodeError, pl.exceptions.PolarsError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "it is damaged or not what its name says"
+        other = "it is neither csv nor parquet. R writes csv: write.csv(ptab@pTable, 'ptable.csv')"
+        reason = problem.strerror if isinstance(problem, OSError) else other
         raise InputError(f"the p-table {path!r} cannot be read: {reason}.") from None
 
 
-def _check_numbers(frame: pl.DataFrame, whole: Sequence[str], chance: str | None = None) -> None:
+def _check_numbers(frame: pl.DataFrame, whole: Sequence[str], chances: Sequence[str], line: Sequence[str]) -> None:
     """Refuse a p-table with gaps, texts, counts below 0 or a line twice."""
-    for name in [*whole, *([] if chance is None else [chance])]:
+    for name in [*whole, *chances]:
         column = frame[name]
         if not column.dtype.is_numeric() or column.null_count() or (name in whole and (column % 1 != 0).any()):
             raise InputError(f"the column {name!r} of the p-table has a gap, or something else than numbers.")
     if (frame[whole[0]] < 0).any() or (frame[whole[1]] < 0).any():
         raise InputError(f"the p-table has {whole[0]} or {whole[1]} below 0.")
-    twice = frame.filter(frame.select(whole[:2]).is_duplicated())
+    twice = frame.filter(frame.select(line).is_duplicated())
     if twice.height:
         raise InputError(f"the p-table has {whole[0]}={twice[whole[0]][0]}, {whole[1]}={twice[whole[1]][0]} twice.")
 
 
 def _ons_layout(frame: pl.DataFrame) -> KeyedTable:
-    _check_numbers(frame, ["pcv", "ckey", "pvalue"])
+    _check_numbers(frame, ["pcv", "ckey", "pvalue"], [], ["pcv", "ckey"])
     parts, last = int(frame["ckey"].max()) + 1, int(frame["pcv"].max())  # type: ignore[arg-type]
     grid = np.zeros((last + 1, parts), dtype=np.int64)
     if frame.height != last * parts:

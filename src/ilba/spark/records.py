@@ -152,7 +152,7 @@ class SparkMicrodata(Source):
         if column is None:
             return None, []
         F = pyspark("sql.functions")
-        number = F.expr(f"try_cast(trim(cast({quoted(column)} as string)) as double)")
+        number = F.expr(f"try_cast(replace(trim(cast({quoted(column)} as string)), ',', '.') as double)")
         split = F.max((number != F.rint(number)).cast("int"))
         missing = F.sum((number.isNull() | F.isnan(number)).cast("long"))
         row = self._kept().agg(F.min(number), F.max(number), missing, split).collect()[0]
