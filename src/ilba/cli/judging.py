@@ -179,7 +179,7 @@ def audit_command(
             )  # fmt: skip
         _told_of_audit(report, out, as_json, require_safe)
         return
-    if store:
+    if store and Path(source).exists():
         raise InputError("--store goes with a release. Here the store itself is audited.")
     if areas:
         if within is not None or mask_thr or len(method) > 1 or solver_seconds or chart:
@@ -475,7 +475,7 @@ def risk_command(
     is_release = Path(source).is_dir() and not (Path(source) / ABOUT).exists()
     if is_release and (tables or levels or keys or max_keys is not None or method or within is not None):
         raise InputError("a release is measured unchanged: leave out --method, --within and the choice of tables.")
-    if store and not is_release:
+    if store and not is_release and Path(source).exists():
         raise InputError("--store goes with a release. Here the store itself is measured.")
     measured: Any = Release(source) if is_release else opened(source) if within is None else None
     with ProgressBar(as_json) as bar:
@@ -509,10 +509,11 @@ _MEANING = (
     "Totals: tables of one variable. Differences, ranks: of neighbouring areas.\n"
     "Bound: K plus K/2. Invented: empty cells published above 0; lost: others\n"
     "published as 0. Provable: the share of finest cells with 1..K-1 that everybody\n"
-    "can prove from these tables; aggregates: the number of such counts in coarser\n"
-    "tables. Guessed: small cells whose true count is the most frequent one for\n"
-    "their published number. Likely: cells whose published number means a small\n"
-    "count in 95 of 100 cells. Safe: nothing is proven, and every cell is certified."
+    "can prove from these tables; provable counts: the share of such counts in the\n"
+    "tables themselves; aggregates: their number in coarser tables. Guessed: small\n"
+    "cells whose true count is the most frequent one for their published number.\n"
+    "Likely: cells whose published number means a small count in 95 of 100 cells.\n"
+    "Safe: nothing is proven, and every cell is certified."
 )
 
 

@@ -526,13 +526,13 @@ def _audited(
     if len(together) > len(wanted):
         raise UnsafeRelease(
             "the audit does not find these tables safe together with those published before, so nothing was published. "
-            "Publish fewer tables, or with accept_risk=True (--accept-risk): the ledger records it. `ilba audit` shows "
-            "what can be proven."
+            "Publish fewer tables, or with accept_risk=True (--accept-risk): the ledger records it. "
+            "audit='audit.html' (--audit audit.html) shows what is proven or undecided."
         )
     raise UnsafeRelease(
         "the audit does not find these tables safe, so nothing was published. Publish with "
-        "method='controlled', fewer tables (max_keys, levels), or accept_risk=True (--accept-risk). `ilba audit` "
-        "shows what can be proven."
+        "method='controlled', fewer tables (max_keys, levels), or accept_risk=True (--accept-risk). "
+        "audit='audit.html' (--audit audit.html) shows what is proven or undecided."
     )
 
 
