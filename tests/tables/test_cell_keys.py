@@ -229,6 +229,9 @@ def test_a_release_by_an_own_ptable_is_audited_with_it(keyed_people, agency):
     told = CliRunner().invoke(commands, ["audit", out, "--store", store, "--method", f"cell-key:ptable={moves}"])
     assert "Audit of 1 table: method='cell-key'" in told.output
     assert "audited unchanged" in str(CliRunner().invoke(commands, ["audit", out, "--mask-thr", "3"]).exception)
+    for command in ("audit", "risk"):
+        misspelt = CliRunner().invoke(commands, [command, f"{out}x", "--store", store])
+        assert "cannot open" in str(misspelt.exception), "no word of a store"
 
 
 def test_the_ledger_refuses_another_method_other_parameters_and_other_keys(keyed_people, agency):
