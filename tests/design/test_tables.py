@@ -34,6 +34,14 @@ def test_the_name_of_a_table_leads_back_to_it_whatever_its_columns_are_called(de
     assert wanted_tables(design, [table.name, other.name, other]) == [table]
 
 
+def test_the_dots_of_a_column_need_no_quotes_in_the_name_of_a_table():
+    design = Design.of({"area": ["adm.1", "adm.1.b"], "job": ["job"]}, ["sex", "age.band", "age", "band"])
+    plain = ["adm.1.b+job.sex.age.band", "adm.1.age.sex", "all.age.band", "all.age%2Eband"]
+    found = [(table.levels, table.keys) for table in wanted_tables(design, plain)]
+    by_band = ((2, 1), ("sex", "age.band"))
+    assert found == [by_band, ((1, 0), ("sex", "age")), ((0, 0), ("age", "band")), ((0, 0), ("age.band",))]
+
+
 @given(st.integers(0, 4))
 def test_max_keys_cuts_a_cube_to_tables_with_so_many_keys(most):
     tables = selections(DESIGN, max_keys=most)

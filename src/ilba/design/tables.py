@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from ilba.design.design import Design, Level, Names, Selection, names_of
+from ilba.design.design import Design, Level, Names, Selection, names_of, plain_name
 from ilba.errors import InputError, listing, nearest
 
 MOST_TABLES = 100_000
@@ -109,7 +110,7 @@ def _named(design: Design, name: object) -> Selection:
     """The table with this name, as in `Selection.name`; the keys may be in any order."""
     if not isinstance(name, str):
         raise InputError(f"tables contains {name!r}, which is neither a table nor the name of one, such as 'town.sex'.")
-    areas, *keys = name.split(".")
+    areas, *keys = _quoted(design, name).split(".")
     levels: dict[str, int | str] = {}
     known = [column for hierarchy in design.hierarchies for column in hierarchy.columns]
     for area in [] if areas == "all" else areas.split("+"):
@@ -122,3 +123,17 @@ def _named(design: Design, name: object) -> Selection:
             )
         levels[owner] = column
     return design.select(levels, [unquote(key) for key in keys])
+
+
+def _quoted(design: Design, name: str) -> str:
+    """A table's name with the dots of its columns quoted, if it has a part that is no column.
+
+    >>> _quoted(Design.of(["town"], ["sex", "age.band"]), "town.sex.age.band")
+    'town.sex.age%2Eband'
+    """
+    if {unquote(part) for part in re.split(r"[.+]", name)} <= {"all", *design.columns}:
+        return name
+    dotted = sorted((column for column in design.columns if "." in column), key=len, reverse=True)
+    for column in dotted:
+        name = re.sub(rf"(?<![^.+]){re.escape(column)}(?![^.+])", plain_name(column), name)
+    return name
