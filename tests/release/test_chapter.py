@@ -115,6 +115,19 @@ def test_the_same_people_again_and_other_people_are_no_conflict(secret, book, re
     ]
 
 
+def test_a_wave_with_none_of_the_small_cells_is_refused_and_an_accepted_conflict_is_told(secret, book):
+    many = pl.DataFrame({"town": [f"t{n}" for n in range(150)], "sex": "true", "N": [1, 2, 3] * 50})
+    published(toy(many, name="p", wave="1"), secret, book)
+    grown = many.with_columns(N=pl.when(pl.row_index() < 75).then(4).otherwise("N"))
+    published(toy(grown, name="p", wave="2"), secret, book)
+    spelled = toy(grown.with_columns(pl.col("sex").str.to_uppercase(), N=5 - pl.col("N")), name="p", wave="3")
+    with pytest.raises(Conflict, match=r"none of its small cells is found here.*'TRUE' for 'true'") as refused:
+        published(spelled, secret, book)
+    with pytest.warns(ilba.Notice, match="proves"):
+        published(spelled, secret, book, refused.value.id)
+    assert [one.accepted_conflict for one in Ledger(book.path).publications] == [False, False, True]
+
+
 def test_other_masks_are_a_conflict_and_the_first_ones_stay(secret, book):
     published(toy(masks=[0, 5], name="p"), secret, book)
     other = toy(masks=[5, 0], name="p")

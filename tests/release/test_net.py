@@ -121,3 +121,11 @@ def test_the_same_columns_with_other_small_cells_are_other_labels():
 def test_each_level_and_each_key_is_a_column():
     design = Design.of({"one": ["a", "b"], "two": ["c"]}, ["x", "y"])
     assert [list(table.columns) for table in columns_of(design)] == [["a"], ["a", "b"], ["c"], ["x"], ["y"]]
+
+
+def test_many_small_cells_with_none_in_common_are_other_labels_or_other_people():
+    now = seen(cells=(0, 200), small=200)
+    assert now.no_cells(again(seen(cells=(200, 400), small=200)))
+    assert not now.no_cells(again(seen(cells=(199, 400), small=201)))
+    assert not now.no_cells(again(seen(cells=(200, 300), small=100)))  # kept as 64
+    assert not seen(cells=(0, 128), small=128).no_cells(again(seen(cells=(200, 712), small=512)))  # a part of them

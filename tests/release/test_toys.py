@@ -354,6 +354,8 @@ def test_ilba_is_published_if_the_audit_finds_it_safe_or_with_the_risk_accepted(
         with pytest.raises(UnsafeRelease, match="the audit does not find these tables safe, so nothing was published"):
             risky.release(agency / "a", **tables, **options)
     risky.release(agency / "a", accept_risk=True, **tables)
+    with pytest.raises(UnsafeRelease, match=r"safe, so nothing was published\. Publish fewer tables, or with accept"):
+        risky.release(agency / "a", **tables)  # controlled would be a conflict
     safe = plain(agency, COUNTS.filter(pl.col("N") > 5))
     safe.release(agency / "b", ledger=agency / "b.ledger", **tables)
     found = [Ledger(agency / f"{name}.ledger").publications[0] for name in ("agency", "b")]

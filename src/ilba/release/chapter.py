@@ -387,7 +387,8 @@ class Chapter:
             self._note_beside()
 
     def _told(self, told: Mapping[str, Any]) -> dict[str, Any]:
-        return {"population": self.name, "wave": self.wave, "data": self.data, **told}
+        conflict = {"accepted_conflict": True} if self._accepted else {}
+        return {"population": self.name, "wave": self.wave, "data": self.data, **told, **conflict}
 
     def _describe(self) -> None:
         """Keep the sketches of the data of the population, once for each data."""
@@ -522,6 +523,12 @@ def _checked(chapter: Chapter, design: Design) -> Chapter:
             f"the population {chapter.name!r} was published with other labels for the same people: '01' for '1', or "
             f"other groups. {_COMPARED} Label them as before, or publish coarser groups with from_ledger= "
             f"(--from-ledger) and the path of the finer store."
+        )
+    elif nets and all(map(now.no_cells, nets)):
+        chapter._conflicts.append(
+            f"the population {chapter.name!r} was published before, and none of its small cells is found here, so all "
+            f"masks would be new: labels are spelled otherwise ('TRUE' for 'true', '1' for '01'), or these are other "
+            f"people. {_COMPARED} Label them as before; give other people another population."
         )
     return chapter
 

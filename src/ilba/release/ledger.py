@@ -63,6 +63,7 @@ class Publication:
     audit: str
     """"certified", "safe", "not safe" or "not audited" """
     accepted_risk: bool = False
+    accepted_conflict: bool = False
     stated_bound: int | None = None
     sums: bool = False
     """whether its finest cells are sums of the masks of a finer design"""
@@ -408,7 +409,8 @@ class Ledger:
         masks : FinestTable, optional
             A finest table with the published masks, if neither a released finest table nor the store has them.
         tables : sequence of str, default ()
-            Names of tables that were published in another form, such as the files of the R package.
+            Tables that were published in another form: the csv files of the R package, which are compared with the
+            masks, or names of tables.
         secret : Secret, optional
             The secret of the store, if it is not available otherwise.
         accept_conflict : str, optional
@@ -423,7 +425,7 @@ class Ledger:
         Raises
         ------
         UnsafeRelease
-            The masks of a release cannot be found, or the releases show different masks. Nothing was entered.
+            The masks of a release cannot be found, or publications show different masks. Nothing was entered.
         Conflict
             The ledger holds a publication about the same people by another method. Nothing was entered.
         """

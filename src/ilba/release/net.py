@@ -33,6 +33,8 @@ _BITS = 16
 """how unlikely a match by chance must be, in bits"""
 _CELLS = 100
 """fewer small cells than this allow no conclusion"""
+_LIKE = 4
+"""two sketches are compared for having nothing in common if neither data has this many times the cells of the other"""
 _OTHERWISE = 5
 """if one in this many equal numbers of a column has another label, labels are spelled differently"""
 
@@ -79,6 +81,11 @@ class Net:
     def same_cells(self, before: Net) -> bool:
         """Whether half or more of the small cells are the same, with labels and counts."""
         return _shared(self.cells, before.cells) >= _EQUAL
+
+    def no_cells(self, before: Net) -> bool:
+        """Whether not one small cell is the same, though both have many: no label is spelled as before."""
+        few, many = sorted((self.size, before.size))
+        return few >= _CELLS and many < _LIKE * few and not len(np.intersect1d(self.cells, before.cells))
 
     def same_columns(self, before: Net) -> bool:
         """Whether half or more of the columns, under any names, have the same numbers of people."""

@@ -30,7 +30,6 @@ from ilba.progress import Progress, ProgressStep, silent
 from ilba.release.chapter import Chapter, Given, ledger_of, opened
 from ilba.release.coarser import Finer, sums_of
 from ilba.release.folder import Declared, Rows, fill, tell_of_unnamed
-from ilba.release.ledger import Publication
 from ilba.release.proving import prove, shown_rows, tell_of_lists_from_the_data
 from ilba.release.reading import MANIFEST, Path_, Release, digest
 from ilba.release.replacing import free_folder, parameters_of, refuse_another, refuse_other_masks, spelled, way
@@ -125,7 +124,7 @@ def release(
             _refuse_interrupted(finest)
         else:
             finest = chapter.as_published(finest)
-        found = _audited(finest, wanted, chapter.of_same_data(), accept_risk, audit, progress)
+        found = _audited(finest, wanted, chapter, accept_risk, audit, progress)
         if stated_bound is not None:
             _check_bound(finest, wanted, stated_bound, chapter)
         created = _time()
@@ -184,7 +183,7 @@ def publishable(
         numbers = finest.numbers_mark(wanted)
         now = way(finest.method, finest.design, finest.by, finest.move)
         chapter.check(finest, now, accept_conflict, wanted, numbers)
-        found = _audited(finest, wanted, chapter.of_same_data(), accept_risk, None, progress)
+        found = _audited(finest, wanted, chapter, accept_risk, None, progress)
         if remember:
             chapter.keep_masks(finest)
             chapter.enter(entry_of(finest, wanted, found, accept_risk, None, numbers))
@@ -474,7 +473,7 @@ def _tell_of_other_tables(finest: AnyFinestTable, wanted: Sequence[Selection]) -
 def _audited(
     finest: AnyFinestTable,
     wanted: Sequence[Selection],
-    before: Sequence[Publication],
+    chapter: Chapter,
     accept_risk: bool,
     report_path: Path_ | None,
     progress: Progress | None,
@@ -497,6 +496,7 @@ def _audited(
     from ilba.attack.audit import BUDGET, audit, cells_to_attack
 
     is_joint = finest.by is not None and finest.by.joint  # its tables are published once, together
+    before = chapter.of_same_data()
     earlier = {name for one in before if one.method == finest.method and not is_joint for name in one.tables}
     together = (
         [*wanted, *(t for t in wanted_tables(finest.design, sorted(earlier)) if t not in wanted)] if earlier else wanted
@@ -523,11 +523,12 @@ def _audited(
         return "safe"
     if accept_risk:
         return "not safe"
-    if len(together) > len(wanted):
+    if chapter.publications:  # another method would be a conflict
+        beside = " together with those published before" if len(together) > len(wanted) else ""
         raise UnsafeRelease(
-            "the audit does not find these tables safe together with those published before, so nothing was published. "
-            "Publish fewer tables, or with accept_risk=True (--accept-risk): the ledger records it. "
-            "audit='audit.html' (--audit audit.html) shows what is proven or undecided."
+            f"the audit does not find these tables safe{beside}, so nothing was published. Publish fewer tables, or "
+            f"with accept_risk=True (--accept-risk): the ledger records it. audit='audit.html' (--audit audit.html) "
+            f"shows what is proven or undecided."
         )
     raise UnsafeRelease(
         "the audit does not find these tables safe, so nothing was published. Publish with "
