@@ -83,6 +83,27 @@ def test_a_table_that_the_r_package_wrote_is_entered_by_its_name(store, agency):
     assert Release(store.release(agency / "new", tables=["LA2"], method="ilba", accept_risk=True).path)
 
 
+def test_csv_files_that_the_r_package_wrote_are_entered_if_the_masks_give_them(agency):
+    counts = pl.DataFrame({"town": list("aabb"), "own.car": [True, False] * 2, "N": [1, 3, 70, 90]})
+    shown = counts.with_columns(N_masked=pl.Series([0, 5, 70, 90]))
+    store = FinestTable.from_counts(shown, ["town"], ["own.car"])
+    secret, file = Secret.from_file(agency / "agency.secret"), agency / "agg_tb.csv"
+    wrote = '"town","own.car","N_masked","type1","type2"\n"a",FALSE,{},0,0\n"a",TRUE,0,0,0\n"b",FALSE,90,0,0\n'
+    for text, says in [
+        (wrote.format(5), r"agg_tb.csv' differs from what these masks give in 1 row of 3\. Nothing was entered"),
+        (wrote.format(0) + '"b",TRUE,70,0,0\n', "in 1 row of 3"),
+        (wrote.format(5) + '"b",TRUE,70,0,0\n"c",TRUE,9,0,0\n', "in 1 row of 3"),
+        ('"Loss","n","perc"\n"0",1,100\n', "agg_tb.csv' has the columns Loss, n, perc"),
+    ]:
+        file.write_text(text)
+        with pytest.raises((UnsafeRelease, InputError), match=says):
+            ledger_in(agency).adopt([], store, tables=[str(file)], secret=secret)
+    assert not ledger_in(agency).publications
+    file.write_text(wrote.format(5) + '"b",TRUE,70,0,0\n')
+    (entered,) = ledger_in(agency).adopt([], store, tables=[str(file), "town"], secret=secret)
+    assert entered.tables == ("town", "town.own%2Ecar")
+
+
 def test_a_release_of_another_store_is_refused(store, census, agency):
     other = ilba.build(census.tail(-9), HKEY, KEY, secret=agency / "agency.secret")
     old = other.release(agency / "old", tables=[FINEST], plan=["LA2"], ledger=False)

@@ -72,6 +72,7 @@ def _note(one: Publication) -> str:
     notes = {
         "withdrawn": one.withdrawn,
         "adopted": one.adopted,
+        "conflict accepted": one.accepted_conflict,
         "sums of a finer table": one.sums,
         one.audit: one.method != "controlled" and one.epsilon is None,
         f"epsilon {one.epsilon or 0:g}": one.epsilon is not None,
@@ -92,13 +93,13 @@ def verify_command(ledger: str, as_json: bool) -> None:
         click.echo(f"{ledger}: {some(entries, 'line')} of the log, all as written")
 
 
-@example("ilba ledger adopt --store full_tb.rds --tables LA3.gender,LA2 --population census --secret agency.secret")
+@example("ilba ledger adopt agg_tb.csv --store full_tb.rds --population census --secret agency.secret")
 @ledger_commands.command("adopt", short_help="Enter publications made without a ledger")
-@click.argument("releases", nargs=-1, metavar="[RELEASE]...")
+@click.argument("releases", nargs=-1, metavar="[RELEASE|CSV]...")
 @click.option("--store", required=True, help="The store of the releases, or R's full_tb.rds.")
 @click.option("--masks", help="The published masks: NAME.masks.parquet, or R's full_tb.rds.")
 @click.option(
-    "--tables", type=typed_list, default=[], metavar="A,B,..", help="Tables published in other ways, as by R."
+    "--tables", type=typed_list, default=[], metavar="A,B,..", help="Tables by R whose csv files are lost: LA3.gender."
 )
 @click.option("--population", default="", help="The name of the population, if the store has none. It stays.")
 @click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else beside it].")
@@ -116,7 +117,7 @@ def adopt_command(
     accept_conflict: str | None,
     as_json: bool,
 ) -> None:
-    """Enter publications of earlier versions or of the R package, so that later ones use the same masks."""
+    """Enter releases of earlier versions, or csv files of the R package, so that later ones use the same masks."""
     from ilba.design.population import Population
     from ilba.release.adopting import adopt, told
     from ilba.release.chapter import ledger_of
@@ -128,9 +129,10 @@ def adopt_command(
     book = ledger_of(ledger, own, finest.unsaved, anew=True)
     if book is None:
         raise InputError("no ledger was given. Name one with --ledger.")
-    folders = [Release(release) for release in releases]
+    written = [file for file in releases if file.endswith(".csv")]
+    folders = [Release(release) for release in releases if release not in written]
     entered = adopt(
-        book, folders, finest, masks=opened(masks) if masks else None, tables=tables, secret=own,
+        book, folders, finest, masks=opened(masks) if masks else None, tables=[*written, *tables], secret=own,
         accept_conflict=accept_conflict,
     )  # fmt: skip
     if as_json:

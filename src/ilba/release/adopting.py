@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from ilba.design.design import MASKED
+from ilba.data.reading import scan
+from ilba.design.design import MASKED, Design, Selection
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, SecretError, UnsafeRelease, listing, some
 from ilba.methods.controlled.search import Chosen
@@ -19,6 +20,7 @@ from ilba.release.replacing import way
 from ilba.release.writing import chosen_again, entry_of
 from ilba.secret.secret import Secret
 from ilba.tables.finest import FinestTable
+from ilba.tables.table import Table
 
 
 def adopt(
@@ -39,6 +41,8 @@ def adopt(
         raise InputError("name the release folders to be entered, or the tables= (--tables) that were published.")
     for release in releases:
         _check_fit(release, store)
+    written = {name: _written(name, store.design) for name in tables if Path(name).suffix == ".csv"}
+    wanted_here = wanted_tables(store.design, [written[t][0] if t in written else t for t in tables]) if tables else []
     entered = _aside(store.place) if store.place is not None else None
     before = len(ledger.publications)
     with opened(store, own, ledger, noted=False) as chapter:
@@ -46,11 +50,13 @@ def adopt(
         published = [(release, _as_published(release, store, masks, chapter, own)) for release in releases]
         if tables:
             published.append((None, store if masks is None else _masked_by(masks, store)))
+            for file, (table, shown) in written.items():
+                _check_written(file, shown, next(iter(published[-1][1].tables([table]))))
         _refuse_differing(published)
         first = published[0][1]
         chapter.check(first, way(first.method, store.design, first.by, first.move), accept_conflict)
         for made, masked in published:
-            wanted = wanted_tables(store.design, list(tables) if made is None else list(made.tables))
+            wanted = wanted_here if made is None else wanted_tables(store.design, list(made.tables))
             chapter.keep_masks(masked)
             told = {**entry_of(masked, wanted, "not audited", False, None), "adopted": True}
             _enter(chapter, made, told)
@@ -155,6 +161,34 @@ def _gives(masked: FinestTable, release: Release) -> bool:
         if not ours.sort(order).equals(theirs.select(ours.columns).sort(order)):
             return False
     return True
+
+
+def _written(file: str, design: Design) -> tuple[Selection, pl.DataFrame]:
+    """The table in a csv file of R, and its rows that are not 0, as text."""
+    frame = scan(file).collect()
+    columns = [name for name in frame.columns if name not in (MASKED, "type1", "type2")]
+    levels = [sum(name in columns for name in hierarchy.columns) for hierarchy in design.hierarchies]
+    table = design.at(levels, [key for key in design.keys if key in columns])
+    if MASKED not in frame.columns or set(table.columns) != set(columns):
+        raise InputError(
+            f"{file!r} has the columns {listing(frame.columns)}, and a table of this store has N_masked beside some of "
+            f"{listing(design.columns)}. Give the store that it was made from, and the file as R wrote it."
+        )
+    return table, frame.select(*columns, MASKED).filter(pl.col(MASKED) != "0")
+
+
+def _check_written(file: str, shown: pl.DataFrame, table: Table) -> None:
+    """Refuse a csv file of R with other counts than the masks give. R writes true and false in capital letters."""
+    ours = table.public().cast(pl.String)
+    logical = [name for name in table.selection.columns if set(ours[name].unique()) <= {"true", "false"}]
+    theirs = shown.with_columns(pl.col(logical).str.to_lowercase())
+    pairs = (ours, theirs), (theirs, ours)
+    differing = max(one.join(other, on=ours.columns, how="anti", nulls_equal=True).height for one, other in pairs)
+    if differing:
+        raise UnsafeRelease(
+            f"{file!r} differs from what these masks give in {some(differing, 'row')} of {ours.height:,}. Nothing was "
+            f"entered. Give the full_tb.rds that it was made from, as --store or --masks: R draws new masks each time."
+        )
 
 
 def told(entered: Sequence[Publication]) -> str:
