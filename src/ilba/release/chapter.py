@@ -320,7 +320,7 @@ class Chapter:
         codes = [(method, MaskCode(K, moved_by(method, parameters))) for method, K, parameters in ways]
         found = [finest.proven_beside(code, self._known(finest, method, code)) for method, code in codes]
         proven = max((number for number in found if number is not None), default=None)
-        if proven is None:
+        if proven is None or self._conflicts:  # cells with other labels or another name are not found
             notice("how many small counts the two publications prove cannot be told here: audit them together.")
         else:
             notice(
