@@ -429,7 +429,9 @@ def test_tables_are_exported_and_a_report_is_written_from_the_command_line(folde
         "ilba release"
         in run("export", "full_tb.parquet", "--table", "all", "--format", "px", cwd=folder, code=1).stderr
     )
-    run("report", "full_tb.parquet", "--max-keys", "1", "--levels", "town", cwd=folder)
+    told = run("report", "full_tb.parquet", "--max-keys", "1", "--levels", "town", cwd=folder).stdout
+    assert told == "report.html: confidential\n"  # the published masks, not those of iLBA
+    assert "<dd>controlled</dd>" in (folder / "report.html").read_text("utf-8")
     assert stat.S_IMODE((folder / "report.html").stat().st_mode) == 0o600
 
 

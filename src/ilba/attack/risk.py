@@ -568,7 +568,8 @@ class _Work:
             certain = int(named.everything_but_one(seen).proven(self.published.K).sum())
             self.notes.append(
                 f"{name}: no bound is stated, but the usual one of {usual} is known to everybody and holds here. It "
-                f"holds with 19 of 20 secrets; with the largest possible one, {largest}, {certain:,} cells are proven."
+                f"holds with 19 of 20 secrets; with the largest possible one, {largest}, {certain:,} cells are proven. "
+                f"What is likely uses no bound, so it may be less than what is proven."
             )
             return usual
         return None

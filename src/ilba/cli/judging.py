@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import textwrap
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from ilba.cli.words import (
     typed_list,
     typed_pairs,
 )
-from ilba.errors import InputError, UnsafeRelease
+from ilba.errors import IlbaError, InputError, UnsafeRelease
 from ilba.progress import Progress, ProgressStep
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
@@ -47,12 +48,17 @@ from ilba.tables.store import ABOUT
 def report_command(
     store: str, out: str, levels: tuple[str, ...], keys: list[str] | None, max_keys: int | None, as_json: bool
 ) -> None:
-    """Write a report on the loss of every table, with charts (confidential)."""
+    """Write a report on the loss of every table, with charts (confidential).
+
+    Tables have the published masks if there are any, else those of iLBA.
+    """
     from ilba.output.report import report
 
     with ProgressBar(as_json) as bar:
         bar.stage("opening")
         finest = opened(store)
+        with suppress(IlbaError):  # no secret, no ledger, or a ledger without these counts
+            finest = finest.published().collect()
         bar.stage("tables")
         report(
             finest,
@@ -66,6 +72,7 @@ def report_command(
     if as_json:
         print_json({"report": out})
     else:
+        _told_of_method(finest, None, as_json, "ilba compare --method controlled")
         click.echo(f"{out}: confidential")
 
 
@@ -269,10 +276,10 @@ def _tell_of_length(finest: FinestTable, wanted: dict[str, Any], as_json: bool) 
         )
 
 
-def _told_of_method(finest: FinestTable, method: object, as_json: bool) -> None:
+def _told_of_method(finest: FinestTable, method: object, as_json: bool, instead: str = "--method controlled") -> None:
     """Say that `ilba release` uses another method by default."""
     if not method and not as_json and finest.method == "ilba":
-        click.echo("These are tables by iLBA. For those of `ilba release` and `ilba publish`: --method controlled.")
+        click.echo(f"These are tables by iLBA. For those of `ilba release` and `ilba publish`: {instead}.")
 
 
 def _what_if(
@@ -509,8 +516,8 @@ _MEANING = (
     "Totals: tables of one variable. Differences, ranks: of neighbouring areas.\n"
     "Bound: K plus K/2. Invented: empty cells published above 0; lost: others\n"
     "published as 0. Provable: the share of finest cells with 1..K-1 that everybody\n"
-    "can prove from these tables; provable counts: the share of such counts in the\n"
-    "tables themselves; aggregates: their number in coarser tables. Guessed: small\n"
+    "can prove from these tables; provable counts: the share of all small counts of\n"
+    "the tables; aggregates: the number of those in coarser tables. Guessed: small\n"
     "cells whose true count is the most frequent one for their published number.\n"
     "Likely: cells whose published number means a small count in 95 of 100 cells.\n"
     "Safe: nothing is proven, and every cell is certified."

@@ -25,7 +25,8 @@ _KNOWS = {
 }
 MEANING = (
     "Loss is the absolute difference between masked and true counts. Shares are of the finest cells with a true count "
-    "in 1..K-1: provable by everybody; believed by an outsider with more than .95, rightly; proven by a neighbour, by "
+    "in 1..K-1: provable by everybody (safe: nothing is proven in any table, and every count is certified); believed "
+    "by an outsider with more than .95, rightly; proven by a neighbour, by "
     "an insider who lacks one cell, or with a register. Outsider right is how often such a belief is right. Groups are "
     "groups of people that are shown with one value only. A dash means not measured: for outsider and "
     "insider the finest table must be among the tables."
@@ -69,7 +70,7 @@ def _sentence(row: dict[str, Any]) -> str:
     elif row["provable"]:
         proof = f"everybody who has the tables can prove {row['provable']:.1%} of the counts of 1 to {row['K'] - 1}."
     else:
-        proof = f"the attack proves no count of 1 to {row['K'] - 1}, but does not certify the tables."
+        proof = f"the attack proves {small} in no finest cell, but does not find the tables safe."
     text = f"K={row['K']}, {row['method']}{bound}: {proof} "
     text += f"The mean error of a count is {row['mean_loss']:.2f}, the largest {row['max_loss']:,}."
     learnt = [f"{who} {row[name]:.1%}" for name, who in _LEARN.items() if row.get(name) is not None]

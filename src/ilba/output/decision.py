@@ -67,7 +67,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "attribute": "An attacker who looks for groups shown with one value only",
         },
         "proves": "can prove {share} of the counts of 1 to {below}",
-        "proves_none": "can prove no count of 1 to {below}",
+        "proves_none": "proves no count of 1 to {below} here; nothing is promised",
         "bets": "is sure of {share} of the counts of 1 to {below}; {right} of these guesses are right",
         "bets_none": "can be sure of no count of 1 to {below}",
         "groups": "finds {groups} groups ({people} people, counted in each group)",
@@ -142,7 +142,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "attribute": "한 가지 값만 나타나는 집단을 찾는 사람",
         },
         "proves": "1~{below}의 빈도 중 {share}를 증명할 수 있음",
-        "proves_none": "1~{below}의 빈도를 하나도 증명할 수 없음",
+        "proves_none": "여기서는 1~{below}의 빈도를 하나도 증명하지 못함. 보장하지는 않음",
         "bets": "1~{below}의 빈도 중 {share}를 확신하며, 그 추측의 {right}가 맞음",
         "bets_none": "1~{below}의 빈도를 하나도 확신할 수 없음",
         "groups": "집단 {groups}개를 찾음({people}명, 집단마다 셈)",
@@ -322,7 +322,7 @@ def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int) -> tuple[st
     words = "bets" if is_bet else "proves"
     right = "?" if one["right"] is None else pages.percent(one["right"])
     text = says[words if share else f"{words}_none"].format(share=pages.percent(share), below=K - 1, right=right)
-    return text, not share
+    return text, not share and one["attacker"] != "register"  # the attack with a register is not complete
 
 
 def _told(number: int | str) -> str:

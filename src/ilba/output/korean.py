@@ -135,8 +135,9 @@ WORDS = {
         "미정은 증명도 다른 참값도 찾지 못하였음을 뜻합니다.",
     "Small cells that are learnt": "알려지는 작은 칸", "{} proven": "{} 증명", "{} proven, {} likely": "{} 증명, {} 확신",
     "Predicted and true": "말한 확률과 실제",
-    "Cells by the probability that the attacker gives them. For a good model both agree.":
-        "공격자가 매긴 확률별 칸입니다. 좋은 모형은 실제와 같은 것을 말합니다.",
+    "Cells by the probability that the attacker gives them. For a good model both agree. Shares are of cells, for the "
+    "neighbour of the people in them.":
+        "공격자가 매긴 확률별 칸입니다. 좋은 모형은 실제와 같은 것을 말합니다. 비율은 칸의 비율이며, 이웃은 그 칸에 있는 사람의 비율입니다.",
     "event": "사건", "cells": "칸", "said": "말한 확률", "true": "실제", "alone": "1명",
     "Groups shown with one value": "한 가지 값만 나타나는 집단",
     "A group is counted if its value is neither usual in the rest of the region nor there by chance. Pure: "
@@ -149,9 +150,10 @@ WORDS = {
     "coalition of 1": "1명 연합", "of 2": "2명 연합", "What is proven, by table": "표별로 증명된 것", "tables": "표",
     "tables of the whole alone": "전체 표만", "tables of {} alone": "{}의 표만",
     "{}: no bound is stated, but the usual one of {} is known to everybody and holds here. It holds with 19 of 20 secrets; "
-    "with the largest possible one, {}, {} cells are proven.":
+    "with the largest possible one, {}, {} cells are proven. What is likely uses no bound, so it may be less than what is "
+    "proven.":
         "{}: 오차 한도는 밝히지 않았으나, 통상의 한도 {}는 누구나 알며 여기서도 지켜집니다. 비밀 키 20개 중 19개에서 지켜지며, "
-        "가능한 가장 큰 한도 {}로는 칸 {}개가 증명됩니다.",
+        "가능한 가장 큰 한도 {}로는 칸 {}개가 증명됩니다. 확신은 한도를 쓰지 않으므로 증명보다 적을 수 있습니다.",
     "{}: with {} other secrets between {} and {} of the small cells would be proven. It depends on which coarse "
     "counts happen "
     "to lie at the bound.":

@@ -57,7 +57,7 @@ class Choice:
     within: float
     """the share of counts with a loss of at most K/2"""
     provable: float
-    """the share of small counts that everybody can prove to be small"""
+    """the share of the small counts of all tables that everybody can prove to be small"""
     is_safe: bool
     adds_up: bool
     blank: float = 0.0
@@ -164,7 +164,7 @@ def choices(
 
 def _choice(method: str, row: Mapping[str, Any]) -> Choice:
     return Choice(
-        method, row["mean_loss"], row["p99_loss"], row["max_loss"], row["within_half_K"], row["provable"] or 0.0,
+        method, row["mean_loss"], row["p99_loss"], row["max_loss"], row["within_half_K"], row["provable_counts"],
         row["safe"], row["adds_up"], row["blank"],
     )  # fmt: skip
 

@@ -203,7 +203,8 @@ def _file_json(content: bytes, said: str) -> dict[str, Any]:
         meta = pl.read_parquet_metadata(io.BytesIO(content))
     except UNREADABLE:
         raise StoreError(
-            f"{said!r} is not a store, or a damaged one: it does not read as Parquet. `ilba build` makes a store."
+            f"{said!r} is not a store, or a damaged one: it does not read as Parquet. `ilba build` makes a store. For "
+            f"a publication file: `ilba plan`; after `ilba publish` its store is in the folder confidential."
         ) from None
     if META not in meta:
         raise ForeignError(
