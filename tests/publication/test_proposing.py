@@ -282,3 +282,15 @@ def test_a_list_that_a_spreadsheet_robbed_of_its_zeros_matches_the_data(tmp_path
     file.write_text(file.read_text().replace(", pad = 5", ""))
     with pytest.raises(ilba.InputError, match=r"no leading zeros\. Write recode = \{file = \.\., pad = 5\}"):
         counted(Prepared(tmp_path))
+
+
+def test_a_list_with_the_level_above_gives_the_parents_of_its_codes(tmp_path):
+    towns = [(f"t{n}", f"r{n // 4}") for n in range(12)]
+    rows = [f"{region},{town},{'fm'[n % 2]}\n" for n in range(50) for town, region in towns]
+    (tmp_path / "lfs_2026q1.csv").write_text("region,town,sex\n" + "".join(rows))
+    listed = [f"{town},Town {town},{region}\n" for town, region in towns]
+    (tmp_path / "towns.csv").write_text("town,name,region\n" + "".join(listed))
+    ilba.init(tmp_path / "lfs_2026q1.csv", tmp_path / "towns.csv", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert plain["codes"]["town"]["parent"] == "region"
+    assert plain["population"] == {"name": "lfs", "wave": "2026q1"}

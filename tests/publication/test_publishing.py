@@ -15,6 +15,8 @@ import polars as pl
 import pytest
 
 import ilba
+from ilba.design.tables import wanted_tables
+from ilba.publication.choices import choices
 from support import messy
 from support.commands import run
 from support.serving import serving
@@ -194,6 +196,15 @@ def test_a_plan_writes_nothing(agency):
     assert 0 == learnt["outsider"]["proven"] < learnt["insider"]["proven"] < learnt["neighbour"]["proven"] < 1
     assert plain["choices"][0]["provable"] == 0
     assert plain["choices"][1]["provable"] > 0.1
+
+
+def test_the_provable_share_of_a_plan_is_that_of_all_counts_of_the_tables(secret):
+    people = ilba.datasets.census(400)
+    finest = ilba.build(people, ["LA1", "LA2"], ["gender", "age"], secret=secret)
+    wanted = wanted_tables(finest.design, max_keys=1)
+    found = {one.method: one.provable for one in choices(finest, wanted, secret=secret)}
+    report = ilba.audit(finest, "suppression", [table.name for table in wanted])
+    assert found["suppression"] == report.share_of_counts != report.share
 
 
 def test_numbers_of_records_below_K_are_not_planned_aloud(tmp_path):

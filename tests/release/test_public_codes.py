@@ -145,7 +145,7 @@ def seen(release, columns):
 
 def test_a_release_whose_code_list_is_empty_needs_its_store_for_an_audit(finest, tmp_path):
     release = finest.release(tmp_path / "out", tables=["town", "all"], **ILBA)
-    with pytest.raises(ilba.InputError, match=r"does not name region, town, block\. Give the store, too"):
+    with pytest.raises(ilba.InputError, match=r"names no code of region, town, block with its parents\. Give"):
         ilba.audit(release)
     assert ilba.audit(release, store=finest).published.tables.keys() == {(2, 0, 0, 0), (0, 0, 0, 0)}
     with pytest.raises(ilba.InputError, match=r"this release has no table 'all\.sex'\. It has town, all"):

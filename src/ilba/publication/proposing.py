@@ -301,16 +301,15 @@ class _Proposal:
             if column not in used:
                 continue
             listed = next(one for one in self.found.files if one.path == match.file)
-            found[column] = self._file(listed) | {"code": match.by} | self._padding(column, match)
+            padding = self._padding(column, match)  # the parents in a list without zeros lack theirs, too
+            found[column] = self._file(listed) | {"code": match.by} | (padding or self._parent(column, listed))
             label = self._label_in(listed, match.by)
             if label:
                 found[column]["label"] = {"en": label}
         for level, (label, match) in self.named.items():
             if level not in found:
                 listed = next(one for one in self.found.files if one.path == match.file)
-                chain = next(one for one in self.hierarchies.values() if level in one)
-                upper = [one for one in chain[: chain.index(level)] if one in listed.frame.columns][-1:]
-                found[level] = self._file(listed) | {"code": level} | ({"parent": upper[0]} if upper else {})
+                found[level] = self._file(listed) | {"code": level} | self._parent(level, listed)
                 found[level]["label"] = {"en": label}
         kind = kind_of(Path(self.source.path)) if Path(self.source.path).is_file() else ""
         for column, labels in value_labels(Path(self.source.path), kind).items() if kind in LABELLED else ():
@@ -319,6 +318,12 @@ class _Proposal:
                 self.files[file] = pl.DataFrame({"code": list(labels), "label": list(labels.values())})
                 found[column] = {"file": file, "code": "code", "label": {"en": "label"}}
         return found
+
+    def _parent(self, column: str, listed: FileFacts) -> dict[str, str]:
+        """The column of the list with the level above."""
+        chain = next((one for one in self.hierarchies.values() if column in one), [column])
+        upper = [one for one in chain[: chain.index(column)] if one in listed.frame.columns][-1:]
+        return {"parent": upper[0]} if upper else {}
 
     def _label_in(self, listed: FileFacts, code: str) -> str:
         """The column of labels: nearly unique, and with such a name or the longest texts."""

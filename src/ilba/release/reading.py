@@ -298,8 +298,8 @@ class Release:
             frames.append(pl.concat([listed, *found]).unique())
             if frames[-1].is_empty():
                 raise InputError(
-                    f"the code list of this release does not name {listing(columns)}. Give the store, too: store= "
-                    f"(--store)."
+                    f"the code list of this release names no code of {listing(columns)} with its parents. Give the "
+                    f"store, too: store= (--store)."
                 )
         return CodeLists.of(self.design, frames)
 
