@@ -433,10 +433,14 @@ def test_hkey_ranks_put_the_hierarchy_in_order(people, finest, secret):
 
 
 def test_codes_in_the_names_of_folders_stay_text(people, finest, secret, tmp_path):
+    night = tmp_path / "night=2026-11-15"  # itself a part of a larger table, of which it is not a column
     for (region,), part in people.group_by("region"):
-        (tmp_path / f"region={region}").mkdir()
-        part.drop("region").write_parquet(tmp_path / f"region={region}" / "part.parquet")
-    assert as_text(ilba.build(tmp_path, HKEY, KEY, secret=secret)) == as_text(finest)
+        (night / f"region={region}").mkdir(parents=True)
+        part.drop("region").write_parquet(night / f"region={region}" / "part.parquet")
+    (night / "_SUCCESS").touch()
+    assert as_text(ilba.build(night, HKEY, KEY, secret=secret)) == as_text(finest)
+    assert "night" not in ilba.build(night, HKEY, secret=secret).design.keys
+    assert ilba.build(tmp_path, HKEY, ["night"], secret=secret).frame["night"].unique().to_list() == ["2026-11-15"]
 
 
 def test_the_store_cannot_take_the_place_of_the_data(people, tmp_path):

@@ -877,6 +877,17 @@ def test_a_recipe_on_spark_stops_and_keeps_as_in_memory(spark, tmp_path):
         engine.read(spark, str(tmp_path / "p.csv"), read={"header": 3})
 
 
+def test_codes_in_the_names_of_folders_stay_text_on_spark(spark, tmp_path):
+    (tmp_path / "region=01").mkdir()
+    pl.DataFrame({"town": ["a"] * 3}).write_parquet(tmp_path / "region=01" / "part.parquet")
+    frames = [
+        ilba.build(data, ["region", "town"], [], secret=SECRET) for data in (tmp_path, engine.read(spark, tmp_path))
+    ]
+    assert frames[0].frame["region"].to_list() == ["01"]
+    assert frames[0].frame.equals(frames[1].collect().frame)
+    assert spark.read.parquet(str(tmp_path)).dtypes[-1] == ("region", "int")  # the session is as it was
+
+
 def test_files_that_spark_does_not_find_or_read_are_told_in_one_line(spark, tmp_path):
     for name in ("register", "register.csv", "register.orc"):
         with pytest.raises(ilba.InputError, match=r"no file or folder '.*register.*use Python: ilba.build\(spark"):

@@ -101,10 +101,15 @@ def _scan(text: str, schema: Schema | None, reading: Reading) -> pl.LazyFrame:
             raise InputError(f"the folder {text!r} has no .parquet files.")
         # Folders named region=01 are a column, and its codes are text like any other.
         named = {part.partition("=")[0] for path in parts for part in path.relative_to(file).parts[:-1] if "=" in part}
-        hive = dict.fromkeys(sorted(named), pl.String())
-        return _no_schema(
-            schema, lambda: pl.scan_parquet(parts, hive_partitioning=bool(hive), hive_schema=hive or None)
-        )
+        # polars takes the folders above as columns, too: they are none, unless the files have them.
+        above = {part.partition("=")[0] for part in file.parts if "=" in part} if named else set()
+        hive = dict.fromkeys(sorted(named | above), pl.String())
+
+        def folder() -> pl.LazyFrame:
+            frame = pl.scan_parquet(parts, hive_partitioning=bool(hive), hive_schema=hive or None)
+            return frame.drop(above - named - set(pl.read_parquet_schema(parts[0]))) if above else frame
+
+        return _no_schema(schema, folder)
     if not file.exists():
         if any(char in text for char in "*?["):
             parts = sorted(Path(part) for part in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns

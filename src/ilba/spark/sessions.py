@@ -219,9 +219,16 @@ def read(
             if kind in ("int", int):
                 frame = frame.withColumn(column, frame[quoted(column)].cast("long"))
         return frame
-    if text.lower().rstrip("/").endswith(".orc"):
-        return _found(lambda: spark.read.orc(place(text)), text)
-    return _found(lambda: spark.read.parquet(place(text)), text)
+    kind = "orc" if text.lower().rstrip("/").endswith(".orc") else "parquet"
+    # Folders named region=01 are a column of text, as for the embedded engine: 01 must not become 1.
+    inferring = "spark.sql.sources.partitionColumnTypeInference.enabled"
+    before = spark.conf.get(inferring)
+    spark.conf.set(inferring, "false")
+    try:
+        columns = _found(lambda: spark.read.format(kind).load(place(text)), text).schema
+    finally:
+        spark.conf.set(inferring, before)
+    return spark.read.format(kind).schema(columns).load(place(text))
 
 
 def _found(scan: Callable[[], Any], text: str) -> Any:

@@ -173,7 +173,7 @@ def build(
     chosen = given_secret(secret)
     if chosen is None and isinstance(target, Path) and (secret := _secret_beside(target)) is not None:
         chosen = Secret.from_file(secret)
-        notice(f"using the secret {str(secret)!r} beside the store.")
+        notice(f"using the secret {str(secret)!r} beside the store. To name it: secret= (--secret) or ILBA_SECRET.")
 
     tell(ProgressStep("reading"))
     if on_spark and (schema is not None or read is not None):
