@@ -100,6 +100,13 @@ def test_each_row_of_what_if_is_what_audit_loss_and_risk_say(people, secret):
     assert found["max_loss"][2] <= 9
 
 
+def test_risk_by_controlled_masks_chooses_them_as_a_release_would(people, secret):
+    finest = ilba.build(people.head(70), ["town"], ["sex"], secret=secret)
+    found = ilba.risk(finest, "proof", method="controlled").published
+    chosen = finest.controlled(secret=secret).frame["N_masked"].to_list()
+    assert found.tables[found.lattice.base].value.tolist() == chosen != finest.frame["N_masked"].to_list()
+
+
 @pytest.mark.long
 def test_what_if_chooses_masks_where_it_says_controlled(people, secret, recwarn):
     finest = ilba.build(people.head(800), HKEY, ["sex", "age"], secret=secret)
