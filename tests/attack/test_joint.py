@@ -386,12 +386,12 @@ def of_tables(report, counts, release, names):
 
 
 def test_each_release_and_each_table_is_counted_by_its_own_cells():
-    """Masks of 0 for K=3 and of 5 for K=5 leave 3 and 4; a 4 above K=3 is exact."""
-    counts = np.array([2, 4, 9, 3])
-    three, five = masked(counts, [0, 4, 9, 3], 3), masked(counts, [5, 5, 9, 0])
+    """Masks of 0 for K=3 and of 5 for K=5 leave 3 and 4; a 4 above K=3 is exact. A count of K is not small."""
+    counts = np.array([2, 4, 5, 3])
+    three, five = masked(counts, [0, 4, 5, 3], 3), masked(counts, [5, 5, 5, 0])
     report = ilba.audit([three, five])
     assert report.threshold == 5
-    assert report.ranges.sort("town", "sex").select("low", "high").rows() == [(1, 2), (4, 4), (9, 9), (1, 3)]
+    assert report.ranges.sort("town", "sex").select("low", "high").rows() == [(1, 2), (4, 4), (5, 5), (1, 3)]
     by_release = report.releases.drop("method").rows()
     assert by_release == [
         ("table 1", 3, "observed", "", 4, True, 1, 1, 0),
@@ -452,6 +452,8 @@ def test_plain_values_of_a_joint_report_are_its_own(tmp_path):
         "safe", "verdict", "folder", "notes", "worst", "seconds",
     }  # fmt: skip
     assert told["confidential"] is True
+    assert told["seconds"] == round(report.seconds, 2)
+    assert report.seconds > 0
 
 
 def test_a_report_is_safe_only_with_a_certificate_and_nothing_in_the_folders():
@@ -488,13 +490,17 @@ def test_releases_are_held_against_the_counts_of_stores(tmp_path):
         ilba.audit([release], stores=[one, masked([1, 9, 3, 8], [0, 9, 5, 8])])
 
 
-def test_a_release_that_repeats_the_masks_of_another_is_named_and_left_out():
+def test_a_release_that_repeats_the_masks_of_another_is_named_and_left_out(tmp_path):
     whole = tiny(counts=(2, 9, 3, 8)).controlled(secret=Secret(bytes(32)))
     again = tiny(counts=(2, 9, 3, 8)).controlled(secret=Secret(bytes(32)))
     report = ilba.audit([whole, again])
     assert report.safe
     assert report.notes == ("table 2 holds sums of the published counts of another release, and tells nothing more.",)
     assert (report.cells_small, report.cells_certified, report.cells_undecided) == (2, 2, 0)
+    # The page draws the tables with small counts, proven or not.
+    page = report.to_html(tmp_path / "audit.html").read_text(encoding="utf-8")
+    drawn = page.partition("By table")[2].partition("All tables as numbers")[0]
+    assert re.findall(r"table \d: [\w.]+", drawn) == ["table 1: town.sex", "table 2: town.sex"]
     other = ilba.audit([whole, masked([2, 9, 3, 8], [0, 9, 5, 8])])
     assert other.notes == ()
 
@@ -506,6 +512,13 @@ def test_how_much_changed_is_said_once_and_not_below_0(how):
         ilba.audit(waves, **how)
     assert ilba.audit(waves, changed=0).cells_small == 0
     assert ilba.audit(waves, unchanged=True).assumed == ("no count changed between the waves 1, 2",)
+
+
+def test_a_store_is_held_against_its_own_wave_and_without_one_against_every_wave():
+    waves = [masked([9, 9, 8, 8], [9, 9, 8, 8], wave=wave) for wave in "12"]
+    assert ilba.audit(waves, stores=[masked([9, 9, 8, 7], [9, 9, 8, 7], wave="3")]).cells_small == 0
+    with pytest.raises(InputError, match=r"do not hold the same counts \(1 cells differ\)"):
+        ilba.audit(waves, stores=[masked([9, 9, 8, 7], [9, 9, 8, 7])])
 
 
 def test_stores_say_when_more_changed_than_was_assumed():
@@ -524,6 +537,67 @@ def test_releases_of_two_populations_are_refused():
 def test_bands_that_are_also_ages_need_a_name_of_their_own():
     with pytest.raises(InputError, match="a column name of its own"):
         ilba.audit([tiny(), tiny()], regroup={"sex": {"1": "2", "2": "1"}})
+
+
+def test_labels_that_differ_both_ways_are_refused_unless_a_store_has_all_of_them(tmp_path):
+    """The masks of 0 leave no row for sex 1 in the first release and for sex 2 in the second."""
+    counts = [[9, 3, 2]]
+    both = [
+        _towns(counts, [masks]).release(tmp_path / name, tables=["town.sex"], ledger=False, **ILBA)
+        for name, masks in (("x", [9, 0, 5]), ("y", [9, 5, 0]))
+    ]
+    for stores in ([], [_towns([[9, 3]], [[9, 0]])]):
+        with pytest.raises(InputError, match="the labels of 'sex' differ: y has 1, x has 2"):
+            ilba.audit(both, stores=stores)
+    report = ilba.audit(both, stores=[_towns(counts, [[9, 5, 5]])])
+    assert report.ranges.select("sex", "low", "high").rows() == [(0, 9, 9), (1, 1, 4), (2, 1, 4)]
+    assert report.cells_disclosed == report.cells_small == 2
+
+
+def test_a_store_in_another_spelling_tells_the_truth_too():
+    spelled, which = tiny(codes=("01", "02"), counts=(2, 9, 3, 8)), {"sex": {"01": "1", "02": "2"}}
+    assert ilba.audit([tiny(counts=(2, 9, 3, 8)), spelled], regroup=which).cells_small == 2
+    with pytest.raises(InputError, match=r"do not hold the same counts \(2 cells differ\)"):
+        ilba.audit([tiny(counts=(1, 9, 4, 8)), spelled], regroup=which)
+
+
+def test_a_store_by_bands_is_too_coarse_to_tell_the_truth_and_its_bands_hold_every_code():
+    ages, bands = tiny(key="age"), tiny(key="band", codes=("x",), counts=(17, 13))
+    rename, whole = {"band": "age"}, {"band": {"1": "x", "2": "x"}}
+    assert ilba.audit([ages], stores=[bands], rename=rename, regroup=whole).cells_small == 0
+    with pytest.raises(InputError, match="does not say where the codes 2 of 'age' belong"):
+        ilba.audit([ages], stores=[bands], rename=rename, regroup={"band": {"1": "x"}})
+
+
+def test_columns_of_different_names_are_taken_as_different_until_the_name_is_said():
+    both = [tiny(), tiny(key="gender")]
+    (note,) = ilba.audit(both).notes
+    assert note.startswith("sex of table 1 and gender of table 2 were taken as different variables.")
+    assert ilba.audit(both, rename={"gender": "sex"}).notes == ()
+
+
+def test_a_refinement_of_more_cells_than_64_bits_count_is_refused():
+    """Eight keys of 256 codes: 2^64 cells, each release by itself has a few."""
+    frame = pl.DataFrame({"town": ["a"] * 256, "key": range(256), "N": [9] * 256, "N_masked": [9] * 256})
+    releases = [
+        ilba.FinestTable.from_counts(frame.rename({"key": f"key{number}"}), ["town"], [f"key{number}"])
+        for number in range(8)
+    ]
+    with pytest.raises(InputError, match=r"distinguish 18,446,744,073,709,\d{3},\d{3} cells, more than"):
+        ilba.audit(releases)
+
+
+def test_a_release_of_sums_of_a_part_of_the_people_says_so_in_its_manifest(tmp_path, monkeypatch):
+    monkeypatch.delenv("ILBA_LEDGER")
+    Secret(bytes(32)).to_file(tmp_path / "s.secret")
+    rows = pl.DataFrame(CELLS, schema=["town", "sex"], orient="row").with_columns(N=pl.Series([60, 40, 3, 80]))
+    fine = ilba.FinestTable.from_counts(rows, ["town"], ["sex"], secret=tmp_path / "s.secret")
+    women = rows.filter(pl.col("sex") == 1).drop("sex")
+    part = ilba.FinestTable.from_counts(women, ["town"], [], secret=tmp_path / "s.secret")
+    both = [fine.release(tmp_path / "all"), part.release(tmp_path / "w", from_ledger=fine, where={"sex": 1})]
+    assert ilba.audit(both).notes == (
+        "w holds sums of the published counts of another release, and tells nothing more.",
+    )
 
 
 def test_a_store_that_has_both_columns_says_how_they_nest():
@@ -551,6 +625,7 @@ def test_the_report_speaks_text_json_and_html(tmp_path):
     text = str(report)
     assert "table 1: 4 tables, method='ilba', K=5" in text
     assert "Assumed: the releases count the same people." in text
+    assert f"\n\n{report.verdict}\n" in text
     assert "table 2: town a, sex 1:" in text
     plain = json.loads(report.to_json())
     assert plain["cells_disclosed"] == 2
@@ -641,6 +716,9 @@ def test_sums_of_nested_finest_tables_are_decided_completely(tmp_path):
     assert report.notes == ()  # the masks of town a differ, so both releases say something
     assert report.cells_undecided == 0
     assert report.cells_certified == report.cells_small - report.cells_disclosed
+    # Within one wave nothing changes, whatever may change between waves.
+    same = ilba.audit([fine, coarse], changed=3)
+    assert (same.exhausted, same.cells_certified, same.assumed) == (True, report.cells_certified, report.assumed)
     # A part of the same masks says nothing more, in whatever order.
     one = fine.release(tmp_path / "one", tables=["town.sex", "town"], ledger=False)
     part = fine.release(tmp_path / "part", tables=["town"], ledger=False)

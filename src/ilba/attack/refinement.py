@@ -126,7 +126,7 @@ class Words:
         fine, coarse = here <= set(given), here <= set(given.values())
         if coarse and not fine:
             return given
-        if fine and (not coarse or all(to == one for one, to in given.items() if one in here or to in here)):
+        if fine and (not coarse or all(to == one for one, to in given.items() if to in here)):
             return None
         if coarse:
             raise InputError(
@@ -375,14 +375,7 @@ def projected(
     for column, name in zip(columns, common, strict=True):
         finest = dimensions[home].labels[name].cast(pl.String)
         given = words.coarser(source, column, listed[column])
-        if given is not None:
-            absent = sorted(set(finest.drop_nulls()) - set(given))
-            if absent:
-                raise InputError(
-                    f"regroup= (--regroup) does not say where the codes {listing(absent, 6)} of {name!r} belong."
-                )
-            finest = finest.replace_strict(given, default=None, return_dtype=pl.String)
-        rows.append(finest.rename(column))
+        rows.append((finest if given is None else _regrouped(finest, given)).rename(column))
     found = pl.DataFrame(rows)
     strange = listed.select(columns).join(found, on=columns, how="anti", nulls_equal=True)
     if strange.height:
@@ -392,6 +385,16 @@ def projected(
             f"(--store); where labels were put together, say with regroup= (--regroup) which belongs to which."
         )
     return home, found
+
+
+def _regrouped(finest: pl.Series, given: Mapping[str, str]) -> pl.Series:
+    """The coarser label of each of these finer ones."""
+    absent = sorted(set(finest.drop_nulls()) - set(given))
+    if absent:
+        raise InputError(
+            f"regroup= (--regroup) does not say where the codes {listing(absent, 6)} of {finest.name!r} belong."
+        )
+    return finest.replace_strict(given, return_dtype=pl.String)
 
 
 def refine(releases: Sequence[Joined], stores: Sequence[Joined], words: Words) -> list[CommonDimension]:
@@ -486,9 +489,10 @@ def truth_of(store: FinestTable, source: Joined, lattice: JointLattice, words: W
                 name = words.common(column)
                 if given is None or name not in labels.columns:
                     continue
-                if len({given[one] for one in labels[name].drop_nulls()}) < labels[name].drop_nulls().n_unique():
+                coarser = _regrouped(labels[name], given)
+                if coarser.n_unique() < labels[name].n_unique():
                     return None  # bands are coarser than the base; another spelling is not
-                labels = labels.with_columns(pl.col(name).replace_strict(given, default=None, return_dtype=pl.String))
+                labels = labels.with_columns(coarser)
         here = labels.with_row_index("\0")
         rows = frame.select(pl.col(named[column]).cast(pl.String).alias(column) for column in dimension.columns)
         found = rows.join(here, on=dimension.columns, how="left", nulls_equal=True, maintain_order="left")["\0"]

@@ -73,9 +73,7 @@ def audit_together(
             raise InputError(f"audit() takes a list of releases or finest tables, not a {type(one).__name__}.")
     _one_population(releases)
     waves = list(dict.fromkeys(one.population.wave for one in releases))
-    groups = (
-        [releases] if unchanged or len(waves) == 1 else [[r for r in releases if r.population.wave == w] for w in waves]
-    )
+    groups = [releases] if unchanged else [[one for one in releases if one.population.wave == w] for w in waves]
     fitting = [
         [
             pair
