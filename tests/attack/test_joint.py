@@ -15,7 +15,7 @@ import ilba
 from ilba import InputError, Secret
 from ilba.attack.explanations import Bound
 from ilba.attack.joint import JointAttack, JointProof
-from ilba.attack.refinement import Joined, Placed, Words, refine
+from ilba.attack.refinement import CommonDimension, Joined, Placed, Words, refine
 from support.commands import run
 from support.people import HKEY, ILBA, population
 
@@ -282,6 +282,17 @@ def test_a_count_that_sank_a_little_below_k_is_proven_by_the_wave_before():
     assert ilba.audit(waves, changed=2).cells_exact == 1
 
 
+def test_a_total_of_another_wave_proves_the_cell_that_is_missing_from_its_sum():
+    """12 people in town a before and after: 9 are shown, so 0 stands for 3."""
+    totals = pl.DataFrame({"town": ["a", "b"], "N": [12, 18], "N_masked": [12, 18]})
+    before = ilba.FinestTable.from_counts(totals, ["town"], []).declared_as(ilba.Population("p", "1"))
+    after = masked([9, 3, 9, 9], [9, 0, 9, 9], wave="2")
+    proven = ilba.audit([before, after], changed=0).ranges.filter(wave="2", town="a").sort("sex")
+    assert proven.select("low", "high").rows() == [(9, 9), (3, 3)]
+    alone = ilba.audit([before, after]).ranges.filter(wave="2", town="a").sort("sex")
+    assert alone.select("low", "high").rows() == [(9, 9), (0, 4)]
+
+
 @pytest.mark.slow
 def test_waves_that_changed_more_than_was_said_are_refused(shelf):
     releases, stores = waves(shelf, 400)
@@ -414,7 +425,9 @@ def test_each_release_and_each_table_is_counted_by_its_own_cells():
 def test_waves_audited_one_by_one_are_added_up():
     first = [masked([2, 9, 3, 8], masks, wave="1") for masks in ([0, 9, 5, 8], [5, 9, 0, 8])]
     second = masked([1, 9, 9, 7], [0, 9, 9, 7], wave="2")
-    both = ilba.audit([*first, second])
+    steps = []
+    both = ilba.audit([*first, second], progress=steps.append)
+    assert list(dict.fromkeys(step.stage for step in steps)) == ["wave 1: attacking", "wave 2: attacking"]
     parts = [ilba.audit(first), ilba.audit([second])]
     for name in ("cells_small", "cells_disclosed", "cells_exact", "cells_certified", "cells_undecided", "aggregates"):
         assert getattr(both, name) == sum(getattr(part, name) for part in parts), name
@@ -569,6 +582,17 @@ def test_a_store_by_bands_is_too_coarse_to_tell_the_truth_and_its_bands_hold_eve
         ilba.audit([ages], stores=[bands], rename=rename, regroup={"band": {"1": "x"}})
 
 
+def test_a_missing_label_is_a_code_of_a_complete_list_like_any_other():
+    both = [tiny(codes=("1", None), counts=(2, 9, 3, 8), cells="grid") for _ in range(2)]
+    assert ilba.audit(both).cells_small == 2
+
+
+def test_an_area_is_named_by_its_last_label_or_by_all_where_that_one_recurs():
+    for towns, name in ((["t", "u"], "town u"), (["t", "t"], "town s > t"), (["t", None], "town (missing)")):
+        dimension = CommonDimension(["region", "town"], pl.DataFrame({"region": ["r", "s"], "town": towns}))
+        assert dimension.named(dimension.partition(np.arange(2), dimension.labels), 1) == name
+
+
 def test_columns_of_different_names_are_taken_as_different_until_the_name_is_said():
     both = [tiny(), tiny(key="gender")]
     (note,) = ilba.audit(both).notes
@@ -690,10 +714,11 @@ def test_a_derivation_names_the_release_of_each_number_and_counts_exact_cells_by
     counts = [[2, *[9] * 11], [8] * 12]
     fine = _towns(counts, [[0, *[9] * 11], [8] * 12])
     totals = pl.DataFrame({"town": ["a", "b"], "N": [101, 96], "N_masked": [101, 96]})
-    steps = []
-    report = ilba.audit([fine, ilba.FinestTable.from_counts(totals, ["town"], [], 3)], progress=steps.append)
+    steps, both = [], [fine, ilba.FinestTable.from_counts(totals, ["town"], [], 3)]
+    report = ilba.audit(both, progress=steps.append)
     assert (report.cells_small, report.cells_exact) == (1, 1)
     (one,) = report.worst
+    assert [ilba.audit(both, explanations=most).worst for most in (0, 1)] == [[], [one]]
     exact = "12 other cells are published above K, so they are exact: 1 cell in table 2, 11 cells in table 1."
     assert one.why[0] == exact
     assert one.why[1].startswith("town a, sex 0: at ")
