@@ -10,7 +10,8 @@ Each mutant is the module with one small change (a boundary moved, a sum turned 
 until one fails: then the mutant is killed. A mutant that survives shows a missing test, unless no test can distinguish
 it from the original. Those are listed in tools/equivalent.toml with the reason (an entry that ends in * stands for all
 that begin with it). Annotations, docstrings, and the texts of errors, notices and pages are not changed. Nothing sees
-which lines of a compiled function run, so all tests of the module run on a mutant of one, and it is compiled anew.
+which lines of a compiled function run, so all tests of the module run on a mutant of one, and it is compiled anew, or
+with --plain runs as Python: quicker where the tests are small, and a place outside an array is an error.
 
 The order is fixed and the property tests draw the same examples on every run, so two runs give the same table. A mutant
 that takes ten times the processor time of its tests counts as timed out, which is as good as killed.
@@ -127,6 +128,9 @@ TESTS = {
     "attack/riskreport": ["attack/test_riskreport.py"],
     "attack/attributes": ["attack/test_scoring.py"],
     "attack/choosing": ["attack/test_what_if.py"],
+    "attack/closing": ["attack/test_kernels.py", "attack/test_toys.py"],
+    "attack/kernels": ["attack/test_kernels.py", "attack/test_toys.py", "attack/test_proofs.py"],
+    "attack/mending": ["attack/test_counterexamples.py"],
 }
 HEAVY = ("numpy", "polars", "narwhals", "numba", "scipy.stats", "scipy.optimize", "hypothesis.strategies", "pytest")
 HEAVY += ("cryptography.hazmat.primitives.ciphers", "duckdb", "pandas", "pyarrow")
@@ -677,6 +681,7 @@ def main() -> int:
     parser.add_argument("--only", action="append", metavar="TEXT", help=only)
     parser.add_argument("--list", action="store_true", help="list the mutants without trying them")
     parser.add_argument("--progress", action="store_true", help="a line for each mutant, with the test that killed it")
+    parser.add_argument("--plain", action="store_true", help="run compiled functions as Python")
     chosen = parser.parse_args()
     for module in chosen.modules:
         if module not in TESTS:
@@ -685,6 +690,7 @@ def main() -> int:
     if not chosen.list:
         # A fork carries one thread over: nothing here may have started another before it.
         os.environ |= {"OPENBLAS_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+        os.environ |= {"NUMBA_DISABLE_JIT": "1"} if chosen.plain else {}
         for name in HEAVY:
             importlib.import_module(name)
         gc.freeze()  # else each fork walks through all of it

@@ -16,6 +16,7 @@ from ilba.attack.bounds import Attack, _spread_out
 from ilba.attack.closing import Said
 from ilba.attack.field import MethodTables
 from ilba.attack.intervals import AttackerView, Brought, ExactRows, Intervals, open_cells
+from ilba.attack.kernels import CELL, HIGH, LEAST, LOW, MOST, add_part
 from ilba.attack.lattice import Region, collapse, spread, table_of
 from ilba.attack.unmasked import projected
 from ilba.design.tables import wanted_tables
@@ -114,6 +115,36 @@ def test_rows_of_areas_prove_what_arrays_prove_where_few_counts_do_not_fit_into_
     assert max(arrays.cells((1, 0), 0, 3)[1].ravel()) > 255  # 70 cells of at most 4
     assert _cells(arrays) == _cells(rows)
     assert _proven(arrays, 5) == _proven(rows, 5)
+
+
+@pytest.mark.parametrize("cores", [None, 1, 3])
+def test_any_number_of_cores_proves_the_same(cores, monkeypatch):
+    published = _published(_toy(1, True)[0], "ilba")
+    expected = _cells(Attack(published, record=True).run())
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    assert _cells(Attack(published, budget=1).run()) == expected
+
+
+@pytest.mark.parametrize("straight", [True, False])
+def test_each_bound_of_an_area_is_added_to_the_cell_of_the_coarser_area_it_belongs_to(straight):
+    rng, mark = np.random.default_rng(1), np.uint8(255)
+    row = rng.integers(0, 4, 12).astype(np.uint8)
+    listed = np.zeros((3, 8), np.int32)
+    listed[:, CELL] = [1, 4, 10]
+    for column in (LOW, HIGH, LEAST, MOST):
+        listed[:, column] = rng.integers(1, 9, 3)
+    row[listed[:, CELL]] = mark
+    place = np.arange(12, dtype=np.int32) if straight else rng.integers(-1, 5, 12).astype(np.int32)
+    sums = np.ones((4, 12), np.int64)
+    add_part(row, listed, place, straight, sums, mark)
+    expected = np.ones((4, 12), np.int64)
+    for cell, to in enumerate(place.tolist()):
+        own = [0, int(row[cell]), 0, int(row[cell] > 0)]  # an empty cell has at most one occupied cell
+        for one in listed[listed[:, CELL] == cell]:
+            own = [int(one[column]) for column in (LOW, HIGH, LEAST, MOST)]
+        if to >= 0:
+            expected[:, to] += own
+    assert sums.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("counted", [True, False])
