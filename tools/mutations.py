@@ -130,7 +130,7 @@ TESTS = {
     "attack/choosing": ["attack/test_what_if.py"],
     "attack/closing": ["attack/test_kernels.py", "attack/test_toys.py"],
     "attack/kernels": ["attack/test_kernels.py", "attack/test_toys.py", "attack/test_proofs.py"],
-    "attack/mending": ["attack/test_counterexamples.py"],
+    "attack/mending": ["attack/test_mending.py"],
 }
 HEAVY = ("numpy", "polars", "narwhals", "numba", "scipy.stats", "scipy.optimize", "hypothesis.strategies", "pytest")
 HEAVY += ("cryptography.hazmat.primitives.ciphers", "duckdb", "pandas", "pyarrow")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import polars as pl
 import pytest
@@ -11,14 +9,12 @@ import pytest
 import ilba
 from ilba import FinestTable, PublishedTables
 from ilba.attack.bounds import Attack
-from ilba.attack.counterexamples import INTERVAL, NOTHING, RULE, Conditions, Worlds
+from ilba.attack.counterexamples import NOTHING, Conditions, Worlds
 from ilba.attack.intervals import Intervals, at, open_cells
 from ilba.attack.lattice import table_of
-from ilba.attack.mending import amiss, ends, outside
 from ilba.attack.published import POLICIES
 from ilba.attack.unmasked import open_parts, projected, sizes_of, stated
 from ilba.design.tables import wanted_tables
-from ilba.methods import masking
 from support.attacks import public_release
 from support.people import HKEY, KEY, population
 from support.stores import toy
@@ -164,57 +160,6 @@ def test_a_mask_that_no_released_number_forbids_must_still_be_one_that_sca_draws
     assert not conditions.fits(np.array([1, 1, 6]), np.array([0, 0, 1]))
 
 
-@pytest.mark.parametrize("masks_are_known", [True, False])
-def test_on_toys_another_world_is_found_for_each_count_that_is_not_small_in_every_world(masks_are_known):
-    rng, K, seen = np.random.default_rng(1), 3, {True: 0, False: 0}
-    member = np.array([[0, 2], [0, 2], [1, 2], [1, 2]], np.int32)  # two sums of two cells, and their total
-    inside = np.array([[1, 0, 1], [1, 0, 1], [0, 1, 1], [0, 1, 1]])
-    nothing = np.zeros(3, np.int64)
-    every = np.array(list(itertools.product([(0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (3, 1)], repeat=4)))
-    counts, masks = every[:, :, 0], every[:, :, 1]
-    for number in range(24):
-        x, z = every[rng.integers(len(every))].T.copy()
-        occupied = not masks_are_known and number % 2 == 0  # whether empty cells are no small cells
-        small = nothing if masks_are_known or occupied else np.array([2, 2, 4])
-        n = (counts > 0) @ inside if occupied else np.tile(small, (len(every), 1))
-        shown = masking.ilba(n, masks @ inside, counts @ inside, K).sum_masked
-        truth = (counts == x).all(1) & (masks == z).all(1)
-        least, most = x @ inside - rng.integers(0, 2, 3), x @ inside + rng.integers(0, 2, 3)
-        told = Conditions(
-            K,
-            z if masks_are_known else np.zeros(4, np.int64),
-            K - 1 + z if masks_are_known else np.full(4, K),
-            np.full(4, not masks_are_known),
-            member,
-            np.full(3, INTERVAL if masks_are_known else RULE, np.int8),
-            least, most, shown[truth][0], nothing, small, nothing, np.ones(3, bool), occupied,
-        )  # fmt: skip
-        if masks_are_known:
-            fits = (masks == z).all(1) & ((least <= counts @ inside) & (counts @ inside <= most)).all(1)
-        else:
-            fits = (shown == shown[truth]).all(1)
-        values = np.hstack([counts, counts @ inside])
-        targets = np.flatnonzero(((values > 0) & (values < K))[truth][0])
-        expected = ((values == 0) | (values >= K))[fits].any(0)[targets].tolist()
-        for target, safe in zip(targets.tolist(), expected, strict=True):
-            worlds = Worlds(told, x, z)
-            for seed in range(400 if safe else 9):
-                worlds.round(np.array([target]), 60, seed)
-                if worlds.safe[target]:
-                    break
-            assert worlds.safe[target] == safe, (x, z, told, target)
-            now = np.concatenate([worlds.counts, worlds.counts @ inside])[target]
-            assert (now == 0 or now >= K) == safe, "the world that shows it is kept"
-            seen[safe] += 1
-    assert all(seen.values())
-
-
-def test_a_number_outside_an_interval_is_as_far_from_it_as_from_its_nearest_number():
-    for least, most in itertools.combinations_with_replacement(range(5), 2):
-        for total in range(8):
-            assert outside(total, least, most) == min(abs(total - inside) for inside in range(least, most + 1))
-
-
 @pytest.mark.parametrize("cells", ["observed", "grid"])
 def test_the_solver_is_asked_only_about_tables_whose_whole_rule_it_knows(cells):
     finest = toy([3, 0, 2, 9], [5, 0, 0, 9], 5, cells)
@@ -229,27 +174,6 @@ def test_the_size_of_a_cell_is_the_number_of_finest_cells_in_it(finest):
         of = projected(published, cells, node)
         numbers = np.arange(of.max() + 1)
         assert sizes_of(published, node, numbers).tolist() == np.bincount(of).tolist(), node
-
-
-@pytest.mark.parametrize("K", [3, 5, 10])
-def test_nothing_is_amiss_exactly_where_ilba_releases_the_value(K):
-    for n in range(5):
-        for at_k in range(n + 1):
-            for total in range(at_k, K * at_k + (K - 1) * (n - at_k) + 1):
-                parts = (np.array([part]) for part in (n, at_k, total))
-                shown = int(masking.ilba(*parts, K).sum_masked[0])
-                for released in (0, K, *range(K + 1 + K // 2, 4 * K + 5, K)):
-                    assert (amiss(released, total, n, at_k, K) == 0) == (shown == released), (released, n, at_k, total)
-
-
-@pytest.mark.parametrize("K", [3, 5, 10])
-def test_the_compiled_preimage_is_the_one_of_the_paper(K):
-    n, at_k = np.meshgrid(np.arange(9), np.arange(9), indexing="ij")
-    inside = at_k <= n
-    for released in range(4 * K + 5):
-        low, high = masking.preimage(np.full_like(n, released), n, at_k, K)
-        for i, j in np.argwhere(inside):
-            assert ends(released, int(i), int(j), K) == (low[i, j], high[i, j]), (released, i, j)
 
 
 @pytest.mark.slow
