@@ -106,6 +106,9 @@ def test_labels_that_one_in_five_numbers_changed_are_other_labels():
     assert [changed(many).labelled_otherwise(before) for many in (0, 1, 2, 10)] == [False, False, True, True]
     more = [*names, "n10"], [*numbers, 2**14 + 40_000]
     assert not changed(2, *more).labelled_otherwise(again(seen(more)))
+    for larger, enough in ((2**15, True), (2**15 - 2**13, False)):  # 16 bits exclude chance: 7.5 + 8.5, or less
+        two = [2**13, larger]
+        assert seen((["c", "d"], two)).labelled_otherwise(again(seen((["a", "b"], two)))) == enough
 
 
 def test_the_same_columns_with_other_small_cells_are_other_labels():
