@@ -105,11 +105,11 @@ def _scan(text: str, schema: Schema | None, reading: Reading) -> pl.LazyFrame:
         above = {part.partition("=")[0] for part in file.parts if "=" in part} if named else set()
         hive = dict.fromkeys(sorted(named | above), pl.String())
 
-        def folder() -> pl.LazyFrame:
+        def together() -> pl.LazyFrame:
             frame = pl.scan_parquet(parts, hive_partitioning=bool(hive), hive_schema=hive or None)
             return frame.drop(above - named - set(pl.read_parquet_schema(parts[0]))) if above else frame
 
-        return _no_schema(schema, folder)
+        return _no_schema(schema, together)
     if not file.exists():
         if any(char in text for char in "*?["):
             parts = sorted(Path(part) for part in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns
