@@ -124,7 +124,10 @@ def checked(attackers: Any) -> list[Attacker]:
         if isinstance(one, str) and one not in ("proof", "outsider", "neighbour", "insider", "attribute"):
             hint = nearest(one, KNOWS)
             if one == "register":
-                hint = ' Give its tables: ilba.Register({"LA3.gender": frame}).'
+                raise InputError(
+                    'a register needs its tables: ilba.Register({"LA3.gender": frame}), or --register '
+                    "LA3.gender=register.csv instead of --attacker."
+                )
             raise InputError(f"attacker {one!r} is not known.{hint} It is {listing(sorted(KNOWS))}.")
         if isinstance(one, Insider) and (one.cells < 1 or (one.unknown is not None and one.unknown < 1)):
             raise InputError("an insider lacks at least one person or one cell: Insider(unknown=1), Insider(cells=1).")
