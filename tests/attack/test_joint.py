@@ -583,7 +583,7 @@ def test_a_store_by_bands_is_too_coarse_to_tell_the_truth_and_its_bands_hold_eve
 
 
 def test_a_missing_label_is_a_code_of_a_complete_list_like_any_other():
-    both = [tiny(codes=("1", None), counts=(2, 9, 3, 8), cells="grid") for _ in range(2)]
+    both = [tiny(codes=("1", None), counts=(9, 2, 8, 3), cells="grid", missing="category") for _ in range(2)]
     assert ilba.audit(both).cells_small == 2
 
 
