@@ -295,15 +295,6 @@ def test_progress_is_told_to_its_end(finest):
     assert told[-1][0] == told[-1][1]
 
 
-def test_an_audit_by_areas_needs_nothing_but_the_finest_table(secret):
-    finest = _few(secret)
-    whole, parts = ilba.audit(finest, "ilba", explanations=0), ilba.audit(finest, "ilba", areas=True)
-    assert (parts.cells_small, parts.cells_disclosed) == (whole.cells_small, whole.cells_disclosed)
-    assert whole.cells_small > 0
-    with pytest.raises(InputError, match=r"no store= and no solver_seconds="):
-        ilba.audit(finest, "ilba", areas=True, solver_seconds=1)
-
-
 @pytest.mark.long
 def test_a_brief_audit_says_the_same_of_what_is_proven_and_looks_no_further(finest, audited):
     brief = ilba.audit(finest, brief=True)
