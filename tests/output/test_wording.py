@@ -176,7 +176,10 @@ def test_rows_are_named_beside_their_codes_where_a_code_has_a_name(release):
 def test_a_reader_is_told_of_the_masks_of_absent_rows_and_of_sums(release):
     notes = worded(release, "all.sex").notes(dense=False)
     absent = words_of("en")["absent"] in notes
-    assert notes[0] == "Counts are masked for confidentiality (iLBA, K=5): each is 0 or at least 5."
+    assert notes[0] == (
+        "Counts are masked (changed slightly) for confidentiality (iLBA, K=5): each is 0 or at least 5. "
+        "A 0 may stand for a few, a 5 for fewer."
+    )
     assert absent == (release.manifest["rows"] != "grid")
     assert notes[-1] == words_of("en")["loose"]
     assert words_of("en")["absent"] not in worded(release, "all.sex").notes(dense=True)

@@ -93,6 +93,10 @@ def test_two_places_stand_side_by_side_by_code_or_by_name(web):
     assert together == [[*one, *other[1:]] for one, other in zip(*alone, strict=True)], "one row for both"
     drawn = re.findall(r'<rect x="[\d.]+" y="[\d.]+" width="([\d.]+)"', page)
     assert max(map(float, drawn)) < 200, "both are drawn in one scale, inside the picture"
+    several = web.get("/place/people/town/0101", params={"with": "01", "lang": "en"}).text
+    assert re.findall(r'<section class="side" aria-label="([^"]+)"', several) == ["0101"]
+    others = [code for code in re.findall(r'<option value="([^"]+)"', page) if code.startswith("01") and code != "0101"]
+    assert f"Several places fit 01: {', '.join(others)}." in several, "the place itself is none of them"
     nowhere = web.get("/place/people/town/0101", params={"with": MARKUP, "lang": "en"}).text
     assert "There is no place" in nowhere
     assert MARKUP not in nowhere

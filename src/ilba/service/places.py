@@ -134,15 +134,17 @@ def find(catalog: Catalog, release: str, column: str, code: str, lang: str) -> L
     raise UnknownError(f"{column[:60]!r} is not a level of areas.")
 
 
-def beside(place: Locality, wanted: str) -> Locality | None:
-    """Another place of the same level, by its code or its name."""
+def beside(place: Locality, wanted: str) -> list[Locality]:
+    """The place of the same level with this code or name; otherwise the others whose names begin with it."""
     areas, plain = place.areas, folded(wanted).strip()
+    names = [folded(label) for label in areas.labels]
     if wanted in areas.codes:
-        return Locality(place.served, place.hierarchy, place.level, areas.codes.index(wanted), areas)
-    for at, label in enumerate(areas.labels):
-        if folded(label) == plain:
-            return Locality(place.served, place.hierarchy, place.level, at, areas)
-    return None
+        found = [areas.codes.index(wanted)]
+    elif plain in names:
+        found = [names.index(plain)]
+    else:
+        found = [at for at, name in enumerate(names) if plain and name.startswith(plain) and at != place.at]
+    return [Locality(place.served, place.hierarchy, place.level, at, areas) for at in found]
 
 
 class _Counts:

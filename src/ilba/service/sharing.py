@@ -36,6 +36,7 @@ _HEAD = "<title>Statistics</title>"  # the place of a table's head in the page
 _TOLD = '<script type="application/json" id="told">'
 _SCRIPT = "/static/page.js"
 _MOST_OTHERS = 1000  # names that are offered for comparison
+_MOST_FITTING = 8  # names that are listed when several places fit
 _MOST_DRAWN = 20_000  # areas of a preview
 _BARS = 10
 _OPEN = {"Access-Control-Allow-Origin": "*"}  # the data are public: any page may read them
@@ -204,12 +205,15 @@ class Pages:
         wanted = asked.get("with", "")[:200]
 
         def make() -> Answer:
-            other = places.beside(place, wanted) if wanted else None
+            fitting = places.beside(place, wanted) if wanted else []
+            other = fitting[0] if len(fitting) == 1 else None
             shown = [place] if other is None or other.at == place.at else [place, other]
             known = [places.about(self._catalog, self.maps, one, lang) for one in shown]
             facts = self._place(known, lang, base, embedded)
             if wanted and other is None:
-                facts["problem"] = facts["said"]["place_none"].format(name=wanted)
+                names = ", ".join(one.name for one in fitting[:_MOST_FITTING])
+                said = facts["said"]["place_several" if fitting else "place_none"]
+                facts["problem"] = said.format(name=wanted, list=names)
             text = rendered("place.html", facts)
             return Answer(
                 text.encode(), "text/html; charset=utf-8", {**PAGE, "Vary": "Accept-Encoding, Accept-Language"}
@@ -390,8 +394,10 @@ def _source(table: WordedTable, masking: bool = True) -> str:
 
 
 def _kind(known: places.PlaceFacts, write: Writing) -> str:
+    """What a place is, where it is, and the time of its numbers if one was declared."""
     label = known.place.areas.label
-    return write.said["place_in"].format(kind=label, above=known.above[-1][0]) if known.above else label
+    kind = write.said["place_in"].format(kind=label, above=known.above[-1][0]) if known.above else label
+    return " · ".join([kind, *known.place.served.times[-1:]])
 
 
 def _side(one: places.PlaceFacts, known: Sequence[places.PlaceFacts], lang: str) -> dict[str, Any]:
