@@ -150,6 +150,19 @@ def test_a_tap_shows_an_area_and_a_second_one_opens_it(visitor):
     assert title(page) == "Count by District"
     page.locator("#map").tap(position={"x": 140, "y": 200})
     page.locator("h1", has_text="Town").wait_for()
+    settled(page)
+    page.go_back()
+    page.locator("h1", has_text="District").wait_for()
+    settled(page)
+    page.locator("#map").tap(position={"x": 140, "y": 200})
+    name = page.locator(".tooltip strong").inner_text()
+    page.get_by_role("button", name=f"Open {name}").tap()
+    page.locator("h1", has_text="Town").wait_for()
+    settled(page)
+    page.locator("#map").tap(position={"x": 140, "y": 200})
+    name = page.locator(".tooltip strong").inner_text()
+    page.get_by_role("link", name=f"Everything about {name}").tap()
+    page.locator("h1", has_text=name).wait_for()
 
 
 def test_no_name_on_the_map_hides_another(visitor):

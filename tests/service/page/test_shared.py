@@ -61,6 +61,8 @@ def test_a_view_has_the_address_of_its_table_and_leads_others_to_it(reader, wave
     plain = reader.visit("table/hanul:LA2.gender.time?lang=fr")
     assert plain.locator("html").get_attribute("lang") == "fr"
     assert plain.locator("#key-gender").is_checked()
+    alone = reader.visit("table/LA2.gender?lang=en#view=table")  # as shared when one release was served alone
+    assert title(alone) == "2026: persons by District and Sex", "the same table of the last wave, which is named"
 
 
 def test_an_embedded_view_shows_the_numbers_without_the_page_around_them(reader):
@@ -85,6 +87,7 @@ def test_a_place_that_was_found_leads_to_its_page_and_back_to_the_map(reader, wa
     name = labels(waves[0], "LA3")["010203"]
     page.locator("h1", has_text=name).wait_for()
     assert page.url.endswith(f"{TOWN}?lang=en")
+    assert page.locator(".kind").inner_text().endswith(" · 2026"), "a number to quote has its time"
     page.get_by_role("link", name="On the map").click()
     page.wait_for_selector("#map")
     settled(page)

@@ -1,7 +1,7 @@
 // The page: from the address to what is shown, and back.
 
 import * as api from "./api.js";
-import { areas, inside, path } from "./areas.js";
+import { areas, inside, path, placeLink } from "./areas.js";
 import { showChart } from "./chart.js";
 import { Dataset } from "./dataset.js";
 import { choice, el, fill } from "./dom.js";
@@ -28,6 +28,9 @@ const STALE = Symbol("a newer view is on its way");
 const at = (id) => document.getElementById(id);
 
 let state = read(location);
+// An address that was shared when one release was served alone names no release: the server knows which table it is.
+const canonical = document.querySelector("link[rel=canonical]")?.href;
+if (state.table && canonical) state.table = read(new URL(canonical)).table ?? state.table;
 let turn = 0;
 let words = wordsOf("en");
 
@@ -303,9 +306,7 @@ async function aboutPlace(release) {
     if (!found) continue;
     const known = (await areas(release, name, found.level, words.lang)) ?? { place: new Map() };
     if (!known.place.has(found.code)) continue;
-    const path = [release.id, release.level(name, found.level).code, found.code].map(encodeURIComponent).join("/");
-    const link = { id: "place-page", href: `/place/${path}?lang=${encodeURIComponent(words.lang)}` };
-    return el("a", link, words.say("placePage", { name: known.name(found.code) }));
+    return placeLink(release, release.level(name, found.level).code, found.code, known.name(found.code), words, "place-page");
   }
   return null;
 }

@@ -2,6 +2,7 @@
 
 import * as api from "./api.js";
 import { Dataset } from "./dataset.js";
+import { el } from "./dom.js";
 
 /** The areas of a level: a dimension with codes, labels and parents; undefined when no table has that level. */
 export async function areas(release, hierarchy, number, lang) {
@@ -34,4 +35,10 @@ export async function inside(release, dimension, within, lang) {
     up = (code) => known.parents[before(code)];
   }
   return dimension.codes.filter((code) => up(code) === within.code);
+}
+
+/** A link to the page of a place. */
+export function placeLink(release, column, code, name, words, id) {
+  const path = [release.id, column, code].map(encodeURIComponent).join("/");
+  return el("a", { id, href: `/place/${path}?lang=${encodeURIComponent(words.lang)}` }, words.say("placePage", { name }));
 }

@@ -1,6 +1,7 @@
 // The map of one hierarchy's areas, coloured by the measure that is chosen.
 
 import * as api from "./api.js";
+import { placeLink } from "./areas.js";
 import { AreaCanvas } from "./canvas.js";
 import { PALETTES, classed } from "./classes.js";
 import { choice, el, fill } from "./dom.js";
@@ -144,16 +145,15 @@ export async function showMap(place, context) {
 
   function point(code, x, y, changed) {
     tooltip.hidden = code === null;
-    if (code === null) {
-      if (changed) strip.replaceChildren();
-      return;
-    }
+    if (code === null) return; // what was offered below the map stays: a finger on it takes the focus from the map first
     if (changed) {
       tooltip.replaceChildren(el("strong", {}, mapped.name(code)), el("span", {}, told(code)));
       spoken.textContent = `${mapped.name(code)}: ${told(code)}`;
-      if (matchMedia("(pointer: coarse)").matches && canOpen)
-        strip.replaceChildren(
-          el("button", { type: "button", onclick: () => enter(code) }, say("open", { name: mapped.name(code) })),
+      if (matchMedia("(pointer: coarse)").matches)
+        fill(
+          strip,
+          canOpen ? el("button", { type: "button", onclick: () => enter(code) }, say("open", { name: mapped.name(code) })) : null,
+          placeLink(release, mapped.code, code, mapped.name(code), words),
         );
     }
     const [width, height] = [frame.clientWidth, frame.clientHeight];

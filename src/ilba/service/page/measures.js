@@ -125,7 +125,7 @@ export function measuring({ state, release, words, go }, dropped = [], named = {
     title(free, picked) {
       const shown = divided && free.length ? say("whatLong", { what }) : what;
       const list = words.listing(free.map(({ label }) => label));
-      const picks = picked.join(", ");
+      const picks = [...picked, release.wave].filter(Boolean).join(", "); // a series has no wave of its own
       const text = !free.length
         ? say(picks ? "titleOnly" : "titleAll", { what: shown, picks })
         : say(picks ? "titlePicked" : "titleBy", { what: shown, list, picks });
