@@ -178,16 +178,24 @@ def test_the_dark_theme_follows_the_system_and_a_choice_is_kept(visitor):
 @pytest.mark.parametrize("lang", ["en", "ko", "fr", "es"])
 def test_a_phone_needs_no_sideways_scrolling(visitor, lang):
     page = visitor.visit(viewport={"width": 375, "height": 740}, has_touch=True, is_mobile=True)
-    assert page.locator("#picker").is_hidden()
+    assert page.locator("#levels-area").is_hidden()
     for view in VIEWS:
         visitor.go(page, link(lang=lang, level_area="LA3", by="gender,age", in_area="LA2:0103", view=view, across="1"))
         page.locator("#picker-toggle").click()
-        assert page.locator("#picker").is_visible()
+        assert page.locator("#levels-area").is_visible()
         assert page.evaluate("document.documentElement.scrollWidth") == 375, view
         small = page.locator("button:visible, select:visible, a.file").evaluate_all(
             "all => all.filter(one => one.getBoundingClientRect().height < 24).map(one => one.id)"
         )
         assert small == []
+
+
+def test_a_phone_with_letters_twice_as_large_needs_none_either(reader):
+    page = reader.visit(viewport={"width": 195, "height": 422}, has_touch=True, is_mobile=True)
+    views = [link(lang="en", level_area="LA3", by="", view=view) for view in VIEWS]
+    for address in (*views, "place/hanul/LA3/010203?lang=fr", "place/hanul/LA3/010203?lang=ko&with=010204"):
+        reader.go(page, address, wait=address.startswith("#"))
+        assert page.evaluate("document.documentElement.scrollWidth") == 195, address
 
 
 @pytest.mark.parametrize("lang", ["en", "ko"])

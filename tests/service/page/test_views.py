@@ -189,6 +189,7 @@ def opened(format: str, content: bytes, tmp_path: Path) -> list[int]:
     file = tmp_path / f"file.{format}"
     file.write_bytes(content)
     if format == "csv":
+        assert content.startswith(b"\xef\xbb\xbf"), "Excel reads it as UTF-8"
         return pl.read_csv(file)["Count"].to_list()
     if format == "parquet":
         return pl.read_parquet(file)["N_masked"].to_list()

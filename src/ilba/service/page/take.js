@@ -19,7 +19,7 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
     const wanted = asked(format);
     const named = `${table.id.replaceAll(":", ".")}.${format === "json-stat2" ? "json" : format}`;
     const attributes = { id: `get-${format}`, class: "file", href: wanted.address, download: named };
-    if (wanted.body) attributes.onclick = (event) => (event.preventDefault(), save(wanted));
+    if (wanted.body || format === "csv") attributes.onclick = (event) => (event.preventDefault(), save(wanted));
     if (tooMany) return el("li", {}, el("span", { class: "file off", "aria-disabled": "true", role: "link" }, name));
     return el("li", {}, el("a", attributes, name));
   });
@@ -107,7 +107,8 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
   async function save(wanted) {
     try {
       const { content, name } = await api.file(wanted);
-      const address = URL.createObjectURL(content);
+      // Excel reads a csv file as UTF-8 only behind this mark.
+      const address = URL.createObjectURL(name.endsWith(".csv") ? new Blob(["\ufeff", content]) : content);
       el("a", { href: address, download: name }).click();
       setTimeout(() => URL.revokeObjectURL(address), 10_000);
     } catch (problem) {
