@@ -13,6 +13,7 @@ import pytest
 
 import ilba
 from ilba import FinestTable, InputError, Secret
+from ilba.methods.controlled import free
 from ilba.methods.controlled.search import Chosen
 from ilba.methods.loss import loss_summary
 from support.people import HKEY, KEY, population
@@ -185,3 +186,27 @@ def test_the_audit_knows_how_far_counts_may_have_moved_and_proves_nothing(moved,
     assert everything.cells_small == int(finest.frame["N"].is_between(1, 4).sum())
     kept = {row["attacker"]: row for row in moved.risk(["proof", "outsider"], SUMS).rows.iter_rows(named=True)}
     assert kept["proof"]["proven"] == 0
+
+
+def test_a_sum_over_its_cap_is_mended_by_two_cells_where_one_alone_would_spoil_another_sum():
+    # Cell 0 may not change. Cell 1 is in both sums, cell 2 in the second, which is at its cap and weighs more.
+    ptr, of = np.array([0, 1, 3, 4]), np.array([0, 0, 1, 1], np.int32)
+    first, cells = np.array([0, 2, 4]), np.array([0, 1, 1, 2], np.int32)
+    state = np.zeros((2, 8), np.int32)
+    state[:, [free._ERROR, free._CAP, free._WEIGHT, free._DEAR]] = [[4, 3, 1, 40], [-3, 3, 3, 80]]
+    t, low, top = np.array([5, 7, 7]), np.full(3, 5, np.int32), np.full(3, 9, np.int32)
+    fine, near = np.zeros(3, np.int32), np.zeros((3, free._NEAR), np.int32)
+    kind, kind_field, number = np.zeros(3, np.int16), np.zeros(5, np.int64), np.zeros(3, np.uint64)
+    free._mend(
+        ptr, of, first, cells, fine, near, state, t, low, top, np.zeros(3, bool), np.array([False, True, True]), kind,
+        kind_field, number, 5, np.zeros(4096, np.int64), 0, np.uint64(1),
+    )  # fmt: skip
+    assert t.tolist() == [5, 6, 8]
+    assert state[:, free._ERROR].tolist() == [3, -3]
+
+
+def test_sums_inside_an_area_are_those_of_several_cells():
+    # Cells 0 and 1 are one area, cell 2 another. Sums: 0 and 1; 0 alone; 1 and 2.
+    ptr, of = np.array([0, 2, 4, 5]), np.array([0, 1, 0, 2, 2], np.int32)
+    first, cells = np.array([0, 2, 3, 5]), np.array([0, 1, 0, 1, 2], np.int32)
+    assert free._fine_sets(ptr, of, first, cells, np.array([0, 0, 1])).tolist() == [1, 1, 0]
