@@ -30,7 +30,7 @@ from ilba.cli.words import (
     typed_list,
     typed_pairs,
 )
-from ilba.errors import IlbaError, InputError, UnsafeRelease
+from ilba.errors import InputError, SecretError, UnsafeRelease
 from ilba.progress import Progress, ProgressStep
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
@@ -57,7 +57,7 @@ def report_command(
     with ProgressBar(as_json) as bar:
         bar.stage("opening")
         finest = opened(store)
-        with suppress(IlbaError):  # no secret, no ledger, or a ledger without these counts
+        with suppress(InputError, SecretError):  # no ledger, one without these counts, or no secret for it
             finest = finest.published().collect()
         bar.stage("tables")
         report(

@@ -34,7 +34,7 @@ _BITS = 16
 _CELLS = 100
 """fewer small cells than this allow no conclusion"""
 _LIKE = 4
-"""two sketches are compared for having nothing in common if neither data has this many times the cells of the other"""
+"""data with this many times as many small cells may have none in common with other data by chance"""
 _OTHERWISE = 5
 """if one in this many equal numbers of a column has another label, labels are spelled differently"""
 

@@ -41,6 +41,8 @@ from ilba.tables.finest import FinestTable
 if TYPE_CHECKING:
     from ilba.methods.method import Method
 
+_SHOWN = "release(audit='audit.html') (`ilba release --audit audit.html`) shows what is proven or undecided."
+
 
 def release(
     finest: AnyFinestTable,
@@ -527,13 +529,11 @@ def _audited(
         beside = " together with those published before" if len(together) > len(wanted) else ""
         raise UnsafeRelease(
             f"the audit does not find these tables safe{beside}, so nothing was published. Publish fewer tables, or "
-            f"with accept_risk=True (--accept-risk): the ledger records it. audit='audit.html' (--audit audit.html) "
-            f"shows what is proven or undecided."
+            f"with accept_risk=True (--accept-risk): the ledger records it. {_SHOWN}"
         )
     raise UnsafeRelease(
         "the audit does not find these tables safe, so nothing was published. Publish with "
-        "method='controlled', fewer tables (max_keys, levels), or accept_risk=True (--accept-risk). "
-        "audit='audit.html' (--audit audit.html) shows what is proven or undecided."
+        f"method='controlled', fewer tables (max_keys, levels), or accept_risk=True (--accept-risk). {_SHOWN}"
     )
 
 
