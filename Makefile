@@ -12,7 +12,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constr
 # for the tests also those of the longer search and of the attackers.
 COMPILE := import ilba; people = ilba.datasets.census(5000); secret = ilba.Secret(bytes(32)); \
   finest = ilba.build(people, ['LA1', 'LA2', 'LA3'], ['gender', 'age'], secret=secret); finest.controlled(bound=4)
-COMPILE_TESTED := $(COMPILE); finest.controlled(bound=4, sweeps=20); ilba.risk(finest)
+COMPILE_TESTED := $(COMPILE); finest.controlled(bound=4, sweeps=20); ilba.risk(finest); \
+  ilba.audit(ilba.build(people, ['LA1', 'LA2', 'LA3'], ['gender', 'age'], 300, secret=secret))
 
 .PHONY: help setup demo test check lowest cover lint docs figures bench browser clean
 

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
+from multiprocessing import forkserver
 from pathlib import Path
 
 import polars as pl
@@ -25,10 +26,10 @@ import polars as pl
 import ilba
 from ilba.release import ledger as ledger_module
 
-# Children start from a process that has loaded everything and run nothing: polars must not be forked at work.
+# Children start from a process that has loaded everything, but used only numba: polars must not be forked at work.
 START = multiprocessing.get_context("forkserver")
 START.set_forkserver_preload(
-    ["numba", "polars", "ilba.release", "ilba.methods.controlled.search", "ilba.tables.building", "ilba.attack.audit"]
+    ["polars", "ilba.release", "ilba.methods.controlled.choosing", "ilba.tables.building", "ilba.attack.audit", "warm"]
 )
 WRITES = ("fsync", "replace", "rename", "link", "unlink", "mkdir")
 
@@ -55,7 +56,12 @@ def begun(home: Path, number: int, die_at: int | None = None) -> multiprocessing
 
 def started(die_at: int | None, work: Callable[..., object], *args: object) -> multiprocessing.process.BaseProcess:
     """A process that does some work, and is killed before its n-th write."""
-    child = START.Process(target=_work, args=(dict(os.environ), die_at, work, *args))
+    before = dict(os.environ)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), before.get("PYTHONPATH", "")])
+    forkserver.ensure_running()  # it loads modules from where this file is
+    os.environ.clear()
+    os.environ.update(before)
+    child = START.Process(target=_work, args=(before, die_at, work, *args))
     child.start()
     return child
 

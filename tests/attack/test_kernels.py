@@ -71,7 +71,7 @@ def test_a_cell_and_its_parts_in_the_same_area_bound_each_other(counted):
     families = Families([WHOLE, PART], np.array([0, wholes, len(cells)]), cells[:wholes], starts, cells[wholes:], runs)
     closing = Closing(None, [], None, K, counted)
     rows = closing.levels[0] = Rows(families, 1, counted)
-    rows.begin(0.0, 100)
+    rows.begin(0.0)
     for node, own in ((WHOLE, slice(wholes)), (PART, slice(wholes, None))):
         _told(rows, node, [side[own] for side in sides[: 4 if counted else 2]])
     rows.ready(K)
@@ -95,7 +95,7 @@ def test_a_cell_and_its_parts_in_finer_areas_bound_each_other(counted, straight)
     runs = np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
     for level, node, size, many in ((0, WHOLE, width, areas), (1, PART, len(place), len(over))):
         rows = closing.levels[level] = Rows(Families([node], np.array([0, size]), *none, runs), many, counted)
-        rows.begin(0.0, 100)
+        rows.begin(0.0)
         _told(rows, node, [side[areas * width :] if level else side[: areas * width] for side in sides[of]])
         rows.ready(K)
     order = np.argsort(over, kind="stable")

@@ -166,7 +166,7 @@ def test_a_killed_cube_goes_on_and_ends_the_same(tmp_path, secret):
         there = len(list((tmp_path / "cut").glob("*.parquet"))) if (tmp_path / "cut").exists() else 0
         while process.poll() is None:
             now = len(list((tmp_path / "cut").glob("*.parquet"))) if (tmp_path / "cut").exists() else 0
-            if now > there + 2:
+            if now > there + 5:
                 os.kill(process.pid, signal.SIGKILL)
                 break
             time.sleep(0.001)

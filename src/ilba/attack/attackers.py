@@ -16,7 +16,7 @@ import polars as pl
 
 from ilba.attack.bounds import Attack
 from ilba.attack.intervals import AttackerView, Brought, ExactRows, Intervals, at, open_cells
-from ilba.attack.kernels import CELL, END, HIGH, LOW, MARK, close_area
+from ilba.attack.kernels import CELL, END, HIGH, LOW, close_area
 from ilba.attack.lattice import Node, node_of, table_of
 from ilba.attack.published import PublishedTables, packed_cells
 from ilba.data.microdata import Microdata, labelled
@@ -375,10 +375,11 @@ def propagated(known: Intervals) -> tuple[IntArray, IntArray]:
     listed[:, CELL], listed[:, END] = np.arange(n + sets), -1
     for column, end in ((LOW, (known.low, known.least)), (HIGH, (known.high, known.most))):
         listed[:, column] = np.clip(np.concatenate(end), -(2**30), 2**30)
-    row = np.full(n + sets, MARK, np.uint8)  # every cell is listed
+    mark = np.iinfo(np.int64).max
+    row = np.full(n + sets, mark, np.int64)  # every cell is listed
     runs = np.array([0, sets]), np.array([1]), np.array([0])
     work = np.empty_like(listed), np.empty(n + sets, np.int32)
-    close_area(row, listed, *work, families, runs, np.ones(2, np.uint8), known.K, False, MARK)
+    close_area(row, listed, *work, families, runs, np.ones(2, np.uint8), known.K, False, mark)
     return listed[:n, LOW].copy(), listed[:n, HIGH].copy()
 
 

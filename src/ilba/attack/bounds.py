@@ -378,7 +378,7 @@ class Attack:
                 return False
             heard = list(found)
             if start == first:
-                rows.begin(*farness(_said(one.otherwise) for one in heard))
+                rows.begin(farness(_said(one.otherwise) for one in heard))
             run = slice(start - first, end - first)
             for node, area, cell, said, otherwise in heard:
                 self._keep(node, said, area + start, cell)
@@ -404,7 +404,7 @@ class Attack:
                         high = np.minimum(high, above)
                 said[base] = said[base]._replace(high=high)
             if start == first:
-                rows.begin(*farness(said.values()))
+                rows.begin(farness(said.values()))
             for node, one in said.items():
                 cell, area = (part.reshape(-1) for part in np.indices((self.lattice.width(node), end - start)))
                 rows.hear(node, one, area + (start - first), cell)

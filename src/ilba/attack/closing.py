@@ -40,6 +40,8 @@ _FAR = 0.02
 """rows use a wider number type if more than this share of the empty cells needs one"""
 _HUGE = 2**30
 """lists use four-byte numbers up to this value"""
+_NARROW, _WIDE = (np.uint8, np.int32), (np.int64, np.int64)
+"""the number types of a row and of its lists; only these two pairs, since loops are compiled for each"""
 
 
 class Families(NamedTuple):
@@ -114,13 +116,13 @@ class Rows:
         self.stamp = np.ones(areas, np.int64)
         self._heard: list[tuple[IntArray, Array]] = []
 
-    def begin(self, far: float, highest: int) -> None:
+    def begin(self, far: float) -> None:
         """Allocate the rows: one byte per cell unless `far`, the share of highs that need more, is too large."""
-        dtype: Any = np.uint8
-        if far > _FAR:
-            dtype = next(t for t in (np.uint16, np.int32, np.int64) if highest < np.iinfo(t).max)
-        self.row = np.empty((self.areas, self.width), dtype)
-        self.mark = self.row.dtype.type(np.iinfo(dtype).max)  # of the row's type, so that loops compare bytes
+        self._hold(np.empty((self.areas, self.width), (_WIDE if far > _FAR else _NARROW)[0]))
+
+    def _hold(self, row: Array) -> None:
+        self.row = row
+        self.mark = row.dtype.type(np.iinfo(row.dtype).max)  # of the row's type, so that loops compare bytes
 
     def _empty(self, said: Said) -> tuple[Array, Array]:
         """Which cells a row alone can hold, and the values it holds for them."""
@@ -157,12 +159,15 @@ class Rows:
             listed[np.searchsorted(where, ruled), AT:] = np.stack(limits, axis=1)
         if len(listed):
             small = int(np.abs(listed).max()) < _HUGE
-            self._heard.append((area[where], listed.astype(np.int32) if small else listed))
+            self._heard.append((area[where], listed.astype(_NARROW[1]) if small else listed))
 
     def ready(self, K: int) -> None:
         """Put the stored bounds into the lists of the areas."""
-        small = all(listed.dtype == np.int32 for _, listed in self._heard)
-        dtype = np.int32 if small and self.row.itemsize <= 4 else np.int64  # an empty cell may be listed later
+        if self.row.dtype == _NARROW[0] and any(listed.dtype == _WIDE[1] for _, listed in self._heard):
+            is_listed = self.row == self.mark
+            self._hold(self.row.astype(_WIDE[0]))
+            self.row[is_listed] = self.mark
+        dtype = (_NARROW if self.row.dtype == _NARROW[0] else _WIDE)[1]  # an empty cell may be listed later
         empty = np.zeros((0, 8), dtype)
         number = np.concatenate([np.zeros(0, np.int64), *(part for part, _ in self._heard)])
         listed = np.concatenate([empty, *(part.astype(dtype, copy=False) for _, part in self._heard)])
@@ -396,7 +401,7 @@ class Closing:
 
     def _work(self, rows: Rows) -> tuple[Array, Array]:
         """Working memory of one thread: the list of one area, and the place of each cell in it."""
-        dtype = rows.lists[0].dtype if rows.lists else np.dtype(np.int32)
+        dtype = rows.lists[0].dtype if rows.lists else np.dtype(_NARROW[1])
         key = f"{dtype}-{rows.width}"
         if not hasattr(self._own, key):
             setattr(self._own, key, (np.empty((rows.width, 8), dtype), np.empty(rows.width, np.int32)))
@@ -415,7 +420,7 @@ def close_block(block: Any, K: int, moved: set[Node] | None) -> set[Node]:
         nodes = [node for node in tables if node[0] == level]
         rows = closing.add(level, nodes, kinds[0].low[nodes[0]].shape[-1])
         said = {node: _said(block, node) for node in nodes}
-        rows.begin(*farness(said.values()))
+        rows.begin(farness(said.values()))
         for node, one in said.items():
             cell, area = (part.reshape(-1) for part in np.indices((lattice.width(node), rows.areas)))
             rows.hear(node, one, area, cell)
@@ -436,15 +441,14 @@ def close_block(block: Any, K: int, moved: set[Node] | None) -> set[Node]:
     return changed
 
 
-def farness(said: Iterable[Said]) -> tuple[float, int]:
-    """The share of empty cells whose high does not fit into one byte, and the largest high."""
-    far = number = highest = 0
+def farness(said: Iterable[Said]) -> float:
+    """The share of empty cells whose high does not fit into one byte."""
+    far = number = 0
     for one in said:
         high = one.high[one.low == 0]
         far += int((high >= np.iinfo(np.uint8).max).sum())
         number += high.size
-        highest = max(highest, int(high.max(initial=0)))
-    return far / max(number, 1), highest
+    return far / max(number, 1)
 
 
 def _said(block: Any, node: Node) -> Said:

@@ -23,8 +23,6 @@ from ilba.methods.controlled.kernels import compiled
 CELL, LOW, HIGH, LEAST, MOST, AT, END, SHIFTED = range(8)
 """The columns of a list: the cell, the bounds of its sum, and the bounds of the number of its occupied cells. If a sum
 above 0 is released, also |S_K|, the end of its block and how many cells may be shifted; otherwise the end is -1."""
-MARK = 255
-"""The mark of a listed cell in a row of bytes."""
 
 
 @compiled

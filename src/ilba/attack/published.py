@@ -444,9 +444,8 @@ class PublishedTables:
             rows, offset = by_area(node)
             width, shape = lattice.width(node), (*lattice.shape(node), 1)
             steps = lattice.steps(Edge(node, base), {level: (0, 1)})
-            above = np.broadcast_to(spread(numbers[:width].reshape(shape), steps), (*lattice.shape(base), 1)).reshape(
-                -1
-            )
+            place = spread(numbers[:width].reshape(shape), steps)
+            above = np.array(np.broadcast_to(place, (*lattice.shape(base), 1))).reshape(-1)
             work = np.zeros((width, 6), np.int64)
             work[:, 5] = -1
             found = np.empty((len(finest[1]) + len(rows[1]), 8), np.int64)

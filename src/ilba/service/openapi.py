@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from functools import cache
 from importlib import resources
 from itertools import pairwise
 from typing import Any
@@ -15,7 +17,7 @@ from ilba.service.catalog import Catalog
 
 def document(settings: Settings, catalog: Catalog) -> dict[str, Any]:
     """The document, with examples from the served releases."""
-    written = msgspec.yaml.decode((resources.files("ilba.service") / "openapi.yaml").read_bytes(), type=dict[str, Any])
+    written = copy.deepcopy(_written())
     written["info"]["version"] = __version__
     written["info"]["description"] += f" One answer holds at most {settings.max_cells:,} cells."
     for parameter in ("Lang", "LangOfNothing", "LangOfSaved"):
@@ -23,6 +25,12 @@ def document(settings: Settings, catalog: Catalog) -> dict[str, Any]:
     for parameter, names in _examples(catalog).items():
         written["components"]["parameters"][parameter]["examples"] = {name: {"value": name} for name in names}
     return written
+
+
+@cache
+def _written() -> dict[str, Any]:
+    """The document as it is in the file, which takes a moment to read."""
+    return msgspec.yaml.decode((resources.files("ilba.service") / "openapi.yaml").read_bytes(), type=dict[str, Any])
 
 
 def _examples(catalog: Catalog) -> dict[str, list[str]]:
