@@ -231,6 +231,11 @@ def test_a_european_ptable_has_chances_or_upper_bounds(name):
     assert cell_key_table(one, MOVES.reverse(), "sex").equals(expected), "in any order of its rows"
 
 
+def test_a_ptable_may_have_padded_numbers_as_pt_export_of_r_writes_them(tmp_path):
+    (tmp_path / "p.txt").write_text("i; j;p;v;p_int_ub\n0; 0;1.00; 0;1.00\n1; 0;0.25;-1;0.25 \n1; 2;0.75; 1;1.00\n")
+    assert read_ptable(tmp_path / "p.txt").mark == read_ptable(MOVES).mark
+
+
 def test_a_sliced_ptable_has_a_result_in_several_intervals_in_the_order_of_their_bounds():
     sliced = pl.DataFrame(
         {"i": [0, 1, 1, 1], "j": [0, 0, 2, 0], "p": [1.0, 0.5, 0.25, 0.25], "p_int_ub": [1.0, 1.0, 0.5, 0.25]}

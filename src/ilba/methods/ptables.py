@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -202,6 +203,7 @@ def read_ptable_file(path: str) -> pl.DataFrame:
         text = Path(path).read_text("utf-8-sig")
         head = text.partition("\n")[0]
         separator = max(",;\t", key=head.count)
+        text = re.sub(f" *([{separator}\n]) *", r"\1", text)  # pt_export of R pads numbers
         if separator != "," and "." not in text:
             text = text.replace(",", ".")
         return pl.read_csv(io.StringIO(text), separator=separator)
