@@ -83,3 +83,11 @@ def test_a_level_may_be_given_alone_by_name_and_several_times():
 def test_a_wrong_list_of_tables_is_refused(options, says):
     with pytest.raises(InputError, match=says):
         wanted_tables(DESIGN, **options)
+
+
+@pytest.mark.parametrize("name", ["town.branch.sex", "town.sex.branch", "branch.town.sex"])
+def test_a_table_of_two_hierarchies_that_is_written_with_a_dot_is_told_its_name(name):
+    design = Design.of({"area": ["region", "town"], "industry": ["section", "branch"]}, ["sex"])
+    with pytest.raises(InputError, match=r"not to the keys. Write the table as 'town\+branch.sex'"):
+        wanted_tables(design, name)
+    assert wanted_tables(design, "town+branch.sex")[0].name == "town+branch.sex"

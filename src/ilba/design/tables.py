@@ -122,6 +122,13 @@ def _named(design: Design, name: object) -> Selection:
                 f"{listing(known)}, followed by keys: {'.'.join([known[-1], *design.keys[:2]])!r}."
             )
         levels[owner] = column
+    for column in map(unquote, keys):
+        owner = next((h.name for h in design.hierarchies if column in h.columns), None)
+        if owner is not None and owner not in levels:
+            both = [level for h in design.hierarchies if (level := {**levels, owner: column}.get(h.name))]
+            rest = [key for key in map(unquote, keys) if key not in both]
+            named = ".".join(["+".join(map(plain_name, map(str, both))), *map(plain_name, rest)])
+            raise InputError(f"{column!r} belongs to a hierarchy, not to the keys. Write the table as {named!r}.")
     return design.select(levels, [unquote(key) for key in keys])
 
 
