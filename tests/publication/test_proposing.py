@@ -173,6 +173,15 @@ def test_a_fitting_file_of_tau_argus_becomes_the_hierarchy(tmp_path):
     assert counted(Prepared(tmp_path))[0].table("branch_1").frame["N_masked"].to_list() == [80, 40]
 
 
+def test_a_hierarchy_goes_to_the_column_with_most_of_its_codes_not_to_the_first(tmp_path):
+    (tmp_path / "isced.hrc").write_text("low\n@1\n@2\nhigh\n@3\n@4\n")
+    level = [code for code in "1234" for _ in range(30)]
+    pl.DataFrame({"sex": ["1", "2"] * 60, "level": level}).write_csv(tmp_path / "p.csv")
+    ilba.init(tmp_path / "p.csv", tmp_path / "isced.hrc", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert (plain["hierarchies"]["area"]["column"], plain["keys"]) == ("level", ["sex"])
+
+
 def test_a_named_file_that_cannot_be_read_is_refused_and_never_replaced_by_a_code_list(tmp_path):
     (tmp_path / "p.parquet").write_bytes(b"PAR1 damaged")
     pl.DataFrame({"code": ["1", "2", "3"] * 9, "name": ["a", "b", "c"] * 9}).write_csv(tmp_path / "towns.csv")

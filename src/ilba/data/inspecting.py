@@ -551,7 +551,7 @@ def _matches(source: FileFacts, others: Sequence[FileFacts]) -> list[Match]:
     """For each code list and map the matching column of the data, and its own column of codes."""
     found = []
     for other in others:
-        best: Match | None = None
+        best: tuple[tuple[float, int], Match] | None = None
         for column in source.columns:
             if (
                 column.kind in ("identifier", "decimal", "weight", "date", "empty", "constant", "age")
@@ -561,15 +561,12 @@ def _matches(source: FileFacts, others: Sequence[FileFacts]) -> list[Match]:
             codes = set(source.frame[column.name].str.strip_chars().drop_nulls()) - set(column.spellings) - {""}
             for candidate in other.frame.get_columns():
                 match = _match(column.name, codes, other.path, candidate)
-                if match and match.best >= _NEEDED and (best is None or _rank(match, codes) > _rank(best, codes)):
-                    best = match
+                rank = (round(match.best, 2), len(codes)) if match else (0.0, 0)
+                if match and match.best >= _NEEDED and (best is None or rank > best[0]):
+                    best = rank, match
         if best:
-            found.append(best)
+            found.append(best[1])
     return found
-
-
-def _rank(match: Match, codes: set[str]) -> tuple[float, int]:
-    return round(match.best, 2), len(codes)
 
 
 def _match(column: str, codes: set[str], file: str, candidate: pl.Series) -> Match | None:
