@@ -170,6 +170,20 @@ def test_a_word_that_is_not_known_gets_the_nearest_one_and_the_choices(office):
 
 
 @pytest.mark.long
+def test_a_plan_measures_the_own_ptable_and_says_that_there_are_no_record_keys(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    population().select("region", "town", "sex").write_csv("people_2025.csv")
+    pl.DataFrame({"i": [0, 1, 1], "j": [0, 0, 2], "p": [1.0, 0.5, 0.5]}).write_csv("p.csv")
+    text = FILE.replace('method = "controlled"', 'method = "cell-key:ptable=p.csv"\naccept_risk = true')
+    (tmp_path / "publication.toml").write_text(text)
+    plan = ilba.plan()
+    assert [one.max_loss for one in plan.choices if one.method == "cell-key"] == [1]
+    assert any("this store has no record keys" in note for note in plan.notes)
+    (tmp_path / "publication.toml").write_text(text.replace("cell-key:ptable=p.csv", "rounding:3"))
+    assert [one.max_loss for one in ilba.plan().choices if one.method == "rounding"] == [2]
+
+
+@pytest.mark.long
 def test_a_publication_file_takes_cell_keys_with_the_keys_of_the_records(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     people = population().select("region", "town", "sex").with_row_index("key")

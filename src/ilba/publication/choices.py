@@ -18,6 +18,7 @@ from ilba.data.columns import few
 from ilba.design.design import COUNT, Selection
 from ilba.errors import IlbaError, InputError, SecretError, notice, some
 from ilba.methods.lab import ILBA, method_of
+from ilba.methods.method import Method
 from ilba.output.compare import measured_method
 from ilba.progress import Progress, within
 from ilba.secret.secret import Secret
@@ -136,11 +137,14 @@ def choices(
     wanted: Sequence[Selection],
     published: AnyFinestTable | None = None,
     *,
+    by: Method | None = None,
     full: bool = False,
     secret: Secret | None = None,
     progress: Progress | None = None,
 ) -> list[Choice]:
     """Compare the methods. `published` is the table with the published masks, if there is one.
+
+    `by` is the method of the field that publishes, if there is one. It replaces the compared one of its name.
 
     Methods of the field are left out if there are many cells (unless `full`), or if they cannot publish these tables.
     """
@@ -148,9 +152,11 @@ def choices(
     if not isinstance(held, FinestTable) or held.method != "ilba":
         return []
     names = METHODS if full or can_compare(finest, wanted, FIELD_LIMIT) else OWN
+    compared = {method.name: method for method in map(method_of, names)} | {"ilba": ILBA(held.design.cells)}
+    if by is not None and len(names) > len(OWN):
+        compared[by.name] = by
     found = []
-    for name in names:
-        method = ILBA(held.design.cells) if name == "ilba" else method_of(name)
+    for name, method in compared.items():
         chosen = published.at_hand() if name == "controlled" and published is not None else None
         masked = chosen if isinstance(chosen, FinestTable) and chosen.method == "controlled" else None
         try:

@@ -26,7 +26,7 @@ from ilba.release.ledger import ENVIRONMENT, Ledger
 from ilba.release.replacing import way
 from ilba.secret.secret import Secret
 from ilba.tables.building import build
-from ilba.tables.engine import AnyFinestTable
+from ilba.tables.engine import DRAWN_KEYS, AnyFinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
 _CORRECTION = " --correction"
@@ -195,10 +195,12 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     compared: list[Choice] = []
     learnt: list[Measured] = []
     notes = doubts(finest)
+    if prepared.by is not None and prepared.by.keyed and finest.record_keys is None:
+        notes.append(DRAWN_KEYS)
     if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
         tell(ProgressStep("comparing"))
         masked = None if prepared.by else masked_by(prepared.said.method, finest, wanted, how | kept, progress=progress)
-        compared = choices(finest, wanted, masked, full=full, progress=progress)
+        compared = choices(finest, wanted, masked, by=prepared.by, full=full, progress=progress)
         learnt = measured(masked, wanted, progress=progress) if masked is not None else []
     else:
         notes.append("the tables have too many cells to compare methods quickly; --full compares them anyway")

@@ -361,7 +361,14 @@ class _Run:
         published = self._published()
         compared, learnt = [], []
         if isinstance(finest, FinestTable) and can_compare(finest, prepared.wanted):
-            compared = choices(finest, prepared.wanted, published, secret=prepared.secret(), progress=self.progress)
+            compared = choices(
+                finest,
+                prepared.wanted,
+                published,
+                by=prepared.by,
+                secret=prepared.secret(),
+                progress=self.progress,
+            )
             if prepared.by is None:
                 learnt = measured(published, prepared.wanted, release.manifest.get("bound"), self.progress)
         said = prepared.said

@@ -21,7 +21,7 @@ from ilba.design.labels import Label
 from ilba.design.population import Population
 from ilba.design.recordkeys import RecordKeys
 from ilba.design.tables import Tables, selections, wanted_tables
-from ilba.errors import InputError, SecretError, listing, suggesting
+from ilba.errors import Advice, InputError, SecretError, listing, notice, suggesting
 from ilba.methods.controlled.search import Chosen, Control, How, move_of, noise_of, sweeps_of
 from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.progress import Progress
@@ -43,6 +43,12 @@ if TYPE_CHECKING:
 IntArray: TypeAlias = npt.NDArray[np.int64]
 Path_: TypeAlias = str | os.PathLike[str]
 Values: TypeAlias = Label | float | Sequence[Any]
+DRAWN_KEYS = (
+    "this store has no record keys, so the secret draws one for each finest cell and its count. In a store with other "
+    "columns the same people get other numbers. If your records have keys, build with record_key= (--record-key, or "
+    "record_key under [source])."
+)
+"""said when cell keys move the counts of a store without record keys"""
 
 
 class KnownMasks(NamedTuple):
@@ -207,6 +213,8 @@ class AnyFinestTable(ABC):
         if asked.policy is None:
             result = self._with_keys(secret) if asked.keyed else self._drawing(secret)
             result.by = asked
+            if asked.keyed and self.record_keys is None:
+                notice(DRAWN_KEYS, Advice)
             return result
         if asked.name != "ilba" or self.chosen:
             other = "its masks were chosen jointly" if self.chosen else f"{asked.name!r} does not make single tables"
