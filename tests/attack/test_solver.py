@@ -285,6 +285,10 @@ def test_the_most_suspicious_undecided_counts_are_listed_and_all_are_counted(peo
     room = (ranges["high"] - ranges["low"]).to_list()
     assert room == sorted(room)
     assert room[0] < room[-1]
+    coarser = whole.undecided_aggregates
+    assert (coarser["low"] <= 4).all(), "each is truly in 1..4"
+    assert (coarser["high"] >= 1).all()
+    assert (coarser["high"] - coarser["low"]).is_sorted()
     monkeypatch.setattr("ilba.attack.audit.LISTED", 5)
     short = ilba.audit(finest, "ilba", explanations=0)
     assert short.undecided.equals(whole.undecided.head(5))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ import ilba
 from ilba import InputError, Secret, UnsafeRelease, methods
 from ilba.cli import commands
 from ilba.design.recordkeys import KEY_RANGE, RecordKeys
-from ilba.errors import Conflict
+from ilba.errors import Advice, Conflict
 from ilba.export import export
 from ilba.secret.secret import draws
 from ilba.tables.store import About
@@ -82,6 +83,14 @@ def test_without_a_column_a_key_is_one_draw_for_labels_and_count(drawn):
     labels = {column: ([first[column]], np.array([0])) for column in drawn.design.columns}
     assert keys[0] == draws(SECRET.derived("cell keys"), labels, [first["N"]])[0] % KEY_RANGE
     assert 0.45 < (keys / KEY_RANGE).mean() < 0.55
+
+
+def test_cell_keys_of_a_store_without_record_keys_come_with_advice(drawn, ons):
+    with pytest.warns(Advice, match="has no record keys, so the secret draws one.*build with record_key="):
+        drawn.with_method(EU)
+    with warnings.catch_warnings(action="error"):
+        ons.with_method(EU)
+        drawn.with_method("rounding:3")
 
 
 def test_keys_drawn_in_pieces_are_those_drawn_at_once(drawn, keyed_people, monkeypatch):
@@ -228,6 +237,12 @@ def test_a_release_by_an_own_ptable_is_audited_with_it(keyed_people, agency):
     store = str(finest.save(agency / "s.parquet"))
     told = CliRunner().invoke(commands, ["audit", out, "--store", store, "--method", f"cell-key:ptable={moves}"])
     assert "Audit of 1 table: method='cell-key'" in told.output
+    other = f"cell-key:ptable={agency / 'q.csv'}"
+    ons_ptable(9).write_csv(agency / "q.csv")
+    for wrong in (other, "cell-key:D=2,V=1", "rounding:3"):
+        for more in ([], ["--store", store]):
+            refused = CliRunner().invoke(commands, ["audit", out, "--method", wrong, *more])
+            assert "was made by 'cell-key ptable=" in str(refused.exception), wrong
     assert "audited unchanged" in str(CliRunner().invoke(commands, ["audit", out, "--mask-thr", "3"]).exception)
     for command in ("audit", "risk"):
         misspelt = CliRunner().invoke(commands, [command, f"{out}x", "--store", store])

@@ -7,6 +7,7 @@ undecided.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
@@ -365,10 +366,10 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | No
         told = release.manifest["method"]
         if told in POLICIES:
             return PublishedTables.from_frames(release.code_lists(), frames, told, release.move)
-        return MethodTables.from_release(method or _method_of(release), release.code_lists(), frames)
+        return MethodTables.from_release(_method_of(release, method), release.code_lists(), frames)
     store = _as_released(release, store)
     if release.manifest["method"] not in POLICIES and store.by is None:
-        asked = method or _method_of(release)
+        asked = _method_of(release, method)
         store = (store if asked.keyed else store.collect()).with_method(asked)
     published = tables_by(store.by or store.method, store, wanted_tables(store.design, list(release.tables)))
     for node, rows in published.tables.items():
@@ -430,9 +431,21 @@ def _given(method: Method | str | None) -> Method | None:
     return method_of(method)
 
 
-def _method_of(release: Release) -> Method:
-    """The method of a release, from its manifest."""
+def _method_of(release: Release, given: Method | None) -> Method:
+    """The method of a release, from its manifest; a method that was given must be the same."""
     name, told = release.manifest["method"], dict(release.manifest.get("parameters", {}))
+    if given is not None:
+        asked = json.loads(json.dumps(given.parameters))
+        if (given.name, asked) != (name, told):
+            made, other = (
+                " ".join([way, *(f"{one}={value}" for one, value in values.items())])
+                for way, values in ((name, told), (given.name, asked))
+            )
+            raise InputError(
+                f"the release {str(release.path)!r} was made by {made!r}, not by {other!r}. Give its own method "
+                f"(--method); ptable= is the checksum of a p-table."
+            )
+        return given
     if "ptable" in told:
         raise InputError(
             f"the release {str(release.path)!r} was made with a p-table that it does not hold. Give it: "
@@ -521,14 +534,14 @@ class Findings:
         """The labels of the undecided small cells, the most suspicious first."""
         if self._decided is None:
             return pl.DataFrame()
-        ((_, cells, _),) = self._suspicious([self._base])
+        ((_, cells, *_),) = self._suspicious([self._base])
         return self._labels(self._base, cells)
 
     def undecided_aggregates(self) -> pl.DataFrame:
-        """The undecided cells of coarser tables, the most suspicious first: the table, and the cell in words."""
-        schema = {"table": pl.String, "cell": pl.String, "place": pl.Int64}
+        """The undecided cells of coarser tables, the most suspicious first: the table, the cell in words, its range."""
+        schema = {"table": pl.String, "cell": pl.String, "low": pl.Int64, "high": pl.Int64, "place": pl.Int64}
         parts = [pl.DataFrame(schema=schema)]
-        for node, cells, places in self._suspicious(self._shown) if self._decided is not None else ():
+        for node, cells, places, low, high in self._suspicious(self._shown) if self._decided is not None else ():
             labels = self._labels(node, cells)
             words = [pl.format(f"{name} {{}}", name) for name in labels.columns]
             parts.append(
@@ -537,6 +550,8 @@ class Findings:
                 .select(
                     table=pl.lit(table_of(self.published.design, node).name),
                     cell=pl.concat_str(words, separator=", ") if words else pl.lit("the total"),
+                    low=pl.Series(low),
+                    high=pl.Series(high),
                     place="place",
                 )
             )
@@ -546,11 +561,11 @@ class Findings:
         codes = self.published.codes
         return pl.DataFrame(codes.labels(codes.cell_index(table_of(self.published.design, node)), [cells]))
 
-    def _suspicious(self, nodes: Sequence[Node]) -> list[tuple[Node, IntArray, IntArray]]:
-        """The undecided cells with the narrowest proven ranges, at most `LISTED`: by table, with their ranks."""
+    def _suspicious(self, nodes: Sequence[Node]) -> list[tuple[Node, IntArray, IntArray, IntArray, IntArray]]:
+        """The undecided cells with the narrowest proven ranges, at most `LISTED`: by table, with ranks and ranges."""
         assert self._decided is not None  # noqa: S101 - asked before
         none = np.zeros(0, dtype=np.int64)
-        found = [(none, none, none)]
+        found = [(none, none, none, none)]
         for part in self._attack.parts():
             for number in (number for number, node in enumerate(nodes) if node in part.own):
                 node = nodes[number]
@@ -560,12 +575,12 @@ class Findings:
                 area, cell = np.divmod(left, width)
                 low, high = part.at(node, area - first, cell)
                 order = np.argsort(high - low, kind="stable")[:LISTED]
-                found.append((left[order], np.full(len(order), number), (high - low)[order]))
-        packed, table, room = (np.concatenate(column) for column in zip(*found, strict=True))
-        order = np.lexsort((packed, table, room))[:LISTED]
-        packed, table = packed[order], table[order]
+                found.append((left[order], np.full(len(order), number), low[order], high[order]))
+        packed, table, low, high = (np.concatenate(column).astype(np.int64) for column in zip(*found, strict=True))
+        order = np.lexsort((packed, table, high - low))[:LISTED]
+        packed, table, low, high = packed[order], table[order], low[order], high[order]
         places = [np.flatnonzero(table == number) for number in range(len(nodes))]
-        return [(node, packed[place], place) for node, place in zip(nodes, places, strict=True)]
+        return [(node, packed[at], at, low[at], high[at]) for node, at in zip(nodes, places, strict=True)]
 
     @property
     def _shown(self) -> list[Node]:

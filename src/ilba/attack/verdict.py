@@ -197,7 +197,7 @@ class AuditReport(Judged):
     why_aggregates: dict[str, int] = field(default_factory=dict)
     """how many small cells of coarser tables are undecided, by reason"""
     undecided_aggregates: pl.DataFrame = field(default_factory=pl.DataFrame)
-    """the undecided cells of coarser tables, in the same order and at most as many: the table, and the cell in words"""
+    """the undecided cells of coarser tables, in the same order and at most as many: table, cell in words, low, high"""
 
     @property
     def unseen(self) -> bool:
