@@ -153,13 +153,14 @@ def test_named_attackers_learn_what_risk_says_they_learn(small, secret):
     by = {row["attacker"]: row for row in report.rows.iter_rows(named=True)}
     for name in ("outsider", "neighbour", "insider"):
         assert own[f"{name}: proven"] == by[name]["proven"] / by[name]["small"], name
-    assert own["outsider: likely"] == by["outsider"]["likely"] / by["outsider"]["small"]
+    assert own["outsider: likely"] == by["outsider"]["likely_share"]
     assert own["attribute: groups"] == by["attribute"]["groups"]
     assert rounded["neighbour: proven"] >= rounded["provable"]
     for row, name in ((rounded, "rounding:3"), (noise, "noise:1")):
         by = {one["attacker"]: one for one in ilba.risk(small, attackers[1:], method=name, **ALL).rows.to_dicts()}
         for attacker in ("outsider", "neighbour", "insider"):
-            assert row[f"{attacker}: likely"] == by[attacker]["likely"] / by[attacker]["small"], (name, attacker)
+            right = by[attacker]["likely_share"] if by[attacker]["likely"] else 0
+            assert row[f"{attacker}: likely"] == right, (name, attacker, "only right guesses count")
     assert noise["neighbour: proven"] == noise["insider: proven"] == 0
     assert noise["attribute: groups"] is None
     assert noise["invented"] > 0

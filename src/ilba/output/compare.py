@@ -472,8 +472,9 @@ def _named(one: _Candidate, attackers: Sequence[Any], remarks: list[str], progre
             remarks += [] if seen else [f"{one.name}: {_INVENTED}"]
             found |= {f"attribute: {what}": row[what] if seen else None for what in ("groups", "people")}
             continue
-        for column in ("proven", "likely"):
-            found[f"{name}: {column}"] = None if row[column] is None or not small else row[column] / small
+        proven, likely = row["proven"], row["likely_share"]
+        found[f"{name}: proven"] = None if proven is None or not small else proven / small
+        found[f"{name}: likely"] = 0.0 if row["likely"] == 0 and small else likely
     return found
 
 
