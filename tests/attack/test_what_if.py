@@ -79,6 +79,7 @@ def test_each_row_of_what_if_is_what_audit_loss_and_risk_say(people, secret):
                 "method": "ilba",
                 "K": row["K"],
                 "bound": None,
+                "small": small,
                 "mean_loss": loss.mean(),
                 "p99_loss": np.quantile(loss, 0.99, method="inverted_cdf"),
                 "max_loss": loss.max(),
@@ -105,6 +106,34 @@ def test_risk_by_controlled_masks_chooses_them_as_a_release_would(people, secret
     found = ilba.risk(finest, "proof", method="controlled").published
     chosen = finest.controlled(secret=secret).frame["N_masked"].to_list()
     assert found.tables[found.lattice.base].value.tolist() == chosen != finest.frame["N_masked"].to_list()
+
+
+@pytest.mark.slow
+def test_a_later_wave_is_measured_with_the_masks_of_its_release_before_and_after_it(people, secret, tmp_path):
+    secret.to_file(tmp_path / "k")
+    about = {"secret": tmp_path / "k", "population": "p"}
+    first, second = (
+        ilba.build(rows, ["town"], ["sex"], **about, wave=wave)
+        for wave, rows in (("1", people.head(70)), ("2", people.slice(6, 70)))
+    )
+    first.release(tmp_path / "1")
+
+    def measured():
+        found = ilba.risk(second, "proof", method="controlled").published
+        tried = what_if(second, ["controlled"], [5], attackers="proof", secret=tmp_path / "k")
+        compared = [compare(second, methods=one, secret=tmp_path / "k").rows for one in (["controlled"], None)]
+        shown = [rows.filter(method="controlled").select("mean_loss", "max_loss").row(0) for rows in (tried, *compared)]
+        return found.tables[found.lattice.base].value.tolist(), shown
+
+    before, losses_before = measured()
+    second.release(tmp_path / "2")
+    published = second.published()
+    loss = losses(ilba.audit(published).published)
+    assert (before, losses_before) == measured()
+    assert (
+        before == published.frame["N_masked"].to_list() != second.controlled(secret=secret).frame["N_masked"].to_list()
+    )
+    assert losses_before == [(pytest.approx(loss.mean()), loss.max())] * 3
 
 
 @pytest.mark.long

@@ -447,7 +447,10 @@ def test_the_risk_of_named_attackers_is_told_and_written_for_its_owner(folder):
     asked = (*few, "--register", "town.sex=register.csv", "--unknown", "2", "--json")
     report = json.loads(run(*asked, cwd=folder).stdout)
     assert report["confidential"] is True
-    assert [row["attacker"] for row in report["attackers"]] == ["insider, 2 people unknown", "register town.sex"]
+    assert [row["attacker"] for row in report["attackers"]] == [
+        *("proof", "outsider", "neighbour", "insider", "attribute"),
+        *("insider, 2 people unknown", "register town.sex"),
+    ]
     sampled = ("risk", "full_tb.parquet", "--keys", "sex", "--attacker", "outsider", "--cells", "40", "--json")
     sample = json.loads(run(*sampled, cwd=folder).stdout)["sample"]
     assert sample is None or sample["areas"] < sample["of"]
@@ -477,7 +480,9 @@ def test_choosing_k_puts_what_each_attacker_learns_beside_the_loss(folder):
     assert "insider %" in told
     assert "groups" in told
     assert "confidential" in told
-    assert "Shares are of the finest cells with a true count in 1..K-1" in " ".join(told.split())
+    assert "finest cells with a true count in 1..K-1, so it grows with K. Shares are of these cells" in " ".join(
+        told.split()
+    )
     assert re.search(r"^the first of 2 took \d+ s; the others take about \d+ s$", done.stderr, re.MULTILINE)
     assert "the others take" not in run(*words, "--json", cwd=folder).stderr
     assert "bounds go with controlled" in run(*words, "--bound", "9", cwd=folder, code=2).stderr

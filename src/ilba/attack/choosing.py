@@ -23,6 +23,7 @@ from ilba.errors import InputError, notice, suggesting
 from ilba.methods.loss import loss_summary
 from ilba.methods.method import Method
 from ilba.progress import Progress, ProgressStep, silent, within
+from ilba.release.chapter import kept_masks
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables.finest import FinestTable
 
@@ -46,7 +47,8 @@ def what_if(
     """Measure the risk from each attacker and the loss of the same tables, for several methods, thresholds and bounds.
 
     Nothing is released. A threshold other than the store's needs masks of its own, and "controlled" needs chosen masks.
-    They are made with `secret` or with a throw-away secret: good for choosing, not for publishing.
+    They are made with `secret` or with a throw-away secret: good for choosing, not for publishing. Masks in the ledger
+    beside the secret stay, as in a release.
 
     Parameters
     ----------
@@ -81,11 +83,12 @@ def what_if(
     Returns
     -------
     polars.DataFrame
-        A row for each threshold, method and bound: method, K, bound, mean_loss, p99_loss, max_loss, provable, exact,
-        safe. Then for each attacker: `outsider`, the share of small cells that are correctly believed small with
-        probability above .95, and `outsider_right`, how often such a belief is right; `neighbour` and `insider`, the
-        share of small cells that are proven; the same for a register, by its name; `groups`, the number of groups that
-        are shown with one value. Shares run from 0 to 1, and are missing where an attacker cannot be measured.
+        A row for each threshold, method and bound: method, K, bound, small (the number of finest cells with a count in
+        1..K-1), mean_loss, p99_loss, max_loss, provable, exact, safe. Then for each attacker: `outsider`, the share of
+        small cells that are correctly believed small with probability above .95, and `outsider_right`, how often such a
+        belief is right; `neighbour` and `insider`, the share of small cells that are proven; the same for a register,
+        by its name; `groups`, the number of groups that are shown with one value. Shares run from 0 to 1, and are
+        missing where an attacker cannot be measured.
         Unbounded noise proves nothing, and is never called safe. `charts.risk` draws the rows. Confidential.
 
     Raises
@@ -116,6 +119,7 @@ def what_if(
             "method": name,
             "K": K,
             "bound": bound,
+            "small": None,
             "mean_loss": loss.mean,
             "p99_loss": loss.p99,
             "max_loss": loss.max,
@@ -123,7 +127,7 @@ def what_if(
         is_bounded = not isinstance(published, MethodTables) or published.method.bounded
         if is_bounded:
             proof = audit(published, explanations=0, brief=True, progress=part)
-            row |= {"provable": proof.share, "exact": proof.share_exact, "safe": proof.safe}
+            row |= {"small": proof.cells_small, "provable": proof.share, "exact": proof.share_exact, "safe": proof.safe}
         else:
             row |= {"provable": 0.0, "exact": 0.0, "safe": False}
         if named and is_bounded:
@@ -131,7 +135,7 @@ def what_if(
             row |= _figures(found, named)
         rows.append(row)
         tell(ProgressStep("comparing", done, len(steps)))
-    return pl.DataFrame(rows, schema_overrides={"bound": pl.Int64}, infer_schema_length=None)
+    return pl.DataFrame(rows, schema_overrides={"bound": pl.Int64, "small": pl.Int64}, infer_schema_length=None)
 
 
 def _without_lottery(attackers: list[Attacker]) -> list[Attacker]:
@@ -192,4 +196,7 @@ class _Masked:
         if K not in self._anew:
             self._anew[K] = self._finest.with_threshold(K, self._secret)
         anew = self._anew[K]
-        return anew.controlled(wanted, bound, secret=self._secret, progress=progress) if joint else anew
+        if not joint:
+            return anew
+        kept = kept_masks(self._finest, self._secret) if bound is None and self._finest.design.threshold == K else {}
+        return anew.controlled(wanted, bound, secret=self._secret, progress=progress, **kept)

@@ -37,6 +37,7 @@ from ilba.methods.controlled.search import declared_bound
 from ilba.methods.loss import usual_bound
 from ilba.progress import Progress, within
 from ilba.release import Release
+from ilba.release.chapter import kept_masks
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
@@ -140,7 +141,7 @@ def risk(
             if isinstance(finest, FinestTable):
                 finest = masked_jointly(finest, wanted, progress)
             else:
-                finest = finest.controlled(wanted)
+                finest = finest.controlled(wanted, **kept_masks(finest, None))
         stated, noise = None, finest.noise
         published = tables_by(method or finest.by or finest.method, finest, wanted)
     else:
@@ -572,6 +573,10 @@ class _Work:
                 f"What is likely uses no bound, so it may be less than what is proven."
             )
             return usual
+        if self.published.policy.name == "controlled":
+            self.notes.append(
+                f"{name}: no bound is stated, and the usual one of {usual} does not hold here: none is used."
+            )
         return None
 
     def _level(self, name: str, level: int, found: Insight | None) -> None:

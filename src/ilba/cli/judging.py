@@ -476,7 +476,7 @@ def risk_command(
     from ilba.attack.risk import ALL, CELLS, risk
     from ilba.release import Release
 
-    chosen: list[Any] = [*attackers, *(Insider(unknown=number) for number in unknown)]
+    chosen: list[Any] = [*(attackers or ALL), *(Insider(unknown=number) for number in unknown)]
     if register:
         chosen.append(Register(dict(read_register(spec) for spec in register)))
     is_release = Path(source).is_dir() and not (Path(source) / ABOUT).exists()
@@ -490,7 +490,7 @@ def risk_command(
         measured = measured or open_store(source, within=within)
         report = risk(
             measured,
-            chosen or ALL,
+            chosen,
             tables or "all",
             method=method,
             levels=[typed_level(level) for level in levels] or None,
@@ -513,13 +513,15 @@ def risk_command(
 
 _MEANING = (
     "Loss: absolute difference of masked and true count; suppressed cells have none.\n"
-    "Totals: tables of one variable. Differences, ranks: of neighbouring areas.\n"
-    "Bound: K plus K/2. Invented: empty cells published above 0; lost: others\n"
+    "Totals: tables of at most one variable. Differences, ranks: of neighbouring\n"
+    "areas. Bound: K plus K/2. Invented: empty cells published above 0; lost: others\n"
     "published as 0. Provable: the share of finest cells with 1..K-1 that everybody\n"
     "can prove from these tables; provable counts: the share of all small counts of\n"
     "the tables; aggregates: the number of those in coarser tables. Guessed: small\n"
     "cells whose true count is the most frequent one for their published number.\n"
     "Likely: cells whose published number means a small count in 95 of 100 cells.\n"
+    "Of an attacker: the share of small cells that are proven, or rightly believed\n"
+    "with more than .95; the insider relies on the usual bound of controlled sums.\n"
     "Safe: nothing is proven, and every cell is certified."
 )
 

@@ -502,7 +502,7 @@ def attackers(frame: Any, title: str = "What attackers learn, and the loss") -> 
     return finished(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
 
 
-_NO_ATTACKER = ("method", "K", "bound", "mean_loss", "p99_loss", "max_loss", "exact", "safe")
+_NO_ATTACKER = ("method", "K", "bound", "small", "mean_loss", "p99_loss", "max_loss", "exact", "safe")
 _ATTACKER_AXES = {
     "provable": "everybody: small cells that are proven",
     "outsider": "outsider: small cells rightly believed small, P > .95",

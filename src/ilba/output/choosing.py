@@ -15,7 +15,7 @@ from ilba.files import writable
 from ilba.output import charts
 from ilba.output.pages import inline, write
 
-_NUMBERS = ("method", "K", "bound", "mean_loss", "p99_loss", "max_loss", "safe", "groups", "outsider_right")
+_NUMBERS = ("method", "K", "bound", "small", "mean_loss", "p99_loss", "max_loss", "safe", "groups", "outsider_right")
 _KNOWS = {
     "provable": "proof",
     "outsider": "outsider",
@@ -24,12 +24,13 @@ _KNOWS = {
     "groups": "attribute",
 }
 MEANING = (
-    "Loss is the absolute difference between masked and true counts. Shares are of the finest cells with a true count "
-    "in 1..K-1: provable by everybody (safe: nothing is proven in any table, and every count is certified); believed "
-    "by an outsider with more than .95, rightly; proven by a neighbour, by "
-    "an insider who lacks one cell, or with a register. Outsider right is how often such a belief is right. Groups are "
-    "groups of people that are shown with one value only. A dash means not measured: for outsider and "
-    "insider the finest table must be among the tables."
+    "Loss is the absolute difference between masked and true counts. Small is the number of finest cells with a true "
+    "count in 1..K-1, so it grows with K. Shares are of these cells: provable by everybody (safe: nothing is proven in "
+    "any table, and every count is certified); believed by an outsider with more than .95, rightly; proven by a "
+    "neighbour, by an insider who lacks one cell and relies on the usual or the given bound of controlled sums, or "
+    "with a register. Outsider right is how often such a belief is right. Groups are groups of people that are shown "
+    "with one value only. A dash means not measured: for outsider and insider the finest table must be among the "
+    "tables."
 )
 """what the columns mean"""
 _LEARN = {
@@ -73,7 +74,10 @@ def _sentence(row: dict[str, Any]) -> str:
         proof = f"the attack proves {small} in no finest cell, but does not find the tables safe."
     text = f"K={row['K']}, {row['method']}{bound}: {proof} "
     text += f"The mean error of a count is {row['mean_loss']:.2f}, the largest {row['max_loss']:,}."
-    learnt = [f"{who} {row[name]:.1%}" for name, who in _LEARN.items() if row.get(name) is not None]
+    relies = {"insider": "an insider who knows all but one and relies on the bound proves"}
+    who = _LEARN | (relies if row["method"] == "controlled" else {})
+    who |= {name: f"somebody with the {name} proves" for name in row if name.startswith("register ")}
+    learnt = [f"{one} {row[name]:.1%}" for name, one in who.items() if row.get(name) is not None]
     return f"{text} Of these counts {', '.join(learnt)}." if learnt else text
 
 

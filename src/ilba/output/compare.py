@@ -28,12 +28,13 @@ from ilba.errors import InputError, Notice, listing, nearest, notice, suggesting
 from ilba.files import replacing, writable
 from ilba.methods import utility
 from ilba.methods.controlled.search import mean_masks
-from ilba.methods.lab import method_of
+from ilba.methods.lab import Controlled, method_of
 from ilba.methods.loss import loss_summary
 from ilba.methods.method import Method
 from ilba.output import charts
 from ilba.output.pages import inline, write
 from ilba.progress import Progress, ProgressStep, silent, within
+from ilba.release.chapter import kept_masks
 from ilba.secret.secret import Secret
 from ilba.tables.finest import FinestTable
 
@@ -332,8 +333,16 @@ def _variants(
         ("iLBA, all cells of the grid", grid, "ilba"),
     ):
         yield _own(name, name, masked, method, wanted)
-    chosen = finest.controlled(wanted, bound, secret=secret, progress=within(progress, "controlled"))
+    chosen = _jointly(finest, wanted, secret, bound, within(progress, "controlled"))
     yield _own("controlled", "controlled", chosen, "controlled", wanted)
+
+
+def _jointly(
+    finest: FinestTable, wanted: list[Selection], secret: Any, bound: int | None, progress: Progress | None
+) -> FinestTable:
+    """The masks of a release by the default method: those in the ledger stay, unless a bound is tried."""
+    kept = kept_masks(finest, secret) if bound is None else {}
+    return finest.controlled(wanted, bound, secret=secret, progress=progress, **kept)
 
 
 def _published(
@@ -350,7 +359,11 @@ def _published(
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", Notice)
             try:
-                masked = method.masks(finest, wanted, secret, bound, within(progress, method.label))
+                step = within(progress, method.label)
+                if method == Controlled():
+                    masked = _jointly(finest, wanted, secret, bound, step)
+                else:
+                    masked = method.masks(finest, wanted, secret, bound, step)
                 if method.policy is not None:
                     one = _own(method.label, method.name, masked, method.policy, wanted, note)
                 else:

@@ -31,8 +31,8 @@ WORDS = {
     "the folder tell nothing more.":
         "안전함: 조정된 최세분 표 자체가 가능한 참값이므로, 작은 빈도를 아무도 증명할 수 없습니다. "
         "폴더의 코드, 자료형, 지도도 더 알려 주지 않습니다.",
-    "Safe: one masked finest table, taken as the truth, leads to all these releases.":
-        "안전함: 조정된 최세분 표 하나를 참값으로 보면 이 공표물이 모두 나옵니다.",
+    "Safe: one masked finest table for each wave, taken as the truth, leads to all these releases.":
+        "안전함: 시점마다 조정된 최세분 표 하나를 참값으로 보면 이 공표물이 모두 나옵니다.",
     "Not safe: everybody who has these tables can prove small counts. Release fewer tables, or sums of masks that were "
     "chosen jointly (method='controlled').":
         "안전하지 않음: 이 표들을 가진 사람은 누구나 작은 빈도를 증명할 수 있습니다. 표를 줄이거나, "
@@ -154,6 +154,8 @@ WORDS = {
     "proven.":
         "{}: 오차 한도는 밝히지 않았으나, 통상의 한도 {}는 누구나 알며 여기서도 지켜집니다. 비밀 키 20개 중 19개에서 지켜지며, "
         "가능한 가장 큰 한도 {}로는 칸 {}개가 증명됩니다. 확신은 한도를 쓰지 않으므로 증명보다 적을 수 있습니다.",
+    "{}: no bound is stated, and the usual one of {} does not hold here: none is used.":
+        "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}는 여기서 지켜지지 않으므로 한도를 쓰지 않습니다.",
     "{}: with {} other secrets between {} and {} of the small cells would be proven. It depends on which coarse "
     "counts happen "
     "to lie at the bound.":
@@ -198,6 +200,11 @@ WORDS = {
     "Share": "비율", "Total": "전체",
     # the comparison of methods
     "Methods compared on {} tables, K={}": "통계표 {}개에서 방법 비교, K={}",
+    "Likely is the share of small cells whose published number means a small count in 95 of 100 cells. Of a named "
+    "attacker it is the share of small cells that are rightly believed to be small with more than .95. The insider relies "
+    "on the usual bound of controlled sums.":
+        "유력은 공표된 수가 100칸 중 95칸에서 작은 빈도를 뜻하는 작은 칸의 비율입니다. 이름 있는 공격자에서는 .95를 넘는 확률로 작다고 "
+        "옳게 믿는 작은 칸의 비율입니다. 내부자는 조정 합계의 통상 한도를 믿습니다.",
     "Loss is the absolute difference between masked and true counts. Provable is the share of the finest cells with a"
     " true count in 1..K-1 that everybody with all tables can prove; it is a lower bound. Bias is the largest of the "
     "mean masked counts minus their true count 1..K-1. Totals are tables of at most one variable; differences and "

@@ -327,15 +327,7 @@ def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[l
         return [str(problem)], f"{book.path.name}: it conflicts with an earlier publication", False, {}
     except (UnsafeRelease, IlbaError) as problem:
         return [str(problem)], f"{book.path.name}: it refuses this publication", False, {}
-    return [], text, has_other_data(chapter, finest), _kept(chapter, finest, move) if name == "controlled" else {}
-
-
-def _kept(chapter: Chapter, finest: AnyFinestTable, move: int) -> dict[str, Any]:
-    """The options of a choice of masks that keeps those of earlier publications."""
-    before = chapter.choice("controlled", finest.design.threshold, move)
-    if before is None:
-        return {}
-    return {"previous": chapter.known(finest, "controlled", move), "move": move, "noise": float(before.get("noise", 0))}
+    return [], text, has_other_data(chapter, finest), chapter.kept(finest, move) if name == "controlled" else {}
 
 
 def has_other_data(chapter: Chapter, finest: AnyFinestTable) -> bool:

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.design.design import Design, Selection
-from ilba.errors import Conflict, InputError, StoreError, UnsafeRelease, WriteError, listing, notice, some
+from ilba.errors import Conflict, InputError, Notice, StoreError, UnsafeRelease, WriteError, listing, notice, some
 from ilba.files import replacing
 from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication, moved_by
 from ilba.release.net import SKETCH, Net, columns_of, net
@@ -341,6 +342,17 @@ class Chapter:
         found = [e["choice"] for e in entries if e["kind"] == "masks" and e["scope"] == scope and "choice" in e]
         return found[-1] if found else None
 
+    def kept(self, finest: AnyFinestTable, move: int) -> dict[str, Any]:
+        """The options of a choice of masks that keeps those of earlier publications; none if there are none."""
+        before = self.choice("controlled", finest.design.threshold, move)
+        if before is None:
+            return {}
+        return {
+            "previous": self.known(finest, "controlled", move),
+            "move": move,
+            "noise": float(before.get("noise", 0)),
+        }
+
     # --- bounds
 
     def check_bound(self) -> None:
@@ -475,6 +487,19 @@ def opened(
 def looked_up(finest: AnyFinestTable, secret: Secret, ledger: Ledger) -> Chapter:
     """The chapter of the population of some data, for reading only."""
     return _found(finest, secret, ledger, True)
+
+
+def kept_masks(finest: AnyFinestTable, given: Secret | Path_ | None) -> dict[str, Any]:
+    """The options with which a release of this table would choose masks: those in the ledger at hand stay."""
+    secret = finest.own_secret(given)
+    place = os.environ.get(ENVIRONMENT)
+    if not place and secret is not None and secret.place is not None:
+        place = os.fspath(secret.place.with_suffix(".ledger"))
+    if not place or secret is None or not (Path(place) / LOG).exists():
+        return {}
+    with warnings.catch_warnings(action="ignore", category=Notice):  # nothing is published here
+        chapter = looked_up(finest, secret, Ledger(place))
+    return chapter.kept(finest, chapter.move(finest.design.threshold))
 
 
 def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -> Chapter:
