@@ -233,7 +233,7 @@ class JointAttack:
 
     def _contradict(self, block: Block | None = None) -> None:
         if (block or self.block).contradicts():
-            names = listing(one.source.name for one in self.placed)
+            names = listing(one.source.name for one in self.placed) if len(self.placed) > 1 else "the releases"
             raise InputError(
                 f"{names} contradict each other: no counts give all of them. They count different people or times, "
                 f"or equal labels have different meanings. Releases of two waves are audited together with "

@@ -116,7 +116,7 @@ class JointReport(Judged):
         if self.certificate and self.folder:
             return "Not safe: no count gives anybody away, but the folders around the tables tell more than they do."
         if self.certificate:
-            return "Safe: one masked finest table, taken as the truth, leads to all these releases."
+            return "Safe: one masked finest table for each wave, taken as the truth, leads to all these releases."
         if self.cells_disclosed or self.aggregates:
             return (
                 "Not safe: everybody who has these releases can prove small counts. Withdraw one of them, and publish "
