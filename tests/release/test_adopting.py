@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 
 import numpy as np
 import polars as pl
 import pytest
 
 import ilba
-from ilba import FinestTable, InputError, Ledger, Release, Secret, SecretError, UnsafeRelease
-from ilba.errors import Conflict
+from ilba import FinestTable, InputError, Ledger, Population, Release, Secret, SecretError, UnsafeRelease
+from ilba.errors import Advice, Conflict
 from ilba.methods.controlled.search import Chosen
 from ilba.release import adopting
 from ilba.release.adopting import told
@@ -102,6 +103,25 @@ def test_csv_files_that_the_r_package_wrote_are_entered_if_the_masks_give_them(a
     file.write_text(wrote.format(5) + '"b",TRUE,70,0,0\n')
     (entered,) = ledger_in(agency).adopt([], store, tables=[str(file), "town"], secret=secret)
     assert entered.tables == ("town", "town.own%2Ecar")
+
+
+def test_masks_chosen_jointly_after_tables_by_r_keep_its_masks_of_unchanged_counts(agency):
+    options = {"secret": agency / "agency.secret"}
+    towns, masks = [f"{n:02}" for n in range(40)], [0, 5] * 19 + [70, 90]
+    counts = pl.DataFrame({"town": towns, "sex": ["f"] * 40, "N": [2] * 38 + [70, 90]})
+    by_r = FinestTable.from_counts(counts.with_columns(N_masked=pl.Series(masks)), ["town"], ["sex"])
+    by_r.declared_as(Population("people", "2026"))
+    ledger_in(agency).adopt([], by_r, tables=["town.sex"], secret=Secret.from_file(agency / "agency.secret"))
+    changed = counts.with_columns(N=pl.Series([3] + [2] * 37 + [70, 90]))
+    later = FinestTable.from_counts(changed, ["town"], ["sex"], **options).declared_as(Population("people", "2027"))
+    with pytest.raises(Conflict) as refused:
+        later.release(agency / "2027", **options)
+    with (
+        pytest.warns(ilba.Notice, match="proves 0 small counts"),
+        warnings.catch_warnings(action="ignore", category=Advice),
+    ):
+        later.release(agency / "2027", accept_conflict=refused.value.id, **options)
+    assert later.published(**options).frame["N_masked"].to_list()[1:] == masks[1:]
 
 
 def test_a_release_of_another_store_is_refused(store, census, agency):

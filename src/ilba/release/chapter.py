@@ -288,6 +288,11 @@ class Chapter:
         parts = [] if self.ledger is None else self.ledger.parts(self.scope(method, code))
         return finest.known_masks(self._base, self._purpose(method, code), parts, code)
 
+    def drawn(self, finest: AnyFinestTable) -> KnownMasks | None:
+        """The masks behind iLBA tables with the same K, which jointly chosen ones keep; None without such tables."""
+        ways = {one.way[:2] for one in self.publications}
+        return self.known(finest, "ilba") if ("ilba", finest.design.threshold) in ways else None
+
     def as_published(self, finest: AnyFinestTable) -> AnyFinestTable:
         """The table with its published masks in place of its own."""
         if not finest.remembers:
@@ -521,7 +526,7 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
         if chapter.name == looks_like and not same and not noted:
             notice(
                 f"these look like the people of {looks_like!r}, so they are published as such. If they are others, "
-                f"name their population: population= (--population)."
+                f"name their population: population= (--population) of build, or of read_rds (ilba convert)."
             )
         return _checked(chapter, finest.design)
     other = next((name for name in same if name != population.name and name not in ledger.unseen), "")

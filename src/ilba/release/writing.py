@@ -341,8 +341,8 @@ def _method(finest: AnyFinestTable, asked: Method | None, stated_bound: int | No
         )
     if method == "controlled" and finest.fingerprint is None:
         notice(
-            "the masks of this store came with its counts, and new ones are chosen now. Where the old ones were "
-            "published, comparing the two publications reveals small counts."
+            "the masks of this store came with its counts, and new ones are chosen now, except where the ledger has "
+            "one. Where others were published, comparing the two publications reveals small counts."
         )
     if method == "ilba" and stated_bound is not None:
         raise InputError("stated_bound goes with method='controlled'. How far iLBA moves a count is known from K.")
@@ -409,7 +409,7 @@ def _jointly_masked(
     if noise not in (None, kept):
         raise InputError(f"noise={noise}: this population was published with {kept}, and keeps it. Leave it out.")
     if before is None or known.unknown:
-        fixed = None if before is None else known
+        fixed = chapter.drawn(finest) if before is None else known
         masked = finest.controlled(
             planned, bound, secret=secret, previous=fixed, sweeps=sweeps, move=move, noise=kept or 0, progress=progress
         )
