@@ -250,6 +250,18 @@ def test_convert_turns_a_store_into_csv_and_rds_into_a_store(folder, finest):
     assert "cannot convert" in run("convert", "full_tb.parquet", "x.docx", cwd=folder, code=2).stderr
 
 
+@pytest.mark.slow
+def test_the_people_and_the_year_of_a_file_of_r_are_named_when_it_is_converted_or_adopted(folder):
+    rds, named = str(GOLDEN / "us_acs" / "full_tb.rds"), ["--population", "acs", "--wave", "2019"]
+    run("convert", rds, "named.parquet", *named, cwd=folder)
+    assert ilba.open_store(folder / "named.parquet").population == ilba.Population("acs", "2019")
+    run("secret", "new", "acs.secret", cwd=folder)
+    book = ["--secret", "acs.secret", "--ledger", "acs.ledger"]
+    run("ledger", "adopt", "--tables", "STATE", "--store", rds, *named, *book, cwd=folder)
+    assert [(one.population, one.wave) for one in ilba.Ledger(folder / "acs.ledger").publications] == [("acs", "2019")]
+    assert "are for R's file" in run("convert", "full_tb.parquet", "x.csv", *named, cwd=folder, code=2).stderr
+
+
 def test_secret_new_makes_a_private_file_and_never_overwrites(folder):
     done = run("secret", "new", "fresh", cwd=folder)
     assert stat.S_IMODE((folder / "fresh").stat().st_mode) == 0o600

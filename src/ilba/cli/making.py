@@ -39,6 +39,7 @@ from ilba.cli.words import (
 from ilba.errors import InputError, Notice, listing, some
 from ilba.files import replacing
 from ilba.secret.secret import Secret, given_secret
+from ilba.tables.opening import read_rds
 from ilba.tables.table import Table, csv_text, write_csv
 
 _METHOD = "How counts are masked: ilba, or cell-key:D=5,V=3,js=2 [the method of the store]."
@@ -428,12 +429,16 @@ def cube_command(
 @commands.command("convert", short_help="R's file to a store, a store to csv")
 @click.argument("source")
 @click.argument("out")
+@click.option("--population", default="", help="R's file: a name for the people in it, as in `ilba build`.")
+@click.option("--wave", default="", help="R's file: the name of this count of them, such as 2026.")
 @json_option
-def convert_command(source: str, out: str, as_json: bool) -> None:
+def convert_command(source: str, out: str, population: str, wave: str, as_json: bool) -> None:
     """Convert R's full_tb.rds or a folder from Spark to a store, or a store to csv (confidential)."""
-    ending = Path(out).suffix.lower()
-    if ending == ".parquet" and (source.lower().endswith(".rds") or Path(source).is_dir()):
-        finest = opened(source)
+    ending, is_rds = Path(out).suffix.lower(), source.lower().endswith(".rds")
+    if (population or wave) and not (is_rds and ending == ".parquet"):
+        raise InputError("--population and --wave are for R's file to .parquet. A store has those of `ilba build`.")
+    if ending == ".parquet" and (is_rds or Path(source).is_dir()):
+        finest = read_rds(source, population=population, wave=wave) if is_rds else opened(source)
         finest.save(out)
         _told_of_store(finest, out, as_json)
     elif ending == ".csv":

@@ -102,6 +102,7 @@ def verify_command(ledger: str, as_json: bool) -> None:
     "--tables", type=typed_list, default=[], metavar="A,B,..", help="Tables by R whose csv files are lost: LA3.gender."
 )
 @click.option("--population", default="", help="The name of the population, if the store has none. It stays.")
+@click.option("--wave", default="", help="With --population: the name of this count of it, such as 2026.")
 @click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else beside it].")
 @click.option("--ledger", help="The ledger [ILBA_LEDGER, else beside the secret].")
 @click.option("--accept-conflict", metavar="ID", help="Enter despite this conflict; the error prints the ID.")
@@ -112,6 +113,7 @@ def adopt_command(
     masks: str | None,
     tables: list[str],
     population: str,
+    wave: str,
     secret: str | None,
     ledger: str | None,
     accept_conflict: str | None,
@@ -123,8 +125,8 @@ def adopt_command(
     from ilba.release.chapter import ledger_of
 
     finest = opened(store)
-    if population:
-        finest.declared_as(Population(population))
+    if population or wave:
+        finest.declared_as(Population(population, wave))
     own = finest.own_secret(secret)
     book = ledger_of(ledger, own, finest.unsaved, anew=True)
     if book is None:

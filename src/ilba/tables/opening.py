@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from ilba.design.population import Population
 from ilba.errors import InputError, StoreError, nearest
 from ilba.tables import store
 from ilba.tables.engine import Path_
@@ -55,13 +56,15 @@ def open_store(path: Path_, *, within: object = None, spark: Any = None) -> Fine
     return finest
 
 
-def read_rds(path: Path_) -> FinestTable:
+def read_rds(path: Path_, *, population: str = "", wave: str = "") -> FinestTable:
     """Open the R package's own `full_tb.rds`, including its masked counts.
 
     Parameters
     ----------
     path : path
         The file that R's `save_full_tb` wrote.
+    population, wave : str, default ""
+        As in `build`: the people, and the name of this count of them.
 
     Returns
     -------
@@ -75,7 +78,7 @@ def read_rds(path: Path_) -> FinestTable:
     """
     from ilba.data.rfiles import frame_of, read_r
 
-    file = Path(path)
+    file, of_whom = Path(path), Population(population, wave)
     if not file.exists():
         there = (one.name for one in file.parent.iterdir()) if file.parent.is_dir() else ()
         raise StoreError(f"there is no file {str(file)!r}.{nearest(file.name, there)}")
@@ -86,4 +89,4 @@ def read_rds(path: Path_) -> FinestTable:
     except Exception as problem:
         reason = f" {problem}" if isinstance(problem, InputError) else ""
         raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA.{reason}") from problem
-    return FinestTable.from_counts(frame, hkey, key, K)
+    return FinestTable.from_counts(frame, hkey, key, K).declared_as(of_whom)
