@@ -105,6 +105,7 @@ def test_csv_files_that_the_r_package_wrote_are_entered_if_the_masks_give_them(a
     assert entered.tables == ("town", "town.own%2Ecar")
 
 
+@pytest.mark.long
 def test_masks_chosen_jointly_after_tables_by_r_keep_its_masks_of_unchanged_counts(agency):
     options = {"secret": agency / "agency.secret"}
     towns, masks = [f"{n:02}" for n in range(40)], [0, 5] * 19 + [70, 90]
