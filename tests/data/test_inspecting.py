@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 
 import polars as pl
@@ -136,6 +137,22 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(tmp_path):
     assert str(found).endswith("q.parquet can be read (confidential)")  # it may hold the records
     whats = {one.path.rpartition("/")[2]: one.what for one in found.files}
     assert whats == {"p.csv": "records", "q.parquet": "unreadable", "h.hrc": "hierarchy"}
+
+
+def test_the_command_shows_all_files_and_exits_with_2_if_one_cannot_be_read(tmp_path):
+    (tmp_path / "p.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "q.parquet").write_bytes(b"nothing")
+    done = run("inspect", "q.parquet", "p.csv", cwd=tmp_path, code=2)
+    assert "p.csv: csv with commas" in done.stdout
+    assert done.stderr == "error: 'q.parquet' cannot be read: it is damaged or not what its name says.\n"
+    files = json.loads(run("inspect", "q.parquet", "p.csv", "--json", cwd=tmp_path, code=2).stdout)["files"]
+    assert [one["what"] for one in files] == ["unreadable", "records"]
+
+
+def test_a_missing_package_is_no_wrong_file_and_exits_with_1(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyreadstat", None)
+    (tmp_path / "p.sav").write_bytes(b"")
+    assert "pip install" in run("inspect", "p.sav", cwd=tmp_path, code=1).stderr
 
 
 def test_a_missing_file_is_answered_with_the_nearest(tmp_path):

@@ -25,6 +25,9 @@ def inspect_command(paths: tuple[str, ...], mask_thr: int, as_json: bool) -> Non
         print_json(found.to_json())
     else:
         click.echo(str(found))
+    for one in found.files:
+        if one.problem is not None:
+            raise one.problem
 
 
 @example("ilba init people.csv towns.xlsx towns.gpkg --population census-2026")

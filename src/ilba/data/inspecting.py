@@ -74,6 +74,8 @@ class FileFacts:
     depth: int = 0
     """the number of levels of a hierarchy"""
     frame: pl.DataFrame = field(default_factory=pl.DataFrame, repr=False, compare=False)
+    problem: IlbaError | None = field(default=None, repr=False, compare=False)
+    """the error of a file that cannot be read"""
 
     def column(self, name: str) -> ColumnFacts:
         """The facts of a column."""
@@ -310,11 +312,10 @@ def _looked_at(file: Path) -> list[FileFacts]:
             return [_table(file, sheet) for sheet in sheets_of(file)]
         return [_one_file(file)]
     except (IlbaError, OSError, pl.exceptions.PolarsError) as problem:
-        return [FileFacts(str(file), "unreadable", f"cannot be read: {str(problem).removeprefix(_unread(file))}")]
-
-
-def _unread(file: Path) -> str:
-    return f"{str(file)!r} cannot be read: "
+        unread = f"{str(file)!r} cannot be read: "
+        why = str(problem).removeprefix(unread)
+        error = problem if isinstance(problem, IlbaError) else InputError(unread + why)
+        return [FileFacts(str(file), "unreadable", f"cannot be read: {why}", problem=error)]
 
 
 def _one_file(file: Path) -> FileFacts:
