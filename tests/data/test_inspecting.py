@@ -155,6 +155,14 @@ def test_a_missing_package_is_no_wrong_file_and_exits_with_1(tmp_path, monkeypat
     assert "pip install" in run("inspect", "p.sav", cwd=tmp_path, code=1).stderr
 
 
+def test_shortened_words_with_a_dot_are_the_same_as_their_word(tmp_path):
+    values = ["weiblich", "weibl.", "W", "w.", "männlich", "männl.", "ver.", "verh", "verw"] * 20
+    pl.DataFrame({"sex": values, "y": ["a", "b"] * 90}).write_csv(tmp_path / "p.csv")
+    column = ilba.inspect(tmp_path / "p.csv").records.column("sex")
+    assert column.recode == {"weiblich": "w", "weibl.": "w", "w.": "w", "männl.": "männlich"}
+    assert column.values == 5  # w, männlich, and three that may be anything
+
+
 def test_a_missing_file_is_answered_with_the_nearest(tmp_path):
     (tmp_path / "people.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ilba.InputError, match=r"Did you mean 'people\.csv'"):

@@ -299,7 +299,11 @@ def _alike(there: pl.DataFrame) -> tuple[tuple[tuple[str, ...], ...], int, bool,
 
 
 def _abbreviations(values: Iterable[str]) -> dict[str, str]:
-    """Words with their first letters, such as female and f, if each word has only one short form."""
+    """Words with their first letters, such as female and f, and shortened words with a dot, such as fem.
+
+    A word has only one form of first letters, and a shortened word stands for only one value.
+    """
+    values = list(values)
     short = [value for value in values if len(value) <= 2 and value.isalpha()]
     words = [value for value in values if len(value) > 2 and value.isalpha()]
     found = {}
@@ -307,4 +311,8 @@ def _abbreviations(values: Iterable[str]) -> dict[str, str]:
         fitting = [one for one in short if word.startswith(one)]
         if len(fitting) == 1 and sum(other.startswith(fitting[0]) for other in words) == 1:
             found[word] = fitting[0]
+    for dotted in (value for value in values if value.endswith(".") and value[:-1].isalpha()):
+        meant = {found.get(one, one) for one in (*short, *words) if one.startswith(dotted[:-1])}
+        if len(meant) == 1:
+            found[dotted] = meant.pop()
     return found
