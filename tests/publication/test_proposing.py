@@ -134,6 +134,30 @@ def test_titles_of_two_entries_and_entries_of_two_lines_do_not_hide_the_names(tm
     assert "among its footnotes" not in records.about
 
 
+@pytest.mark.parametrize("first", ["Nr", ""])
+def test_column_names_repeated_on_each_page_are_no_records(tmp_path, secret, first):
+    pages = [[f"{n};0{n % 4};{'fm'[n % 3 % 2]};{n % 91}" for n in range(page, page + 100)] for page in (0, 100, 200)]
+    names = f"{first};AGS;sex;age"
+    lines = ["Register;;;", *(line for page in pages for line in (names, *page)), "Source: office;;;"]
+    (tmp_path / "p.csv").write_text("\n".join(lines) + "\n")
+    records = ilba.inspect(tmp_path / "p.csv").records
+    assert "names in line 2, names repeated in 2 lines, 1 line of notes, 300 records" in records.about
+    assert "looks like a record" not in records.about
+    ilba.init(tmp_path / "p.csv", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert (plain["source"]["header"], plain["source"]["notes"], plain["keys"]) == (2, "drop", ["sex", "age"])
+    assert counted(Prepared(tmp_path))[0].frame["N"].sum() == 300
+    read = {"separator": ";", "header": 2, "notes": "drop"}
+    whole = ilba.build(tmp_path / "p.csv", ["AGS"], ["age"], read=read, schema={"age": "int"}, secret=secret)
+    assert whole.frame["N"].sum() == 300
+
+
+def test_records_equal_to_the_first_line_of_a_nameless_file_are_no_repeated_names(tmp_path):
+    (tmp_path / "p.csv").write_text("".join(f"{n % 4},{'fm'[n % 3 % 2]},{n % 11 + 5}\n" for n in range(600)))
+    records = ilba.inspect(tmp_path / "p.csv").records
+    assert (records.records, records.reading.notes) == (599, "")
+
+
 def test_a_footnote_with_a_separator_in_it_is_told(tmp_path):
     lines = "".join(f"0{n % 4};{'fm'[n % 3 % 2]};x{n % 5};a;b\n" for n in range(60))
     text = f"town;sex;job;u;v\n{lines}Signs:;;;;\n99 = unknown; - = none;;;\nSource: office;;;;\n"

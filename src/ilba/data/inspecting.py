@@ -27,6 +27,7 @@ from ilba.data.reading import (
     Reading,
     column_labels,
     header_of_sheet,
+    is_names,
     is_note,
     kind_of,
     scan,
@@ -357,11 +358,17 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
         said = f"{named}a workbook ({listing(sheets, 5)})"
     frame = told(lambda: scan(file, None, reading).head(SAMPLE + 1).collect(), repr(str(file)))
     is_part = frame.height > SAMPLE
-    frame = _texts(frame.head(SAMPLE))
+    frame = frame.head(SAMPLE)
     if reading.header:
         said += f", names in line {reading.header}"
+    is_written = kind == "csv" or kind in WORKBOOKS
+    frame, repeated = _without_names(frame) if is_written else (frame, 0)
+    if repeated:
+        reading = replace(reading, notes="drop")
+        said += ", names repeated" if is_part else f", names repeated in {some(repeated, 'line')}"
+    frame = _texts(frame)
     among = False
-    if kind == "csv" or kind in WORKBOOKS:
+    if is_written:
         ends = frame.tail(30)
         frame, notes = _without_notes(frame)
         among = bool(notes) and not is_part and _is_record_among_notes(ends)
@@ -378,7 +385,7 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
     decimal = "," if any(one.comma for one in columns) else "."
     size = f"the first {SAMPLE:,} records" if is_part else some(frame.height, "record")
     about = f"{said}, {size}, {some(frame.width, 'column')}"
-    if (kind == "csv" or kind in WORKBOOKS) and _is_nameless(frame):
+    if is_written and _is_nameless(frame):
         about += f". {NAMELESS}"
     if among:
         about += f". {AMONG_NOTES}"
@@ -438,6 +445,12 @@ def _without_notes(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     records = frame.filter(~is_note(frame.columns)) if frame.width > 2 else frame
     notes = frame.height - records.height
     return (records, notes) if notes <= max(5, frame.height // 20) else (frame, 0)
+
+
+def _without_names(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """The records, and the number of lines that repeat the names; none if the names are a record themselves."""
+    records = frame.filter(~is_names(frame.columns))
+    return (frame, 0) if _is_nameless(records) else (records, frame.height - records.height)
 
 
 def _is_record_among_notes(ends: pl.DataFrame) -> bool:

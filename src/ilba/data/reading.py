@@ -55,7 +55,7 @@ class Reading:
     header: int = 0
     """the line with the column names, in a csv file or a workbook; by default the first"""
     notes: str = ""
-    """"drop" leaves out titles and footnotes: lines with text only in their first column"""
+    """"drop" leaves out titles and footnotes (text only in the first column) and repeated column names"""
 
     def __post_init__(self) -> None:
         known_encoding(self.encoding)
@@ -83,8 +83,20 @@ class Reading:
 def scan(path: Path_, schema: Schema | None = None, reading: Reading | None = None) -> pl.LazyFrame:
     """The records of a file, a folder of parts, or the files that match a pattern."""
     reading = reading or Reading()
-    frame = _scan(os.fspath(path), schema, reading)
-    return frame if reading.notes != "drop" else frame.filter(~is_note(frame.collect_schema().names()))
+    return _without_notes(_scan(os.fspath(path), schema, reading), reading)
+
+
+def _without_notes(frame: pl.LazyFrame, reading: Reading) -> pl.LazyFrame:
+    if reading.notes != "drop":
+        return frame
+    columns = frame.collect_schema().names()
+    return frame.filter(~is_note(columns), ~is_names(columns))
+
+
+def is_names(columns: Sequence[str]) -> pl.Expr:
+    """Whether a line repeats the column names, as printed lists do on each page; it is not a record."""
+    again = [pl.col(name).cast(pl.String).str.strip_chars().fill_null("") == name.strip() for name in columns]
+    return pl.all_horizontal(again) if len(columns) > 1 else pl.lit(value=False)
 
 
 def is_note(columns: Sequence[str]) -> pl.Expr:
@@ -181,7 +193,8 @@ def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str, reading: 
         for column in types:
             if column not in known:
                 raise InputError(f"schema names {column!r}, which {text!r} does not have.{nearest(column, known)}")
-        frame = frame.with_columns(pl.col(name).cast(kind) for name, kind in types.items())
+        # A repeated name is no number, so it is left out first.
+        frame = _without_notes(frame, reading).with_columns(pl.col(name).cast(kind) for name, kind in types.items())
     return frame
 
 

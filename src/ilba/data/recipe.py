@@ -42,7 +42,7 @@ class Lookup(Struct, frozen=True):
     encoding: str = ""
     separator: str = ""
     header: Annotated[int, Meta(ge=0, le=1000, description="the line with the column names")] = 0
-    notes: Annotated[Literal["", "drop"], Meta(description="drop: leave out titles and footnotes")] = ""
+    notes: Annotated[Literal["", "drop"], Meta(description="drop: leave out titles, footnotes, repeated names")] = ""
     pad: Annotated[Whole | None, Meta(description="add leading zeros to the old codes up to this length")] = None
 
     @property

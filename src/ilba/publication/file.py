@@ -35,9 +35,7 @@ Format: TypeAlias = Literal["csv", "parquet", "xlsx", "json-stat", "sdmx-csv", "
 Header: TypeAlias = Annotated[
     int, Meta(ge=0, le=1000, description="the line with the column names; by default the first")
 ]
-Notes: TypeAlias = Annotated[
-    Literal["", "drop"], Meta(description="drop: leave out lines with text only in their first column")
-]
+Notes: TypeAlias = Annotated[Literal["", "drop"], Meta(description="drop: leave out titles, footnotes, repeated names")]
 
 
 class SourceEntry(Struct, frozen=True):

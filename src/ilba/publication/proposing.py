@@ -442,7 +442,7 @@ class _Proposal:
         if source.reading.header:
             lines.append(f"header = {source.reading.header}     # the line with the column names")
         if source.reading.notes:
-            lines.append('notes = "drop"     # titles and footnotes: lines with text only in their first column')
+            lines.append('notes = "drop"     # titles, footnotes (text only in the first column), repeated names')
         is_missing = any(c.missing for c in source.columns if c.name in self.keys or c.name in self.derived)
         lines.append(f'missing = "{"category" if is_missing else "drop"}"     # of records: category or drop')
         return lines
