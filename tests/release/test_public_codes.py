@@ -33,6 +33,17 @@ def test_a_code_whose_counts_were_all_masked_to_0_is_not_listed_unless_the_agenc
     assert set(told.codes["code"]) == {"a", "p", "rare", "never"}
 
 
+def test_strict_stops_at_an_unknown_code_of_a_listed_column_and_not_at_a_column_without_a_list(tmp_path):
+    counts = pl.DataFrame({"t": ["a", "b"], "x": ["p", "q"], "N": [9, 8], "N_masked": [9, 8]})
+    finest = FinestTable.from_counts(counts, ["t"])
+    given = pl.DataFrame({"variable": ["t", "t"], "code": ["a", "b"], "label_en": ["A", "B"]})
+    with pytest.warns(ilba.Advice, match="does not name 2 codes of the tables: x p, x q"):
+        finest.release(tmp_path / "one", labels=given, **KEPT)
+    with pytest.warns(ilba.Notice, match="does not name 3 codes of the tables: t b, x p, x q") as told:
+        finest.release(tmp_path / "two", labels=given.head(1), **KEPT)
+    assert not any(issubclass(one.category, ilba.Advice) for one in told)
+
+
 @pytest.mark.long
 def test_the_code_list_names_what_the_agency_gave_then_what_stands_in_a_table_with_its_parent(tmp_path):
     counts = pl.DataFrame(

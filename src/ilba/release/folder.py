@@ -18,7 +18,7 @@ from ilba.cells.codes import CodeLists, label_type
 from ilba.data.codelists import listed_paths
 from ilba.design.design import MASKED, Design, Origins, Selection, file_name
 from ilba.design.population import Population
-from ilba.errors import InputError, listing, notice, some
+from ilba.errors import Advice, InputError, Notice, listing, notice, some
 from ilba.release.manifest import FORMAT, dump
 from ilba.release.reading import CODES, MANIFEST, digest
 from ilba.tables.table import write_pieces
@@ -246,7 +246,10 @@ def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFram
 
 
 def tell_of_unnamed(given: pl.DataFrame, shown: Mapping[str, pl.Series]) -> None:
-    """Give a notice of published codes that the declared list does not name."""
+    """Give a notice of published codes that the declared list does not name.
+
+    A column that the list leaves out altogether shows its codes, which is a choice: then it is advice.
+    """
     named = set(given.drop_nulls("code").select("variable", "code").rows())
     unknown = [
         (column, code) for column, codes in shown.items() for code in codes.sort() if (column, code) not in named
@@ -254,7 +257,11 @@ def tell_of_unnamed(given: pl.DataFrame, shown: Mapping[str, pl.Series]) -> None
     if given.height and unknown:
         first = listing((f"{column} {code}" for column, code in unknown), 6)
         codes = some(len(unknown), "code")
-        notice(f"the code list does not name {codes} of the tables: {first}. Readers see them without a label.")
+        listed = {column for column, _ in named}
+        notice(
+            f"the code list does not name {codes} of the tables: {first}. Readers see them without a label.",
+            Notice if any(column in listed for column, _ in unknown) else Advice,
+        )
 
 
 def _complete(
