@@ -198,6 +198,22 @@ def test_a_plan_writes_nothing(agency):
     assert plain["choices"][1]["provable"] > 0.1
 
 
+@pytest.mark.parametrize(("limit", "slow"), [("SUPPRESSION_LIMIT", 1), ("FIELD_LIMIT", 3)])
+def test_a_plan_leaves_out_what_takes_long_and_says_so(tmp_path, monkeypatch, limit, slow):
+    people = pl.DataFrame({"town": ["a", "b", "c"] * 40, "sex": ["f", "m"] * 60, "job": ["x", "y", "z", "z"] * 30})
+    people.write_csv(tmp_path / "p.csv")
+    quietly(ilba.init, tmp_path / "p.csv", out=tmp_path)
+    whole = quietly(ilba.plan, tmp_path)
+    assert (len(whole.choices), "takes long" in str(whole)) == (6, False)
+    assert "there is no release" in str(whole)
+    monkeypatch.setattr(f"ilba.publication.choices.{limit}", 1)
+    part = quietly(ilba.plan, tmp_path)
+    left_out = [one.method for one in whole.choices[-slow:]]
+    assert [one.method for one in part.choices] == [one.method for one in whole.choices[:-slow]]
+    assert f"not compared, because it takes long with these tables: {', '.join(left_out)}. --full" in str(part)
+    assert len(quietly(ilba.plan, tmp_path, full=True).choices) == 6
+
+
 def test_the_provable_share_of_a_plan_is_that_of_all_counts_of_the_tables(secret):
     people = ilba.datasets.census(400)
     finest = ilba.build(people, ["LA1", "LA2"], ["gender", "age"], secret=secret)

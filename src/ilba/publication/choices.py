@@ -35,6 +35,8 @@ LIMIT = 3_000_000
 """the most cells of all tables for which our methods are compared by default"""
 FIELD_LIMIT = 300_000
 """the most cells for which methods of the field are compared, too"""
+SUPPRESSION_LIMIT = 100_000_000
+"""the most rows of all tables times cells for which suppression is compared: its equations take seconds then"""
 _KNOWS = {
     "outsider": "who has only the tables",
     "neighbour": "who knows one person in the cell",
@@ -114,6 +116,25 @@ def can_compare(finest: AnyFinestTable, wanted: Sequence[Selection], limit: int 
     return cells_to_attack(finest.codes, wanted) <= limit
 
 
+def rows_of(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
+    """The most rows that the tables can have."""
+    cells = len(finest)
+    sizes = []
+    for table in wanted:
+        size = 1
+        for place in finest.codes.cell_index(table).places:
+            size = min(size * place.size, cells)
+        sizes.append(size)
+    return sum(sizes)
+
+
+def too_slow(finest: AnyFinestTable, wanted: Sequence[Selection]) -> tuple[str, ...]:
+    """The methods of the field that would take long with these tables."""
+    if not can_compare(finest, wanted, FIELD_LIMIT):
+        return FIELD
+    return ("suppression",) if rows_of(finest, wanted) * len(finest) > SUPPRESSION_LIMIT else ()
+
+
 def masked_by(
     method: str,
     finest: AnyFinestTable,
@@ -146,14 +167,15 @@ def choices(
 
     `by` is the method of the field that publishes, if there is one. It replaces the compared one of its name.
 
-    Methods of the field are left out if there are many cells (unless `full`), or if they cannot publish these tables.
+    Methods of the field are left out if they are too slow (unless `full`), or if they cannot publish these tables.
     """
     held = finest.at_hand()
     if not isinstance(held, FinestTable) or held.method != "ilba":
         return []
-    names = METHODS if full or can_compare(finest, wanted, FIELD_LIMIT) else OWN
-    compared = {method.name: method for method in map(method_of, names)} | {"ilba": ILBA(held.design.cells)}
-    if by is not None and len(names) > len(OWN):
+    slow = () if full else too_slow(finest, wanted)
+    compared = {method.name: method for method in (method_of(name) for name in METHODS if name not in slow)}
+    compared["ilba"] = ILBA(held.design.cells)
+    if by is not None and slow != FIELD:
         compared[by.name] = by
     found = []
     for name, method in compared.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -14,10 +14,19 @@ from ilba.data.columns import few, few_text
 from ilba.data.microdata import Microdata
 from ilba.data.reading import kind_of, scan
 from ilba.data.recipe import Change
-from ilba.design.design import Selection
 from ilba.errors import Conflict, IlbaError, InputError, StoreError, UnsafeRelease, listing, some
 from ilba.progress import Progress, ProgressStep, silent
-from ilba.publication.choices import LIMIT, Choice, Measured, can_compare, choices, masked_by, measured
+from ilba.publication.choices import (
+    LIMIT,
+    Choice,
+    Measured,
+    can_compare,
+    choices,
+    masked_by,
+    measured,
+    rows_of,
+    too_slow,
+)
 from ilba.publication.doubts import doubts
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import Release
@@ -201,6 +210,11 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         tell(ProgressStep("comparing"))
         masked = None if prepared.by else masked_by(prepared.said.method, finest, wanted, how | kept, progress=progress)
         compared = choices(finest, wanted, masked, by=prepared.by, full=full, progress=progress)
+        seen = {one.method for one in compared}
+        slow = () if full or not compared else too_slow(finest, wanted)
+        if names := [name for name in (one.partition(":")[0] for one in slow) if name not in seen]:
+            left_out = listing(names)
+            notes.append(f"not compared, because it takes long with these tables: {left_out}. --full compares all")
         learnt = measured(masked, wanted, progress=progress) if masked is not None else []
     else:
         notes.append("the tables have too many cells to compare methods quickly; --full compares them anyway")
@@ -223,7 +237,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     return Plan(
         prepared.title, prepared.design.threshold, prepared.said.method, records or total,
         max(records - total, 0) if records else 0, len(finest), tuple(table.name for table in wanted),
-        _rows(finest, wanted), counting + 4e-7 * len(finest) * len(wanted) + 0.05 * len(wanted),
+        rows_of(finest, wanted), counting + 4e-7 * len(finest) * len(wanted) + 0.05 * len(wanted),
         tuple(prepared.recipe.changes), tuple(matches), said, tuple(compared), tuple(learnt), tuple(refused),
         tuple(prepared.said.proposed), tuple(_against_last(prepared)), tuple(notes), how,
         prepared.typed + (_CORRECTION if is_other else ""),
@@ -287,18 +301,6 @@ def _records(prepared: Prepared) -> int:
     data = Microdata.open(prepared.source, reading=prepared.reading)
     data.follow(prepared.recipe)
     return data.number()
-
-
-def _rows(finest: AnyFinestTable, wanted: Sequence[Selection]) -> int:
-    """The most rows that the tables can have."""
-    cells = len(finest)
-    sizes = []
-    for table in wanted:
-        size = 1
-        for place in finest.codes.cell_index(table).places:
-            size = min(size * place.size, cells)
-        sizes.append(size)
-    return sum(sizes)
 
 
 def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[list[str], str, bool, dict[str, Any]]:
@@ -395,7 +397,7 @@ def _against_last(prepared: Prepared) -> list[str]:
     try:
         last = Release(prepared.release)
     except StoreError:
-        return ["there is no release yet"]
+        return [f"there is no {prepared.release.name} yet"]
     now, before = {table.name for table in prepared.wanted}, set(last.tables)
     told = []
     if now - before:
