@@ -47,6 +47,40 @@ def test_women_over_85_of_all_women_here_now_and_five_years_ago(reader, waves):
     assert page.locator("thead").inner_text().count("Percent of all persons with the same District and Sex") == 1
 
 
+def test_values_that_were_chosen_are_shown_together_where_tables_add_up(reader, visitor, waves):
+    ages = ["14", "15", "16", "17", "18"]
+    page = reader.visit(link(level_area="LA2", by="gender,age", view="map", only_gender="2", only_age=",".join(ages)))
+    assert title(page) == "Female, 66-70 + 71-75 + 76-80 + 81-85 + over 85, 2026: persons by District"
+    women = waves[2].table("LA2.gender.age").filter((pl.col("LA2") == "0101") & (pl.col("gender") == 2))
+    old = women.filter(pl.col("age").is_in([int(age) for age in ages]))["N_masked"].sum()
+    name = labels(waves[2], "LA2")["0101"]
+
+    def spoken() -> str:
+        settled(page)
+        page.locator("#map").focus()
+        page.keyboard.press("Home")
+        return page.locator("#map-spoken").inner_text()
+
+    assert spoken() == f"{name}: {old}"
+    assert page.locator("#pick-age option").first.inner_text() == "5 together"
+    page.locator("#measure").select_option("percent")
+    page.locator("h1", has_text="ercent").wait_for()
+    page.locator("#of").select_option(label="all persons (Female) of the same District")
+    page.locator("h1", has_text="(Female)").wait_for()
+    assert spoken() == f"{name}: {100 * old / women['N_masked'].sum():.1f}%"
+    assert "Index" not in page.locator("#measure").inner_text(), "an index of a sum is not published"
+    page.locator("#measure").select_option("change")
+    page.locator("h1", has_text="hange").wait_for()
+    before = waves[1].table("LA2.gender.age").filter((pl.col("LA2") == "0101") & (pl.col("gender") == 2))
+    fewer = before.filter(pl.col("age").is_in([int(age) for age in ages]))["N_masked"].sum()
+    assert spoken().endswith(f"{abs(old - fewer)}")
+    reader.go(page, link(level_area="LA2", by="gender,age", view="chart", only_age=",".join(ages), colours="none"))
+    assert page.locator("#pick-age").input_value() == ""
+    # Tables of iLBA do not add up: one value is shown, as the title says.
+    page = visitor.visit(link(level_area="LA2", by="gender,age", view="map", only_gender="2", only_age=",".join(ages)))
+    assert title(page) == "Female, 66-70: count by District"
+
+
 LOOKS = [("count", "sea", "6"), ("percent", "viridis", "5e"), ("rate", "grey", "3"), ("index", "sea", "4e")]
 
 

@@ -24,6 +24,7 @@ class Advice extends Error {
   }
 }
 const OFFERED = 80; // areas that are offered to look into
+const NAMED = 6; // values of a sum that a title names
 const STALE = Symbol("a newer view is on its way");
 const at = (id) => document.getElementById(id);
 
@@ -168,7 +169,10 @@ async function choose({ release }, meta) {
 
 const partOf = (meta, name) => meta.parts.find(({ code }) => code === name);
 
-/** How a view gets its numbers. A variable that a view leaves out is set to one value or to the published total. */
+/**
+ * How a view gets its numbers. A variable that a view leaves out is set to one value, to the published total, or to the sum
+ * of the values that were chosen.
+ */
 function questions({ release, table, meta, selection, most, current }) {
   const { say } = words;
   async function values(from, list, measure) {
@@ -179,42 +183,52 @@ function questions({ release, table, meta, selection, most, current }) {
     current();
     return found;
   }
+  const isEvery = (code) => selection.asked(code) === null && !partOf(meta, code);
   /** The numbers of a view in the measure that is chosen; those of the others than `free` as they are picked. */
-  function ask(free, picked, measure) {
-    const dropped = Object.keys(picked).filter((code) => picked[code] === "");
-    const from = dropped.length ? release.without(state.levels, state.keys, dropped) : table;
-    if (!from) throw new Advice(say("notThere"));
-    const kept = meta.dimensions.filter(({ code }) => !dropped.includes(code));
-    return values(
-      from,
-      kept.map(({ code }) => ({ code, values: free.includes(code) ? selection.asked(code) : [picked[code]], inside: partOf(meta, code) })),
-      measure,
-    );
+  async function ask(free, picked, measure) {
+    const summed = Object.keys(picked).filter((code) => picked[code] === "" && !isEvery(code));
+    const all = meta.dimensions.map(({ code }) => code);
+    const kept = all.filter((code) => picked[code] !== "" || summed.includes(code));
+    const counts = (codes, how) => {
+      const from = codes.length < all.length ? release.without(state.levels, state.keys, all.filter((code) => !codes.includes(code))) : table;
+      if (!from) throw new Advice(say("notThere"));
+      const wanted = (code) => (free.includes(code) || summed.includes(code) ? selection.asked(code) : [picked[code]]);
+      return values(from, codes.map((code) => ({ code, values: wanted(code), inside: partOf(meta, code) })), how);
+    };
+    if (!summed.length) return counts(kept, measure);
+    const sum = (await counts(kept, measure.factor ? undefined : measure)).added(summed);
+    if (!measure.factor) return sum;
+    return sum.over(await counts(kept.filter((code) => measure.of.includes(code) || code === release.time)), measure.factor);
   }
   function picks(free, totals = false) {
     const others = meta.dimensions.filter(({ code }) => !free.includes(code));
-    const found = { values: {}, controls: [], said: [], dropped: [], named: {} };
+    const found = { values: {}, controls: [], said: [], dropped: [], summed: [], named: {} };
+    const size = (codes) => codes.reduce((product, code) => product * selection.codes(code).length, 1);
     for (const { code, label, ...dimension } of others) {
-      const dropped = Object.keys(found.values).filter((one) => found.values[one] === "");
-      // The total of all values is not that of the values that were chosen.
-      const every = selection.asked(code) === null && !partOf(meta, code);
-      const hasTotal = every && Boolean(release.without(state.levels, state.keys, [...dropped, code]));
+      const { dropped } = found;
+      // The total of all values is published. That of the values that were chosen is their sum, where tables add up.
       const offered = selection.codes(code);
+      const several = !isEvery(code) && code !== release.time && offered.length > 1;
+      const isSum = several && release.additive && size([...free, ...found.summed, code]) <= most;
+      const hasTotal = isSum || (isEvery(code) && Boolean(release.without(state.levels, state.keys, [...dropped, code])));
       let value = state.pick[code];
       const known = value === "" ? hasTotal : offered.includes(value);
       // With several variables a first value of each would often be a combination that nobody has.
       const isOne = Object.keys(found.named).length > 0;
-      if (!known) value = (totals || isOne) && hasTotal ? "" : code === release.time ? offered.at(-1) : offered[0];
+      if (!known) value = isSum || ((totals || isOne) && hasTotal) ? "" : code === release.time ? offered.at(-1) : offered[0];
       found.values[code] = value;
-      if (value === "") found.dropped.push(code);
-      else found.said.push(meta.dimension(code).name(value));
+      const [k, n] = [offered.length, dimension.codes.length].map((one) => words.number(one));
+      const sum = () => (offered.length <= NAMED ? offered.map((one) => meta.dimension(code).name(one)).join(" + ") : `${label} (${say("someOf", { k, n })})`);
+      if (value !== "") found.said.push(meta.dimension(code).name(value));
+      else if (isSum) found.said.push(sum());
+      if (value === "") found[isSum ? "summed" : "dropped"].push(code);
       if (value !== "" && code !== release.time) found.named[code] = meta.dimension(code).name(value);
       if (code === release.time) {
         found.controls.push(slider(code, label, offered, value));
         continue;
       }
       const labels = new Map(dimension.codes.map((one, i) => [one, dimension.labels[i]]));
-      const options = [...(hasTotal ? [["", say("total")]] : []), ...offered.map((one) => [one, labels.get(one)])];
+      const options = [...(hasTotal ? [["", isSum ? say("together", { n: words.number(offered.length) }) : say("total")]] : []), ...offered.map((one) => [one, labels.get(one)])];
       found.controls.push(
         choice(`pick-${code}`, label, options, value, (one) => go({ pick: { ...state.pick, [code]: one } })),
       );

@@ -12,6 +12,7 @@ export class Dataset {
   constructor(json) {
     let stride = 1;
     const sizes = json.size;
+    this.json = json;
     const strides = sizes.map(() => 1);
     for (let i = sizes.length - 1; i >= 0; i -= 1) {
       strides[i] = stride;
@@ -24,7 +25,7 @@ export class Dataset {
     this.dimensions = json.id.map((code, i) => new Dimension(code, json.dimension[code], strides[i]));
     // A table without variables has one dimension all the same, which says that it counts.
     const [only, ...more] = this.dimensions;
-    if (!more.length && only.code === "measure" && only.codes[0] === "N_masked") this.dimensions = [];
+    if (!more.length && only?.code === "measure" && only.codes[0] === "N_masked") this.dimensions = [];
   }
 
   dimension(code) {
@@ -45,6 +46,34 @@ export class Dataset {
   at(codes) {
     const place = this.#placeOf(codes);
     return place === undefined || this.value[place] === null ? undefined : (this.value[place] ?? 0);
+  }
+
+  /** The same numbers with the values of some dimensions added up. */
+  added(codes) {
+    const { id, size, dimension } = this.json;
+    const kept = (_, i) => !codes.includes(id[i]);
+    const found = new Dataset({ id: id.filter(kept), size: size.filter(kept), dimension, label: this.label });
+    found.value = Array(found.cells).fill(0);
+    for (let place = 0; place < this.cells; place += 1) {
+      const to = found.#placeOf(this.#codesAt(place));
+      found.value[to] += this.value[place] === null ? NaN : (this.value[place] ?? 0);
+    }
+    found.value = found.value.map((value) => (Number.isNaN(value) ? null : value));
+    return found;
+  }
+
+  /** The same numbers divided by those of a dataset with fewer dimensions. */
+  over(whole, factor) {
+    const found = new Dataset(this.json);
+    found.value = Array.from({ length: this.cells }, (_, place) => {
+      const share = (factor * this.value[place]) / whole.at(this.#codesAt(place));
+      return Number.isFinite(share) ? share : null;
+    });
+    return found;
+  }
+
+  #codesAt(place) {
+    return Object.fromEntries(this.dimensions.map(({ code, codes, stride }) => [code, codes[Math.floor(place / stride) % codes.length]]));
   }
 
   #placeOf(codes) {

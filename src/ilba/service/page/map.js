@@ -36,7 +36,7 @@ export async function showMap(place, context) {
   const { hierarchy, level } = mapped;
   const codes = selection.codes(mapped.code);
   const fixed = picks([mapped.code]);
-  const measure = measuring(context, fixed.dropped, fixed.named);
+  const measure = measuring(context, fixed.dropped, fixed.named, fixed.summed);
   const title = measure.title([mapped], fixed.said);
   entitle(title);
 

@@ -7,12 +7,13 @@ export const MEASURES = ["count", "percent", "rate", "index", "change"];
 
 const capital = (text, lang) => text.replace(/^[\u2066-\u2069]*\p{L}/u, (first) => first.toLocaleUpperCase(lang));
 
-/** The sets of variables whose table is published, and can be divided by: lists of codes, the areas alone first. */
-function denominators(release, variables, find) {
+/** The sets of variables whose table is published, and can be divided by: lists of codes, the areas alone first. Some values
+ * of a further variable, added up, can be divided by all of them, so there the set of all variables counts. */
+function denominators(release, variables, find, summed) {
   const always = variables.filter(({ code }) => code === release.time);
   const others = variables.filter(({ code }) => code !== release.time);
   const found = [];
-  for (let mask = 0; mask < 2 ** others.length - 1; mask += 1) {
+  for (let mask = 0; mask < 2 ** others.length - (summed.length ? 0 : 1); mask += 1) {
     const kept = others.filter((_, i) => mask & (1 << i));
     if (find([...kept, ...always])) found.push(kept);
   }
@@ -23,16 +24,17 @@ function denominators(release, variables, find) {
 /**
  * The measure that is shown for a table without some of its variables, and the controls to choose it. `named` has the
  * label of each variable of which one value is shown, so that a denominator is called by it: all women, not all of a sex.
+ * Of the variables `summed` some values are shown, added up.
  */
-export function measuring({ state, release, words, go }, dropped = [], named = {}) {
+export function measuring({ state, release, words, go }, dropped = [], named = {}, summed = []) {
   const { say } = words;
-  const variables = release.variables(state.levels, state.keys).filter(({ code }) => !dropped.includes(code));
+  const variables = release.variables(state.levels, state.keys).filter(({ code }) => ![...dropped, ...summed].includes(code));
   const all = new Set(release.variables(state.levels, state.keys).map(({ code }) => code));
   const find = (kept) => {
     const codes = new Set(kept.map(({ code }) => code));
     return release.without(state.levels, state.keys, [...all].filter((code) => !codes.has(code)));
   };
-  const options = variables.length <= 8 ? denominators(release, variables, find) : [];
+  const options = variables.length <= 8 ? denominators(release, variables, find, summed) : [];
   const keysOf = (list) => list.filter(({ hierarchy }) => !hierarchy);
   const timeOf = variables.filter(({ code }) => code === release.time);
   const compared = options.filter((kept) => find(keysOf(variables)) && find([...keysOf(kept), ...timeOf]));
@@ -40,7 +42,7 @@ export function measuring({ state, release, words, go }, dropped = [], named = {
   const offered = MEASURES.filter(
     (name) =>
       name === "count" ||
-      (name === "change" ? Boolean(timeOf.length) : name === "index" ? hasAreas && compared.length : options.length),
+      (name === "change" ? Boolean(timeOf.length) : name === "index" ? hasAreas && compared.length && !summed.length : options.length),
   );
   const name = offered.includes(state.measure) ? state.measure : "count";
   const divided = name === "percent" || name === "rate" || name === "index";
@@ -51,7 +53,7 @@ export function measuring({ state, release, words, go }, dropped = [], named = {
   // A range needs a bound for the table itself, and for what is divided by.
   const keysBase = base && [...base, ...timeOf];
   const divisors = !divided ? [] : name === "index" ? [keysBase, keysOf(variables), keysOf(keysBase)] : [keysBase];
-  const canRange = [variables, ...divisors].every((kept) => find(kept)?.bound);
+  const canRange = !summed.length && [variables, ...divisors].every((kept) => find(kept)?.bound);
   const whom = (kept) => {
     if (!kept.length) return unit ? say("allUnits", { unit }) : say("everybody");
     const chosen = kept.filter(({ code }) => named[code] !== undefined);
@@ -87,6 +89,7 @@ export function measuring({ state, release, words, go }, dropped = [], named = {
     name,
     ranged: canRange && state.range,
     of: base?.map(({ code }) => code) ?? null,
+    factor: { percent: 100, rate: 1000 }[name],
     controls,
     what,
     heading: capital(what, words.lang),

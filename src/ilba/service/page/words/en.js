@@ -35,6 +35,7 @@ export default {
   summaryTotal: "Total: {value}.",
   noTotal: "no total to compare with",
   total: "Total",
+  together: "{n} together",
   mapOf: "Map of",
   mapName: "Map: {title}",
   mapHelp: "Arrow keys go from area to area. Enter opens an area, Escape goes back up. Plus and minus zoom, 0 shows everything, Shift with an arrow key moves the map. The same numbers are in the table.",

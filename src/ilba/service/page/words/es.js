@@ -35,6 +35,7 @@ export default {
   summaryTotal: "Total: {value}.",
   noTotal: "sin total con que comparar",
   total: "Total",
+  together: "{n} juntos",
   mapOf: "Mapa de",
   mapName: "Mapa: {title}",
   mapHelp: "Las flechas van de un área a otra. Intro abre un área, Escape vuelve arriba. Más y menos amplían y reducen, 0 lo muestra todo, Mayús con una flecha mueve el mapa. Las mismas cifras están en la tabla.",

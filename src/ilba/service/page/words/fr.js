@@ -35,6 +35,7 @@ export default {
   summaryTotal: "Total : {value}.",
   noTotal: "pas de total pour comparer",
   total: "Total",
+  together: "{n} ensemble",
   mapOf: "Carte de",
   mapName: "Carte : {title}",
   mapHelp: "Les flèches vont d’une zone à l’autre. Entrée ouvre une zone, Échap remonte. Plus et moins agrandissent et réduisent, 0 montre tout, Maj avec une flèche déplace la carte. Les mêmes chiffres sont dans le tableau.",

@@ -35,6 +35,7 @@ export default {
   summaryTotal: "합계: {value}.",
   noTotal: "비교할 합계 없음",
   total: "합계",
+  together: "{n}개 합계",
   mapOf: "지도 기준",
   mapName: "지도: {title}",
   mapHelp: "화살표 키로 지역을 옮겨 다닙니다. Enter는 지역 안으로 들어가고 Escape는 위로 올라갑니다. 더하기와 빼기로 확대·축소하고 0으로 전체를 봅니다. Shift와 화살표 키로 지도를 움직입니다. 같은 숫자가 표에도 있습니다.",
