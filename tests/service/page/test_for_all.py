@@ -190,12 +190,16 @@ def test_a_phone_needs_no_sideways_scrolling(visitor, lang):
         assert small == []
 
 
-def test_a_phone_with_letters_twice_as_large_needs_none_either(reader):
+def test_a_phone_with_letters_twice_as_large_needs_none_either_and_shows_whole_rows(reader):
     page = reader.visit(viewport={"width": 195, "height": 422}, has_touch=True, is_mobile=True)
     views = [link(lang="en", level_area="LA3", by="", view=view) for view in VIEWS]
     for address in (*views, "place/hanul/LA3/010203?lang=fr", "place/hanul/LA3/010203?lang=ko&with=010204"):
         reader.go(page, address, wait=address.startswith("#"))
         assert page.evaluate("document.documentElement.scrollWidth") == 195, address
+    for lang in ("en", "fr", "ko", "es"):
+        reader.go(page, link(lang=lang, level_area="LA2", by="gender,age", view="table"))
+        assert inside(page, "#panel tr > *") == (255, 255), "every name of a row is in sight beside its number"
+        assert page.evaluate("document.documentElement.scrollWidth") == 195, lang
 
 
 @pytest.mark.parametrize("lang", ["en", "ko"])
