@@ -79,5 +79,5 @@ def test_the_snippets_run_and_give_the_numbers_that_are_shown(reader, waves, tmp
         printed = subprocess.run(["Rscript", "-e", told], check=True, capture_output=True, text=True, timeout=60).stdout
         assert [int(n) for n in printed.split()] == shown
     cited = page.locator("#cite-text").input_value()
-    for part in ("Synthetic census", "People of Hanul", title(page), "CC BY 4.0", page.url):
+    for part in ("Synthetic census", "People of Hanul", title(page), "CC BY 4.0", "Counts are masked", page.url):
         assert part in cited

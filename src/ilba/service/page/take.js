@@ -77,7 +77,7 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
   }
 
   function citation() {
-    const parts = [release.source, release.title, document.getElementById("title").textContent, words.date(release.created), release.licence];
+    const parts = [release.source, release.title, document.getElementById("title").textContent, words.date(release.created), release.licence, release.note(words).replace(/\.$/, "")];
     return `${parts.filter(Boolean).join(". ")}. ${location.href}`;
   }
 
