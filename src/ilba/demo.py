@@ -52,7 +52,7 @@ def run(
     clock = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Notice)  # the tour prints where the secret is
-        finest = build(people, HKEY, KEY, mask_thr=5, output_path=store, progress=progress)
+        finest = build(people, HKEY, KEY, mask_thr=5, output_path=store, unit="persons", progress=progress)
     say(f"The finest table: {len(finest):,} cells counted, masked with SCA (K=5) and saved in {_since(clock)}")
     say(f"  {store}  the store, confidential")
     say(f"  {secret_path(store)}  its secret; only you can read it\n")
@@ -75,6 +75,7 @@ def run(
             home / "release",
             title="Synthetic census",
             source="ilba.datasets.census: nobody in it is real",
+            texts={"ko": {"unit": "명"}},
             labels=datasets.census_codes(),
             geometry={column: datasets.census_geometry(column) for column in HKEY},
             bound=10 if len(finest) > LARGE else None,

@@ -387,6 +387,8 @@ def test_the_demo_runs_twice_in_a_folder_of_its_own_and_its_next_lines_work(fold
     assert page == "serve tour/release"
     with serving(folder / page.split()[1]) as server:
         assert "<!doctype html>" in httpx.get(server.address).text.lower()
+        place = httpx.get(f"{server.address}place/release/LA1/01?lang=ko").text
+        assert re.search(r'"single">[\d,]+ 명<', place), "a count says what it counts, in each language of the labels"
     cell = re.search(r"^  ilba (cell .*)$", first.stdout, re.M).group(1)
     said = re.search(r"in 010407: (\d+)", first.stdout).group(1)
     assert f"in 010407: {said}" in again, "the same numbers"
