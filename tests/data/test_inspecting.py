@@ -111,6 +111,17 @@ def test_of_a_large_file_the_first_part_is_read_and_that_is_said(tmp_path, monke
     assert "the first 100 records" in facts.about
 
 
+def test_of_large_parquet_partitioned_by_region_all_regions_are_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(inspecting, "SAMPLE", 200)
+    for region in ("01", "02", "03"):
+        (tmp_path / f"lake/region={region}").mkdir(parents=True)
+        towns = pl.DataFrame({"town": [f"{region}1", f"{region}2"] * 200, "sex": ["f", "m", "m", "f"] * 100})
+        towns.write_parquet(tmp_path / f"lake/region={region}/part-0.parquet")
+    found = ilba.inspect(tmp_path / "lake")
+    assert found.hierarchies == (("region", "town"),)
+    assert "200 of 1,200 records" in str(found)
+
+
 @pytest.mark.parametrize(
     ("values", "kind"),
     [

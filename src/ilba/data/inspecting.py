@@ -1,6 +1,6 @@
 """Inspection of files: columns, hierarchies, matching code lists and maps. Confidential.
 
-Only the first part of a large file is read, and the result says so. It is a proposal for a person to confirm.
+Only a part of a large file is read, and the result says so. It is a proposal for a person to confirm.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ from ilba.errors import IlbaError, InputError, listing, nearest, some
 
 Path_: TypeAlias = str | os.PathLike[str]
 SAMPLE = 200_000
+PIECES = 100
+"""the number of places from which records of a large parquet file are read"""
 _SEPARATORS = (",", ";", "\t", "|", "^")
 LEAVES = "finest codes"
 """the name of the codes at the bottom of a hierarchy"""
@@ -61,7 +63,7 @@ class FileFacts:
     about: str
     records: int = 0
     is_part: bool = False
-    """whether only the first part was read"""
+    """whether only a part was read"""
     reading: Reading = field(default_factory=Reading)
     decimal: str = "."
     sheets: tuple[str, ...] = ()
@@ -222,8 +224,8 @@ class Inspection:
 def inspect(*paths: Path_, mask_thr: int = 5) -> Inspection:
     """Inspect files: their formats, their columns and how they match. Nothing is written.
 
-    Only the first 200,000 records of a large file are read. Values of a column that looks like an identifier are not
-    shown, and a number of records below K is shown as `<K`.
+    Only 200,000 records of a large file are read: the first, or of parquet some from everywhere. Values of a column
+    that looks like an identifier are not shown, and a number of records below K is shown as `<K`.
 
     Parameters
     ----------
@@ -356,8 +358,12 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
         named = f"the sheet {sheet!r} of " if len(sheets) > 1 else ""
         reading = Reading(sheet=sheet, header=header_of_sheet(file, sheet))
         said = f"{named}a workbook ({listing(sheets, 5)})"
-    frame = told(lambda: scan(file, None, reading).head(SAMPLE + 1).collect(), repr(str(file)))
+    records = told(lambda: scan(file, None, reading), repr(str(file)))
+    frame = told(lambda: records.head(SAMPLE + 1).collect(), repr(str(file)))
     is_part = frame.height > SAMPLE
+    size = f"the first {SAMPLE:,} records" if is_part else ""
+    if is_part and kind == "parquet":  # its records are often sorted or partitioned by area
+        frame, size = told(lambda: _spread(records), repr(str(file)))
     frame = frame.head(SAMPLE)
     if reading.header:
         said += f", names in line {reading.header}"
@@ -383,13 +389,20 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
         facts = (facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
         columns = tuple(replace(one, totals=totals.get(one.name, ())) for one in facts)
     decimal = "," if any(one.comma for one in columns) else "."
-    size = f"the first {SAMPLE:,} records" if is_part else some(frame.height, "record")
-    about = f"{said}, {size}, {some(frame.width, 'column')}"
+    about = f"{said}, {size or some(frame.height, 'record')}, {some(frame.width, 'column')}"
     if is_written and _is_nameless(frame):
         about += f". {NAMELESS}"
     if among:
         about += f". {AMONG_NOTES}"
     return FileFacts(str(file), "table", about, frame.height, is_part, reading, decimal, sheets, columns, frame=frame)
+
+
+def _spread(records: pl.LazyFrame) -> tuple[pl.DataFrame, str]:
+    """As many records as are inspected, in pieces at equal distances, and their number in words."""
+    height = records.select(pl.len()).collect().item()
+    starts = [(height - SAMPLE // PIECES) * piece // (PIECES - 1) for piece in range(PIECES)]
+    frame = pl.concat(pl.collect_all([records.slice(start, SAMPLE // PIECES) for start in starts]))
+    return frame, f"{SAMPLE:,} of {height:,} records"
 
 
 def _is_nameless(frame: pl.DataFrame) -> bool:
