@@ -153,3 +153,10 @@ def test_a_town_with_the_number_of_a_region_stays_a_town(folder):
     labels = Prepared(folder).labels
     assert labels.filter(variable="town")["label_en"].to_list() == ["One", "Two", "Three", "Four"]
     assert labels.filter(variable="region")["label_en"].to_list() == [None, None]
+
+
+def test_a_url_as_the_file_of_records_is_refused_with_what_to_type(folder):
+    text = HEAD.replace("p.csv", "s3a://lake/people") + '[hierarchies]\narea = ["town"]'
+    (folder / "publication.toml").write_text(text)
+    with pytest.raises(ilba.InputError, match="'s3a://lake/people', and a publication reads files of this machine"):
+        Prepared(folder)

@@ -66,6 +66,11 @@ class Prepared:
         self.file = found_at(path)
         self.folder = self.file.parent
         self.said: PublicationFile = load(self.file)
+        if "://" in self.said.source.file:
+            raise InputError(
+                f"source.file is the URL {self.said.source.file!r}, and a publication reads files of this machine. "
+                f"Mount the storage, or type: ilba build URL --engine spark .., then ilba release"
+            )
         self._hierarchies()  # refuse contradictions before anything is read
         if self.by is None and self.said.method not in METHODS:
             raise InputError(
