@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 import ilba
 from ilba.publication.publishing import released_by
+from support.commands import run
 from support.people import population
 
 FILE = """
@@ -246,3 +249,30 @@ def test_a_file_that_says_nothing_of_how_masks_are_chosen_has_the_mark_that_it_h
     edit(office, ("sweeps = 20\n", ""))
     assert "release" in ilba.publish().done
     assert ilba.publish().is_unchanged
+
+
+def test_spark_does_not_start_if_nothing_has_changed_and_the_time_is_told(office, monkeypatch):
+    monkeypatch.setattr("ilba.cli.planning.session_of", lambda engine: pytest.fail("Spark was started"))
+    done = run("publish", "--engine", "spark", cwd=office)
+    assert "Nothing was done" in done.stdout
+    assert re.fullmatch(r"took \d+ s\n", done.stderr)
+
+
+def test_spark_does_not_start_for_the_report_of_a_store_that_is_known_to_be_large(office):
+    file = office / "confidential" / "publication.json"
+    state = json.loads(file.read_text("utf-8"))
+    state["steps"]["large"] = state["steps"]["count"]
+    file.write_text(json.dumps(state), "utf-8")
+    (office / "confidential" / "report.html").unlink()
+    assert ilba.publish(spark=lambda: pytest.fail("Spark was started")).is_unchanged
+
+
+@pytest.mark.slow
+def test_a_changed_file_of_a_pattern_is_counted_again(office):
+    edit(office, ("people_2025.csv", "people_202[5].csv"))
+    assert "count" in ilba.publish().done
+    assert ilba.publish().is_unchanged
+    people = pl.read_csv("people_2025.csv", infer_schema=False)
+    people.head(1000).write_csv("people_2025.csv")
+    with pytest.raises(ilba.UnsafeRelease, match="not the records that were published"):
+        ilba.publish()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import time
+from functools import partial
 from typing import Any
 
 import click
@@ -88,10 +90,11 @@ def publish_command(
     publication: str | None, accept_conflict: str | None, correction: bool, engine: dict[str, Any], as_json: bool
 ) -> None:
     """Publish by a publication file. Continues a killed run; does nothing if nothing changed."""
+    begun = time.monotonic()
     from ilba.publication.publishing import publish
 
     with ProgressBar(as_json) as bar:
-        spark = session_of(engine) if engine["engine"] == "spark" else None
+        spark = partial(session_of, engine) if engine["engine"] == "spark" else None
         found = publish(publication, spark=spark, accept_conflict=accept_conflict, correction=correction, progress=bar)
     if as_json:
         plain = {"release": str(found.release.path), "done": list(found.done), "tables": list(found.release.tables)}
@@ -103,3 +106,4 @@ def publish_command(
     for page in found.decision:
         click.echo(f"  {page}: for the person who signs, confidential")
     click.echo(f"Next: {called()} serve{'' if not publication else ' ' + shlex.quote(publication)}")
+    click.echo(f"took {time.monotonic() - begun:.0f} s", err=True)

@@ -99,7 +99,8 @@ class _State:
         try:
             about = file.stat()
         except OSError:
-            return "pattern"  # a pattern of files: it is read by the build, and counted each time
+            parts = [Path(part) for part in glob.glob(str(file), recursive=True)]  # noqa: PTH207 - absolute patterns
+            return _mark(sorted((self.name(part), self.content(part)) for part in parts))
         name = self.name(file)
         before = self.files.get(name)
         if before and before[:2] == [about.st_size, about.st_mtime_ns]:
@@ -128,8 +129,8 @@ def publish(
     ----------
     path : path, optional
         The publication file, or its folder. Left out, publication.toml here.
-    spark : SparkSession, optional
-        Count on Spark. Left out, in this process.
+    spark : SparkSession or callable, optional
+        Count on Spark. A function that returns a session is called only if there is work. Left out, in this process.
     accept_conflict : str, optional
         The ID of a conflict, from the error of the ledger. It publishes despite this conflict.
     correction : bool, default False
@@ -177,7 +178,7 @@ class _Run:
         correction: bool,
         progress: Progress | None,
     ) -> None:
-        self.prepared, self.spark, self.accept_conflict = prepared, spark, accept_conflict
+        self.prepared, self._spark, self.accept_conflict = prepared, spark, accept_conflict
         self.correction = correction
         self.progress, self.tell = progress, progress or silent
         self.state = _State(prepared.confidential / f"{prepared.file.stem}.json", prepared.folder)
@@ -213,8 +214,8 @@ class _Run:
         self.step("exports", shown, lambda: self.exports(release), lambda: self.is_exported(release))
         judged = _mark([self._manifest(), outputs["languages"], list(prepared.said.proposed), __version__])
         pages = self.pages()
-        if self.can_draw():
-            self.step("report", judged, self.report, lambda: prepared.page("report.html").exists())
+        if not self.is_done("report", judged, prepared.page("report.html").exists) and self.can_draw():
+            self.step("report", judged, self.report, prepared.page("report.html").exists)
         decided = _mark([judged, outputs["pdf"]])
         self.step("decision", decided, lambda: self.decide(release), lambda: all(page.exists() for page in pages))
         names = ("count", "release", "exports", "report", "decision")
@@ -222,13 +223,24 @@ class _Run:
 
     def step(self, name: str, mark: str, does: Callable[[], None], is_there: Callable[[], bool]) -> None:
         """Do a step, unless it was done with the same mark and its output is there."""
-        if self.state.steps.get(name) == mark and is_there():
+        if self.is_done(name, mark, is_there):
             return
         self.tell(ProgressStep(name))
         does()
         self.state.steps[name] = mark
         self.state.save()
         self.done.append(name)
+
+    def is_done(self, name: str, mark: str, is_there: Callable[[], bool]) -> bool:
+        """Whether a step was done with the same mark, and its output is there."""
+        return self.state.steps.get(name) == mark and is_there()
+
+    @property
+    def spark(self) -> Any:
+        """The session of Spark, started when it is first needed; None without Spark."""
+        if callable(self._spark):
+            self._spark = self._spark()
+        return self._spark
 
     @property
     def finest(self) -> AnyFinestTable:
@@ -326,7 +338,15 @@ class _Run:
         except MissingExtra as problem:
             notice(f"there is no report on losses: {problem}")
             return False
-        return isinstance(self.finest.at_hand(), FinestTable) if self.spark is not None else True
+        if self._spark is None:
+            return True
+        if self.state.steps.get("large") == self.counting:  # known without starting Spark
+            return False
+        is_small = isinstance(self.finest.at_hand(), FinestTable)
+        if not is_small:
+            self.state.steps["large"] = self.counting
+            self.state.save()
+        return is_small
 
     def report(self) -> None:
         """The report on the loss of every table, for the methodologist."""
