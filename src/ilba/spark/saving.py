@@ -19,7 +19,7 @@ def free_place(path: Path_) -> Path:
     """The checked place for a dataset: free, or an existing store that it replaces."""
     target = Path(os.path.realpath(path))
     if target.is_file():
-        raise InputError(f"{os.fspath(path)!r} is a file. On Spark a store is a folder: choose another name.")
+        raise InputError(f"{os.fspath(path)!r} is a file. On Spark a store is a folder. Take another name or move it.")
     if target.is_dir() and any(target.iterdir()) and not (target / store.ABOUT).exists():
         raise InputError(f"{os.fspath(path)!r} exists and is not a store; this would destroy it. Choose another name.")
     writable_folder(target)
