@@ -777,7 +777,9 @@ def test_the_ending_of_the_file_tells_the_format_of_an_export(folder, finest):
 @pytest.mark.slow
 def test_a_store_is_not_built_from_a_store_and_a_csv_is_no_store(folder, finest):
     finest.save(folder / "again.parquet")
-    said = run("build", "again.parquet", "--hkey", "region", "-o", "twice.parquet", cwd=folder, code=2).stderr
+    said = run(
+        "build", "again.parquet", "--hkey", "region", "-o", "twice.parquet", "--secret", "k", cwd=folder, code=2
+    ).stderr
     assert "'again.parquet' is already a store" in said
     (folder / "records.csv").write_text("region\na\n", "utf-8")
     assert "`ilba build` makes a store" in run("table", "records.csv", cwd=folder, code=1).stderr

@@ -351,7 +351,8 @@ class Chapter:
         """The options of a choice of masks that keeps those of earlier publications; none if there are none."""
         before = self.choice("controlled", finest.design.threshold, move)
         if before is None:
-            return {}
+            drawn = self.drawn(finest)
+            return {} if drawn is None else {"previous": drawn, "move": move}
         return {
             "previous": self.known(finest, "controlled", move),
             "move": move,
