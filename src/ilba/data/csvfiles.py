@@ -88,7 +88,7 @@ def not_utf8(path: Path_) -> str:
     given = "" if unpacked else f"{shlex.quote(str(file))} "
     return (
         f"{str(file)!r} is not UTF-8. Say which encoding it has, perhaps {name}: --encoding {name} "
-        f"(read={{'encoding': {name!r}}}, or encoding = {name!r} under [source] of publication.toml). "
+        f"(read={{'encoding': {name!r}}}, or encoding = {name!r} beside its `file` in publication.toml). "
         f"Or turn it into UTF-8: {unpacked}iconv -f {name.upper()} -t UTF-8 {given}> utf8.csv"
     )
 
@@ -115,7 +115,7 @@ def longer_line(path: Path_) -> str:
         return f"{told} Correct that line."
     return (
         f"{told} If the names of the columns are there, say so: --header {number} (read={{'header': {number}}}, or "
-        f"header = {number} under [source] of publication.toml). Else correct that line."
+        f"header = {number} beside its `file` in publication.toml). Else correct that line."
     )
 
 

@@ -181,7 +181,7 @@ def _scan_csv(paths: Sequence[Path], schema: Schema | None, text: str, reading: 
         if twice != column and twice in known and not twice:
             raise InputError(
                 f"{text!r} has columns without names. If the names are in another line, give its number N: --header N "
-                f"(read={{'header': N}}, or header = N under [source] of publication.toml). `ilba inspect` finds it."
+                f"(read={{'header': N}}, or header = N beside its `file` in publication.toml). `ilba inspect` finds it."
             )
         if twice != column and twice in known:
             places = known.index(twice) + 1, known.index(column) + 1
