@@ -327,3 +327,60 @@ def test_a_list_with_the_level_above_gives_the_parents_of_its_codes(tmp_path):
     plain = proposed(tmp_path)
     assert plain["codes"]["town"]["parent"] == "region"
     assert plain["population"] == {"name": "lfs", "wave": "2026q1"}
+
+
+TOWNS = [("003", "Bled", "R1"), ("052", "Kranj", "R1"), ("050", "Koper", "R2"), ("109", "Semič", "R2")] + [
+    (f"{code}", f"Town {code}", f"R{code % 2 + 1}") for code in range(200, 216)
+]
+
+
+@pytest.mark.parametrize("wrong", [8, 100], ids=["some records", "a whole town"])
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1250"])
+def test_a_wrong_code_beside_the_right_name_leaves_the_levels_of_the_code_list_and_is_told(tmp_path, wrong, encoding):
+    rows = [(code, name, str(n % 2)) for code, name, _ in TOWNS for n in range(100)]
+    rows = [("050" if n - 100 in range(wrong) else code, name, sex) for n, (code, name, sex) in enumerate(rows)]
+    pl.DataFrame(rows, schema=["code", "town", "sex"], orient="row").write_csv(tmp_path / "people.csv")
+    (tmp_path / "towns.csv").write_text("\n".join(["nr,title,region", *map(",".join, TOWNS)]), encoding=encoding)
+    found = ilba.inspect(tmp_path / "people.csv", tmp_path / "towns.csv")
+    told = f"code and town contradict towns.csv in {wrong} records: correct their codes or names"
+    assert told in str(found)
+    assert "lies in one" not in str(found)
+    assert found.to_json()["matches"][0]["contrary"] == wrong
+    with pytest.warns(ilba.Notice, match=told):
+        ilba.init(tmp_path / "people.csv", tmp_path / "towns.csv", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert plain["hierarchies"] == {"area": ["region", "code"]}
+    assert plain["keys"] == ["sex"]
+    text = (tmp_path / "publication.toml").read_text("utf-8")
+    assert ("# The encoding is a guess" in text) == (encoding == "cp1250")
+
+
+def test_names_of_other_towns_than_those_of_the_codes_stay_a_key(tmp_path):
+    rows = [(TOWNS[n % 20][0], TOWNS[n * 7 % 20][1] if n % 3 else TOWNS[n % 20][1]) for n in range(2000)]
+    pl.DataFrame(rows, schema=["code", "born_in"], orient="row").write_csv(tmp_path / "people.csv")
+    pl.DataFrame(TOWNS, schema=["nr", "title", "region"], orient="row").write_csv(tmp_path / "towns.csv")
+    ilba.init(tmp_path / "people.csv", tmp_path / "towns.csv", out=tmp_path)
+    assert proposed(tmp_path)["hierarchies"] == {"area": ["region", "code"]}
+    assert proposed(tmp_path)["keys"] == ["born_in"]
+
+
+def test_dates_of_birth_get_a_line_that_makes_ages_of_them(tmp_path):
+    rows = [("ab"[n % 2], f"{n % 28 + 1}. {n % 12 + 1}. {1930 + n % 90}") for n in range(500)]
+    pl.DataFrame(rows, schema=["town", "born"], orient="row").write_csv(tmp_path / "people.csv")
+    ilba.init(tmp_path / "people.csv", out=tmp_path)
+    file = tmp_path / "publication.toml"
+    text = file.read_text("utf-8").replace("# age = ", "age = ").replace("keys = []", 'keys = ["age"]')
+    file.write_text(text, "utf-8")
+    assert "05-09" in counted(Prepared(tmp_path))[0].frame["age"].to_list()
+
+
+def test_the_error_of_a_recode_file_that_is_not_utf8_names_a_place_that_mends_it(tmp_path):
+    (tmp_path / "people.csv").write_text("town\n" + "1\n2\n" * 30)
+    (tmp_path / "towns.csv").write_bytes("nr,name\n1,Tržič\n2,Bled\n".encode("cp1250"))
+    text = 'keys = []\n[source]\nfile = "people.csv"\n[population]\nname = "p"\n[hierarchies]\narea = ["town"]\n'
+    entry = '[recipe]\ntown = {recode = {file = "towns.csv"}}\n'
+    (tmp_path / "publication.toml").write_text(text + entry)
+    with pytest.raises(ilba.InputError, match="encoding = 'cp1252' beside its `file`"):
+        counted(Prepared(tmp_path))
+    (tmp_path / "publication.toml").write_text(text + entry.replace('.csv"', '.csv", encoding = "cp1250"'), "utf-8")
+    assert counted(Prepared(tmp_path))[0].frame["town"].to_list() == ["Bled", "Tržič"]

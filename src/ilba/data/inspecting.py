@@ -51,6 +51,8 @@ _STRAY = 0.05
 """the largest share of records with another parent in a column that is nearly a level above"""
 _NEEDED = 0.5
 """the share of the codes of a column that a matching code list or map must have"""
+_CONTRARY = 0.2
+"""the largest share of records whose code and name a code list does not have together"""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,10 @@ class Match:
     """the length of the codes then"""
     extra: int = 0
     """codes of the list or map that the data does not have"""
+    name: str = ""
+    """the column of the data with the names of the codes, if the list or map has them, too"""
+    contrary: int = 0
+    """records with another code than the list or map has for their name"""
 
     @property
     def best(self) -> float:
@@ -152,10 +158,20 @@ class Inspection:
         if self.records is None:
             return ()
         inside = {column for chain in self.hierarchies for column in chain}
-        names = {_name_of(self.records, pair, self.matches) for pair in self.records.same}
+        names = _names(self.records, self.matches)
         names |= {coarse for coarse, fine, _ in self.records.nearly if fine in inside}
         return tuple(
             one.name for one in self.records.columns if one.is_key and one.name not in inside and one.name not in names
+        )
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """For each code list or map that contradicts the codes and names of the records, a sentence."""
+        return tuple(
+            f"{one.column} and {one.name} contradict {Path(one.file).name} in "
+            f"{few_text(one.contrary, self.mask_thr)} records: correct their codes or names"
+            for one in self.matches
+            if one.contrary
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -179,29 +195,36 @@ class Inspection:
             for one in self.files
         ]  # fmt: skip
         matches = [
-            {"column": m.column, "file": m.file, "by": m.by, "share": m.share, "padded": m.padded, "pad": m.pad or None}
+            {
+                "column": m.column, "file": m.file, "by": m.by, "share": m.share, "padded": m.padded,
+                "pad": m.pad or None, "name": m.name or None, "contrary": few(m.contrary, K),
+            }
             for m in self.matches
-        ]
+        ]  # fmt: skip
         proposed = {"hierarchies": [list(chain) for chain in self.hierarchies], "keys": list(self.keys)}
         return {"confidential": True, "files": files, "matches": matches, "proposed": proposed}
 
     def __str__(self) -> str:
         lines = []
+        named = [{match.column, match.name} for match in self.matches if match.name]
         for one in self.files:
             lines.append(f"{one.path}: {one.about}")
             wide = max((len(column.name) for column in one.columns), default=0)
             for name, kind, values, remarks in self._rows(one) if one.what not in ("map", "hierarchy") else ():
                 lines.append(f"  {name:<{wide}}  {kind:<10} {some(values, 'value'):>14}  {remarks}".rstrip())
             for coarse, fine in one.nests:
-                lines.append(f"  each {fine} lies in one {coarse}")
+                if {coarse, fine} not in named:
+                    lines.append(f"  each {fine} lies in one {coarse}")
             for code, name in one.same:
                 lines.append(f"  {code} and {name} are equivalent: a code and its name")
             for coarse, fine, astray in one.nearly:
-                lines.append(
-                    f"  each {fine} lies in one {coarse}, except in {few_text(astray, self.mask_thr)} records: correct "
-                    f"them, or take {coarse} from a code list"
-                )
+                if {coarse, fine} not in named:
+                    lines.append(
+                        f"  each {fine} lies in one {coarse}, except in {few_text(astray, self.mask_thr)} records: "
+                        f"correct them, or take {coarse} from a code list"
+                    )
         lines += [f"  {match}" for match in self.matches]
+        lines += [f"  {text}" for text in self.contradictions]
         if unread := [one.path for one in self.files if one.what == "unreadable"]:
             lines.append(f"Nothing is proposed before {listing(unread, 5)} can be read (confidential)")
         elif self.records is not None:
@@ -215,7 +238,7 @@ class Inspection:
         for one in self.files:
             said = f"{one.path}: {one.about}"
             parts.append(notebook.table(["column", "kind", "values", "remarks"], self._rows(one), said))
-        parts += [notebook.note(str(match)) for match in self.matches]
+        parts += [notebook.note(text) for text in (*map(str, self.matches), *self.contradictions)]
         chains = "; ".join(" > ".join(chain) for chain in self.hierarchies) or "none"
         parts.append(notebook.note(f"Proposed: hierarchies {chains}; keys {listing(self.keys, 20) or 'none'}"))
         return notebook.page("Inspection", some(len(self.files), "file"), *parts)
@@ -534,13 +557,24 @@ def _name_of(one: FileFacts, pair: tuple[str, str], matches: Sequence[Match]) ->
     first, second = pair
     if (first in listed) != (second in listed):
         return second if first in listed else first
+    return _longer(one, pair)
+
+
+def _longer(one: FileFacts, pair: tuple[str, str]) -> str:
+    """Which of two columns has the longer values."""
+    first, second = pair
     length = {name: one.frame[name].str.len_chars().mean() or 0 for name in pair}
     return second if length[second] >= length[first] else first  # type: ignore[operator]
 
 
+def _names(one: FileFacts, matches: Sequence[Match]) -> set[str]:
+    """The columns that only name the codes of another one."""
+    return {_name_of(one, pair, matches) for pair in one.same} | {match.name for match in matches if match.name}
+
+
 def _chains(one: FileFacts, matches: Sequence[Match]) -> tuple[tuple[str, ...], ...]:
     """Hierarchies of nested columns; else the column that a map or list matches; else the largest."""
-    names = {_name_of(one, pair, matches) for pair in one.same}
+    names = _names(one, matches)
     above: dict[str, set[str]] = {}
     for coarse, fine in one.nests:
         if not names & {coarse, fine}:
@@ -578,7 +612,7 @@ def _matches(source: FileFacts, others: Sequence[FileFacts]) -> list[Match]:
     """For each code list and map the matching column of the data, and its own column of codes."""
     found = []
     for other in others:
-        best: tuple[tuple[float, int], Match] | None = None
+        ranked: list[tuple[tuple[float, int], Match]] = []
         for column in source.columns:
             if (
                 column.kind in ("identifier", "decimal", "weight", "date", "empty", "constant", "age")
@@ -588,12 +622,42 @@ def _matches(source: FileFacts, others: Sequence[FileFacts]) -> list[Match]:
             codes = set(source.frame[column.name].str.strip_chars().drop_nulls()) - set(column.spellings) - {""}
             for candidate in other.frame.get_columns():
                 match = _match(column.name, codes, other.path, candidate)
-                rank = (round(match.best, 2), len(codes)) if match else (0.0, 0)
-                if match and match.best >= _NEEDED and (best is None or rank > best[0]):
-                    best = rank, match
-        if best:
-            found.append(best[1])
+                if match and match.best >= _NEEDED:
+                    ranked.append(((round(match.best, 2), len(codes)), match))
+        if ranked:
+            ranked.sort(key=lambda pair: pair[0], reverse=True)
+            found.append(_with_names(source, other, [match for _, match in ranked]))
     return found
+
+
+def _with_names(source: FileFacts, other: FileFacts, ranked: Sequence[Match]) -> Match:
+    """The best match; if the list also has the names of its codes, that of the codes, with the column of the names."""
+    best = ranked[0]
+    for one in ranked[1:]:
+        if one.column == best.column or one.by == best.by:
+            continue
+        pair = (best.column, one.column)
+        is_name = round(one.best, 2) >= round(best.best, 2) and _longer(source, pair) == best.column
+        code, name = (one, best) if is_name else (best, one)
+        contrary = _contrary(source, other, code, name)
+        if contrary is not None:
+            return replace(code, name=name.column, contrary=contrary)
+    return best
+
+
+def _contrary(source: FileFacts, other: FileFacts, code: Match, name: Match) -> int | None:
+    """The number of records with another code than the list has for their name; None if they are many."""
+    known = other.frame.select(
+        pl.col(name.by).str.strip_chars().str.zfill(name.pad).alias("name"),
+        pl.col(code.by).str.strip_chars().str.zfill(code.pad).alias("listed"),
+    )
+    records = source.frame.select(
+        pl.col(name.column).str.strip_chars().str.zfill(name.pad).alias("name"),
+        pl.col(code.column).str.strip_chars().str.zfill(code.pad).alias("code"),
+    )
+    both = records.drop_nulls().join(known.drop_nulls().unique("name", keep="none"), on="name")
+    contrary = int((both["code"] != both["listed"]).sum())
+    return contrary if both.height and contrary <= _CONTRARY * both.height else None
 
 
 def _match(column: str, codes: set[str], file: str, candidate: pl.Series) -> Match | None:

@@ -25,6 +25,7 @@ from ilba.publication.file import NAME, SCHEMA, schema_text
 Path_: TypeAlias = str | os.PathLike[str]
 CONFIDENTIAL = "confidential"
 _MOST_KEYS = 6
+_GUESS = "a guess: check letters that are not English"
 _LABELS = ("name", "label", "title", "bezeichnung", "nom", "nombre", "이름", "명칭")
 
 
@@ -71,6 +72,8 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
         raise InputError(f"{found.records.path} has no column names. {NAMELESS}.")
     if AMONG_NOTES in found.records.about:
         notice(f"{found.records.path}: {AMONG_NOTES}.")
+    for text in found.contradictions:
+        notice(f"{text}.")
     if not found.hierarchies:
         raise InputError(
             f"no column of {found.records.path!r} looks like an area or another level: each is a quantity, an "
@@ -389,6 +392,7 @@ class _Proposal:
             *([f"missing = {_toml(spellings)}"] if spellings else []),
             *([f"without = {_toml(totals)}     # lines of totals"] if totals else []),
             *(f"{_name(name)} = {_toml(steps)}" for name, steps in recipe.items()),
+            *self._age_lines(),
             "",
             *self._matched_lines(codes),
             "# Names of columns, per language.",
@@ -430,9 +434,7 @@ class _Proposal:
         source = self.source
         lines = []
         if source.reading.encoding and not source.reading.encoding.startswith("utf"):
-            lines.append(
-                f"encoding = {_toml(source.reading.encoding)}     # a guess: check letters that are not English"
-            )
+            lines.append(f"encoding = {_toml(source.reading.encoding)}     # {_GUESS}")
         if source.reading.separator not in ("", ","):
             lines.append(f"separator = {_toml(source.reading.separator)}")
         if source.decimal == ",":
@@ -447,10 +449,18 @@ class _Proposal:
         lines.append(f'missing = "{"category" if is_missing else "drop"}"     # of records: category or drop')
         return lines
 
+    def _age_lines(self) -> list[str]:
+        """For each column of dates, the entry that makes ages of it if they are dates of birth."""
+        dates = [column for column in self.source.columns if column.date]
+        steps = ({"from": c.name, "date": c.date, "age_on": "2026-01-01", "width": 5, "top": 85} for c in dates)
+        return [f"# age = {_toml(one)}     # for dates of birth: set the day, add age to keys" for one in steps]
+
     def _matched_lines(self, codes: Mapping[str, Mapping[str, Any]]) -> list[str]:
         lines = []
         if codes:
             lines += ["# Code lists: every code that can occur, not only those of this data.", "[codes]"]
+            if any("encoding" in entry for entry in codes.values()):
+                lines.append(f"# The encoding is {_GUESS}.")
             lines += [f"{_name(name)} = {_toml(entry)}" for name, entry in codes.items()] + [""]
         used: Sequence[str] = [c for h in self.hierarchies.values() for c in h]
         if shapes := {name: match for name, match in self.shapes.items() if name in used}:
