@@ -80,7 +80,7 @@ def test_files_in_other_encodings_and_with_other_separators_are_read_or_say_what
     text = pl.DataFrame({"AGS": TOWNS * 30, "sex": ["여자", "남자", "여자"] * 40}).write_csv(separator=separator)
     (folder / "p.csv").write_bytes(text.encode(encoding))
     if encoding == "cp949":
-        with pytest.raises(IlbaError, match=r"encoding = 'cp949' under \[source\] of publication.toml"):
+        with pytest.raises(IlbaError, match=r"encoding = 'cp949' beside its `file` in publication.toml"):
             asked(folder)
     assert asked(folder, source=f'file = "p.csv"\nencoding = "{encoding}"') == []
     assert ilba.inspect(folder / "p.csv").records.reading.encoding == encoding
