@@ -189,7 +189,7 @@ def _facts(report: RiskReport) -> dict[str, Any]:
         if row["groups"]
     ]
     return {
-        "title": "Who could learn what from the released tables",
+        "title": "Who could learn what from these tables",
         "report": report,
         "K": report.published.K,
         "about": _title(report),

@@ -56,9 +56,7 @@ def report_command(
 
     with ProgressBar(as_json) as bar:
         bar.stage("opening")
-        finest = opened(store)
-        with suppress(InputError, SecretError):  # no ledger, one without these counts, or no secret for it
-            finest = finest.published().collect()
+        finest = _as_published(opened(store))
         bar.stage("tables")
         report(
             finest,
@@ -143,8 +141,9 @@ def audit_command(
 ) -> None:
     """Attack all tables of a store or a release together and show what everybody can prove (confidential).
 
-    Several releases of the same people are attacked together, also with different methods, thresholds and columns.
-    Releases of different waves are compared only with --unchanged or --changed.
+    Tables of a store have the published masks if there are any, else those of iLBA. Several releases of the same people
+    are attacked together, also with different methods, thresholds and columns. Releases of different waves are compared
+    only with --unchanged or --changed.
     """
     from ilba.attack.audit import audit
     from ilba.release import Release
@@ -199,6 +198,8 @@ def audit_command(
         _told_of_audit(report, out, as_json, require_safe)
         return
     finest = opened(source) if within is None else open_store(source, within=within)
+    if not method and not mask_thr:
+        finest = _as_published(finest)
     if mask_thr or len(method) > 1:
         if require_safe:
             raise InputError("--require-safe needs one audit. Leave out --mask-thr, and give at most one --method.")
@@ -274,6 +275,13 @@ def _tell_of_length(finest: FinestTable, wanted: dict[str, Any], as_json: bool) 
             f"--tables with those that are published, --max-keys 2, --levels NAME.",
             err=True,
         )
+
+
+def _as_published(finest: FinestTable) -> FinestTable:
+    """The counts with their published masks if there are any."""
+    with suppress(InputError, SecretError, UnsafeRelease):  # no secret or ledger here, or one without these counts
+        return finest.published().collect()
+    return finest
 
 
 def _told_of_method(finest: FinestTable, method: object, as_json: bool, instead: str = "--method controlled") -> None:
@@ -443,7 +451,7 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
     "--solver-seconds", type=float, default=0.0, help="Processor seconds for an exact solver on undecided cells."
 )
 @click.option("--store", type=click.Path(), help="With a release: its store, to compare with the truth.")
-@click.option("--method", help="A method of `ilba audit` [the method of the store].")
+@click.option("--method", help="A method of `ilba audit` [as published, else ilba].")
 @click.option(
     "--cells", type=int, help="Compute probabilities for at most this many finest cells, in a sample of areas."
 )
@@ -471,7 +479,10 @@ def risk_command(
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Measure what named attackers learn, by proof, by probability and with knowledge from outside (confidential)."""
+    """Measure what named attackers learn, by proof, by probability and with knowledge from outside (confidential).
+
+    Tables of a store have the published masks if there are any, else those of iLBA.
+    """
     from ilba.attack.attackers import Insider, Register, read_register
     from ilba.attack.risk import ALL, CELLS, risk
     from ilba.release import Release
@@ -488,6 +499,8 @@ def risk_command(
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
         measured = measured or open_store(source, within=within)
+        if not is_release and method is None:
+            measured = _as_published(measured)
         report = risk(
             measured,
             chosen,

@@ -107,7 +107,7 @@ WORDS = {
     "So {} lies in {}.": "따라서 {}의 값은 {}에 있습니다.",
     "at most {}": "{} 이하", "at least {}": "{} 이상",
     # the risk
-    "Who could learn what from the released tables": "공표된 표에서 누가 무엇을 알 수 있는가",
+    "Who could learn what from these tables": "이 표에서 누가 무엇을 알 수 있는가",
     "Risk of {} tables: method={} (confidential)": "통계표 {}개의 위험: 방법={} (대외비)",
     "Risk of {} table: method={} (confidential)": "통계표 {}개의 위험: 방법={} (대외비)",
     "Attackers": "공격자", "attacker": "공격자", "P > .95 small": "작음 확신(P > .95)", "of small": "작은 칸 중",
