@@ -7,12 +7,15 @@ import itertools
 import numpy as np
 import polars as pl
 import pytest
+from click.testing import CliRunner
 
 import ilba
 from ilba import FinestTable, Secret
 from ilba.attack.audit import losses
 from ilba.attack.choosing import what_if
+from ilba.cli import commands
 from ilba.design.tables import wanted_tables
+from ilba.output.choosing import MEANING, sentences
 from ilba.output.compare import compare
 from ilba.output.report import Loss
 from support.attacks import true_table
@@ -106,6 +109,34 @@ def test_risk_by_controlled_masks_chooses_them_as_a_release_would(people, secret
     found = ilba.risk(finest, "proof", method="controlled").published
     chosen = finest.controlled(secret=secret).frame["N_masked"].to_list()
     assert found.tables[found.lattice.base].value.tolist() == chosen != finest.frame["N_masked"].to_list()
+
+
+@pytest.mark.long
+def test_risk_and_audit_of_a_store_measure_the_masks_that_were_published(people, secret, tmp_path, monkeypatch):
+    store = str(tmp_path / "s.parquet")
+    secret.to_file(tmp_path / "k")
+    finest = ilba.build(people.head(70), ["town"], ["sex"], secret=tmp_path / "k")
+    finest.save(store)
+
+    def told(*words):
+        return CliRunner().invoke(commands, words, catch_exceptions=False).output.splitlines()[0]
+
+    measures = ("risk", store, "--attacker", "proof"), ("audit", store)
+    for words in measures:
+        assert "These are tables by iLBA" in told(*words)  # also without a secret beside the store
+    finest.release(tmp_path / "public")
+    monkeypatch.setenv("ILBA_SECRET", str(tmp_path / "k"))
+    for words in measures:
+        assert "of 4 tables: method='controlled'" in told(*words)
+        assert "of 4 tables: method='ilba'" in told(*words, "--method", "ilba")
+
+
+def test_the_share_of_an_insider_on_controlled_sums_is_told_as_one_of_this_secret():
+    row = {"K": 5, "mean_loss": 1.4, "max_loss": 7, "provable": 0.0, "safe": True, "insider": 0.331}
+    joint, other = sentences(pl.DataFrame([row | {"method": "controlled"}, row | {"method": "sca-sums"}]))
+    assert joint.endswith("relies on the bound proves, by this secret, 33.1%.")
+    assert "secret" not in other
+    assert "another secret may double or halve the share of the insider" in MEANING
 
 
 @pytest.mark.slow

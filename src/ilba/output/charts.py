@@ -507,7 +507,7 @@ _ATTACKER_AXES = {
     "provable": "everybody: small cells that are proven",
     "outsider": "outsider: small cells rightly believed small, P > .95",
     "neighbour": "neighbour: small cells that are proven",
-    "insider": "insider who knows all but one: proven cells",
+    "insider": "insider who knows all but one: proven, by this secret",
     "groups": "attribute: groups shown with one value",
 }
 

@@ -28,9 +28,10 @@ MEANING = (
     "count in 1..K-1, so it grows with K. Shares are of these cells: provable by everybody (safe: nothing is proven in "
     "any table, and every count is certified); believed by an outsider with more than .95, rightly; proven by a "
     "neighbour, by an insider who lacks one cell and relies on the usual or the given bound of controlled sums, or "
-    "with a register. Outsider right is how often such a belief is right. Groups are groups of people that are shown "
-    "with one value only. A dash means not measured: for outsider and insider the finest table must be among the "
-    "tables."
+    "with a register. On controlled sums another secret may double or halve the share of the insider: do not choose K "
+    "by it. `ilba risk` gives its range. Outsider right is how often such a belief is right. Groups are groups of "
+    "people that are shown with one value only. A dash means not measured: for outsider and insider the finest table "
+    "must be among the tables."
 )
 """what the columns mean"""
 _LEARN = {
@@ -74,7 +75,7 @@ def _sentence(row: dict[str, Any]) -> str:
         proof = f"the attack proves {small} in no finest cell, but does not find the tables safe."
     text = f"K={row['K']}, {row['method']}{bound}: {proof} "
     text += f"The mean error of a count is {row['mean_loss']:.2f}, the largest {row['max_loss']:,}."
-    relies = {"insider": "an insider who knows all but one and relies on the bound proves"}
+    relies = {"insider": "an insider who knows all but one and relies on the bound proves, by this secret,"}
     who = _LEARN | (relies if row["method"] == "controlled" else {})
     who |= {name: f"somebody with the {name} proves" for name in row if name.startswith("register ")}
     learnt = [f"{one} {row[name]:.1%}" for name, one in who.items() if row.get(name) is not None]
