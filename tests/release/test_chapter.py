@@ -282,7 +282,7 @@ def test_the_ledger_is_the_given_one_or_that_of_the_environment_or_the_one_besid
         assert ledger_of(False, None, True) is None
     for given, known, is_trial, says in (
         (None, secret, True, "is not saved, so this is a trial"),
-        (None, None, False, "there is no secret"),
+        (None, None, False, "no secret was given. Give the one of earlier publications"),
         (None, Secret(bytes(32)), False, "only in memory"),
     ):
         with pytest.raises(UnsafeRelease, match=says):

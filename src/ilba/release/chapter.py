@@ -68,9 +68,9 @@ def ledger_of(given: Given, secret: Secret | None, is_trial: bool, anew: bool = 
     place = given if isinstance(given, str | os.PathLike) else os.environ.get(ENVIRONMENT) or None
     if secret is None:
         raise UnsafeRelease(
-            "masks are kept in a ledger beside a secret, and there is no secret. Make one, once: ilba secret new "
-            "agency.secret. Then give secret= (--secret agency.secret), or set ILBA_SECRET. A trial is published with "
-            "ledger=False (--no-ledger)."
+            "masks are kept in a ledger beside a secret, and no secret was given. Give the one of earlier "
+            "publications: secret= (--secret agency.secret), or ILBA_SECRET. If nothing was published, make "
+            "one: ilba secret new agency.secret. A trial is published with ledger=False (--no-ledger)."
         )
     if place is None:
         if secret.place is None:

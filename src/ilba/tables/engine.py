@@ -63,16 +63,18 @@ class KnownMasks(NamedTuple):
 
 
 def _secret_beside(store: Path | None, fingerprint: str | None) -> Secret | None:
-    """The secret in the folder of a store, identified by its fingerprint, or by its name if it drew no masks."""
+    """The secret in the folder of a store: of this fingerprint; without one, of the store's name or the only one."""
     if store is None:
         return None
     own = secret_path(store)
+    found: dict[str, Secret] = {}
     for file in [own, *sorted(store.parent.glob("*.secret"))]:
         with contextlib.suppress(SecretError):
             secret = Secret.from_file(file)
             if secret.fingerprint == fingerprint or (fingerprint is None and file == own):
                 return secret
-    return None
+            found.setdefault(secret.fingerprint, secret)
+    return next(iter(found.values())) if fingerprint is None and len(found) == 1 else None
 
 
 class AnyFinestTable(ABC):
