@@ -248,3 +248,27 @@ def test_masks_of_a_release_of_all_tables_are_chosen_again(agency):
     (entered,) = ledger_in(agency).adopt([release], store)
     assert (entered.method, entered.tables) == ("controlled", ("all.sex", "town"))
     assert store.published().table("town").public().equals(release.table("town"))
+
+
+@pytest.mark.long
+def test_a_release_that_does_not_name_the_people_of_the_ledger_says_so(agency):
+    counts = pl.DataFrame({"town": list("ab"), "sex": ["f", "m"], "N": [70, 90], "N_masked": [70, 90]})
+    options = {"method": "ilba", "tables": ["town"], "secret": agency / "agency.secret"}
+    named = FinestTable.from_counts(counts, ["town"], ["sex"]).declared_as(Population("people", "2026"))
+    ledger_in(agency).adopt([], named, tables=["town"], secret=Secret.from_file(agency / "agency.secret"))
+    with pytest.warns(Advice, match=r"has these people as 'people', wave '2026', .*wave= .* read_rds"):
+        unnamed = FinestTable.from_counts(counts, ["town"], ["sex"]).release(agency / "a", **options)
+    assert "population" not in unnamed.manifest
+    with warnings.catch_warnings(action="error"):
+        assert named.release(agency / "b", **options).manifest["population"] == {"name": "people", "wave": "2026"}
+
+
+def test_a_store_with_masks_by_r_gets_the_only_secret_of_its_folder(agency, monkeypatch):
+    monkeypatch.delenv("ILBA_SECRET", raising=False)
+    counts = pl.DataFrame({"town": list("ab"), "sex": ["f", "m"], "N": [70, 90], "N_masked": [70, 90]})
+    store = ilba.open_store(FinestTable.from_counts(counts, ["town"], ["sex"]).save(agency / "from-r.parquet"))
+    assert store.own_secret() == Secret.from_file(agency / "agency.secret")
+    Secret.new().to_file(agency / "other.secret")
+    assert store.own_secret() is None
+    Secret.new().to_file(agency / "from-r.secret")
+    assert store.own_secret() == Secret.from_file(agency / "from-r.secret")

@@ -23,7 +23,7 @@ from ilba.cells.codes import CodeLists
 from ilba.data.codelists import listed_paths, read_labels
 from ilba.design.design import Design, Level, Names, Selection
 from ilba.design.tables import Tables, wanted_tables
-from ilba.errors import InputError, Notice, UnsafeRelease, listing, nearest, notice, some
+from ilba.errors import Advice, InputError, Notice, UnsafeRelease, listing, nearest, notice, some
 from ilba.files import making, writable
 from ilba.methods.controlled.search import Chosen, bound_of, move_of, noise_of
 from ilba.progress import Progress, ProgressStep, silent
@@ -114,6 +114,7 @@ def release(
         numbers = finest.numbers_mark(wanted)
         now = way(chosen_method, subject.design, finest.by, moved)
         chapter.check(subject, now, accept_conflict, wanted, numbers)
+        _tell_of_no_name(subject, chapter)
         if epsilon is not None:
             chapter.spend(epsilon, budget, wanted, numbers)
         if stated_bound is not None:
@@ -301,6 +302,18 @@ def _by_method(
     if given is not None:
         finest = (finest if asked.keyed else finest.collect()).with_method(asked, secret)
     return finest, asked.name
+
+
+def _tell_of_no_name(finest: AnyFinestTable, chapter: Chapter) -> None:
+    """Say that a release does not name a population that the ledger has by name."""
+    named = [one for one in chapter.of_same_data() if one.wave]
+    if named and not finest.population.declared:
+        notice(
+            f"the ledger has these people as {chapter.name!r}, wave {named[0].wave!r}, but this release does not name "
+            f"them, so it cannot be shown beside other waves. Give population= and wave= (--population, --wave) to "
+            f"build, or to read_rds (ilba convert).",
+            Advice,
+        )
 
 
 def _check_budget(budget: float | None, epsilon: float | None, require_safe: bool) -> None:
