@@ -178,6 +178,14 @@ def test_tables_that_add_up_can_be_stacked_and_are_explained_so(visitor, others)
     assert "give the published total" in page.locator("#explain").inner_text()
 
 
+def test_the_explanation_says_that_no_largest_difference_is_published_where_none_is(visitor):
+    page = visitor.visit(link(release="towns", level_area="region", by="sex"))
+    page.get_by_role("button", name="About these numbers").click()
+    said = page.locator("#explain").inner_text()
+    assert "may differ from the true count by several, also one that looks rounded. How far is not published" in said
+    assert "at most" not in said
+
+
 def taken(page, format: str) -> tuple[bytes, str]:
     with page.expect_download() as download:
         page.locator(f"#get-{format}").click()

@@ -112,7 +112,7 @@ export default {
   why3additive: "Yes. The masks of all tables were chosen together. Any numbers that you add up give the published total.",
   why4: "How far can I rely on a number?",
   why4most: "A number differs from the true count by at most {most}. For large numbers that hardly matters. For small numbers, differences and shares it does: compare larger areas or fewer values.",
-  why4open: "Large numbers are close to the true count. For small numbers, differences and shares the mask matters more: compare larger areas or fewer values.",
+  why4open: "Any number may differ from the true count by several, also one that looks rounded. How far is not published: that would weaken the protection. For large numbers it hardly matters. For small numbers, differences and shares it does: compare larger areas or fewer values.",
   why5: "How are shares made?",
   why5a: "The masked count of the chosen values, divided by the published total of the same area. A share is shown only where that total is published.",
   percent: "Percent",

@@ -112,7 +112,7 @@ export default {
   why3additive: "Sí. Las modificaciones de todas las tablas se eligieron juntas. Lo que sume da el total publicado.",
   why4: "¿Hasta dónde puedo fiarme de un número?",
   why4most: "Un número difiere del recuento real en {most} como máximo. En números grandes apenas importa. En números pequeños, diferencias y proporciones sí: compare áreas mayores o menos valores.",
-  why4open: "Los números grandes están cerca del recuento real. En números pequeños, diferencias y proporciones la modificación pesa más: compare áreas mayores o menos valores.",
+  why4open: "Cualquier número puede diferir del recuento real en varias unidades, aunque parezca redondeado. Cuánto difiere no se publica: eso debilitaría la protección. En números grandes apenas importa. En números pequeños, diferencias y proporciones sí: compare áreas mayores o menos valores.",
   why5: "¿Cómo se calculan las proporciones?",
   why5a: "El recuento modificado de los valores elegidos, dividido por el total publicado del mismo grupo. Una proporción solo se muestra donde ese total está publicado.",
   percent: "Porcentaje",

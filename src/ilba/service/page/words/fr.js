@@ -112,7 +112,7 @@ export default {
   why3additive: "Oui. Les modifications de tous les tableaux ont été choisies ensemble. Toute somme donne le total publié.",
   why4: "Jusqu’où puis-je me fier à un nombre ?",
   why4most: "Un nombre s’écarte de l’effectif réel de {most} au plus. Pour les grands nombres cela compte à peine. Pour les petits nombres, les différences et les parts, cela compte : comparez des zones plus grandes ou moins de valeurs.",
-  why4open: "Les grands nombres sont près de l’effectif réel. Pour les petits nombres, les différences et les parts, la modification compte davantage : comparez des zones plus grandes ou moins de valeurs.",
+  why4open: "Tout nombre peut s’écarter de l’effectif réel de quelques unités, même s’il paraît arrondi. L’ampleur de l’écart n’est pas publiée : cela affaiblirait la protection. Pour les grands nombres cela compte à peine. Pour les petits nombres, les différences et les parts, cela compte : comparez des zones plus grandes ou moins de valeurs.",
   why5: "Comment les parts sont-elles calculées ?",
   why5a: "L’effectif modifié des valeurs choisies, divisé par le total publié du même groupe. Une part n’est montrée que si ce total est publié.",
   percent: "Pourcentage",
