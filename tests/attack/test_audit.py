@@ -9,6 +9,7 @@ import ilba
 from ilba import FinestTable, InputError, PublishedTables
 from ilba.attack.audit import in_percent, losses
 from ilba.attack.bounds import Attack
+from ilba.attack.fewcells import NOT_KNOWN
 from ilba.cells.codes import CodeLists
 from ilba.design.tables import selections
 from ilba.methods.lab import method_of
@@ -352,3 +353,23 @@ def test_where_one_table_is_the_finest_of_all_common_margins_prove_the_same(fine
     monkeypatch.setattr("ilba.attack.lattice.WIDEST", 10**6)
     for name, tables in zip(names, found, strict=True):
         assert ilba.audit(finest, name, keys=["sex"], levels=[0, 1, 2]).tables.equals(tables), name
+
+
+def test_tables_are_tied_by_a_common_margin_that_nobody_publishes(secret):
+    """The towns sum to the region, and the ages, too: the one blank age is the difference."""
+    counts = pl.DataFrame({"region": ["r"] * 4, "town": ["a", "a", "b", "b"], "age": [1, 2, 2, 3], "N": [2, 20, 9, 30]})
+    finest = FinestTable.from_counts(counts, ["region", "town"], secret=secret)
+    tables = ["town", "region.age"]
+    alone, beside = (
+        ilba.audit(finest, "suppression:kind=primary", tables=names).tables for names in (tables, [*tables, "region"])
+    )
+    assert alone["exact"].sum() == 1
+    assert alone.equals(beside.filter(pl.col("table").is_in(tables)))
+
+
+def test_the_solver_is_not_proposed_for_methods_that_it_does_not_know(secret):
+    finest = ilba.build(population(60), HKEY, KEY, secret=secret)
+    for seconds in (0, 1):
+        report = ilba.audit(finest, "rounding:3", max_keys=1, levels=[1], solver_seconds=seconds)
+        assert {*report.why, *report.why_aggregates} <= {NOT_KNOWN}
+        assert report.why

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from ilba.attack.bounds import Attack
 from ilba.attack.counterexamples import LOOKS, Conditions, Worlds
 from ilba.attack.fewcells import (
-    NO_BLOCK,
     NOT_ASKED,
+    NOT_KNOWN,
     Decided,
     Numbers,
     decide_everything,
@@ -91,15 +91,15 @@ def decide(attack: Attack, seconds: float, proven: Numbers) -> Decided | None:
         if seconds and decided.open:
             ask = decide_everything if few(published) else without_the_finest
             ask(published, decided, end - clock())
-    elif seconds:
-        decided.otherwise = NO_BLOCK
+    else:
+        decided.otherwise = NOT_KNOWN
     return decided
 
 
 def _small(published: PublishedTables, proven: Numbers) -> dict[Node, IntArray]:
     """The small cells of each table that are not proven."""
     found = {}
-    for node in published.lattice.nodes:
+    for node in published.looked_at:
         rows = published.base if node == published.lattice.base else published.tables[node]
         assert rows is not None  # noqa: S101 - asked before
         true = true_counts(rows)

@@ -27,6 +27,8 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 class MethodTables(PublishedTables):
     """Tables published by a method, together with the truth. Confidential."""
 
+    reads_small_parts = False  # each number is read by itself
+
     def __init__(
         self,
         codes: CodeLists,
@@ -44,7 +46,6 @@ class MethodTables(PublishedTables):
         self.number = len(tables) if number is None else number
         """how many tables were published together"""
         self.bounded = method.bounded
-        self.split = False  # each number is read by itself: its part in small cells is not public
 
     @classmethod
     def made_by(

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from ilba.attack.kernels import parts_of_rows
-from ilba.attack.lattice import WIDEST, Array, Edge, Lattice, Node, collapse, node_of, spread, table_of
+from ilba.attack.lattice import WIDEST, Array, Edge, Lattice, Node, collapse, meets, node_of, spread, table_of
 from ilba.cells.codes import CellIndex, CodeLists
 from ilba.design.design import MASKED, Cells, Design, Selection
 from ilba.design.tables import selections, wanted_tables
@@ -153,6 +153,9 @@ def published_rows(
 class PublishedTables:
     """Released tables as an attacker sees them."""
 
+    reads_small_parts: ClassVar[bool] = True
+    """whether the finest table, if it is released, shows which part of a count is in small cells"""
+
     def __init__(
         self,
         codes: CodeLists,
@@ -171,17 +174,18 @@ class PublishedTables:
         self.policy = policy
         self.cells: Cells = "observed" if policy.listed else cells
         self.tables = dict(tables)
-        self.lattice = Lattice(codes, self.tables)
+        self.K = codes.design.threshold
+        self.move = move
+        """how far large counts may have moved; this is public"""
+        self.split = self.reads_small_parts and self.finest in self.tables and not move
+        """whether the finest table is released with exact large counts, so that the small part of counts is public"""
+        # Without small parts, tables are tied only by their common margins, released or not.
+        self.lattice = Lattice(codes, self.tables if self.split else meets(list(self.tables)))
         self.base = self.tables.get(self.lattice.base, base)
         """the rows of the common refinement: a released table, or taken from the store"""
         self._whole = whole
         self.misfits = misfits
         """with a store: how many released counts would differ if the masked finest table were the truth"""
-        self.K = codes.design.threshold
-        self.move = move
-        """how far large counts may have moved; this is public"""
-        self.split = self.finest in self.tables and not move
-        """whether the finest table is released with exact large counts, so that the small part of counts is public"""
         self.bounded = True
         """whether published numbers bound the counts; unbounded noise does not"""
         widest = max(map(self.lattice.width, self.lattice.nodes))
@@ -296,6 +300,11 @@ class PublishedTables:
     def design(self) -> Design:
         """The design of the code lists."""
         return self.codes.design
+
+    @property
+    def looked_at(self) -> list[Node]:
+        """The released tables and their common refinement, finest first, without unreleased margins."""
+        return [node for node in self.lattice.nodes if node in self.tables or node == self.lattice.base]
 
     @property
     def finest(self) -> Node:
@@ -569,7 +578,7 @@ class PublishedTables:
     def _total(self, node: Node, first: int, last: int) -> CellBounds:
         """The bounds on whole counts where the finest table is not released, from the largest possible errors."""
         K, policy = self.K, self.policy
-        if node not in self.tables:  # the common refinement of the released tables; its parents bound it
+        if node not in self.tables:  # the common refinement, or a common margin: other tables bound it
             shape = (*self.lattice.shape(node), last - first)
             return CellBounds(np.zeros(shape, np.int64), np.full(shape, self._largest), None, None, None, None, 0)
         _, area, cell = self.place(node, self.tables[node], first, last)

@@ -114,7 +114,7 @@ def open_parts(
 def _open(published: PublishedTables, cells: tuple[IntArray, ...]) -> Open:
     packed, counts, masks, low, high = cells
     observed = published.cells == "observed"
-    nodes = [node for node in published.lattice.nodes if node != published.finest]
+    nodes = [node for node in published.looked_at if node != published.finest]
     member, columns, first = [], [], [0]
     for node in nodes:
         numbers, of = np.unique(projected(published, packed, node), return_inverse=True)

@@ -78,6 +78,7 @@ WORDS = {
     "the solver was not asked (solver_seconds=60 or --solver-seconds 60)": "풀이기에 묻지 않음(solver_seconds=60)",
     "the time ran out before the solver reached them": "풀이기가 이르기 전에 시간이 다 됨",
     "their block took the solver too long": "풀이기가 이 구획에서 너무 오래 걸림",
+    "the search and the solver know the rules of iLBA alone": "탐색과 풀이기는 iLBA의 규칙만 앎",
     "the tables give no block that is small enough for the solver": "풀이기에 물을 만한 작은 구획이 없음",
     "the solver, which sees one block of cells at a time, found neither a proof nor another world":
         "한 번에 한 구획을 보는 풀이기가 증명도 다른 참값도 찾지 못함",
