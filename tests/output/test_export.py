@@ -531,3 +531,14 @@ def test_no_export_of_any_table_leaks(finest, tmp_path, kind):
         assert not [value for value in values if 1 <= value < 5], name
         assert sum(values) == release.table(name)["N_masked"].sum(), name
         assert bytes(range(32)).hex().encode() not in first.read_bytes()
+
+
+def test_the_notes_of_suppressed_tables_say_that_the_counts_are_exact(secret, tmp_path):
+    counted = pl.DataFrame({"town": ["a", "a", "b"], "sex": ["f", "m", "f"], "N": [40, 3, 60]})
+    finest = ilba.FinestTable.from_counts(counted, ["town"], secret=secret)
+    made = finest.release(tmp_path / "blank", "suppression:kind=primary", ["town.sex"], accept_risk=True, ledger=False)
+    [path] = written(made, "town.sex", "px", tmp_path)
+    notes = " ".join(path.read_text("utf-8").replace('"\n"', "").split("NOTEX=")[1].split(";\nDATA")[0].split())
+    assert "Published counts are exact" in notes
+    assert "changed" not in notes
+    assert "add up" not in notes

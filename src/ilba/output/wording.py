@@ -239,18 +239,21 @@ class WordedTable:
         """The notes for a reader."""
         about = self.release.manifest
         method, parameters = _METHODS.get(about["method"], about["method"]), about.get("parameters", {})
+        exact = about["method"] == "suppression"
         if about["method"] in ("ilba", "controlled"):
             notes = [self.said["masked"].format(method=method, K=about["threshold"])]
         elif "D" in parameters:
             notes = [self.said["moved"].format(method=method, D=parameters["D"])]
         else:
             told = ", ".join(f"{name}={value}" for name, value in parameters.items())
-            notes = [self.said["protected"].format(method=f"{method}: {told}" if told else method)]
+            word = "left_out" if exact else "protected"
+            notes = [self.said[word].format(method=f"{method}: {told}" if told else method)]
         if self.release.has_blanks:
             notes.append(self.said["blank"])
         if not dense and not self.complete:
             notes.append(self.said["absent" if about["absent"] == 0 else "absent_blank"])
-        notes.append(self.said["additive" if self.release.additive else "loose"])
+        if not exact:  # exact counts add up, except for blanks
+            notes.append(self.said["additive" if self.release.additive else "loose"])
         if self.measure != COUNT:
             notes.append(self.said["change_note" if self.measure.name == "change" else "ratio_note"])
         own = self.told("note")
