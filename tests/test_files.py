@@ -160,6 +160,18 @@ def test_folders_are_exchanged_also_where_the_system_cannot_do_it_in_one_step(tm
     assert names(tmp_path / "target") == ["made"]
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_folder_takes_the_place_of_a_file_and_nothing_is_left(tmp_path, monkeypatch, at_once):
+    if not at_once:
+        monkeypatch.setattr("ilba.files._swap", lambda *_: False)
+    (tmp_path / "store").write_text("old")
+    with making(tmp_path / "store") as temporary:
+        (temporary / "new").touch()
+        assert (tmp_path / "store").read_text() == "old"
+    assert names(tmp_path) == ["store"]
+    assert names(tmp_path / "store") == ["new"]
+
+
 def test_what_killed_processes_left_is_removed_and_what_is_at_work_is_not(tmp_path):
     left, other, held = (tmp_path / f".{name}.tmp" for name in ("store.0a", "cube.1b", "store.2c"))
     left.touch()

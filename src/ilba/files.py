@@ -181,7 +181,7 @@ def _on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def exchange(made: Path, target: Path) -> None:
-    """Replace a folder by a finished one in one step; then remove the old one."""
+    """Replace a folder, or a file, by a finished folder in one step; then remove the old one."""
     if not target.exists():
         made.replace(target)
         _sync_folder(target.parent)
@@ -193,7 +193,7 @@ def exchange(made: Path, target: Path) -> None:
         made.rename(target)
         aside.rename(made)
     _sync_folder(target.parent)
-    shutil.rmtree(made, ignore_errors=True)
+    _remove(made)
 
 
 def _link(made: Path, target: Path) -> None:

@@ -303,7 +303,7 @@ def test_wrong_use_exits_with_2_and_names_the_fix(folder, words, says):
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["build", "p.csv", "--hkey", "region", "--out", "p.csv"], 2, "is a folder. Take another name or move it"),
+        (["build", "p.csv", "--hkey", "region", "--out", "p.csv"], 2, "exists and is not a store; this would"),
         (["build", "p.csv", "--hkey", "region", "--out", "no/store"], 2, "there is no folder"),
         (["build", "p.csv", "--hkey", "region", "--secret", "nokey"], 2, "cannot be read"),
         (["table", "none", "--level", "1"], 1, "there is no store 'none'"),

@@ -644,9 +644,10 @@ class SparkFinestTable(AnyFinestTable):
 
     def _save_secret(self, target: Path) -> None:
         """Write a new secret beside the store, before the store."""
-        if (target / store.ABOUT).exists():
-            with contextlib.suppress(StoreError):  # a damaged store may be replaced
-                warn_of_another_secret(target, store.dataset_of(target).about.fingerprint, self.fingerprint)
+        if target.exists():
+            with contextlib.suppress(StoreError):  # an empty folder, or a damaged store, which may be replaced
+                before = store.read_about(target)[0] if target.is_file() else store.dataset_of(target).about
+                warn_of_another_secret(target, before.fingerprint, self.fingerprint)
         if self._unsaved_secret is not None:
             save_beside(self._unsaved_secret, target)
             self._unsaved_secret = None

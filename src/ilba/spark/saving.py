@@ -18,9 +18,11 @@ from ilba.tables.engine import Path_
 def free_place(path: Path_) -> Path:
     """The checked place for a dataset: free, or an existing store that it replaces."""
     target = Path(os.path.realpath(path))
-    if target.is_file():
-        raise InputError(f"{os.fspath(path)!r} is a file. On Spark a store is a folder. Take another name or move it.")
-    if target.is_dir() and any(target.iterdir()) and not (target / store.ABOUT).exists():
+    if target.is_dir():
+        is_free = (target / store.ABOUT).exists() or not any(target.iterdir())
+    else:
+        is_free = not target.is_file() or store.is_one_file(target)
+    if not is_free:
         raise InputError(f"{os.fspath(path)!r} exists and is not a store; this would destroy it. Choose another name.")
     writable_folder(target)
     return target

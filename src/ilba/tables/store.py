@@ -184,6 +184,15 @@ def read_about(file: Path) -> tuple[About, int]:
         raise damaged(file) from None
 
 
+def is_one_file(file: Path) -> bool:
+    """Whether a file is a store that can be read."""
+    try:
+        read_about(file)
+    except StoreError:
+        return False
+    return True
+
+
 def _unopened(file: Path, problem: OSError) -> StoreError:
     absent = isinstance(problem, FileNotFoundError) and file.parent.is_dir()
     near = nearest(file.name, (p.name for p in file.parent.iterdir())) if absent else ""
