@@ -267,6 +267,19 @@ def test_spark_does_not_start_for_the_report_of_a_store_that_is_known_to_be_larg
     assert ilba.publish(spark=lambda: pytest.fail("Spark was started")).is_unchanged
 
 
+@pytest.mark.parametrize(
+    ("more", "says"), [("", "no secret was given"), ('proposed = ["keys"]', "not confirmed: keys. Check them")]
+)
+def test_a_strict_publication_without_secret_or_confirmation_fails_before_spark_starts(
+    tmp_path, monkeypatch, more, says
+):
+    monkeypatch.delenv("ILBA_SECRET", raising=False)
+    monkeypatch.setattr("ilba.cli.planning.session_of", lambda engine: pytest.fail("Spark was started"))
+    (tmp_path / "publication.toml").write_text(more + FILE)
+    (tmp_path / "people_2025.csv").write_text("region,town,sex\na,b,f\n")
+    assert says in run("--strict", "publish", "--engine", "spark", cwd=tmp_path, code=1).stderr
+
+
 @pytest.mark.slow
 def test_a_changed_file_of_a_pattern_is_counted_again(office):
     edit(office, ("people_2025.csv", "people_202[5].csv"))

@@ -36,6 +36,7 @@ from ilba.publication.prepared import Matched, Prepared
 from ilba.release import MANIFEST, Release
 from ilba.release.chapter import ledger_of
 from ilba.release.ledger import Ledger
+from ilba.tables.beside import make_beside
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 from ilba.tables.opening import open_store
@@ -185,6 +186,7 @@ class _Run:
         self.done: list[str] = []
         self.matches: list[Matched] = []
         self._finest: AnyFinestTable | None = None
+        self._has_told = False
         said = msgspec.to_builtins(prepared.said)
         counts = (
             "source",
@@ -252,6 +254,9 @@ class _Run:
     # --- the steps
 
     def count(self) -> None:
+        self._tell_proposed()
+        if self._spark is not None and self.prepared.secret() is None:
+            make_beside(self.prepared.store)  # before Spark starts, which can take minutes
         self._finest, _ = counted(self.prepared, self.prepared.store, self.spark, self.progress)
 
     def release(self) -> None:
@@ -260,11 +265,8 @@ class _Run:
             refuse_other(prepared, self._book(), self.finest, self.finest.own_secret(prepared.secret()))
         self.matches = prepared.matched(self.finest)
         tell_doubts(self.finest)
+        self._tell_proposed()
         if said.proposed:
-            notice(
-                f"these entries were proposed from the data and not confirmed: "
-                f"{listing(said.proposed, 20)}. Check them in {prepared.file.name} and remove them from the list."
-            )
             self.finest.declared_by(Origins("proposed" if "keys" in said.proposed else "declared"))
         tables = said.tables
         self.finest.release(
@@ -289,6 +291,16 @@ class _Run:
             progress=self.progress,
         )
         self.state.steps["manifest"] = self._manifest()
+
+    def _tell_proposed(self) -> None:
+        """Tell once, before the work, which entries nobody confirmed."""
+        proposed = self.prepared.said.proposed
+        if proposed and not self._has_told:
+            self._has_told = True
+            notice(
+                f"these entries were proposed from the data and not confirmed: {listing(proposed, 20)}. "
+                f"Check them in {self.prepared.file.name} and remove them from the list."
+            )
 
     def is_released(self) -> bool:
         """Whether the release in the output folder is complete and was made by this file."""

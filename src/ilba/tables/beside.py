@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ilba.errors import SecretError, notice
+from ilba.errors import SecretError, listing, notice
 from ilba.secret.secret import Secret
 
 
 def secret_path(store: Path) -> Path:
     """The place of a store's secret if none was given."""
     return store.with_suffix(".secret")
+
+
+def secret_beside(target: Path) -> Path | None:
+    """The secret of a store, or the only one in its folder: a renamed store keeps its secret."""
+    own = secret_path(target)
+    if own.exists():
+        return own
+    others = {Secret.from_file(file): file for file in sorted(target.parent.glob("*.secret"), reverse=True)}
+    if len(others) > 1:
+        names = listing(sorted(file.name for file in others.values()))
+        raise SecretError(
+            f"there are several secrets beside {str(target)!r} ({names}). Data about the same people needs one: give "
+            f"secret= (--secret)."
+        )
+    return next(iter(others.values()), None)
+
+
+def make_beside(target: Path) -> None:
+    """Make the secret of a new store, unless there is one."""
+    if secret_beside(target) is None:
+        save_beside(Secret.new(), target)
 
 
 def save_beside(secret: Secret, target: Path) -> None:

@@ -18,12 +18,12 @@ from ilba.data.reading import Reading, Schema
 from ilba.data.recipe import Recipe
 from ilba.design.design import Cells, Design, Hierarchy, HKey, Names, Origins, hierarchies_of, names_of
 from ilba.design.population import Population
-from ilba.errors import InputError, SecretError, listing, nearest, notice, suggesting
+from ilba.errors import InputError, listing, nearest, notice, suggesting
 from ilba.files import writable
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables import store
-from ilba.tables.beside import secret_path
+from ilba.tables.beside import secret_beside
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 
@@ -171,7 +171,7 @@ def build(
     tell = progress or silent
     of_whom = Population(population, wave, period, unit)
     chosen = given_secret(secret)
-    if chosen is None and isinstance(target, Path) and (secret := _secret_beside(target)) is not None:
+    if chosen is None and isinstance(target, Path) and (secret := secret_beside(target)) is not None:
         chosen = Secret.from_file(secret)
         notice(f"using the secret {str(secret)!r} beside the store. To name it: secret= (--secret) or ILBA_SECRET.")
 
@@ -264,21 +264,6 @@ def _target(data: Any, output_path: Path_ | None, on_spark: bool) -> Path | str 
     _refuse_to_replace_data(data, target)
     store.check_name(target)
     return target
-
-
-def _secret_beside(target: Path) -> Path | None:
-    """The secret of a store, or the only one in its folder: a renamed store keeps its secret."""
-    own = secret_path(target)
-    if own.exists():
-        return own
-    others = {Secret.from_file(file): file for file in sorted(target.parent.glob("*.secret"), reverse=True)}
-    if len(others) > 1:
-        names = listing(sorted(file.name for file in others.values()))
-        raise SecretError(
-            f"there are several secrets beside {str(target)!r} ({names}). Data about the same people needs one: give "
-            f"secret= (--secret)."
-        )
-    return next(iter(others.values()), None)
 
 
 def _refuse_to_replace_data(data: Any, target: Path) -> None:
