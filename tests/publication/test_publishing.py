@@ -193,7 +193,8 @@ def test_a_plan_writes_nothing(agency):
     learnt = {one["attacker"]: one for one in plain["attackers"]}
     assert list(learnt) == ["register", "outsider", "neighbour", "insider", "attribute"]
     assert learnt["register"]["tables"] == ["AGS.Geschlecht.Alter"]
-    assert 0 == learnt["outsider"]["proven"] < learnt["insider"]["proven"] < learnt["neighbour"]["proven"] < 1
+    # With one secret of twenty the usual bound does not hold, and an insider proves nothing either.
+    assert 0 == learnt["outsider"]["proven"] <= learnt["insider"]["proven"] < learnt["neighbour"]["proven"] < 1
     assert plain["choices"][0]["provable"] == 0
     assert plain["choices"][1]["provable"] > 0.1
 
