@@ -76,6 +76,7 @@ def test_some_tables_by_areas_prove_only_what_holds_in_every_truth_that_fits(met
     assert proven > 0 or method != "ilba"
 
 
+@pytest.mark.long
 def test_by_areas_as_at_once_nobody_knows_the_finest_cells_that_are_too_many(monkeypatch):
     monkeypatch.setattr("ilba.attack.lattice.WIDEST", 4)
     cells = list(itertools.product("ab", range(3), range(3)))

@@ -74,6 +74,7 @@ def test_times_are_spelled_as_px_does_where_it_can(times, found):
     assert frequency(times) == found
 
 
+@pytest.mark.long
 def test_every_format_knows_the_time(waves, tmp_path):
     import sdmx
     from pyaxis import pyaxis

@@ -251,6 +251,7 @@ def test_a_file_that_says_nothing_of_how_masks_are_chosen_has_the_mark_that_it_h
     assert ilba.publish().is_unchanged
 
 
+@pytest.mark.long
 def test_spark_does_not_start_if_nothing_has_changed_and_the_time_is_told(office, monkeypatch):
     monkeypatch.setattr("ilba.cli.planning.session_of", lambda engine: pytest.fail("Spark was started"))
     done = run("publish", "--engine", "spark", cwd=office)
@@ -258,6 +259,7 @@ def test_spark_does_not_start_if_nothing_has_changed_and_the_time_is_told(office
     assert re.fullmatch(r"took \d+ s\n", done.stderr)
 
 
+@pytest.mark.long
 def test_spark_does_not_start_for_the_report_of_a_store_that_is_known_to_be_large(office):
     file = office / "confidential" / "publication.json"
     state = json.loads(file.read_text("utf-8"))

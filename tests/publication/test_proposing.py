@@ -245,6 +245,7 @@ def test_a_line_that_does_not_fit_is_named(tmp_path, secret, text, says):
         ilba.build(tmp_path / "p.csv", ["a"], ["b"], secret=secret)
 
 
+@pytest.mark.long
 def test_a_workbook_made_for_readers_is_proposed_as_records(tmp_path):
     with xlsxwriter.Workbook(tmp_path / "p.xlsx") as book:
         sheet = book.add_worksheet()

@@ -51,6 +51,7 @@ def test_masks_are_taken_from_a_released_finest_table(store, agency):
     assert_equal_tables(store.release(agency / "new"), old)
 
 
+@pytest.mark.long
 def test_without_a_finest_table_a_file_of_masks_is_needed(store, agency):
     masked = store.controlled(["LA1.age"])
     old = masked.release(agency / "old", tables=["LA2.age", "LA3"], ledger=False)

@@ -76,6 +76,7 @@ def test_the_release_says_what_was_declared_of_the_population_and_nothing_of_the
     assert ilba.open_store(store).population == finest.population
 
 
+@pytest.mark.long
 def test_the_masks_that_were_published_can_be_looked_at(census, agency):
     finest = built(census, agency, output_path=agency / "s.parquet")
     with pytest.raises(InputError, match="never published"):
@@ -226,6 +227,7 @@ def test_a_coarser_design_is_published_as_sums_of_the_finer_masks(census, agency
         coarse.release(agency / "e")
 
 
+@pytest.mark.long
 def test_a_coarser_design_that_does_not_fit_is_refused_with_the_reason(census, agency):
     fine = built(census, agency)
     women = built(census.filter(pl.col("gender") == 2), agency, key=["age"])

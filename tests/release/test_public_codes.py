@@ -33,6 +33,7 @@ def test_a_code_whose_counts_were_all_masked_to_0_is_not_listed_unless_the_agenc
     assert set(told.codes["code"]) == {"a", "p", "rare", "never"}
 
 
+@pytest.mark.long
 def test_strict_stops_at_an_unknown_code_of_a_listed_column_and_not_at_a_column_without_a_list(tmp_path):
     counts = pl.DataFrame({"t": ["a", "b"], "x": ["p", "q"], "N": [9, 8], "N_masked": [9, 8]})
     finest = FinestTable.from_counts(counts, ["t"])
@@ -247,6 +248,7 @@ def test_a_complete_grid_does_not_name_what_is_masked_everywhere(tmp_path):
     assert "rare" not in (release.path / "codes.csv").read_text("utf-8")
 
 
+@pytest.mark.long
 def test_without_a_code_list_nothing_is_said_of_one(finest, tmp_path, recwarn):
     finest.release(tmp_path / "out", max_keys=1)
     assert [str(one.message) for one in recwarn] == []
