@@ -404,6 +404,14 @@ def test_without_the_secret_the_masks_are_noise(census, agency):
         assert not {"N", "count", "counts", "over", "reached"} & set(told)
 
 
+def test_looking_for_published_masks_makes_no_ledger(census, agency):
+    finest = built(census, agency)
+    before = sorted(file.name for file in agency.iterdir())
+    with pytest.raises(InputError, match="never published"):
+        finest.published()
+    assert sorted(file.name for file in agency.iterdir()) == before
+
+
 def test_a_trial_is_published_without_a_ledger_alone(census, agency):
     unsaved = ilba.build(census, HKEY, KEY)
     with pytest.raises(UnsafeRelease, match="ledger=False"):

@@ -136,7 +136,7 @@ def demo_command(out: str, records: int) -> None:
 @click.option(
     "--header", type=click.IntRange(min=0), default=0, help="The line of a csv file or sheet with the column names."
 )
-@click.option("--notes", type=click.Choice(["drop"]), help="Leave out titles, footnotes, repeated names.")
+@click.option("--notes", type=click.Choice(["drop"]), help="Leave out titles, footnotes and repeated column names.")
 @click.option("--labels", type=click.Path(), help="Code list: csv or json of variable, code, label_en .., parent.")
 @click.option(
     "--population",

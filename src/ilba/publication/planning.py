@@ -30,8 +30,8 @@ from ilba.publication.choices import (
 from ilba.publication.doubts import doubts
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import Release
-from ilba.release.chapter import Chapter, looked_up
-from ilba.release.ledger import ENVIRONMENT, Ledger
+from ilba.release.chapter import Chapter, looked_up, place_of
+from ilba.release.ledger import Ledger
 from ilba.release.replacing import way
 from ilba.secret.secret import Secret
 from ilba.tables.building import build
@@ -312,9 +312,7 @@ def _ledger(prepared: Prepared, finest: AnyFinestTable, is_own: bool) -> tuple[l
     Its reasons against it, its state in words, whether this wave has other published data, and the masks that stay.
     """
     secret = finest.secret_at_hand()
-    place = prepared.ledger or os.environ.get(ENVIRONMENT)
-    if not place and secret is not None and secret.place is not None:
-        place = secret.place.with_suffix(".ledger")
+    place = prepared.ledger or place_of(secret)
     if not place or not is_own or secret is None:
         return [], "nothing was published under this secret before; the first publication makes a ledger", False, {}
     try:

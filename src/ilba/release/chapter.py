@@ -38,7 +38,16 @@ _FORMAT = 2
 _COMPARED = "Comparing the two publications would reveal small counts, so nothing was published."
 
 
-def ledger_of(given: Given, secret: Secret | None, is_trial: bool, anew: bool = False) -> Ledger | None:
+def place_of(secret: Secret | None) -> Path | None:
+    """Where the ledger is if nobody names it: as ILBA_LEDGER says, else beside the secret."""
+    if place := os.environ.get(ENVIRONMENT):
+        return Path(place)
+    return None if secret is None or secret.place is None else secret.place.with_suffix(".ledger")
+
+
+def ledger_of(
+    given: Given, secret: Secret | None, is_trial: bool, anew: bool = False, look: bool = False
+) -> Ledger | None:
     """The ledger for a publication; None for a requested trial.
 
     Parameters
@@ -51,6 +60,8 @@ def ledger_of(given: Given, secret: Secret | None, is_trial: bool, anew: bool = 
         Whether the secret was made for these masks and is not saved.
     anew
         Whether a lost ledger may be started again, because its publications are being entered anew.
+    look
+        Whether it is only read: then None if there is none, and none is made.
     """
     if given is False:
         notice(
@@ -65,7 +76,7 @@ def ledger_of(given: Given, secret: Secret | None, is_trial: bool, anew: bool = 
         )
     if isinstance(given, Ledger):
         return given
-    place = given if isinstance(given, str | os.PathLike) else os.environ.get(ENVIRONMENT) or None
+    place = given if isinstance(given, str | os.PathLike) else place_of(secret)
     if secret is None:
         raise UnsafeRelease(
             "masks are kept in a ledger beside a secret, and no secret was given. Give the one of earlier "
@@ -73,15 +84,15 @@ def ledger_of(given: Given, secret: Secret | None, is_trial: bool, anew: bool = 
             "one: ilba secret new agency.secret. A trial is published with ledger=False (--no-ledger)."
         )
     if place is None:
-        if secret.place is None:
-            raise UnsafeRelease(
-                "the secret of these masks is only in memory, so no ledger is beside it: this is a trial. Publish "
-                "it with ledger=False (--no-ledger). For a publication, give ledger=PATH (--ledger), set ILBA_LEDGER, "
-                "or keep the secret in a file and give its path."
-            )
-        place = secret.place.with_suffix(".ledger")
+        raise UnsafeRelease(
+            "the secret of these masks is only in memory, so no ledger is beside it: this is a trial. Publish "
+            "it with ledger=False (--no-ledger). For a publication, give ledger=PATH (--ledger), set ILBA_LEDGER, "
+            "or keep the secret in a file and give its path."
+        )
     if not anew:
         _refuse_older(secret, Path(os.path.realpath(place)), lambda number, digest: (Path(place) / LOG).exists())
+    if look:
+        return Ledger(place) if (Path(place) / LOG).exists() else None
     return Ledger.create(place)
 
 
@@ -498,10 +509,8 @@ def looked_up(finest: AnyFinestTable, secret: Secret, ledger: Ledger) -> Chapter
 def kept_masks(finest: AnyFinestTable, given: Secret | Path_ | None) -> dict[str, Any]:
     """The options with which a release of this table would choose masks: those in the ledger at hand stay."""
     secret = finest.own_secret(given)
-    place = os.environ.get(ENVIRONMENT)
-    if not place and secret is not None and secret.place is not None:
-        place = os.fspath(secret.place.with_suffix(".ledger"))
-    if not place or secret is None or not (Path(place) / LOG).exists():
+    place = place_of(secret)
+    if place is None or secret is None or not (place / LOG).exists():
         return {}
     with warnings.catch_warnings(action="ignore", category=Notice):  # nothing is published here
         chapter = looked_up(finest, secret, Ledger(place))

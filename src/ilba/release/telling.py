@@ -34,7 +34,7 @@ def leaks(release: Release) -> list[str]:
                 f"the list was declared before the data was seen, each tells that somebody is there."
             )
         elif len(silent) and origins.get(column) != "declared":
-            found.append(f"{some(len(silent), 'code')} of {column!r} without a published count, not declared.")
+            found.append(f"{column!r} has {some(len(silent), 'code')} without a published count that nobody declared.")
         if label_type(pl.concat([listed.rename("code"), codes.rename("code")])) != types[column]:
             found.append(f"the type of the column {column!r} does not follow from its published codes.")
     if "bound" in manifest and manifest["format"] < 2:

@@ -27,7 +27,7 @@ from ilba.errors import Advice, InputError, Notice, UnsafeRelease, listing, near
 from ilba.files import making, writable
 from ilba.methods.controlled.search import Chosen, bound_of, move_of, noise_of
 from ilba.progress import Progress, ProgressStep, silent
-from ilba.release.chapter import Chapter, Given, ledger_of, opened
+from ilba.release.chapter import Chapter, Given, ledger_of, looked_up, opened
 from ilba.release.coarser import Finer, sums_of
 from ilba.release.folder import Declared, Rows, fill, tell_of_unnamed
 from ilba.release.proving import prove, shown_rows, tell_of_lists_from_the_data
@@ -196,7 +196,9 @@ def publishable(
 def published(finest: AnyFinestTable, *, secret: Secret | Path_ | None, ledger: Given) -> AnyFinestTable:
     """See `FinestTable.published`."""
     own = finest.own_secret(secret)
-    with opened(finest, own, ledger_of(ledger, own, finest.unsaved)) as chapter:
+    book = ledger_of(ledger, own, finest.unsaved, look=True)
+    if book is not None and own is not None:
+        chapter = looked_up(finest, own, book)
         ways = [one for one in chapter.publications if one.threshold == finest.design.threshold]
         for one in reversed([one for one in ways if one.has_masks]):
             known = chapter.known(finest, one.method, one.move)
