@@ -26,7 +26,7 @@ from ilba.methods.controlled.search import Chosen, Control, How, move_of, noise_
 from ilba.methods.moves import BLANK, KeyedMoves
 from ilba.progress import Progress
 from ilba.secret.secret import Secret, given_secret
-from ilba.tables.beside import secret_path
+from ilba.tables.beside import secret_beside, secret_path
 from ilba.tables.cube import Cube
 from ilba.tables.rollup import Sums, released
 from ilba.tables.store import About
@@ -66,15 +66,17 @@ def _secret_beside(store: Path | None, fingerprint: str | None) -> Secret | None
     """The secret in the folder of a store: of this fingerprint; without one, of the store's name or the only one."""
     if store is None:
         return None
-    own = secret_path(store)
-    found: dict[str, Secret] = {}
-    for file in [own, *sorted(store.parent.glob("*.secret"))]:
+    if fingerprint is None:
+        with contextlib.suppress(SecretError):  # several, or one that cannot be read
+            only = secret_beside(store)
+            return None if only is None else Secret.from_file(only)
+        return None
+    for file in [secret_path(store), *sorted(store.parent.glob("*.secret"))]:
         with contextlib.suppress(SecretError):
             secret = Secret.from_file(file)
-            if secret.fingerprint == fingerprint or (fingerprint is None and file == own):
+            if secret.fingerprint == fingerprint:
                 return secret
-            found.setdefault(secret.fingerprint, secret)
-    return next(iter(found.values())) if fingerprint is None and len(found) == 1 else None
+    return None
 
 
 class AnyFinestTable(ABC):
