@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,10 +16,18 @@ from ilba import Secret
 from support.missing import missing
 from support.people import HKEY, KEY, population
 from support.places import SHARED
+from support.size import tries
 
 # No test depends on how fast the machine is.
-hypothesis.settings.register_profile("untimed", hypothesis.settings.default, deadline=None)
+hypothesis.settings.register_profile("untimed", deadline=None, max_examples=tries(100))
 hypothesis.settings.load_profile("untimed")
+
+
+def pytest_collection_finish(session):
+    """What is loaded by now stays: the collector need not look at it again after every few objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)
 
 
 @pytest.hookimpl(optionalhook=True)

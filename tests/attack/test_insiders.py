@@ -54,6 +54,7 @@ def test_an_insider_who_lacks_one_person_proves_exactly_what_trying_every_place_
     assert min(seen.values()) >= 10
 
 
+@pytest.mark.long
 def test_a_person_whom_two_crossing_sums_hold_back_is_named():
     """Each town and each value has two people, shown as 5. One alone would be shown as 0."""
     x = [1, 0, 1, 1, 1, 0, 0, 1, 1]
@@ -79,6 +80,7 @@ def test_people_who_all_fit_into_one_other_cell_certify_their_own(toys):
     assert min(seen.values()) >= 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("whole_area", [False, True], ids=["the cell", "the whole area"])
 def test_an_insider_who_lacks_several_people_proves_nothing_that_some_place_of_theirs_denies(toys, whole_area):
     proven = provable = loose = 0

@@ -36,6 +36,7 @@ def _exact(node):
     return {node: ExactRows(np.flatnonzero(total), total[total > 0])}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reading", ["grid", "observed"])
 @pytest.mark.parametrize("method", ["ilba", "r-file", "r-rows", "sca-aggregates"])
 def test_open_cells_have_the_intervals_of_their_tables_without_what_is_settled(method, reading):

@@ -20,6 +20,7 @@ from ilba.attack.kernels import parts_of_rows
 from ilba.attack.published import POLICIES, whole_range
 from ilba.design.tables import selections
 from ilba.methods import masking
+from support.size import tries
 from support.stores import stores, toy
 
 SHAPES = {
@@ -267,7 +268,7 @@ def releases(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(releases(), st.integers(1, 60))
 def test_the_truth_is_always_inside_and_working_in_parts_changes_nothing(published, budget):
     whole, parts = bounds(published), bounds(published, budget=budget)
@@ -289,7 +290,7 @@ def unaware(published):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(releases())
 def test_every_small_cell_is_counted_once_and_ranges_hold_the_truth(published):
     report = ilba.audit(published, explanations=2)

@@ -92,6 +92,7 @@ def test_arrays_rows_of_areas_and_recorded_steps_prove_the_same(method):
     assert proven or method == "sca-sums"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reading", ["observed", "grid"])
 def test_rows_of_areas_prove_what_arrays_prove_where_counts_do_not_fit_into_a_byte(reading):
     counts = [120, 0, 299, 40, 700, 0, 3, 250, 0, 10, 299, 5]

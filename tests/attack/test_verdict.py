@@ -22,6 +22,7 @@ from ilba.output.pages import filled
 from support.stores import toy
 
 
+@pytest.mark.long
 def test_the_report_is_one_confidential_page_that_fetches_nothing(finest, tmp_path):
     report = ilba.audit(finest, "r-file")
     path = report.to_html(tmp_path / "audit.html")
@@ -37,6 +38,7 @@ def test_the_report_is_one_confidential_page_that_fetches_nothing(finest, tmp_pa
         assert one.cell.partition(",")[0] in page
 
 
+@pytest.mark.long
 def test_the_report_speaks_json_and_text(finest, audited):
     report = audited
     plain = json.loads(report.to_json())
@@ -93,6 +95,7 @@ def test_bars_show_the_share_of_small_cells_and_numbers_where_it_is_unknown():
     assert bars() == []
 
 
+@pytest.mark.long
 def test_the_page_shows_levels_tables_and_proofs_in_order(audited):
     page = page_of(audited)
     assert not re.search(r"</(tr|details)>[^<\s]", page)
@@ -154,6 +157,7 @@ def test_without_the_store_the_truth_is_called_unknown_and_numbers_are_drawn(fin
     ]
 
 
+@pytest.mark.long
 def test_a_page_about_many_tables_draws_forty_and_lists_all(audited):
     many = pl.DataFrame(
         {

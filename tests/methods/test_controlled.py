@@ -39,7 +39,7 @@ from ilba.progress import ProgressStep
 from ilba.tables.engine import class_means
 from ilba.tables.store import About
 from support.people import HKEY, KEY, population
-from support.size import LARGE
+from support.size import few, tries
 
 ZERO = Secret(bytes(32))
 
@@ -66,7 +66,7 @@ def stores(draw):
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(stores(), st.data())
 def test_masks_are_legal_sums_are_0_or_at_least_K_and_the_report_is_true(made, data):
     finest, *_ = made
@@ -97,7 +97,7 @@ def test_masks_are_legal_sums_are_0_or_at_least_K_and_the_report_is_true(made, d
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(stores(), st.randoms(use_true_random=False))
 def test_neither_the_order_of_rows_and_columns_nor_the_type_of_labels_changes_a_mask(made, random):
     finest, frame, hkey, key = made
@@ -225,8 +225,8 @@ SQUARE = pl.DataFrame({"row": ["1", "1", "2", "2"], "column": ["1", "2", "1", "2
 @pytest.mark.parametrize(
     ("cells", "hkey", "K", "block"),
     [
-        *((CHAIN, ["part", "place"], *one) for one in ((3, 200_000), (3, 1), (5, 200_000))),
-        *((SQUARE, ["row"], *one) for one in ((3, 200_000), (3, 1), *([(5, 200_000)] if LARGE else []))),
+        *((CHAIN, ["part", "place"], *one) for one in few(((3, 1), (5, 200_000), (3, 200_000)), 2)),
+        *((SQUARE, ["row"], *one) for one in few(((3, 200_000), (3, 1), (5, 200_000)))),
     ],
 )
 def test_no_view_of_a_toy_lets_anybody_conclude_that_a_count_is_small(cells, hkey, K, block, monkeypatch):
@@ -463,6 +463,7 @@ def test_block_by_block_the_masks_are_legal_the_bounds_hold_and_the_report_is_tr
     assert checksum(chosen) == 2089579401
 
 
+@pytest.mark.long
 def test_blocks_side_by_side_stay_nearer_in_the_area_around_them_since_errors_add_up(finest, secret, monkeypatch):
     from ilba.methods.controlled.carry import Carry
 

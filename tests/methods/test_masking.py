@@ -14,6 +14,7 @@ import ilba
 from ilba.methods import masking
 from ilba.secret.secret import draws
 from support.places import GOLDEN, golden_bytes
+from support.size import tries
 
 THRESHOLDS = range(3, 13)
 
@@ -158,10 +159,10 @@ def test_sca_turns_at_the_draw_that_makes_the_probability_f_over_K(K, data):
 
 @pytest.mark.slow
 def test_sca_draws_K_with_probability_f_over_K(secret):
-    """A fixed secret, 200,000 cells per count: a chi-square test of every share, and neighbours uncorrelated."""
+    """A fixed secret, many cells per count: a chi-square test of every share, and neighbours uncorrelated."""
     from scipy import stats
 
-    cells = 200_000
+    cells = tries(200_000)
     labels = {"cell": ([str(i) for i in range(cells)], np.arange(cells)), "edu": (["1"], np.zeros(cells, int))}
     for K, counts in ((3, range(1, 3)), (5, range(1, 5)), (10, (1, 5, 9))):
         for f in counts:

@@ -519,10 +519,15 @@ def published_values(path, kind) -> tuple[set[str], list[int]]:
     return set(rows[0]), [int(row[column]) for row in rows]
 
 
+@pytest.fixture(scope="module")
+def of_two_keys(finest, tmp_path_factory):
+    return finest.release(tmp_path_factory.mktemp("two") / "release", max_keys=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
-def test_no_export_of_any_table_leaks(finest, tmp_path, kind):
-    release = finest.release(tmp_path / "release", max_keys=2)
+def test_no_export_of_any_table_leaks(of_two_keys, tmp_path, kind):
+    release = of_two_keys
     for name in release.tables:
         first, *_ = export(release, name, kind, tmp_path / f"{name}.{kind}")
         words, values = published_values(first, kind)

@@ -303,6 +303,7 @@ def drawn() -> list[tuple[str, str]]:
     return [(f"`{name}{folder[name]}`", " ".join(f"`{one}`" for one in below[name])) for name in names]
 
 
+@pytest.mark.long
 def test_the_architecture_page_shows_the_rooms_in_their_order_with_what_they_import():
     """Where this fails, the right side of the comparison is what belongs into the table."""
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")

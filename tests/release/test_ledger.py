@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 import shutil
 import stat
 import warnings
@@ -21,6 +20,7 @@ from ilba.release.examining import examine
 from ilba.tables.words import read_words
 from support.ledgers import BEGIN, INTENT, ONE, log_of, logged
 from support.places import ROOT
+from support.size import LARGE
 
 HKEY, KEY = ["LA1", "LA2", "LA3"], ["gender", "age"]
 BANDS = {str(age): f"{(age - 1) // 6}" for age in range(1, 40)}
@@ -380,9 +380,9 @@ def test_after_a_kill_at_any_write_each_folder_has_its_entry_and_each_entry_its_
     monkeypatch.syspath_prepend(ROOT / "bench")
     import kills
 
-    asked = int(os.environ.get("ILBA_EXAMPLES", "1"))
-    assert kills.kills(10 * asked, every=1 if asked > 1 else 5) == (10 * asked, [])
-    assert kills.at_once(4 + asked) == []
+    asked = 1000 if LARGE else 6
+    assert kills.kills(asked, every=1 if LARGE else 8) == (asked, [])
+    assert kills.at_once(100 if LARGE else 4) == []
 
 
 def test_without_the_secret_the_masks_are_noise(census, agency):

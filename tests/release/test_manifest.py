@@ -45,6 +45,7 @@ def test_the_published_schema_is_the_one_that_the_reader_checks():
     assert json.loads(file.read_text(encoding="utf-8")) == manifest.schema()
 
 
+@pytest.mark.long
 def test_manifests_of_every_version_fit_the_schema_and_wrong_ones_do_not(folder):
     schema = jsonschema.Draft202012Validator(manifest.schema())
     for file in [*FORMATS.glob("v*/release-*/release.json"), folder / MANIFEST]:

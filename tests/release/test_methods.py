@@ -210,6 +210,7 @@ def test_noise_fills_the_declared_grid_and_needs_it(tmp_path):
         ilba.build(people, ["town"], secret=SECRET).release(tmp_path / "b", "noise:1", ledger=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_published_noise_has_the_distribution_that_it_names(kind):
     from ilba.methods.exact import ByteStream

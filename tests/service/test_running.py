@@ -15,7 +15,7 @@ import pytest
 
 import ilba
 from support.people import HKEY, ILBA, KEY, population
-from support.serving import eventually, problem, serving
+from support.serving import PLAIN, eventually, problem, serving
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +57,7 @@ def test_two_releases_of_one_population_and_wave_that_differ_are_told_at_the_sta
 
 
 def health(server):
-    told = httpx.get(f"{server.address}health", timeout=60)
+    told = httpx.get(f"{server.address}health", **PLAIN)
     said = told.json()
     assert said.pop("detail").endswith(".")
     return told.status_code, said
@@ -191,7 +191,7 @@ def test_a_worker_killed_under_load_loses_only_its_requests_in_flight(releases):
         lost, answered = [], []
 
         def ask(number):
-            with httpx.Client(timeout=60) as client:  # a connection each, as from many people
+            with httpx.Client(**PLAIN) as client:  # a connection each, as from many people
                 try:
                     answer = client.get(
                         f"{server.address}api/v2/cell?level=1&hkey_value=01&lang={'en' if number % 2 else 'ko'}"

@@ -14,7 +14,7 @@ import ilba
 from ilba.service.asked import Codes, split
 from ilba.service.catalog import Recent
 from support.people import HKEY, ILBA, KEY, MAP
-from support.serving import problem, serving
+from support.serving import PLAIN, problem, serving
 
 pytestmark = pytest.mark.slow
 
@@ -274,7 +274,7 @@ def test_the_configuration_says_what_clients_need(client):
 
 def test_the_page_opens_whatever_stands_behind_its_address(server):
     for path in ("", "?lang=ko", "?from=mail#view"):
-        answer = httpx.get(server.address + path)
+        answer = httpx.get(server.address + path, **PLAIN)
         assert answer.status_code == 200
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
 

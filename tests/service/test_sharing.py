@@ -14,7 +14,7 @@ import pytest
 
 from ilba.service import pictures
 from ilba.service.outlines import Outlines
-from support.serving import problem, serving
+from support.serving import PLAIN, problem, serving
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ MARKUP = '<script>alert("1")</script>'
 
 @pytest.fixture(scope="module")
 def web(server):
-    with httpx.Client(base_url=server.address, timeout=60) as one:
+    with httpx.Client(base_url=server.address, **PLAIN) as one:
         yield one
 
 

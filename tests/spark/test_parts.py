@@ -114,6 +114,7 @@ def test_each_part_has_a_number_that_sparks_hash_sends_to_its_partition():
         assert (hashed % size).tolist() == list(range(size))
 
 
+@pytest.mark.long
 def test_a_worker_passes_over_modules_when_it_collects_garbage():
     code = """
 import gc

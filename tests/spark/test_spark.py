@@ -30,7 +30,7 @@ from ilba.tables import store
 from support.missing import missing
 from support.people import HKEY, ILBA, KEY, population
 from support.places import FORMATS, VERSIONS
-from support.size import LARGE
+from support.size import LARGE, few
 
 SECRET = ilba.Secret(bytes(range(32)))
 CENSUS = ["LA1", "LA2", "LA3", "OA"]
@@ -135,34 +135,34 @@ def test_cell_keys_give_the_same_numbers_on_spark(spark, monkeypatch):
             assert table.collect().detail.equals(wanted[table.selection.name]), table.selection.name
 
 
-@pytest.mark.parametrize(
-    ("name", "hkey", "key", "K", "cells", "tables"),
-    [
-        (
-            "kr_estab",
-            ["CP_CD", "CDW_CD", "ZONE_CD"],
-            ["RPRSNTV_SEXDSTN", "AGE_FACTOR", "ORG_FORM_CD"],
-            5,
-            "grid",
-            [(2, ["AGE_FACTOR"]), (0, [])],
-        ),
-        ("nl_grid", ["g5km", "g1km", "g500m", "g100m"], None, 3, "observed", [(3, []), ("g5km", [])]),
-        (
-            "us_acs",
-            {"area": ["STATE", "PUMA"], "industry": ["INDP_CAT", "INDP"]},
-            ["SEX"],
-            10,
-            "grid",
-            [({"area": 1, "industry": "INDP_CAT"}, ["SEX"])],
-        ),
-    ],
-)
+REAL = [
+    (
+        "us_acs",
+        {"area": ["STATE", "PUMA"], "industry": ["INDP_CAT", "INDP"]},
+        ["SEX"],
+        10,
+        "grid",
+        [({"area": 1, "industry": "INDP_CAT"}, ["SEX"])],
+    ),
+    ("nl_grid", ["g5km", "g1km", "g500m", "g100m"], None, 3, "observed", [(3, []), ("g5km", [])]),
+    (
+        "kr_estab",
+        ["CP_CD", "CDW_CD", "ZONE_CD"],
+        ["RPRSNTV_SEXDSTN", "AGE_FACTOR", "ORG_FORM_CD"],
+        5,
+        "grid",
+        [(2, ["AGE_FACTOR"]), (0, [])],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "hkey", "key", "K", "cells", "tables"), few(REAL))
 def test_the_shared_data_sets_are_counted_masked_and_tabulated_alike(
     spark, shared, tmp_path, monkeypatch, name, hkey, key, K, cells, tables
 ):
     file = shared / "data" / f"{name}.parquet"
     if not LARGE:
-        some = pl.scan_parquet(file).gather_every(10 if name == "kr_estab" else 2)
+        some = pl.scan_parquet(file).gather_every(2)
         file = tmp_path / file.name
         some.sink_parquet(file)
     # Parts of 1,000 rows would be hundreds, each a task of its own.
@@ -435,7 +435,7 @@ def _nothing_is_published_yet(request):
             finest._memory = finest.place = None
 
 
-@pytest.mark.parametrize("rows", ["nonzero", "grid"])
+@pytest.mark.parametrize("rows", few(["grid", "nonzero"]))
 def test_a_release_has_the_bytes_of_the_embedded_engines(built, reference, tmp_path, monkeypatch, rows):
     finest, _ = built
     monkeypatch.setattr(engine.frames, "KEPT", 30)  # even small tables go the way of large ones
@@ -494,7 +494,7 @@ def test_a_cube_and_csv_files_are_the_embedded_engines(built, reference, tmp_pat
 # --- area by area
 
 
-@pytest.mark.parametrize(("size", "noise"), [(200_000, 0), (40, 0.5)])
+@pytest.mark.parametrize(("size", "noise"), few([(40, 0.5), (200_000, 0)]))
 def test_masks_chosen_on_spark_are_those_of_the_embedded_engine_to_the_last(built, reference, monkeypatch, size, noise):
     monkeypatch.setattr("ilba.methods.controlled.plan.BLOCK", size)
     finest, _ = built
@@ -697,7 +697,6 @@ appender.console.layout.pattern = %d %p %c: %m%n%ex
 """
 
 
-@pytest.mark.xdist_group("workers of Spark")  # each starts a Java of its own, beside the other tests
 @pytest.mark.parametrize(("kind", "given"), [("local-cluster", "secret+path"), ("connect", "path")])
 def test_two_workers_and_connect_give_the_same_and_the_secret_is_nowhere(tmp_path, java, kind, given):
     raw = bytes(range(200, 232))

@@ -24,8 +24,9 @@ class Visitor:
         self.contexts, self.wrong, self.asked, self.forgiven = [], [], [], []
 
     def visit(self, hash="", *, wait=True, **settings):
-        settings = {"viewport": {"width": 1280, "height": 900}, "locale": "en-GB", **settings}
-        context = self.browser.new_context(**settings)
+        # Nothing moves: what is half faded in has another contrast.
+        still = {"viewport": {"width": 1280, "height": 900}, "locale": "en-GB", "reduced_motion": "reduce"}
+        context = self.browser.new_context(**still | settings)
         context.set_default_timeout(60_000)
         self.contexts.append(context)
         page = context.new_page()

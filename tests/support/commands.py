@@ -16,7 +16,14 @@ from ilba.cli import main
 
 def run(*words: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
     """Run a command in this process, from its words to its exit code; whatever is no exit of its own is raised."""
+    return _checked(called(*words, cwd=cwd), code)
+
+
+def called(*words: str, cwd: Path, mixed: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run a command in this process, whatever its exit code; with `mixed`, errors are among its output."""
     streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2)]
+    if mixed:
+        streams[1] = streams[0]
     with (
         contextlib.chdir(cwd),
         contextlib.redirect_stdout(streams[0]),
@@ -29,7 +36,7 @@ def run(*words: str, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[st
         except SystemExit as ended:
             status = ended.code or 0
     out, err = (stream.buffer.getvalue().decode() for stream in streams)
-    return _checked(subprocess.CompletedProcess(words, int(status), out, err), code)
+    return subprocess.CompletedProcess(words, int(status), out, err)
 
 
 def run_alone(

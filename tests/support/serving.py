@@ -15,6 +15,9 @@ from pathlib import Path
 
 import httpx
 
+PLAIN = {"timeout": 60, "verify": False}
+"""for a client that speaks plain HTTP alone: to load certificates takes longer than to ask"""
+
 
 @dataclass
 class Server:
@@ -25,7 +28,7 @@ class Server:
     lines: list[str] = field(default_factory=list)
 
     def client(self, **given) -> httpx.Client:
-        return httpx.Client(base_url=f"{self.address}api/v2", timeout=60, **given)
+        return httpx.Client(base_url=f"{self.address}api/v2", **PLAIN, **given)
 
 
 @contextlib.contextmanager
@@ -75,7 +78,7 @@ def serving(
 
 def _wait(server: Server) -> None:
     """Until it answers: the address is taken before the application is loaded, so requests wait in line."""
-    with httpx.Client(timeout=60) as client:
+    with httpx.Client(**PLAIN) as client:
         assert client.get(f"{server.address}health").status_code == 200
 
 

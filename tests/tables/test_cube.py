@@ -19,11 +19,12 @@ from ilba.design.tables import selections
 from ilba.tables import store
 from ilba.tables.cube import Cube
 from support.people import HKEY, KEY, population
+from support.size import tries
 from support.stores import stores
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(stores())
 def test_every_table_of_a_cube_equals_the_table_asked_for_alone(made):
     finest, _ = made

@@ -17,6 +17,7 @@ from ilba.secret.draws import CellDraws
 from ilba.secret.secret import draws
 from ilba.tables.table import csv_text
 from support.people import HKEY, KEY, population
+from support.size import tries
 from support.stores import ZERO, stores
 
 
@@ -39,7 +40,7 @@ def grid_size(codes, labels: dict, columns) -> int:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(stores())
 def test_every_row_of_every_table_follows_the_paper_and_equals_its_cell(made):
     finest, counts = made
@@ -68,7 +69,7 @@ def test_every_row_of_every_table_follows_the_paper_and_equals_its_cell(made):
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tries(30), deadline=None)
 @given(stores())
 def test_a_store_opens_as_it_was_saved(made):
     import tempfile
