@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import ilba
 from ilba import PublishedTables
 from ilba.attack.bounds import Attack, Event
 from ilba.attack.explanations import Bound, Proof, explain
+from ilba.output import korean
 from support.stores import toy
 
 FLAGS = [4, 9, 5, 4, 3, 0, 0, 5], [5, 9, 5, 0, 0, 0, 0, 5]
@@ -81,6 +83,16 @@ def test_a_proof_by_the_number_of_occupied_cells_says_how_many_there_are():
     assert rests == [Bound(0, (1, 0), False, 1)]
     told = proof._follows(bound, 4, step, rests)
     assert told == "town 1: at least 4 occupied cells, because its small cells sum to at least 11."
+
+
+def test_a_proof_calls_a_blank_a_blank():
+    finest = toy([1, 2, 9, 9], [0, 5, 9, 9], 5, "observed", areas=2)
+    why = ilba.audit(finest, "suppression:max_n=2", tables=["town", "town.x"]).worst[0].why
+    assert "town 0, x 0: a blank means 1 or more." in why
+    assert "town 0: 3 published means 3..3." in why
+    assert korean.said("town 0, x 0: a blank means 1 or more.", "ko").endswith("빈칸은 1 이상을(를) 뜻합니다.")
+    primary = ilba.audit(finest, "suppression:max_n=2,kind=primary", tables=["town.x"])
+    assert primary.worst[0].why[0] == "town 0, x 0: a blank means 1..2."
 
 
 @pytest.mark.parametrize(("long", "ends"), [(40, (2, 4)), (9, (2, 4)), (8, (1, 4)), (1, (1, 4))])

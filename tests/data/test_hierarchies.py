@@ -63,6 +63,7 @@ def test_a_malformed_hierarchy_is_refused_with_its_line(folder):
         ("A\n\nB\n", "line 2 is blank"),
         ("A\n#B\n", "line 2 begins with '#'"),
         ("@\nA\n", "line 2 has no '@', though the first line is the root"),
+        ("@Total\n@A\n", "line 2 has no '@@', though the first line is the root"),
     ],
 )
 def test_what_is_wrong_in_a_hierarchy_is_said(text, says, tmp_path):
@@ -73,8 +74,9 @@ def test_what_is_wrong_in_a_hierarchy_is_said(text, says, tmp_path):
 
 def test_a_dim_list_is_the_same_hierarchy(tmp_path):
     (tmp_path / "x.hrc").write_text("A\n@B\nC\n")
-    (tmp_path / "dim.hrc").write_text("@\n@A\n@@B\n@C\n")
-    assert ilba.read_hierarchy(tmp_path / "dim.hrc").tree.equals(ilba.read_hierarchy(tmp_path / "x.hrc").tree)
+    for text in ("@\n@A\n@@B\n@C\n", "@Total\n@@A\n@@@B\n@@C\n", "@ Total\n@@ A\n@@@ B\n@@ C\n"):
+        (tmp_path / "dim.hrc").write_text(text)
+        assert ilba.read_hierarchy(tmp_path / "dim.hrc").tree.equals(ilba.read_hierarchy(tmp_path / "x.hrc").tree)
 
 
 def test_a_file_that_is_not_there_is_answered_with_the_nearest(tmp_path):
@@ -98,6 +100,9 @@ def test_a_file_of_tau_argus_gives_the_levels_above_a_column(tmp_path, secret):
     assert trimmed.frame.equals(finest.frame)
     with pytest.raises(ilba.InputError, match=r"and 1 is named.*: level1,level2,branch\."):
         ilba.build(firms, levels[1:], ["size"], hrc={"branch": file}, secret=secret)
+    (tmp_path / "flat.hrc").write_text("A\n  A011\n  A012\n")
+    with pytest.raises(ilba.InputError, match=r"flat\.hrc has no code below another.*write '@'"):
+        ilba.build(firms, levels[1:], ["size"], hrc={"branch": tmp_path / "flat.hrc"}, secret=secret)
     with pytest.raises(ilba.InputError, match=r"Did you mean 'branch'.*--hrc branch="):
         ilba.build(firms, levels, ["size"], hrc={"brnch": file}, secret=secret)
     with pytest.raises(ilba.InputError, match=r"--hrc COLUMN=nace\.hrc"):

@@ -272,6 +272,13 @@ def test_a_ptable_that_is_not_one_is_refused(moves, said):
         cell_key_table(PEOPLE, moves, "sex")
 
 
+def test_a_ptable_that_moves_counts_below_zero_needs_a_threshold():
+    moves = ONS_MOVES.with_columns(pvalue=pl.Series([-2, 0, 1, 1]))
+    with pytest.raises(ilba.InputError, match=r"below 0, first at pcv=1, ckey=0.*threshold=1"):
+        ilba.methods.CellKey(moves)
+    assert ilba.methods.CellKey(moves, threshold=1).blank_chance(np.array([0, 1, 2]), 5).tolist() == [1, 0.5, 0]
+
+
 def test_whole_keys_with_a_european_ptable_are_refused_since_they_would_change_all_counts_one_way():
     with pytest.raises(ilba.InputError, match=r"record keys from 0 to 200 .* in one direction.*Divide them"):
         cell_key_table(PEOPLE.with_columns(record_key=pl.lit(200)), MOVES, "sex")

@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.attack.bounds import Attack, Block, Event
+from ilba.attack.field import MethodTables
+from ilba.attack.intervals import FAR
 from ilba.attack.lattice import Edge, Node, Region
 from ilba.attack.published import CellBounds, PublishedTables
 from ilba.errors import some
@@ -178,6 +180,8 @@ class Proof:
         value = int(rows.value[at]) if there else 0
         if published.policy.listed and not there:
             return f"{name} is not listed: nobody is there."
+        if isinstance(published, MethodTables) and published.is_blank(node, at if there else None):
+            return f"{name}: a blank means {low} or more." if high >= FAR else f"{name}: a blank means {low}..{high}."
         if not published.split:
             return f"{name}: {value} published means {low}..{high}."
         if node == published.lattice.base:

@@ -109,6 +109,11 @@ class MethodTables(PublishedTables):
             rows[refined[0]] if refined else None,
         )
 
+    def is_blank(self, node: Node, row: int | None) -> bool:
+        """Whether a row of a table is blank; None stands for a cell without a row."""
+        blank = self.shown[node].blank
+        return self.method.absent_blank if row is None else blank is not None and bool(blank[row])
+
     def knowledge(self, level: int, first: int, last: int) -> dict[Node, CellBounds]:
         """Bound the counts of each table of a level by itself.
 

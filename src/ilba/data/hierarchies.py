@@ -1,7 +1,7 @@
 """Files of hierarchies, as tau-ARGUS and sdcHierarchies write them: one code per line, `@` for each lower level.
 
-The root `Total` is implied. `write` ends each line with one newline and writes no blanks around a code. A "dim list",
-with the root `@` as its first line and one more `@` everywhere, is read as well.
+The root `Total` is implied. `write` ends each line with one newline and writes no blanks around a code. A "dim list" is
+read as well: its first line is the root, `@` with one more `@` everywhere, or `@Total` (sdcTable) with two more.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def read_hierarchy(path: Path_, *, encoding: str = "") -> HierarchyTree:
         lines.pop()
     if not lines:
         raise InputError(f"{os.fspath(path)!r} is empty: it has no code.")
-    more = 1 if lines[0].strip() == "@" else 0  # a dim list: the first line is the root
+    more = {"@": 1, f"@{ROOT}": 2}.get("".join(lines[0].split()), 0)  # a dim list: the first line is the root
     above: list[str] = []
     rows: list[tuple[int, str, str]] = []
     seen: dict[str, int] = {}
@@ -131,7 +131,8 @@ def _spelled(path: Path_, number: int, line: str, more: int) -> tuple[int, str]:
     if code == ROOT:
         raise _fault(path, number, f"is the root {ROOT!r}, which is implied. Remove it, and one '@' from each line.")
     if depth < 1:
-        raise _fault(path, number, "has no '@', though the first line is the root. Write '@' before the code.")
+        fault = f"has no {'@' * more!r}, though the first line is the root"
+        raise _fault(path, number, f"{fault}. Write {'@' * more!r} before the code.")
     if code[0] in "#$%&*>-+~" and depth == 1:
         raise _fault(path, number, f"begins with {code[0]!r} instead of '@'. Write '@' for each level.")
     return depth, code

@@ -162,6 +162,11 @@ class Recipe:
 
     def climb(self, column: str, levels: Sequence[str], paths: pl.DataFrame, said: str) -> None:
         """Make the levels above a column from paths of codes: one column per level, the finest last."""
+        if paths.width == 1 and levels:
+            raise InputError(
+                f"{said} has no code below another. In a .hrc file write '@' before a code for each level above it, "
+                f"not blanks or other signs."
+            )
         if paths.width != len(levels) + 1:
             raise InputError(
                 f"{said} has {some(paths.width - 1, 'level')} above the finest, and {len(levels)} "

@@ -331,8 +331,10 @@ class Design:
         if _whole(level) == 0:
             return tuple(0 for _ in names)
         example = ", ".join(f"{name!r}: 1" for name in names)
+        typed = ",".join(f"{name}=1" for name in names)
         raise InputError(
-            f"level={level!r} does not say which hierarchy. This store has {listing(names)}: give level={{{example}}}."
+            f"level={level!r} does not say which hierarchy. This store has {listing(names)}: give level={{{example}}} "
+            f"(--level {typed})."
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -43,13 +43,14 @@ class RecordKeys:
             )
         if split and least >= 0 and most <= 1:  # rounded keys may be 1, which counts as 0
             return cls(KEY_RANGE, name)
-        if split or least < 0 or most >= KEY_RANGE:
+        if split or least < 0:
             raise InputError(
                 f"the record keys in {name!r} are neither whole numbers from 0 to 255 nor numbers from 0 to 1."
             )
-        if _ONS <= most < KEY_RANGE // 10:  # read as shares of 10^8 they would all be near 0, and move counts one way
+        # Read as shares of 10^8, smaller keys would all be near 0 and move counts one way.
+        if most >= _ONS and not KEY_RANGE // 10 <= most < KEY_RANGE:
             raise InputError(
-                f"the record keys in {name!r} are whole numbers up to {most:,.0f}. They have to be from 0 to 255, or "
+                f"the record keys in {name!r} are whole numbers above 255. They have to be from 0 to 255, or "
                 f"numbers from 0 to 1: divide them by the number of different keys."
             )
         return cls(_ONS if most < _ONS else KEY_RANGE, name)

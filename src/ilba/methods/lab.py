@@ -137,7 +137,13 @@ class CellKey(Method):
             object.__setattr__(self, "ptable", read_ptable_file(file))
             object.__setattr__(self, "_file", f"={Path(file).name}")
         if self.ptable is not None:
-            read_ptable(self.ptable)  # refuses a wrong one here, not at its first use
+            found = read_ptable(self.ptable)  # refuses a wrong one here, not at its first use
+            under = np.argwhere(np.arange(found.last + 1)[:, None] + found.change < 0)
+            if len(under) and not self.threshold:
+                raise InputError(
+                    f"the p-table moves counts below 0, first at pcv={under[0][0]}, ckey={under[0][1]}. Correct it, or "
+                    f"leave small counts blank: threshold=1 or more."
+                )
 
     @property
     def blanks(self) -> bool:  # type: ignore[override]
@@ -195,7 +201,7 @@ class CellKey(Method):
     def blank_chance(self, count: IntArray, K: int) -> FloatArray:
         """Add up the chances of all numbers below the threshold."""
         below = np.zeros(np.shape(count))
-        for value in range(self.threshold):
+        for value in range(-int(np.abs(self.moves.change).max()), self.threshold):
             below += self.moves.chance(np.full(np.shape(count), value), count)
         return below
 

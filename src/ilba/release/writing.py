@@ -41,6 +41,7 @@ from ilba.tables.finest import FinestTable
 if TYPE_CHECKING:
     from ilba.methods.method import Method
 
+_ACCEPTED = "accept_risk=True (--accept-risk; accept_risk = true in publication.toml)"
 _SHOWN = "release(audit='audit.html') (`ilba release --audit audit.html`) shows what is proven or undecided."
 
 
@@ -507,7 +508,7 @@ def _audited(
         if finest.by.spends is None and not accept_risk:
             raise UnsafeRelease(
                 f"the numbers of {finest.by.name} have no limit, so no audit can find it safe. Nothing was published. "
-                f"Publish with accept_risk=True (--accept-risk)."
+                f"Publish with {_ACCEPTED}."
             )
         return "not audited" if finest.by.spends is None else "noise"
     from ilba.attack.audit import BUDGET, audit, cells_to_attack
@@ -527,7 +528,7 @@ def _audited(
             return "not audited"
         raise UnsafeRelease(
             f"these tables are not audited: {over}. Nothing was published. Publish with method='controlled', "
-            f"fewer tables, or accept_risk=True (--accept-risk)."
+            f"fewer tables, or {_ACCEPTED}."
         )
     if report_path is None:  # only the verdict is asked for
         report = audit(finest, None, together, explanations=0, progress=progress, brief=True)
@@ -544,11 +545,11 @@ def _audited(
         beside = " together with those published before" if len(together) > len(wanted) else ""
         raise UnsafeRelease(
             f"the audit does not find these tables safe{beside}, so nothing was published. Publish fewer tables, or "
-            f"with accept_risk=True (--accept-risk): the ledger records it. {_SHOWN}"
+            f"with {_ACCEPTED}: the ledger records it. {_SHOWN}"
         )
     raise UnsafeRelease(
         "the audit does not find these tables safe, so nothing was published. Publish with "
-        f"method='controlled', fewer tables (max_keys, levels), or accept_risk=True (--accept-risk). {_SHOWN}"
+        f"method='controlled', fewer tables (max_keys, levels), or {_ACCEPTED}. {_SHOWN}"
     )
 
 
