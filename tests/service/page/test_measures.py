@@ -24,7 +24,7 @@ def test_women_over_85_of_all_women_here_now_and_five_years_ago(reader, waves):
     assert title(page) == "Female, over 85, 2026: persons by District", "unit, values and time stand in the title"
     page.locator("#measure").select_option("percent")
     page.locator("h1", has_text="ercent").wait_for()
-    page.locator("#of").select_option(label="all persons (Female) of the same District")
+    page.locator("#of").select_option(label="all persons (Female) of each District")
     page.locator("h1", has_text="(Female)").wait_for()
     settled(page)
     for place, wave in ((2, "2026"), (1, "2021")):
@@ -32,8 +32,8 @@ def test_women_over_85_of_all_women_here_now_and_five_years_ago(reader, waves):
         slider.fill(str(place))
         page.locator("h1", has_text=wave).wait_for()
         settled(page)
-        said = f"Female, over 85, {wave}: percent of all persons (Female) of the same District, by District"
-        assert title(page) == said
+        said = f"Female, over 85, {wave}: percent of all persons (Female) of each District"
+        assert title(page) == said, "what is of each district is not also by district"
         chosen = (pl.col("LA2") == "0101") & (pl.col("gender") == 2)
         old = waves[place].table("LA2.gender.age").filter(chosen & (pl.col("age") == 18))["N_masked"].sum()
         women = waves[place].table("LA2.gender").filter(chosen)["N_masked"].item()
@@ -45,7 +45,7 @@ def test_women_over_85_of_all_women_here_now_and_five_years_ago(reader, waves):
     page.wait_for_selector("#panel table")
     href = page.locator("#get-csv").get_attribute("href")
     assert "measure=percent&of=LA2%2Cgender" in href, "the download is what is shown"
-    assert page.locator("thead").inner_text().count("Percent of all persons with the same District and Sex") == 1
+    assert page.locator("thead").inner_text().count("Percent of all persons of each District and Sex") == 1
 
 
 def test_values_that_were_chosen_are_shown_together_where_tables_add_up(reader, visitor, waves):
@@ -66,7 +66,7 @@ def test_values_that_were_chosen_are_shown_together_where_tables_add_up(reader, 
     assert page.locator("#pick-age option").first.inner_text() == "5 together"
     page.locator("#measure").select_option("percent")
     page.locator("h1", has_text="ercent").wait_for()
-    page.locator("#of").select_option(label="all persons (Female) of the same District")
+    page.locator("#of").select_option(label="all persons (Female) of each District")
     page.locator("h1", has_text="(Female)").wait_for()
     assert spoken() == f"{name}: {100 * old / women['N_masked'].sum():.1f}%"
     assert "Index" not in page.locator("#measure").inner_text(), "an index of a sum is not published"
@@ -124,9 +124,9 @@ def test_titles_always_say_what_is_coloured_of_whom_and_when(reader):
     # One value that was ticked is shown as if it was picked, never the total of all.
     ticked = {"only_gender": "2", "only_age": "18", "measure": "percent", "of": "LA2,gender"}
     reader.go(page, link(level_area="LA2", by="gender,age", view="chart", kind="lines", **ticked))
-    assert title(page) == "Female, over 85: percent of all persons (Female) of the same District, by Time and District"
+    assert title(page) == "Female, over 85: percent of all persons (Female) of each District, by Time"
     reader.go(page, link(level_area="LA2", by="gender,age", view="table", **ticked))
-    assert title(page).startswith("Female, over 85: percent of all persons (Female) of the same District, by")
+    assert title(page).startswith("Female, over 85: percent of all persons (Female) of each District, by Time")
     assert len(cells(page)) == 5 * 3
 
 
@@ -220,8 +220,9 @@ def test_bars_are_sorted_where_they_are_areas_and_stack_to_a_hundred(reader, wav
 
 
 @pytest.mark.parametrize("view", ["map", "chart"])
-def test_a_picture_carries_title_unit_source_and_licence(reader, view):
-    page = reader.visit(link(level_area="LA2", by="gender", view=view))
+def test_a_picture_carries_title_unit_caveat_source_and_licence(reader, view):
+    page = reader.visit(link(level_area="LA2", by="gender", view=view, measure="change"))
+    assert "2026: change since 2021, persons by District" in title(page), "with one time it is known since when"
     found = {}
     for kind in ("svg", "png"):
         with page.expect_download() as download:
@@ -230,7 +231,7 @@ def test_a_picture_carries_title_unit_source_and_licence(reader, view):
         assert download.value.suggested_filename.endswith(f".{kind}")
     drawn = ElementTree.fromstring(found["svg"])
     said = " ".join(text.text or "" for text in drawn.iter("{http://www.w3.org/2000/svg}text"))
-    for part in (title(page), "Persons", "Synthetic census", "CC BY 4.0"):
+    for part in (title(page), "persons", "may come from masking alone", "Synthetic census", "CC BY 4.0"):
         assert part in said, part
     assert found["png"].startswith(b"\x89PNG")
     assert len(found["png"]) > 10_000

@@ -140,7 +140,9 @@ async function view(context, panel) {
   const cells = meta.dimensions.reduce((product, { code }) => product * selection.codes(code).length, 1);
   const asking = questions({ ...context, table, meta, selection });
   const alone = meta.dimensions.filter(({ code, codes }) => code !== release.time && codes.length > 1 && selection.codes(code).length === 1);
-  const one = measuring(context, [], Object.fromEntries(alone.map(({ code }) => [code, meta.dimension(code).name(selection.codes(code)[0])])));
+  const named = Object.fromEntries(alone.map(({ code }) => [code, meta.dimension(code).name(selection.codes(code)[0])]));
+  const times = release.time ? selection.codes(release.time) : [];
+  const one = measuring(context, { named, since: times.length === 1 ? before(meta.dimension(release.time), times[0]) : undefined });
   const whole = { ...context, ...asking, table, meta, selection, cells, tell, fail, measure: one, up: (name) => up(context, name) };
   showTake(at("take"), whole);
   if (state.view !== "map") closeMap();
@@ -148,6 +150,9 @@ async function view(context, panel) {
   current();
   showTake(at("take"), whole); // once more: the citation has the title that the view found
 }
+
+/** The name of the time before this one; a change is counted since then. */
+const before = (time, code) => time.labels[time.codes.indexOf(code) - 1];
 
 /** Which codes of each variable are meant: those inside the chosen area, then those that were ticked. */
 async function choose({ release }, meta) {
@@ -224,6 +229,7 @@ function questions({ release, table, meta, selection, most, current }) {
       if (value === "") found[isSum ? "summed" : "dropped"].push(code);
       if (value !== "" && code !== release.time) found.named[code] = meta.dimension(code).name(value);
       if (code === release.time) {
+        found.since = before(dimension, value);
         found.controls.push(slider(code, label, offered, value));
         continue;
       }

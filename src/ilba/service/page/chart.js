@@ -39,7 +39,7 @@ export async function showChart(place, context) {
   const multiples = others.find(({ code }) => code === state.multiples);
   const free = [bars, colours, multiples].filter(Boolean);
   const fixed = picks(free.map(({ code }) => code), true);
-  const measure = measuring(context, fixed.dropped, fixed.named, fixed.summed);
+  const measure = measuring(context, fixed);
   const title = measure.title(free, fixed.said);
   entitle(title);
   const set = await ask(free.map(({ code }) => code), fixed.values, measure);

@@ -36,7 +36,7 @@ export async function showMap(place, context) {
   const { hierarchy, level } = mapped;
   const codes = selection.codes(mapped.code);
   const fixed = picks([mapped.code]);
-  const measure = measuring(context, fixed.dropped, fixed.named, fixed.summed);
+  const measure = measuring(context, fixed);
   const title = measure.title([mapped], fixed.said);
   entitle(title);
 
@@ -111,7 +111,7 @@ export async function showMap(place, context) {
     ),
     el("div", { class: "map-and-legend" }, frame, legend()),
     strip,
-    el("div", { class: "bar-tools" }, pictureButtons(words, () => mapPicture({ canvas: open, title, release, words, entries: entries(), heading: measure.heading }))),
+    el("div", { class: "bar-tools" }, pictureButtons(words, () => mapPicture({ canvas: open, title, release, words, entries: entries(), heading: measure.heading, note: measure.note }))),
     look(),
     ownAreas(context, mapped, () => open),
     el("p", { class: "hint" }, notes.filter(Boolean).join(" ")),

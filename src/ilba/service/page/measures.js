@@ -24,9 +24,9 @@ function denominators(release, variables, find, summed) {
 /**
  * The measure that is shown for a table without some of its variables, and the controls to choose it. `named` has the
  * label of each variable of which one value is shown, so that a denominator is called by it: all women, not all of a sex.
- * Of the variables `summed` some values are shown, added up.
+ * Of the variables `summed` some values are shown, added up. `since` is the time before the one that is shown.
  */
-export function measuring({ state, release, words, go }, dropped = [], named = {}, summed = []) {
+export function measuring({ state, release, words, go }, { dropped = [], named = {}, summed = [], since } = {}) {
   const { say } = words;
   const variables = release.variables(state.levels, state.keys).filter(({ code }) => ![...dropped, ...summed].includes(code));
   const all = new Set(release.variables(state.levels, state.keys).map(({ code }) => code));
@@ -61,7 +61,7 @@ export function measuring({ state, release, words, go }, dropped = [], named = {
     const picks = chosen.map(({ code }) => named[code]).join(", ");
     return say(!picks ? "allSame" : list ? "allPickedSame" : "allPicked", { unit, list, picks });
   };
-  const plain = name === "count" ? unit || say("count").toLocaleLowerCase(words.lang) : say(`what_${name}`, { unit }).replace(/[,\s]+$/, "");
+  const plain = name === "count" ? unit || say("count").toLocaleLowerCase(words.lang) : say(name === "change" && since ? "what_since" : `what_${name}`, { unit, time: since }).replace(/[,\s]+$/, "");
   const what = divided && name !== "index" ? say("whatOf", { measure: plain, whom: whom(base) }) : plain;
   const controls = [
     choice("measure", say("measure"), offered.map((one) => [one, say(one)]), name, (one) => go({ measure: one })),
@@ -124,14 +124,14 @@ export function measuring({ state, release, words, go }, dropped = [], named = {
       if (!span || value === undefined) return plainly;
       return `${plainly} (${this.write(span[0])} – ${span[1] === null ? "…" : this.write(span[1])})`;
     },
-    /** The title of a view: what is shown, of whom, by which variables. */
+    /** The title of a view: what is shown, of whom, by which variables. "Of each district" is not also by district. */
     title(free, picked) {
-      const shown = divided && free.length ? say("whatLong", { what }) : what;
-      const list = words.listing(free.map(({ label }) => label));
+      const by = free.filter((one) => name === "index" || !base?.some(({ code }) => code === one.code));
+      const shown = divided && by.length ? say("whatLong", { what }) : what;
+      const list = words.listing(by.map(({ label }) => label));
       const picks = [...picked, release.wave].filter(Boolean).join(", "); // a series has no wave of its own
-      const text = !free.length
-        ? say(picks ? "titleOnly" : "titleAll", { what: shown, picks })
-        : say(picks ? "titlePicked" : "titleBy", { what: shown, list, picks });
+      const form = by.length ? (picks ? "titlePicked" : "titleBy") : picks ? "titleOnly" : "titleAll";
+      const text = !by.length && !picks && free.length ? what : say(form, { what: shown, list, picks });
       return capital(text, words.lang);
     },
   };

@@ -51,12 +51,13 @@ function lines(text, size, width) {
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
 /** The whole picture around a drawing of a given height; `draw(group, ink, wide)` fills it. */
-function framed({ title, release, words, heading, partial }, height, draw, host) {
+function framed({ title, release, words, heading, note, partial }, height, draw, host) {
   const { say } = words;
   const about = [
     partial,
     release.source && say("source", { source: release.source }),
     release.licence && say("licence", { licence: release.licence }),
+    note,
     release.note(words),
   ];
   const head = lines(title, 22, WIDE - 2 * EDGE);
@@ -124,13 +125,13 @@ export function picture(told, draw, panels) {
   const { measure, host } = told;
   if (!panels) {
     const { height, draw: drawn } = draw(told);
-    return framed({ ...told, heading: measure.heading }, height, drawn, host);
+    return framed({ ...told, heading: measure.heading, note: measure.note }, height, drawn, host);
   }
   const small = panels.map(([name, fixed]) => [name, draw({ ...told, fixed })]);
   const high = Math.max(...small.map(([, { height }]) => height)) + 40;
   const columns = (wide) => (wide === WIDE ? 2 : 1);
   const height = (wide) => high * Math.ceil(small.length / columns(wide));
-  return framed({ ...told, heading: measure.heading }, height, (part, ink, wide) => {
+  return framed({ ...told, heading: measure.heading, note: measure.note }, height, (part, ink, wide) => {
     small.forEach(([name, { draw: drawn }], i) => {
       const across = columns(wide);
       const group = node("g", { transform: `translate(${(i % across) * (NARROW + 20)} ${Math.floor(i / across) * high})` });
@@ -269,11 +270,11 @@ export function lineDrawing(told) {
 }
 
 /** The map with its legend. */
-export function mapPicture({ canvas, title, release, words, entries, heading }) {
+export function mapPicture({ canvas, title, release, words, entries, heading, note }) {
   const drawn = WIDE - 2 * EDGE - 230;
   const { height, address } = canvas.picture(drawn);
   const high = Math.max(height, entries.length * 26 + 10);
-  return framed({ title, release, words, heading }, high, (part, ink) => {
+  return framed({ title, release, words, heading, note }, high, (part, ink) => {
     part.append(node("image", { x: EDGE, y: 0, width: drawn, height, href: address }));
     entries.forEach(([name, text], i) => {
       part.append(node("rect", { x: WIDE - EDGE - 210, y: 6 + i * 26, width: 18, height: 18, rx: 3, fill: ink[name], stroke: ink.edge }));
