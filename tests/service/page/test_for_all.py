@@ -197,7 +197,12 @@ def test_a_phone_with_letters_twice_as_large_needs_none_either_and_shows_whole_r
     views = [link(lang="en", level_area="LA3", by="", view=view) for view in VIEWS]
     for address in (*views, "place/hanul/LA3/010203?lang=fr", "place/hanul/LA3/010203?lang=ko&with=010204"):
         reader.go(page, address, wait=address.startswith("#"))
+        page.locator(".mark > :last-child, h1, .single, .neighbours a:first-child").evaluate_all(
+            "all => all.forEach(one => one.append(' Goyangsideogyanggu'))"
+        )
         assert page.evaluate("document.documentElement.scrollWidth") == 195, address
+        notes = page.locator(".place-part p").evaluate_all("all => all.map(one => one.getBoundingClientRect().right)")
+        assert max(notes, default=0) <= 195, "a note does not slide away with its table"
     for lang in ("en", "fr", "ko", "es"):
         reader.go(page, link(lang=lang, level_area="LA2", by="gender,age", view="table"))
         assert inside(page, "#panel tr > *") == (255, 255), "every name of a row is in sight beside its number"
