@@ -309,7 +309,10 @@ def test_several_releases_stand_beside_each_other(releases):
         assert client.get("/tables/people:block/data", params=asked).status_code == 200
         assert client.get("/cell", params={"release": "people"}).status_code == 200
         assert "people, few" in problem(client.get("/cell"), 400)
-        problem(client.get("/tables/town"), 404)
+        told = problem(client.get("/tables/town"), 404)
+        assert told == "There is no table 'town'. Did you mean 'few:town'? /api/v2/tables lists all tables."
+        told = problem(client.get("/tables/few:town/data", params={"valuecodes[town]": "Harbour"}), 400)
+        assert told.endswith("The metadata of the table have their labels.")
         shared = client.get(f"{server.address}table/town")  # an address from when one release was served alone
         assert shared.status_code == 200
         assert "/table/few:town?" in shared.text

@@ -578,7 +578,9 @@ class _Service:
         entry = self._by_name(name)
         if entry is None:
             names = [one.id for served in self.catalog.releases for one in served.entries.values()]
-            raise UnknownError(f"there is no table {name[:60]!r}.{nearest(name[:60], names[:2000])}")
+            last = self.catalog.last(name)  # named as if its release was served alone
+            close = f" Did you mean {last.id!r}?" if last else nearest(name[:60], names[:2000])
+            raise UnknownError(f"there is no table {name[:60]!r}.{close} /api/v2/tables lists all tables.")
         return entry
 
     def _answer(self, request: Request, digest: str, make: Make, body: str = "") -> Response:

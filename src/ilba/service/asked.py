@@ -343,7 +343,7 @@ class Codes:
     def _unknown(self, text: str) -> InputError:
         return InputError(
             f"{_short(text)!r} is not a value of {self.variable!r}.{nearest(text[:50], self.codes[:2000])} "
-            f"Its values are {listing(self.codes, 8)}."
+            f"Its values are {listing(self.codes, 8)}. The metadata of the table have their labels."
         )
 
 
