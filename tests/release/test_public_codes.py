@@ -43,6 +43,9 @@ def test_strict_stops_at_an_unknown_code_of_a_listed_column_and_not_at_a_column_
     with pytest.warns(ilba.Notice, match="does not name 3 codes of the tables: t b, x p, x q") as told:
         finest.release(tmp_path / "two", labels=given.head(1), **KEPT)
     assert not any(issubclass(one.category, ilba.Advice) for one in told)
+    named = pl.concat([given, pl.DataFrame({"variable": ["t"], "code": [""], "label_en": ["Town"]})])
+    with pytest.warns(ilba.Advice, match="empty text as a code of t, .* leave its code missing"):
+        finest.release(tmp_path / "three", labels=named, **KEPT)
 
 
 @pytest.mark.long

@@ -246,7 +246,7 @@ def _code_list(design: Design, lists: Sequence[pl.DataFrame], given: pl.DataFram
 
 
 def tell_of_unnamed(given: pl.DataFrame, shown: Mapping[str, pl.Series]) -> None:
-    """Give a notice of published codes that the declared list does not name.
+    """Give a notice of published codes that the declared list does not name, and of names of variables given as codes.
 
     A column that the list leaves out altogether shows its codes, which is a choice: then it is advice.
     """
@@ -261,6 +261,14 @@ def tell_of_unnamed(given: pl.DataFrame, shown: Mapping[str, pl.Series]) -> None
         notice(
             f"the code list does not name {codes} of the tables: {first}. Readers see them without a label.",
             Notice if any(column in listed for column, _ in unknown) else Advice,
+        )
+    titled = set(given.filter(pl.col("code").is_null())["variable"])
+    blank = [one for one in shown if (one, "") in named and one not in titled and "" not in shown[one]]
+    if blank:
+        notice(
+            f"the code list has an empty text as a code of {listing(blank)}, so readers see a value without counts. "
+            f"If the row names the variable, leave its code missing (None).",
+            Advice,
         )
 
 
