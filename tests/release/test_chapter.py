@@ -141,6 +141,17 @@ def test_other_masks_are_a_conflict_and_the_first_ones_stay(secret, book):
     assert (chapter.choice("controlled", 7), chapter.choice("ilba", 5), chapter.move(5)) == (None, None, 0)
 
 
+def test_a_comparison_keeps_the_masks_of_earlier_ilba_tables_but_not_of_those_of_the_same_data(secret, book):
+    second = COUNTS.with_columns(N=pl.col("N") + (pl.col("N") == 3))
+    for wave, counts, kept in (("1", COUNTS, 0), ("2", second, 1)):
+        finest = toy(counts, name="p", wave=wave)
+        published(finest, secret, book)
+        chapter = looked_up(finest, secret, book)
+        assert chapter.drawn(finest).unknown == 0  # a release by controlled keeps all masks
+        before = chapter.kept(finest, 0).get("previous")
+        assert (0 if before is None else 2 - before.unknown) == kept
+
+
 def test_a_conflict_is_accepted_by_its_id_once_and_for_what_it_names(secret, book):
     published(toy(masks=[0, 5], name="p"), secret, book)
     drawn = toy(name="p")

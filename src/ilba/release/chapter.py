@@ -295,14 +295,18 @@ class Chapter:
         """The published masks of a table, independent of its current masks."""
         return self._known(finest, method, MaskCode(finest.design.threshold, move))
 
-    def _known(self, finest: AnyFinestTable, method: str, code: MaskCode) -> KnownMasks:
-        parts = [] if self.ledger is None else self.ledger.parts(self.scope(method, code))
+    def _known(self, finest: AnyFinestTable, method: str, code: MaskCode, until: int | None = None) -> KnownMasks:
+        parts = [] if self.ledger is None else self.ledger.parts(self.scope(method, code), until)
         return finest.known_masks(self._base, self._purpose(method, code), parts, code)
 
-    def drawn(self, finest: AnyFinestTable) -> KnownMasks | None:
-        """The masks behind iLBA tables with the same K, which jointly chosen ones keep; None without such tables."""
-        ways = {one.way[:2] for one in self.publications}
-        return self.known(finest, "ilba") if ("ilba", finest.design.threshold) in ways else None
+    def drawn(self, finest: AnyFinestTable, until: int | None = None) -> KnownMasks | None:
+        """The masks behind iLBA tables with the same K, which jointly chosen ones keep; None without such tables.
+
+        `until` is the number of the last publication that counts.
+        """
+        K = finest.design.threshold
+        ways = {one.way[:2] for one in self.publications if until is None or one.number <= until}
+        return self._known(finest, "ilba", MaskCode(K), until) if ("ilba", K) in ways else None
 
     def as_published(self, finest: AnyFinestTable) -> AnyFinestTable:
         """The table with its published masks in place of its own."""
@@ -359,10 +363,16 @@ class Chapter:
         return found[-1] if found else None
 
     def kept(self, finest: AnyFinestTable, move: int) -> dict[str, Any]:
-        """The options of a choice of masks that keeps those of earlier publications; none if there are none."""
+        """The options of a choice of masks that keeps those of earlier publications; none if there are none.
+
+        Masks of iLBA tables of the same data are not kept: they leave nothing to choose, and a comparison asks what
+        could be published in their place.
+        """
         before = self.choice("controlled", finest.design.threshold, move)
         if before is None:
-            drawn = self.drawn(finest)
+            own = min((one.number for one in self.of_same_data()), default=None)
+            until = own and max((one.number for one in self.publications if one.number < own), default=0)
+            drawn = self.drawn(finest, until)
             return {} if drawn is None else {"previous": drawn, "move": move}
         return {
             "previous": self.known(finest, "controlled", move),

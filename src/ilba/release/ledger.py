@@ -257,11 +257,11 @@ class Ledger:
         """Whether an entry is in the ledger."""
         return number < len(self.entries) and self.entries[number]["digest"] == digest
 
-    def parts(self, scope: str) -> list[Path]:
-        """The checked files with the masks of a population and way; see `chapter`."""
+    def parts(self, scope: str, until: int | None = None) -> list[Path]:
+        """The checked files with the masks of a population and way, of entries before `until`; see `chapter`."""
         return [
             file
-            for entry in self.entries
+            for entry in self.entries[:until]
             if entry["kind"] == "masks" and entry["scope"] == scope
             for file in self._checked(entry)
         ]
