@@ -175,6 +175,10 @@ def test_where_nobody_learns_anything_the_decision_page_says_so(finest, tmp_path
     assert (
         text.count('class="open"') == text.count('class="open">proves no count of 1 to 4 here; nothing') == 1
     )  # a register
+    guessing = [{**one, "likely": 0.234, "right": 0.99} for one in measured]
+    text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=guessing).read_text("utf-8")
+    assert text.count('class="open">proves no count of 1 to 4 here; nothing is promised; with guesses it is') == 2
+    assert text.count("is sure of 23.4% of the finest cells with 1 to 4; 99.0% of these guesses are right") == 2
     unknown = [{**one, "proven": None, "likely": None, "groups": None} for one in measured]
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=unknown).read_text("utf-8")
     assert text.count("not measured: the finest table") == 5

@@ -261,7 +261,8 @@ def _truth(attack: JointAttack, stores: Sequence[tuple[FinestTable, Joined]], wo
         elif not (found == counts).all():
             raise InputError(
                 f"{first} and {source.name} do not hold the same counts ({int((found != counts).sum()):,} cells "
-                f"differ). Give the store that the releases were made from."
+                f"differ). Give the store that the releases were made from. If counts changed between waves, "
+                f"say changed=N (--changed N) instead of unchanged, or leave out both."
             )
     return found
 

@@ -287,7 +287,7 @@ def _as_published(finest: FinestTable) -> FinestTable:
 def _told_of_method(finest: FinestTable, method: object, as_json: bool, instead: str = "--method controlled") -> None:
     """Say that `ilba release` uses another method by default."""
     if not method and not as_json and finest.method == "ilba":
-        click.echo(f"These are tables by iLBA. For those of `ilba release` and `ilba publish`: {instead}.")
+        click.echo(f"These are tables by iLBA. For the default of `ilba release` and `ilba publish`: {instead}.")
 
 
 def _what_if(

@@ -59,18 +59,18 @@ def sentences(rows: pl.DataFrame) -> list[str]:
     >>> print(sentences(pl.DataFrame([row | {"insider": 0.14}]))[0].replace(". ", ".\\n"))
     K=5, sca-sums: nobody can prove a count of 1 to 4 from the tables.
     The mean error of a count is 1.90, the largest 7.
-    Of these counts an insider who knows all but one proves 14.0%.
+    Of the finest cells with 1 to 4 an insider who knows all but one proves 14.0%.
     """
     return [_sentence(row) for row in rows.iter_rows(named=True)]
 
 
 def _sentence(row: dict[str, Any]) -> str:
-    small = f"a count of 1 to {row['K'] - 1}"
+    small, cells = f"a count of 1 to {row['K'] - 1}", f"the finest cells with 1 to {row['K'] - 1}"
     bound = f", bound {row['bound']}" if row.get("bound") else ""
     if row["safe"]:
         proof = f"nobody can prove {small} from the tables."
     elif row["provable"]:
-        proof = f"everybody who has the tables can prove {row['provable']:.1%} of the counts of 1 to {row['K'] - 1}."
+        proof = f"everybody who has the tables can prove {row['provable']:.1%} of {cells}."
     else:
         proof = f"the attack proves {small} in no finest cell, but does not find the tables safe."
     text = f"K={row['K']}, {row['method']}{bound}: {proof} "
@@ -79,7 +79,7 @@ def _sentence(row: dict[str, Any]) -> str:
     who = _LEARN | (relies if row["method"] == "controlled" else {})
     who |= {name: f"somebody with the {name} proves" for name in row if name.startswith("register ")}
     learnt = [f"{one} {row[name]:.1%}" for name, one in who.items() if row.get(name) is not None]
-    return f"{text} Of these counts {', '.join(learnt)}." if learnt else text
+    return f"{text} Of {cells} {', '.join(learnt)}." if learnt else text
 
 
 def write_page(rows: pl.DataFrame, path: str | os.PathLike[str]) -> Path:

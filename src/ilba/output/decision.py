@@ -53,7 +53,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "result": "result",
         "everybody": "Everybody who has all tables and knows the method, K and the code lists",
         "everybody_none": "can prove no count of 1 to {below}",
-        "everybody_some": "can prove {share} of the counts of 1 to {below}",
+        "everybody_some": "can prove {share} of the counts of 1 to {below} in all tables",
         "again": "A reader who compares it with earlier publications of the same people",
         "again_none": "finds the same mask wherever the count is the same; a changed mask shows that the count changed",
         "outside": "An attacker who knows exact totals, or nearly everybody in a group",
@@ -66,9 +66,10 @@ WORDS: dict[str, dict[str, Any]] = {
             "neighbour": "A neighbour who knows that a certain person was counted, and guesses",
             "attribute": "An attacker who looks for groups shown with one value only",
         },
-        "proves": "can prove {share} of the counts of 1 to {below}",
+        "proves": "can prove {share} of the finest cells with 1 to {below}",
         "proves_none": "proves no count of 1 to {below} here; nothing is promised",
-        "bets": "is sure of {share} of the counts of 1 to {below}; {right} of these guesses are right",
+        "bets": "is sure of {share} of the finest cells with 1 to {below}; {right} of these guesses are right",
+        "also": "; with guesses it is sure of {share}",
         "bets_none": "can be sure of no count of 1 to {below}",
         "groups": "finds {groups} groups ({people} people, counted in each group)",
         "groups_none": "finds none",
@@ -81,7 +82,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "shown": "Every published count is 0 or at least",
         "adds": "Tables add up",
         "choices": "Alternatives",
-        "head": ["method", "mean loss", "99 % within", "largest", "provable", "blank", "adds up"],
+        "head": ["method", "mean loss", "99 % within", "largest", "provable counts", "blank", "adds up"],
         "methods": {
             "controlled": "Masks chosen jointly",
             "ilba": "iLBA: each table masked separately",
@@ -128,7 +129,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "result": "결과",
         "everybody": "모든 표를 가지고 방법, K, 코드 목록을 아는 사람",
         "everybody_none": "1~{below}의 빈도를 하나도 증명할 수 없음",
-        "everybody_some": "1~{below}의 빈도 중 {share}를 증명할 수 있음",
+        "everybody_some": "모든 표의 1~{below}인 빈도 중 {share}를 증명할 수 있음",
         "again": "같은 사람들에 대한 이전 공표와 비교하는 사람",
         "again_none": "빈도가 같으면 같은 조정값을 봄(원장이 보관). 조정값이 바뀌면 빈도가 바뀌었음을 알게 됨",
         "outside": "정확한 합계나 집단 구성원 대부분을 다른 경로로 아는 사람",
@@ -141,9 +142,10 @@ WORDS: dict[str, dict[str, Any]] = {
             "neighbour": "특정인이 포함되어 있음을 알고 추측하는 사람",
             "attribute": "한 가지 값만 나타나는 집단을 찾는 사람",
         },
-        "proves": "1~{below}의 빈도 중 {share}를 증명할 수 있음",
+        "proves": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 증명할 수 있음",
         "proves_none": "여기서는 1~{below}의 빈도를 하나도 증명하지 못함. 보장하지는 않음",
-        "bets": "1~{below}의 빈도 중 {share}를 확신하며, 그 추측의 {right}가 맞음",
+        "bets": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 확신하며, 그 추측의 {right}가 맞음",
+        "also": "; 추측까지 하면 {share}를 확신함",
         "bets_none": "1~{below}의 빈도를 하나도 확신할 수 없음",
         "groups": "집단 {groups}개를 찾음({people}명, 집단마다 셈)",
         "groups_none": "하나도 찾지 못함",
@@ -156,7 +158,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "shown": "공표되는 빈도는 0이거나 다음 값 이상",
         "adds": "통계표 간 합계 일치",
         "choices": "대안",
-        "head": ["방법", "평균 손실", "99 % 이내", "최대", "증명 가능", "공란", "합계 일치"],
+        "head": ["방법", "평균 손실", "99 % 이내", "최대", "증명 가능한 빈도", "공란", "합계 일치"],
         "methods": {
             "controlled": "조정값을 함께 선택",
             "ilba": "iLBA: 표마다 따로 조정",
@@ -322,6 +324,8 @@ def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int) -> tuple[st
     words = "bets" if is_bet else "proves"
     right = "?" if one["right"] is None else pages.percent(one["right"])
     text = says[words if share else f"{words}_none"].format(share=pages.percent(share), below=K - 1, right=right)
+    if (likely := one["likely"] or 0) > share:  # an insider or a register, who also guess
+        text, share = text + says["also"].format(share=pages.percent(likely)), likely
     return text, not share and one["attacker"] != "register"  # the attack with a register is not complete
 
 

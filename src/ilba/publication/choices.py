@@ -80,9 +80,9 @@ class Measured:
     tables: tuple[str, ...] = ()
     """the tables of which a register has exact counts"""
     proven: float | None = None
-    """the share of small counts that are proven to be small"""
+    """the share of small finest cells that are proven to be small"""
     likely: float | None = None
-    """the share of small counts that the attacker rightly believes small, with a probability above .95"""
+    """the share of small finest cells that the attacker rightly believes small, with a probability above .95"""
     right: float | None = None
     """the share of such beliefs that is right"""
     groups: int | None = None
@@ -101,7 +101,7 @@ class Measured:
     def __str__(self) -> str:
         said = []
         if self.proven is not None:
-            said.append(f"proves {self.proven:.1%} of the small counts")
+            said.append(f"proves {self.proven:.1%} of the small finest cells")
         if self.likely is not None:
             right = "" if self.right is None else f", right in {self.right:.1%} of the cases"
             said.append(f"guesses {self.likely:.1%} with more than 95% certainty{right}")

@@ -146,11 +146,11 @@ class Plan:
         lines = [f"{self.title} (plan, confidential)"]
         lines += [f"  {name:<10} {text}" for name, text in self._lines()]
         if self.choices:
-            heads = f"{'mean loss':>9} {'99% within':>10} {'largest':>8} {'provable':>9} {'blank':>6}"
+            heads = f"{'mean loss':>9} {'99% within':>10} {'largest':>8} {'provable counts':>15} {'blank':>6}"
             lines.append(f"  {'method':<20} {heads}  adds up")
             for one in self.choices:
                 loss = f"{one.mean_loss:>9.2f} {one.p99_loss:>10} {one.max_loss:>8}"
-                shares = f"{one.provable:>9.1%} {one.blank:>6.1%}"
+                shares = f"{one.provable:>15.1%} {one.blank:>6.1%}"
                 lines.append(f"  {one.method:<20} {loss} {shares}  {'yes' if one.adds_up else 'no'}")
         wave = "a new wave under [population], or for a correction: " if self.typed.endswith(_CORRECTION) else ""
         following = f"Next: {wave}ilba publish{self.typed}" if self.is_possible else "It cannot be published."
@@ -164,7 +164,7 @@ class Plan:
             for one in self.choices
         ]
         compared = notebook.table(
-            ["method", "mean loss", "99% within", "largest", "provable", "blank"], rows, "Methods"
+            ["method", "mean loss", "99% within", "largest", "provable counts", "blank"], rows, "Methods"
         )
         return notebook.page(self.title, "plan", notebook.table(["", ""], self._lines()), compared if rows else "")
 
