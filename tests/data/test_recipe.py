@@ -129,6 +129,7 @@ def test_a_line_of_totals_is_not_counted_and_a_missing_value_is_no_total(recipe,
             ["31.01.2020", "01/02/2020", "01/31/2020"],
             ["2020-01-31", "2020-02-01", "2020-01-31"],
         ),
+        ({"date": ["%d.%m.%Y", "%d.%m.%y"]}, ["18.3.26", "18.03.2026"], ["2026-03-18", "2026-03-18"]),
         ({"date": "%d.%m.%Y", "take": "quarter"}, ["31.01.2020", "01.12.2021"], ["2020-Q1", "2021-Q4"]),
         ({"date": "%d.%m.%Y", "take": "year"}, ["31.01.2020", None], ["2020", None]),
         ({"date": "%d.%m.%Y", "take": "month"}, ["31.01.2020", None], ["2020-01", None]),
@@ -137,6 +138,11 @@ def test_a_line_of_totals_is_not_counted_and_a_missing_value_is_no_total(recipe,
         ({"prefix": 2}, ["0117", "9"], ["01", "9"]),
         ({"bands": "0-4,5-9,...,15-17,18+"}, ["0", "14", "17.9", "18"], ["00-04", "10-14", "15-17", "18+"]),
         ({"bands": "0,1-9,10+"}, ["0", "9", "100"], ["00", "01-09", "10+"]),
+        (
+            {"bands": "0-1.49,1.5-2.29,2.3-9.9,10+"},
+            ["1.499", "2.2", "2.3", "1.50-2.29", "12", "11+"],
+            ["00.00-01.49", "01.50-02.29", "02.30-09.99", "01.50-02.29", "10.00+", "10.00+"],
+        ),
         ({"width": 10, "top": 25}, ["24", "25"], ["20-24", "25+"]),
         ({"width": 5, "top": 85}, ["7", "0-4", "05-09", "85+", "90+"], ["05-09", "00-04", "05-09", "85+", "85+"]),
         ({"width": 5, "top": 85, "unmatched": "missing"}, ["80+", "3-7", "+"], [None, None, None]),
@@ -148,6 +154,16 @@ def test_a_line_of_totals_is_not_counted_and_a_missing_value_is_no_total(recipe,
 def test_a_step_does_what_it_says(steps, values, expected):
     frame = pl.DataFrame({"x": values, "N": [1] * len(values)}, schema_overrides={"x": pl.String})
     assert ilba.Recipe({"x": steps}).applied(frame, ["x"])["x"].to_list() == expected
+
+
+@pytest.mark.parametrize(
+    ("form", "says"),
+    [("%d.%m.%Y", "are not dates of the form.* %y is a year of"), ("%d.%m.%y", "1 different date after age_on")],
+)
+def test_a_year_of_two_digits_never_makes_an_age_of_another_century(form, says):
+    frame = pl.DataFrame({"age": ["18.3.26", "18.3.48"], "N": [1, 1]})
+    with pytest.raises(ilba.InputError, match=says):
+        ilba.Recipe({"age": {"date": form, "age_on": "2026-07-01", "width": 5, "top": 85}}).applied(frame, ["age"])
 
 
 def test_numbers_that_were_read_as_fractions_become_whole_codes_and_nan_is_missing():
@@ -212,6 +228,7 @@ def test_bands_sort_as_their_numbers_and_are_declared_with_plain_labels():
         ({"age": {"band": "0-4"}}, "recipe.age has the entry 'band', which is not known. Did you mean 'bands'?"),
         ({"age": {"pad": "5"}}, "recipe.age.pad: expected int"),
         ({"age": {"bands": "0-4,6-9"}}, "have a gap, overlap, or are not in order"),
+        ({"age": {"bands": "0-1.5,1.5-2.5"}}, r"or are not in order\. Write 0-4,5-9 or 0-1\.4,1\.5-2\.4"),
         ({"age": {"bands": "...,5+"}}, "three points go between two bands"),
         ({"age": {"bands": "0-4,5+,...,20+"}}, "three points go between two bands"),
         ({"age": {"bands": "young"}}, "'young' is not a band. Write 0-4, 7 or 85"),

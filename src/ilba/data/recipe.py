@@ -356,12 +356,13 @@ class Recipe:
 
 
 class Band(NamedTuple):
-    """A band of whole numbers; its codes sort like numbers."""
+    """A band of numbers, in units of its last decimal place; its codes sort like numbers."""
 
     low: int
     high: int | None
     code: str
     label: str
+    places: int = 0
 
 
 def _check(name: str, entry: ColumnRecipe) -> None:
@@ -381,16 +382,17 @@ def _bands(entry: ColumnRecipe, name: str = "") -> list[Band]:
     if entry.width and entry.top:
         lows = list(range(0, entry.top, entry.width))
         return _named([*((low, min(low + entry.width, entry.top) - 1) for low in lows), (entry.top, None)])
-    return _named(_spelled_bands(name, entry.bands)) if entry.bands else []
+    places = max(map(len, re.findall(r"\d\.(\d{1,3})", entry.bands)), default=0)
+    return _named(_spelled_bands(name, entry.bands, places), places) if entry.bands else []
 
 
-def _spelled_bands(name: str, text: str) -> list[tuple[int, int | None]]:
+def _spelled_bands(name: str, text: str, places: int) -> list[tuple[int, int | None]]:
     """`0-4,5-9,...,85+` as numbers; three points continue the two bands before them up to the next band."""
     found: list[tuple[int, int | None]] = []
     parts = [part.strip() for part in text.split(",")]
     for place, part in enumerate(parts):
         if part in ("...", "…"):
-            follows = _band(name, parts[place + 1]) if place + 1 < len(parts) else None
+            follows = _band(name, parts[place + 1], places) if place + 1 < len(parts) else None
             if follows is None or not found or found[-1][1] is None:
                 raise InputError(f"recipe.{name}: three points go between two bands, as in 0-4,5-9,...,85+.")
             low, high = found[-1]
@@ -398,29 +400,39 @@ def _spelled_bands(name: str, text: str) -> list[tuple[int, int | None]]:
             while (low := low + width) < follows[0]:
                 found.append((low, min(low + width, follows[0]) - 1))
             continue
-        found.append(_band(name, part))
+        found.append(_band(name, part, places))
     for (_, high), (low, _) in itertools.pairwise(found):
         if high is None or low != high + 1:
-            raise InputError(f"recipe.{name}: the bands {text!r} have a gap, overlap, or are not in order.")
+            raise InputError(
+                f"recipe.{name}: the bands {text!r} have a gap, overlap, or are not in order. Write 0-4,5-9 or "
+                f"0-1.4,1.5-2.4 (1.4 includes 1.49)."
+            )
     return found
 
 
-def _band(name: str, part: str) -> tuple[int, int | None]:
-    spelled = re.fullmatch(r"(\d{1,9})(?:\s*[-\u2013]\s*(\d{1,9})|(\+))?", part)
+def _band(name: str, part: str, places: int) -> tuple[int, int | None]:
+    spelled = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)(?:\s*[-\u2013]\s*(\d{1,9}(?:\.\d{1,3})?)|(\+))?", part)
     if not spelled:
         raise InputError(f"recipe.{name}: {part!r} is not a band. Write 0-4, 7 or 85+, separated by commas.")
-    low = int(spelled[1])
-    return low, None if spelled[3] else int(spelled[2] or low)
+    unit, last = 10**places, spelled[2] or spelled[1]
+    after = round((float(last) + 10.0 ** -len(last.partition(".")[2])) * unit)  # 0-4 includes 4.9
+    return round(float(spelled[1]) * unit), None if spelled[3] else after - 1
 
 
-def _named(numbers: Sequence[tuple[int, int | None]]) -> list[Band]:
-    digits = max(len(str(max(low, high or 0))) for low, high in numbers)
+def _named(numbers: Sequence[tuple[int, int | None]], places: int = 0) -> list[Band]:
+    digits = max(len(str(max(low, high or 0) // 10**places)) for low, high in numbers)
+
+    def text(number: int, digits: int = 1) -> str:
+        whole, rest = divmod(number, 10**places)
+        return f"{whole:0{digits}d}.{rest:0{places}d}" if places else f"{whole:0{digits}d}"
+
     named = []
     for low, high in numbers:
-        end = "+" if high is None else f"-{high}"
-        padded = "+" if high is None else f"-{high:0{digits}d}"
-        single = high == low
-        named.append(Band(low, high, f"{low:0{digits}d}{'' if single else padded}", f"{low}{'' if single else end}"))
+        code, label = text(low, digits), text(low)
+        if high != low:
+            code += "+" if high is None else f"-{text(high, digits)}"
+            label += "+" if high is None else f"-{text(high)}"
+        named.append(Band(low, high, code, label, places))
     return named
 
 
@@ -456,11 +468,17 @@ def _split(name: str, texts: pl.Series, between: str, part: int) -> pl.Series:
     return parts.str.strip_chars()
 
 
+def dates_in(texts: pl.Series, form: str) -> pl.Series:
+    """The dates of texts in one form, else null. `%Y` does not read 26 as the year 26."""
+    date = pl.col(texts.name).str.to_date(form, strict=False)
+    return texts.to_frame().select(pl.when(date.dt.year() >= 1000).then(date)).to_series()
+
+
 def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
     forms = [entry.date] if isinstance(entry.date, str) else entry.date
-    dates = texts.str.to_date(forms[0], strict=False)
+    dates = dates_in(texts, forms[0])
     for form in forms[1:]:  # the first form that fits
-        dates = dates.zip_with(dates.is_not_null(), texts.str.to_date(form, strict=False))
+        dates = dates.zip_with(dates.is_not_null(), dates_in(texts, form))
     lost = dates.is_null() & texts.is_not_null()
     if lost.any():
         raise InputError(
@@ -473,6 +491,12 @@ def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
             day = pl.Series([entry.age_on]).str.to_date("%Y-%m-%d").item()
         except pl.exceptions.PolarsError:
             raise InputError(f"recipe.{name}: age_on = {entry.age_on!r} is not a day. Write 2026-07-01.") from None
+        later = texts.filter(dates > day).n_unique()
+        if later and entry.unmatched == "stop" and any("%y" in form for form in forms):
+            raise InputError(
+                f"recipe.{name}: {some(later, 'different date')} after age_on: %y reads 69 as 1969, and 68 as "
+                f"2068. Write years of four digits in the data, and %Y."
+            )
         frame = pl.DataFrame({"d": dates})
         month_day = pl.col("d").dt.month().cast(pl.Int64) * 100 + pl.col("d").dt.day()
         age = day.year - pl.col("d").dt.year() - (month_day > day.month * 100 + day.day).cast(pl.Int64)
@@ -487,13 +511,15 @@ def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
 
 
 def _banded(name: str, texts: pl.Series, bands: Sequence[Band], decimal: str, unmatched: str) -> pl.Series:
-    spelled = {text: str(band.low) for band in bands for text in (band.code, band.label)}
+    unit = 10 ** bands[0].places
+    spelled = {text: str(band.low / unit) for band in bands for text in (band.code, band.label)}
     if bands[-1].high is None:  # 90+ lies in 85+
         opened = texts.filter(texts.str.ends_with("+")).unique()
-        spelled |= {text: text[:-1] for text in opened if _is_from(text, bands[-1].low)}
+        spelled |= {text: text[:-1] for text in opened if _is_from(text, bands[-1].low / unit)}
     numbers = texts.replace(spelled)  # data that has bands already
     numbers = numbers.str.replace(",", ".", literal=True) if decimal == "," else numbers
-    values = numbers.cast(pl.Float64, strict=False).floor()
+    values = numbers.cast(pl.Float64, strict=False)
+    values = (values * unit).round(6).floor() if unit > 1 else values.floor()  # 2.3 * 100 is a little below 230
     found = np.searchsorted(np.array([band.low for band in bands]), values.fill_null(-1).to_numpy(), side="right") - 1
     last = np.array([np.inf if band.high is None else band.high for band in bands])
     inside = (found >= 0) & (values.fill_null(-1).to_numpy() <= last[found])
@@ -508,7 +534,7 @@ def _banded(name: str, texts: pl.Series, bands: Sequence[Band], decimal: str, un
     return (texts.zip_with(lost, kept) if unmatched == "keep" else kept).rename(texts.name)
 
 
-def _is_from(text: str, low: int) -> bool:
+def _is_from(text: str, low: float) -> bool:
     """Whether a text is an open band that begins there or further up."""
     return text[:-1].isdecimal() and int(text[:-1]) >= low
 
