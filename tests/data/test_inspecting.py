@@ -127,8 +127,11 @@ def test_of_large_parquet_partitioned_by_region_all_regions_are_seen(tmp_path, m
     [
         (["1990-01-31", "2001-12-01"] * 30, "date"),
         (["31.01.1990", "01.12.2001"] * 30, "date"),
+        (["31.1.90", "1.12.01"] * 30, "date"),
+        (["31.01.1990", "1990-01-31", "31/01/90"] * 20, "date"),
+        (["31/01/1990", "01/31/1990"] * 30, "category"),
         (["x"] * 60, "constant"),
-        ([None, "NA"] * 30, "empty"),
+        ([None, "NA", "n.d."] * 20, "empty"),
         ([str(i * 7) for i in range(40)] * 30, "category"),
         ([f"{i / 7:.3f}" for i in range(300)] * 2, "decimal"),
         ([f"K{i:03d}" for i in range(300)] * 4, "code"),

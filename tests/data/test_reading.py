@@ -17,6 +17,7 @@ TEXTS = {
     "utf-16": "도시;성별\n서울;여\n",
     "cp949": "도시;성별\n서울;여\n",
     "cp1252": "Ort;Geschl\nKöln – Süd;f\n",
+    "cp1250": "gmina;płeć\nŁódź;k\n",
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
+from ilba.data.recipe import dates_in
 from ilba.errors import listing
 
 Kind: TypeAlias = Literal[
@@ -41,6 +42,11 @@ MISSING = frozenset(
         "k. A.",
         "n.a.",
         "N.A.",
+        "n.d.",
+        "N.D.",
+        "b.d.",
+        "s.d.",
+        "n.r.",
         "<NA>",
         "#NV",
     ]
@@ -49,10 +55,14 @@ TOTALS = frozenset(
     [
         *("total", "totals", "grand total", "insgesamt", "gesamt", "summe", "ensemble", "totaal", "totale", "razem"),
         *("suma", "ogółem", "celkem", "yhteensä", "summa", "i alt", "всего", "итого", "합계", "총계", "合計", "総数"),
+        *("gesamtergebnis", "total général", "total general", "total geral", "totale generale", "totale complessivo"),
+        *("eindtotaal", "suma końcowa", "celkový součet", "totalsumma", "总计", "総計", "총합계"),
     ]
 )
 """names of a line of totals, in lower case"""
-_AGES = re.compile(r"(^|[^a-z])(age|ages|alter|edad|âge|ålder|leeftijd|wiek|eta)([^a-z]|$)|나이|연령", re.IGNORECASE)
+_AGES = re.compile(
+    r"(^|[^a-z])(age|ages|alter|edad|âge|ålder|leeftijd|wiek|et[aà]|idade)([^a-z]|$)|나이|연령", re.IGNORECASE
+)
 AREAS = re.compile(
     r"(^|[^a-z])(area|region|town|city|county|district|municipality|province|state|parish|ward|place|geo\w*|nuts\w*|lau\w*|la\d)"
     r"([^a-z]|$)|gemeinde|kreis|^ags$|bundesland|ortsteil|commune|canton|depart|insee|gemeente|wijk|buurt|comune|provinc"
@@ -62,7 +72,9 @@ AREAS = re.compile(
 """names of area columns"""
 _WEIGHTS = re.compile(r"weight|wgt|gewicht|pondera|peso|가중", re.IGNORECASE)
 _IDENTIFIERS = re.compile(r"(^|_)(id|uuid|pid|hid|ssn|nr|number|num|key)$|^id|주민|번호", re.IGNORECASE)
-_DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
+_DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y", "%d/%m/%y")
+_MONTH_FIRST = ("%m/%d/%Y", "%m/%d/%y")
+"""only alone: beside %d/%m/%Y nobody knows what 01/02/2026 is"""
 _MOST_CATEGORIES = 100
 _NO_AGE = r"^(-\d+|9{3,}|\D{1,20})$"
 """how an age column spells that there is no age"""
@@ -95,8 +107,8 @@ class ColumnFacts:
     """the length at which leading zeros make values equal"""
     case: bool = False
     """whether values differ only by case"""
-    date: str = ""
-    """how dates are written"""
+    date: str | list[str] = ""
+    """how dates are written, or several forms"""
     comma: bool = False
     """whether numbers have a decimal comma"""
     totals: tuple[str, ...] = ()
@@ -144,7 +156,7 @@ class ColumnFacts:
         if self.pad:
             said.append(f"leading zeros up to {self.pad} letters make values equal")
         if self.date:
-            said.append(f"written as {self.date}")
+            said.append(f"written as {self.date if isinstance(self.date, str) else listing(self.date)}")
         if self.comma:
             said.append("decimal comma")
         if self.label:
@@ -209,8 +221,8 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     )
 
 
-def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str, bool]:
-    """The kind of the values, the form of dates, and whether numbers have a decimal comma."""
+def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str | list[str], bool]:
+    """The kind of the values, the forms of dates, and whether numbers have a decimal comma."""
     different = len(values)
     if not different:
         return "empty", "", False
@@ -242,8 +254,8 @@ def _number(name: str, numbers: pl.Series, different: int) -> Kind:
     low, high = int(numbers.min()), int(numbers.max())  # type: ignore[arg-type]
     if _WEIGHTS.search(name):
         return "weight"
-    years = 0 <= low <= 20 and 60 <= high <= 125
-    if years and ((different > 20 and _AGES.search(name)) or different >= 60):
+    called = different > 20 and _AGES.search(name)
+    if 0 <= low <= high <= 125 and (called or (low <= 20 and high >= 60 and different >= 60)):
         return "age"
     if different <= _MOST_CATEGORIES:
         return "category"
@@ -269,11 +281,20 @@ def _looks_compact(values: pl.Series) -> bool:
     return bool(values.str.contains(r"^(19|20)\d{2}(0[1-9]|1[0-2])([0-2]\d|3[01])$").all())
 
 
-def _date_of(values: pl.Series) -> str:
-    for form in _DATES:
-        if values.str.to_date(form, strict=False).null_count() <= 0.02 * len(values):
-            return form
-    return ""
+def _date_of(values: pl.Series) -> str | list[str]:
+    """The form of dates, or up to three forms, the most frequent first; at most 2 % of the values fit none."""
+    all_of, enough = values, 0.02 * len(values)
+    forms: list[str] = []
+    while len(forms) < 3:
+        left = {form: values.filter(dates_in(values, form).is_null()) for form in _DATES}
+        best = min(_DATES, key=lambda form: len(left[form]))
+        if len(left[best]) == len(values):
+            break
+        forms.append(best)
+        values = left[best]
+        if len(values) <= enough:
+            return forms if len(forms) > 1 else best
+    return next((form for form in _MONTH_FIRST if dates_in(all_of, form).null_count() <= enough), "")
 
 
 def _same(value: str, pad: int) -> str:

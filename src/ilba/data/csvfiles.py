@@ -12,6 +12,7 @@ import csv
 import gzip
 import io
 import os
+import re
 import shlex
 import unicodedata
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+_CENTRAL = re.compile(rb"[A-Za-z\x80-\xff][\xb3\xb9\xbf][a-z]")
+"""inside a word of cp1250 ł, ą or ż; cp1252 has the signs ³, ¹ and ¿ there"""
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -74,7 +77,7 @@ def known_encoding(name: str) -> str:
     try:
         return codecs.lookup(name or "utf-8").name
     except LookupError:
-        usual = ("utf-8", "utf-16", "cp949", "cp1252", "latin-1")
+        usual = ("utf-8", "utf-16", "cp949", "cp1252", "cp1250", "latin-1")
         raise InputError(
             f"encoding={name!r} is not known.{nearest(name, usual)} Usual ones are {listing(usual)}."
         ) from None
@@ -135,11 +138,13 @@ def guessed(file: Path) -> str:
 def _of_letters(content: bytes) -> str:
     if _looks_korean(content):
         return "cp949"
-    try:
-        content.decode("cp1252")
-    except UnicodeDecodeError:  # in cp1252 five bytes have no letter; in Latin-1 every byte has one
-        return "latin-1"
-    return "cp1252"
+    for name in ("cp1250", "cp1252") if _CENTRAL.search(content) else ("cp1252", "cp1250"):
+        try:
+            content.decode(name)
+        except UnicodeDecodeError:  # in both, five bytes have no letter; in Latin-1 every byte has one
+            continue
+        return name
+    return "latin-1"
 
 
 def _readable(file: Path, encoding: str) -> Source:

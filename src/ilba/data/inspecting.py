@@ -46,7 +46,10 @@ _SEPARATORS = (",", ";", "\t", "|", "^")
 LEAVES = "finest codes"
 """the name of the codes at the bottom of a hierarchy"""
 NAMELESS = "Its first line looks like a record: write the names of the columns into a line above it"
-AMONG_NOTES = "A line among its footnotes is read as a record, because it has text in several columns: remove it"
+AMONG_NOTES = (
+    "A line among its footnotes is read as a record, because it has text in several columns: remove it, or leave it "
+    "out by a value that it alone has, under [recipe]: without = {COLUMN = [VALUE]}"
+)
 _STRAY = 0.05
 """the largest share of records with another parent in a column that is nearly a level above"""
 _NEEDED = 0.5
