@@ -27,6 +27,7 @@ name = "people"
 wave = "2025"
 [about]
 title = {en = "People", de = "Leute"}
+source = {en = "Register", de = "Melderegister"}
 [hierarchies]
 area = ["region", "town"]
 [labels]
@@ -92,6 +93,9 @@ def test_a_new_wave_gets_folders_of_its_own_and_both_are_served(office):
     assert {place.name for place in office.glob("exports-*")} == {"exports-2025", "exports-2026"}
     waves = [ilba.Release(place).manifest["population"]["wave"] for place in released_by()]
     assert waves == ["2025", "2026"]
+    manifest = ilba.Release(released_by()[0]).manifest
+    assert (manifest["title"], manifest["source"]) == ("People", "Register")
+    assert manifest["texts"] == {"de": {"title": "Leute", "source": "Melderegister"}}
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ class AboutEntry(Struct, frozen=True):
 
     title: Words = "Frequency tables"
     description: Words = ""
-    source: Annotated[str, Meta(description="where the data comes from")] = ""
+    source: Annotated[Words, Meta(description="where the data comes from")] = ""
     licence: Annotated[str, Meta(description="its name or address")] = ""
 
 

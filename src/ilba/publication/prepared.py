@@ -412,6 +412,15 @@ class Prepared:
         """The title of the release."""
         return words(self.said.about.title)
 
+    @property
+    def texts(self) -> dict[str, dict[str, str]]:
+        """For each declared language but English, the title, description and source of the release."""
+        about = self.said.about
+        given = {"title": about.title, "description": about.description, "source": about.source}
+        told = {name: text for name, text in given.items() if isinstance(text, dict)}
+        languages = sorted({lang for text in told.values() for lang in text} - {"en"})
+        return {lang: {name: text[lang] for name, text in told.items() if lang in text} for lang in languages}
+
 
 def _match(column: str, what: str, file: str, codes: set[str], listed: set[str]) -> Matched:
     common = codes & listed
