@@ -118,10 +118,11 @@ def test_rare_and_other_values_of_an_age_column_are_not_taken_for_missing_ones(t
 
 def test_ages_of_mothers_are_ages_and_a_grand_total_is_none_of_them(tmp_path):
     lines = "".join(f"a{n % 3};{n % 28 + 1}/3/26;{n % 35 + 15}\n" for n in range(600))
-    (tmp_path / "p.csv").write_text(f"comune;nato;Età madre\n{lines}Totale generale;;600\n", "utf-8")
+    (tmp_path / "p.csv").write_text(f"comune;nato;Età madre\n{lines}Totale\nTotale generale;;600\n", "utf-8")
     records = ilba.inspect(tmp_path / "p.csv").records
     assert (records.column("Età madre").kind, records.column("nato").date) == ("age", "%d/%m/%y")
     assert records.column("comune").totals == ("Totale generale",)
+    assert "footnotes" not in records.about
 
 
 def test_a_file_whose_names_are_in_the_first_line_is_read_as_before(tmp_path):

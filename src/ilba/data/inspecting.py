@@ -399,11 +399,9 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
         reading = replace(reading, notes="drop")
         said += ", names repeated" if is_part else f", names repeated in {some(repeated, 'line')}"
     frame = _texts(frame)
-    among = False
+    notes, ends = 0, frame.tail(30)
     if is_written:
-        ends = frame.tail(30)
         frame, notes = _without_notes(frame)
-        among = bool(notes) and not is_part and _is_record_among_notes(ends)
         if notes or (is_part and kind == "csv" and _ends_in_notes(file, reading)):
             reading = replace(reading, notes="drop")
             said += ", with lines of notes" if is_part else f", {some(notes, 'line')} of notes"
@@ -412,13 +410,14 @@ def _table(file: Path, sheet: str = "") -> FileFacts:
     if totals := {one.name: one.totals for one in columns if one.totals}:
         sums = [pl.col(name).str.strip_chars().is_in(texts).fill_null(value=False) for name, texts in totals.items()]
         frame = frame.filter(~pl.any_horizontal(sums))  # the entries of a line of totals are not values of a column
+        ends = ends.filter(~pl.any_horizontal(sums))
         facts = (facts_of(column, labels.get(column.name, "")) for column in frame.get_columns())
         columns = tuple(replace(one, totals=totals.get(one.name, ())) for one in facts)
     decimal = "," if any(one.comma for one in columns) else "."
     about = f"{said}, {size or some(frame.height, 'record')}, {some(frame.width, 'column')}"
     if is_written and _is_nameless(frame):
         about += f". {NAMELESS}"
-    if among:
+    if notes and not is_part and _is_record_among_notes(ends):
         about += f". {AMONG_NOTES}"
     return FileFacts(str(file), "table", about, frame.height, is_part, reading, decimal, sheets, columns, frame=frame)
 
