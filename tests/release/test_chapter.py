@@ -161,7 +161,7 @@ def test_a_conflict_is_accepted_by_its_id_once_and_for_what_it_names(secret, boo
         published(drawn, secret, book, "0123456789")
     with pytest.raises(Conflict, match="was for another conflict"):
         published(toy(K=7, name="p"), secret, book, refused.value.id)
-    with pytest.warns(ilba.Notice, match=r"finest tables of both publications proves .* small count"):
+    with pytest.warns(ilba.Notice, match=r"finest tables of both .* small count.*may prove more: audit them"):
         published(drawn, secret, book, refused.value.id)
     noted = [entry for entry in book.entries if entry["kind"] == "conflict"]
     assert [(entry["population"], entry["accepted"]) for entry in noted] == [("p", refused.value.id)]
@@ -177,6 +177,25 @@ def test_a_conflict_is_accepted_by_its_id_once_and_for_what_it_names(secret, boo
     others = toy(name="p", secret=Secret(bytes(32))).with_method(ilba.methods.CellKey(D=2, V=1.0), Secret(bytes(32)))
     with pytest.raises(Conflict, match=r"was published with other record keys.*Build again with the record keys"):
         published(others, secret, book)
+
+
+def test_a_conflict_accepted_for_one_wave_is_refused_for_a_wave_that_was_published_as_before(secret, book):
+    published(toy(name="p", wave="1"), secret, book)
+    other = Secret(bytes(32))
+    later = toy(FEWER, K=7, secret=other, name="p", wave="2")
+    with pytest.raises(Conflict) as refused:
+        published(later, other, book)
+    with pytest.warns(ilba.Notice, match="proves"):
+        published(later, other, book, refused.value.id)
+    published(toy(FEWER, K=7, secret=other, name="p", wave="3"), other, book)
+    for undone, says in [
+        (toy(K=7, name="p"), "with method='ilba', K=5"),
+        (toy(FEWER, K=7, name="p", wave="1"), "with method='ilba', K=5"),
+        (toy(FEWER, name="p", wave="2"), "with method='ilba', K=7"),
+        (toy(secret=other, name="p", wave="1"), "under another secret"),
+    ]:
+        with pytest.raises(Conflict, match=f"was published {says}"):
+            published(undone, secret, book)
 
 
 def test_people_without_a_name_are_found_by_their_data_their_store_or_their_looks(secret, book, agency):

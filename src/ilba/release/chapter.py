@@ -137,6 +137,10 @@ class Chapter:
         """The publications of the same true counts."""
         return [one for one in self.publications if one.data == self.data]
 
+    def _is_same(self, data: str, wave: str) -> bool:
+        """Whether something is about this count of the people: the same true counts, or the wave of the same name."""
+        return data == self.data or (wave == self.wave != "")
+
     # --- conflicts
 
     def check(
@@ -153,18 +157,21 @@ class Chapter:
         """
         before, design = self.publications, finest.design
         reasons = list(self._conflicts)
-        if before and way not in {one.way for one in before}:
-            last = before[-1]
+        # A conflict that was accepted for one wave is not accepted for another one, which was published as before.
+        beside = [one for one in before if self._is_same(one.data, one.wave) and not one.sums] or before
+        if beside and way not in {one.way for one in beside}:
+            last = beside[-1]
             rest = f"parameters {last.parameters}" if last.parameters else f"cells={last.cells!r}"
             reasons.append(
                 f"{self._called} was published with method={last.method!r}, K={last.threshold} and "
                 f"{rest} ({last.date[:10]}). {_COMPARED} Publish as before."
             )
         reasons += self._otherwise(finest, way, wanted, numbers)
-        designs = {frozenset(one.columns) for one in before if not one.sums}
+        designs = {frozenset(one.columns) for one in beside if not one.sums}
         if designs and frozenset(design.columns) not in designs:
             reasons.append(self._of_design(design, designs))
-        secrets = {entry["fingerprint"] for entry in self._entries if entry["fingerprint"]}
+        entries = [one for one in self._entries if self._is_same(one["data"], one["wave"])] or self._entries
+        secrets = {entry["fingerprint"] for entry in entries if entry["fingerprint"]}
         if secrets and finest.fingerprint is not None and finest.fingerprint not in secrets:
             reasons.append(
                 f"{self._called} was published under another secret (fingerprint {sorted(secrets)[0]}). {_COMPARED} "
@@ -344,8 +351,11 @@ class Chapter:
         if proven is None or self._conflicts:  # cells with other labels or another name are not found
             notice("how many small counts the two publications prove cannot be told here: audit them together.")
         else:
+            same = any(self._is_same(one.data, one.wave) for one in before)
+            more = " Their coarser tables may prove more: audit them together." if same else ""
             notice(
                 f"comparing the finest tables of both publications proves {some(proven, 'small count')} (confidential)."
+                f"{more}"
             )
 
     @property
