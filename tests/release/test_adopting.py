@@ -86,23 +86,26 @@ def test_a_table_that_the_r_package_wrote_is_entered_by_its_name(store, agency):
 
 
 def test_csv_files_that_the_r_package_wrote_are_entered_if_the_masks_give_them(agency):
-    counts = pl.DataFrame({"town": list("aabb"), "own.car": [True, False] * 2, "N": [1, 3, 70, 90]})
+    counts = pl.DataFrame({"town": list("aaéé"), "own.car": [True, False] * 2, "N": [1, 3, 70, 90]})
     shown = counts.with_columns(N_masked=pl.Series([0, 5, 70, 90]))
     store = FinestTable.from_counts(shown, ["town"], ["own.car"])
     secret, file = Secret.from_file(agency / "agency.secret"), agency / "agg_tb.csv"
-    wrote = '"town","own.car","N_masked","type1","type2"\n"a",FALSE,{},0,0\n"a",TRUE,0,0,0\n"b",FALSE,90,0,0\n'
+    wrote = '"town","own.car","N_masked","type1","type2"\n"a",FALSE,{},0,0\n"a",TRUE,0,0,0\n"é",FALSE,90,0,0\n'
     for text, says in [
         (wrote.format(5), r"agg_tb.csv' differs from what these masks give in 1 row of 3\. Nothing was entered"),
-        (wrote.format(0) + '"b",TRUE,70,0,0\n', "in 1 row of 3"),
-        (wrote.format(5) + '"b",TRUE,70,0,0\n"c",TRUE,9,0,0\n', "in 1 row of 3"),
+        (wrote.format(0) + '"é",TRUE,70,0,0\n', "in 1 row of 3"),
+        (wrote.format(5) + '"é",TRUE,70,0,0\n"c",TRUE,9,0,0\n', "in 1 row of 3"),
         ('"Loss","n","perc"\n"0",1,100\n', "agg_tb.csv' has the columns Loss, n, perc"),
     ]:
-        file.write_text(text)
+        file.write_text(text, "utf-8")
         with pytest.raises((UnsafeRelease, InputError), match=says):
             ledger_in(agency).adopt([], store, tables=[str(file)], secret=secret)
     assert not ledger_in(agency).publications
-    file.write_text(wrote.format(5) + '"b",TRUE,70,0,0\n')
-    (entered,) = ledger_in(agency).adopt([], store, tables=[str(file), "town"], secret=secret)
+    file.write_text(wrote.format(5) + '"é",TRUE,70,0,0\n', "cp1252")  # R before 4.2 on Windows
+    options = {"tables": [str(file), "town"], "secret": secret}
+    with pytest.raises(InputError, match=r"read={'encoding': 'cp1252'}"):
+        ledger_in(agency).adopt([], store, **options)
+    (entered,) = ledger_in(agency).adopt([], store, read={"encoding": "cp1252"}, **options)
     assert entered.tables == ("town", "town.own%2Ecar")
 
 

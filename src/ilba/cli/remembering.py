@@ -101,6 +101,7 @@ def verify_command(ledger: str, as_json: bool) -> None:
 @click.option(
     "--tables", type=typed_list, default=[], metavar="A,B,..", help="Tables by R whose csv files are lost: LA3.gender."
 )
+@click.option("--encoding", default="", help="Encoding of csv files that are not UTF-8, such as cp949 or cp1252.")
 @click.option("--population", default="", help="The name of the population, if the store has none. It stays.")
 @click.option("--wave", default="", help="With --population: the name of this count of it, such as 2026.")
 @click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else beside it].")
@@ -112,6 +113,7 @@ def adopt_command(
     store: str,
     masks: str | None,
     tables: list[str],
+    encoding: str,
     population: str,
     wave: str,
     secret: str | None,
@@ -135,7 +137,7 @@ def adopt_command(
     folders = [Release(release) for release in releases if release not in written]
     entered = adopt(
         book, folders, finest, masks=opened(masks) if masks else None, tables=[*written, *tables], secret=own,
-        accept_conflict=accept_conflict,
+        accept_conflict=accept_conflict, read={"encoding": encoding},
     )  # fmt: skip
     if as_json:
         print_json({"confidential": True, "publications": [_plain(one) for one in entered]})

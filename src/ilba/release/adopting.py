@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from ilba.data.reading import scan
+from ilba.data.reading import Reading, scan
 from ilba.design.design import MASKED, Design, Selection
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, SecretError, UnsafeRelease, listing, some
@@ -32,6 +32,7 @@ def adopt(
     tables: Sequence[str] = (),
     secret: Secret | None = None,
     accept_conflict: str | None = None,
+    read: Reading | Mapping[str, Any] | None = None,
 ) -> list[Publication]:
     """Enter publications made from a store, all or none: see `Ledger.adopt`."""
     own = store.own_secret(secret)
@@ -41,7 +42,8 @@ def adopt(
         raise InputError("name the release folders to be entered, or the tables= (--tables) that were published.")
     for release in releases:
         _check_fit(release, store)
-    written = {name: _written(name, store.design) for name in tables if Path(name).suffix == ".csv"}
+    files = [name for name in tables if Path(name).suffix == ".csv"]
+    written = {name: _written(name, store.design, Reading.of(read)) for name in files}
     wanted_here = wanted_tables(store.design, [written[t][0] if t in written else t for t in tables]) if tables else []
     entered = _aside(store.place) if store.place is not None else None
     before = len(ledger.publications)
@@ -163,9 +165,9 @@ def _gives(masked: FinestTable, release: Release) -> bool:
     return True
 
 
-def _written(file: str, design: Design) -> tuple[Selection, pl.DataFrame]:
+def _written(file: str, design: Design, reading: Reading) -> tuple[Selection, pl.DataFrame]:
     """The table in a csv file of R, and its rows that are not 0, as text."""
-    frame = scan(file).collect()
+    frame = scan(file, reading=reading).collect()
     columns = [name for name in frame.columns if name not in (MASKED, "type1", "type2")]
     levels = [sum(name in columns for name in hierarchy.columns) for hierarchy in design.hierarchies]
     table = design.at(levels, [key for key in design.keys if key in columns])

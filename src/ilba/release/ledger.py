@@ -397,6 +397,7 @@ class Ledger:
         tables: Sequence[str] = (),
         secret: Any = None,
         accept_conflict: str | None = None,
+        read: Mapping[str, Any] | None = None,
     ) -> list[Publication]:
         """Enter publications made without a ledger, so that later ones show the same masks.
 
@@ -416,6 +417,8 @@ class Ledger:
         accept_conflict : str, optional
             The ID from a refusal: enter a publication that conflicts with one in the ledger. This is recorded, and
             masks entered before stay.
+        read : mapping, optional
+            How the csv files are written, as in `build`: {"encoding": "cp949"}.
 
         Returns
         -------
@@ -431,7 +434,9 @@ class Ledger:
         """
         from ilba.release.adopting import adopt
 
-        return adopt(self, releases, store, masks=masks, tables=tables, secret=secret, accept_conflict=accept_conflict)
+        return adopt(
+            self, releases, store, masks=masks, tables=tables, secret=secret, accept_conflict=accept_conflict, read=read
+        )
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r}, {len(self.publications)} publications, confidential)"
