@@ -73,6 +73,8 @@ def test_keys_with_too_many_values_are_left_out_as_in_r(people, here, secret):
     with pytest.warns(ilba.Notice, match=r"more than 10 different values \(key_thr\): age"):
         finest = ilba.save_full_tb(people, HKEY, KEY, key_thr=10, secret=secret, output_path="few.parquet")
     assert finest.design.keys == ("sex", "job")
+    with pytest.raises(ilba.UnknownArgument, match=r"ilba\.build makes the same store and has 'population'"):
+        ilba.save_full_tb(people, HKEY, KEY, population="people")
 
 
 def test_save_agg_tb_prints_and_writes_the_table_and_its_loss(here, finest, capsys):

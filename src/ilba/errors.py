@@ -101,8 +101,8 @@ ELSEWHERE = {
 """names of our arguments in other software"""
 
 
-def suggesting(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a public function refuse a misspelled argument and suggest the nearest one."""
+def suggesting(function: Callable[P, R], fuller: Callable[..., object] | None = None) -> Callable[P, R]:
+    """Let a public function refuse a misspelled argument and suggest the nearest one, or the function that takes it."""
     known = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
 
     @functools.wraps(function)
@@ -111,8 +111,10 @@ def suggesting(function: Callable[P, R]) -> Callable[P, R]:
             if name not in known:
                 ours = ELSEWHERE.get(name.lower(), "")
                 near = f" Did you mean {ours!r}?" if ours in known else nearest(name, known)
+                more = "" if fuller is None or name not in inspect.signature(fuller).parameters else fuller.__name__
                 raise UnknownArgument(
                     f"{function.__name__}() has no argument {name!r}.{near} It takes {listing(known, 20)}."
+                    + (f" ilba.{more} makes the same store and has {name!r}." if more else "")
                 )
         return function(*args, **kwargs)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ __all__ = ["apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_
 Path_ = str | os.PathLike[str]
 
 
-@suggesting
+@partial(suggesting, fuller=build)
 def save_full_tb(
     data: Any,
     hkey: Names,

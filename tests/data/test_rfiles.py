@@ -119,6 +119,8 @@ def test_a_column_of_lists_is_refused_as_a_key_and_ignored_elsewhere(secret):
     ilba.build(FILES / "people.rds", ["region"], ["share"], secret=secret)
     with pytest.raises(ilba.InputError, match="'tags' has the type"):
         ilba.build(FILES / "people.rds", ["region"], ["tags"], secret=secret)
+    with pytest.raises(ilba.StoreError, match=r"not a finest table .* Records are counted by ilba\.build"):
+        ilba.read_rds(FILES / "people.rds")
 
 
 @pytest.mark.slow
@@ -179,6 +181,15 @@ def test_texts_longer_than_a_block_and_in_the_encoding_of_windows_are_read(tmp_p
     )  # fmt: skip
     file.write_bytes(korean)
     assert rfiles.read_r(file).values.to_list() == ["x", "서울", "x"]
+    # R in the locale C, as in a container, calls its texts ASCII and keeps the bytes that it read.
+    of_c = korean.replace(b"\x05CP949", b"\x0eANSI_X3.4-1968").replace(
+        b"\x04" + "서울".encode("cp949"), b"\x06" + "서울".encode()
+    )
+    file.write_bytes(of_c)
+    assert rfiles.read_r(file).values.to_list() == ["x", "서울", "x"]
+    file.write_bytes(korean.replace(b"\x05CP949", b"\x05UTF-8"))
+    with pytest.raises(ilba.InputError, match=r"not UTF-8.*x <- rapply.x, iconv, 'character', how='replace'"):
+        rfiles.read_r(file)
 
 
 def test_the_r_names_read_a_file_of_r_once_until_it_changes(tmp_path, monkeypatch, capsys):

@@ -42,6 +42,8 @@ _REFERENCE = 255
 _NUMBERS = {_LOGICAL: ">i4", _INTEGER: ">i4", _DOUBLE: ">f8", _COMPLEX: ">c16", _RAW: "u1"}
 _KINDS = {_LOGICAL: "logical", _INTEGER: "integer", _DOUBLE: "double", _COMPLEX: "complex", _RAW: "raw"}
 _COLUMNS = ("character", "double", "integer", "logical")
+_OF_C = ("ANSI_X3.4-1968", "US-ASCII", "ASCII", "646")
+"""what R in the locale C, as in a container or a nightly job, calls its encoding; its texts are as they were read"""
 _NATIVE, _LATIN1, _UTF8, _ASCII = 0x9, 0x4009, 0x8009, 0x40009  # the heads of texts, by encoding
 _HEADS = np.array([_NATIVE, 0x2009, _LATIN1, _UTF8, _ASCII])
 
@@ -306,7 +308,7 @@ class _Reader:
 
     def __init__(self, stream: _Stream, encoding: str) -> None:
         self._stream = stream
-        self._encoding = encoding
+        self._encoding = "UTF-8" if encoding in _OF_C else encoding
         self._seen: list[Any] = []
 
     def item(self) -> Any:
@@ -449,7 +451,8 @@ class _Reader:
             return text.decode(encoding)
         except (LookupError, UnicodeDecodeError):
             raise InputError(
-                f"has texts that are not {encoding}. Turn them into UTF-8 in R: x <- enc2utf8(x), and save again."
+                f"has texts that are not {encoding}. Turn them into UTF-8 in R, from the encoding that they have, and "
+                f"save again: x <- rapply(x, iconv, 'character', how='replace', from='CP949', to='UTF-8')"
             ) from None
 
     def _texts(self, number: int) -> pl.Series:

@@ -87,6 +87,8 @@ def read_rds(path: Path_, *, population: str = "", wave: str = "") -> FinestTabl
         frame, K = frame_of(saved["full_tb"]), int(saved["mask_thr"].values[0])
         hkey, key = saved["hkey"].texts(), saved["key"].texts()
     except Exception as problem:
-        reason = f" {problem}" if isinstance(problem, InputError) else ""
+        reason = (
+            f" {problem}" if isinstance(problem, InputError) else " Records are counted by ilba.build (ilba build)."
+        )
         raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA.{reason}") from problem
     return FinestTable.from_counts(frame, hkey, key, K).declared_as(of_whom)
