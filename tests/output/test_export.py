@@ -521,7 +521,7 @@ def published_values(path, kind) -> tuple[set[str], list[int]]:
 
 @pytest.fixture(scope="module")
 def of_two_keys(finest, tmp_path_factory):
-    return finest.release(tmp_path_factory.mktemp("two") / "release", max_keys=2)
+    return finest.release(tmp_path_factory.mktemp("two") / "release", max_keys=2, ledger=False)
 
 
 @pytest.mark.slow

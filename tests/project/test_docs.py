@@ -113,8 +113,8 @@ def run_python(block: Block, namespace: dict[str, object], where: str) -> str:
 
 
 def run_console(command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command line: one of ours without the signs of a shell in this process, which starts no Python anew."""
-    if command.startswith("ilba ") and not set(command) & set("|&;<>$`*"):
+    """Run a command line: one of ours without Spark or the signs of a shell in this process, which starts no Python."""
+    if command.startswith("ilba ") and "--engine" not in command and not set(command) & set("|&;<>$`*"):
         with pl.Config(restore_defaults=True):
             return called(*shlex.split(command)[1:], cwd=Path(), mixed=True)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
