@@ -137,6 +137,17 @@ def test_a_link_is_followed(tmp_path):
     assert (tmp_path / "real" / "file").read_text() == "text"
 
 
+def test_a_file_takes_the_place_of_a_folder_only_if_the_mark_is_in_it(tmp_path):
+    (tmp_path / "store").mkdir()
+    with pytest.raises(InputError, match="it is a folder"), replacing(tmp_path / "store", mark="mark"):
+        pytest.fail("the work begins only when it may be written")
+    (tmp_path / "store" / "mark").touch()
+    with replacing(tmp_path / "store", mark="mark") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "store").read_text() == "new"
+    assert names(tmp_path) == ["store"]
+
+
 def test_a_folder_takes_the_place_of_another_whole(tmp_path):
     for content in ("old", "new"):
         with making(tmp_path / "folder") as temporary:

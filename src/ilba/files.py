@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 PRIVATE = 0o600
 
 
-def writable(path: str | os.PathLike[str]) -> Path:
+def writable(path: str | os.PathLike[str], mark: str = "") -> Path:
     """The path with links resolved, after checking that a file can be written there.
 
-    A long task calls this first, so that it does not fail at the end.
+    A long task calls this first, so that it does not fail at the end. A folder can be replaced if it has a file `mark`.
     """
     target = Path(os.path.realpath(path))
     folder = target.parent
     if not folder.is_dir():
         raise InputError(f"cannot write {os.fspath(path)!r}: there is no folder {str(folder)!r}. Create it first.")
     if target.is_dir():
-        raise InputError(f"cannot write {os.fspath(path)!r}: it is a folder. Give the name of a file.")
-    if target.exists() and not target.is_file():
+        if not (mark and (target / mark).exists()):
+            raise InputError(f"cannot write {os.fspath(path)!r}: it is a folder. Give the name of a file.")
+    elif target.exists() and not target.is_file():
         raise InputError(f"cannot write {os.fspath(path)!r}: it is a device, not a file. Give the name of a file.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"cannot write {os.fspath(path)!r}: the folder {str(folder)!r} is not writable for you.")
@@ -49,21 +50,27 @@ def writable_folder(path: str | os.PathLike[str]) -> Path:
 
 
 @contextlib.contextmanager
-def replacing(path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: bytes = b"") -> Iterator[Path]:
+def replacing(
+    path: str | os.PathLike[str], mode: int = PRIVATE, instead_of: bytes = b"", mark: str = ""
+) -> Iterator[Path]:
     """Give a temporary path beside `path`; on success it replaces `path` in one step.
 
     An existing file is replaced only if it begins with `instead_of`, and never if it is a secret. A text file
-    (`instead_of` empty) does not replace Parquet. So a typing error cannot destroy a store.
+    (`instead_of` empty) does not replace Parquet. A folder is replaced only if it has a file `mark`. So a typing error
+    cannot destroy a store.
 
     If the block fails, or the process is killed, `path` is unchanged. The temporary file has `mode` from its first
     byte on.
     """
-    target = writable(path)
+    target = writable(path, mark)
     _spare(target, os.fspath(path), instead_of)
     with _on_disk(path), _held(target, mode) as temporary:
         yield temporary
         _sync(temporary)
-        temporary.replace(target)
+        if target.is_dir():
+            exchange(temporary, target)
+        else:
+            temporary.replace(target)
         _sync_folder(target.parent)
 
 
@@ -181,7 +188,7 @@ def _on_disk(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def exchange(made: Path, target: Path) -> None:
-    """Replace a folder, or a file, by a finished folder in one step; then remove the old one."""
+    """Replace a folder, or a file, by a finished one of either kind in one step; then remove the old one."""
     if not target.exists():
         made.replace(target)
         _sync_folder(target.parent)
@@ -217,7 +224,7 @@ def _swap(one: Path, other: Path) -> bool:
 
 
 def _spare(target: Path, said: str, instead_of: bytes) -> None:
-    if not target.exists() or not target.stat().st_size:
+    if not target.is_file() or not target.stat().st_size:
         return
     with target.open("rb") as file:
         begins = file.read(11)

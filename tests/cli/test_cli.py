@@ -308,9 +308,12 @@ def test_wrong_use_exits_with_2_and_names_the_fix(folder, words, says):
         (["build", "p.csv", "--hkey", "region", "--out", "no/store"], 2, "there is no folder"),
         (["build", "p.csv", "--hkey", "region", "--secret", "nokey"], 2, "cannot be read"),
         (["table", "none", "--level", "1"], 1, "there is no store 'none'"),
+        (["--strict", "build", "p.csv", "--hkey", "region"], 1, "no secret was given, so a new one was made"),
+        (["build", "p.csv", "--hkey", "region", "--out", "s3a://b/store"], 2, "beside a URL none is kept"),
     ],
 )
 def test_spark_does_not_start_for_what_is_wrong_without_it(words, code, says, tmp_path, monkeypatch):
+    monkeypatch.delenv("ILBA_SECRET", raising=False)
     (tmp_path / "p.csv").write_text("region\n1\n")
     for module in ("making", "words"):
         monkeypatch.setattr(f"ilba.cli.{module}.session_of", lambda engine: pytest.fail("Spark was started"))

@@ -382,16 +382,21 @@ def test_a_dataset_with_a_lost_or_changed_part_is_refused_by_both_engines(spark,
         ilba.open_store(lost)
 
 
-def test_a_store_of_one_file_is_replaced_by_a_folder_and_a_note_tells_of_another_secret(
+def test_a_store_of_one_file_and_a_folder_replace_each_other_and_a_note_tells_of_another_secret(
     spark, built, reference, tmp_path
 ):
     place = tmp_path / "store.parquet"
-    ilba.build(population().head(50), HKEY, KEY, secret=ilba.Secret.new()).save(place)
+    other = ilba.build(population().head(50), HKEY, KEY, secret=ilba.Secret.new())
+    other.save(place)
     with pytest.warns(ilba.Notice, match="was masked with another secret"):
         ilba.open_store(built[1], spark=spark).save(place)
     assert place.is_dir()
-    assert [file.name for file in tmp_path.iterdir()] == ["store.parquet"]
     assert ilba.open_store(place).frame.equals(reference.frame)
+    with pytest.warns(ilba.Notice, match="was masked with another secret"):
+        other.save(place)
+    ilba.build(population().head(50), HKEY, KEY, secret=SECRET, output_path=shutil.copytree(built[1], tmp_path / "new"))
+    assert sorted(file.name for file in tmp_path.iterdir() if file.is_file()) == ["new", "store.parquet"]
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_store_at_a_url_is_whole_or_none_and_never_replaced(spark, built, reference, tmp_path):

@@ -39,6 +39,7 @@ from ilba.cli.words import (
 from ilba.errors import InputError, Notice, listing, some
 from ilba.files import replacing
 from ilba.secret.secret import Secret, given_secret
+from ilba.tables.beside import make_beside, secret_for
 from ilba.tables.opening import read_rds
 from ilba.tables.table import Table, csv_text, write_csv
 
@@ -188,9 +189,9 @@ def build_command(
         if engine["engine"] == "spark":
             from ilba.spark import free_place, read
 
-            given_secret(secret)  # before Spark starts, which can take minutes
-            if "://" not in out:
-                free_place(out)
+            target = out if "://" in out else free_place(out)  # before Spark starts, which can take minutes
+            if given_secret(secret) is None:
+                secret = str(secret_for(target) or make_beside(Path(target)))
             bar.stage("starting")
             source, types, how = read(session_of(engine), data, types, how), {}, {}
         finest = build(

@@ -31,7 +31,7 @@ from ilba.spark.sessions import check_running, place, pyspark, watched
 from ilba.spark.table import SparkTable
 from ilba.spark.tasks import SecretSource, Shipped, sum_names, sums_of, word_names
 from ilba.tables import store
-from ilba.tables.beside import save_beside, secret_path, warn_of_another_secret
+from ilba.tables.beside import beside_url, save_beside, secret_path, warn_of_another_secret
 from ilba.tables.engine import AnyFinestTable, IntArray, KnownMasks, Path_, Values
 from ilba.tables.finest import FinestTable, tell_recurring
 from ilba.tables.rollup import Sums, roll_up
@@ -646,7 +646,7 @@ class SparkFinestTable(AnyFinestTable):
         """Write a new secret beside the store, before the store."""
         if target.exists():
             with contextlib.suppress(StoreError):  # an empty folder, or a damaged store, which may be replaced
-                before = store.read_about(target)[0] if target.is_file() else store.dataset_of(target).about
+                before, _ = store.read_about(target)
                 warn_of_another_secret(target, before.fingerprint, self.fingerprint)
         if self._unsaved_secret is not None:
             save_beside(self._unsaved_secret, target)
@@ -654,10 +654,7 @@ class SparkFinestTable(AnyFinestTable):
 
     def _check_saved_secret(self) -> None:
         if self._unsaved_secret is not None:
-            raise SecretError(
-                "no secret was given, and beside a URL none is kept. Make one with `ilba secret new PATH` and build "
-                "with secret=PATH: the same secret gives the same masks tomorrow."
-            )
+            raise beside_url()
 
     def __len__(self) -> int:
         if self._rows is None:

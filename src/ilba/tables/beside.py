@@ -28,10 +28,22 @@ def secret_beside(target: Path) -> Path | None:
     return next(iter(others.values()), None)
 
 
-def make_beside(target: Path) -> None:
-    """Make the secret of a new store, unless there is one."""
-    if secret_beside(target) is None:
+def secret_for(target: Path | str) -> Path | None:
+    """The secret for a store that is built without one: that beside its path, which a notice names."""
+    if isinstance(target, str):
+        raise beside_url()
+    found = secret_beside(target)
+    if found is not None:
+        notice(f"using the secret {str(found)!r} beside the store. To name it: secret= (--secret) or ILBA_SECRET.")
+    return found
+
+
+def make_beside(target: Path) -> Path:
+    """The secret beside a store, made if there is none."""
+    found = secret_beside(target)
+    if found is None:
         save_beside(Secret.new(), target)
+    return found or secret_path(target)
 
 
 def save_beside(secret: Secret, target: Path) -> None:
@@ -49,6 +61,14 @@ def save_beside(secret: Secret, target: Path) -> None:
     notice(
         f"no secret was given, so a new one was made and saved as {str(place)!r} (only you can read it). "
         f"Keep it: the same secret gives the same masks tomorrow, and another secret would give counts away."
+    )
+
+
+def beside_url() -> SecretError:
+    """The error for a new secret, which cannot be kept beside a URL."""
+    return SecretError(
+        "no secret was given, and beside a URL none is kept. Make one with `ilba secret new PATH` and build "
+        "with secret=PATH (--secret PATH): the same secret gives the same masks tomorrow."
     )
 
 

@@ -23,7 +23,7 @@ from ilba.files import writable
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables import store
-from ilba.tables.beside import secret_beside
+from ilba.tables.beside import secret_for
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 
@@ -171,9 +171,8 @@ def build(
     tell = progress or silent
     of_whom = Population(population, wave, period, unit)
     chosen = given_secret(secret)
-    if chosen is None and isinstance(target, Path) and (secret := secret_beside(target)) is not None:
+    if chosen is None and target is not None and (secret := secret_for(target)) is not None:
         chosen = Secret.from_file(secret)
-        notice(f"using the secret {str(secret)!r} beside the store. To name it: secret= (--secret) or ILBA_SECRET.")
 
     tell(ProgressStep("reading"))
     if on_spark and (schema is not None or read is not None):
@@ -260,7 +259,7 @@ def _target(data: Any, output_path: Path_ | None, on_spark: bool) -> Path | str 
         return None
     if on_spark:
         return os.fspath(output_path) if "://" in os.fspath(output_path) else _spark().free_place(output_path)
-    target = writable(output_path)
+    target = writable(output_path, store.ABOUT)
     _refuse_to_replace_data(data, target)
     store.check_name(target)
     return target

@@ -823,7 +823,7 @@ class FinestTable(AnyFinestTable):
             The file could not be written. An existing file is unchanged.
         """
         (progress or silent)(ProgressStep("writing"))
-        target = writable(path)
+        target = writable(path, store.ABOUT)
         store.check_name(target)
         self._warn_of_another_secret(target)
         self._save_secret(target)
@@ -842,7 +842,7 @@ class FinestTable(AnyFinestTable):
             Where to write. An existing Parquet file is replaced.
         """
         meta = self._meta()
-        with replacing(path, instead_of=b"PAR1") as temporary:
+        with replacing(path, instead_of=b"PAR1", mark=store.ABOUT) as temporary:
             store.write(temporary, meta, self.cells)
 
     def _meta(self) -> dict[str, Any]:

@@ -168,7 +168,10 @@ def _cells(content: bytes, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def read_about(file: Path) -> tuple[About, int]:
-    """The description of a one-file store and its number of cells, without reading the cells."""
+    """The description of a store and its number of cells, without reading the cells."""
+    if file.is_dir():
+        dataset = dataset_of(file)
+        return dataset.about, dataset.rows
     try:
         content = sealed.footer(file)
     except OSError as problem:
