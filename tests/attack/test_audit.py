@@ -211,6 +211,8 @@ def test_a_release_of_another_store_is_refused(finest, people, tmp_path, secret)
     other = ilba.build(people.head(2990), HKEY, KEY, secret=secret)
     with pytest.raises(InputError, match=r"not made from this store: the table 'block\.sex\.age\.job' differs"):
         ilba.audit(release, store=other)
+    with pytest.raises(InputError, match=r"Open it: store=ilba\.open_store\('full_tb\.parquet'\)"):
+        ilba.audit(release, store="full_tb.parquet")
     grid = finest.release(tmp_path / "grid", tables=["block.sex.age.job", "town.sex"], rows="grid", **ILBA)
     assert ilba.audit(grid, store=finest).ranges.equals(report.ranges)
 

@@ -25,6 +25,7 @@ from click.testing import CliRunner
 import ilba
 from ilba import spark as engine
 from ilba.cli import commands
+from ilba.output.report import report
 from ilba.spark import SparkMicrodata, sessions
 from ilba.tables import store
 from support.missing import missing
@@ -595,6 +596,17 @@ def test_an_audit_on_spark_finds_what_it_finds_in_memory(built, reference, monke
     assert ours.ranges.equals(theirs.ranges)
     assert (ours.cells_small, ours.cells_disclosed) == (theirs.cells_small, theirs.cells_disclosed)
     assert ours.cells_disclosed
+
+
+def test_a_table_on_spark_is_compared_measured_and_reported_as_in_memory(built, tmp_path, monkeypatch):
+    monkeypatch.setattr("ilba.output.charts.svg", lambda chart: "<svg></svg>")  # drawing takes a second
+    here, few = built[0].collect(), {"levels": [1], "max_keys": 0}
+    monkeypatch.setattr(engine.SparkFinestTable, "collect", lambda finest: here)  # once is enough
+    compared = [ilba.compare(one, methods=["rounding:3"], **few).rows.drop("seconds") for one in (built[0], here)]
+    assert compared[0].equals(compared[1])
+    measured = [ilba.what_if(one, ["ilba"], [5], attackers=["proof"], **few) for one in (built[0], here)]
+    assert measured[0].equals(measured[1])
+    assert "Largest loss" in report(built[0], tmp_path / "report.html", **few).read_text()
 
 
 def test_the_risk_of_jointly_chosen_masks_is_measured_on_spark_as_in_memory(built, reference, tmp_path, monkeypatch):

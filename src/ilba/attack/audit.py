@@ -367,6 +367,8 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | No
         if told in POLICIES:
             return PublishedTables.from_frames(release.code_lists(), frames, told, release.move)
         return MethodTables.from_release(_method_of(release, method), release.code_lists(), frames)
+    if not isinstance(store, AnyFinestTable):
+        raise InputError(f"store={store!r} is not a finest table. Open it: store=ilba.open_store({str(store)!r})")
     store = _as_released(release, store)
     if release.manifest["method"] not in POLICIES and store.by is None:
         asked = _method_of(release, method)

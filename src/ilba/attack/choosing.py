@@ -25,12 +25,13 @@ from ilba.methods.method import Method
 from ilba.progress import Progress, ProgressStep, silent, within
 from ilba.release.chapter import kept_masks
 from ilba.secret.secret import Secret, given_secret
+from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 
 
 @suggesting
 def what_if(
-    finest: FinestTable,
+    finest: AnyFinestTable,
     methods: Sequence[Method | str],
     thresholds: Sequence[int],
     *,
@@ -52,7 +53,7 @@ def what_if(
 
     Parameters
     ----------
-    finest : FinestTable
+    finest : FinestTable or SparkFinestTable
         The counts.
     methods : sequence of Method or str
         Methods as in `audit`, such as "ilba" and "controlled", or any method of `ilba.methods` with its parameters:
@@ -101,6 +102,7 @@ def what_if(
         raise InputError('bounds go with controlled masks: name the method "controlled" too.')
     rows = []
     tell = progress or silent
+    finest = finest.collect()
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
     masked = _Masked(finest, given_secret(secret))
     steps = [

@@ -36,6 +36,7 @@ from ilba.output.pages import inline, write
 from ilba.progress import Progress, ProgressStep, silent, within
 from ilba.release.chapter import kept_masks
 from ilba.secret.secret import Secret
+from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
@@ -207,7 +208,7 @@ class _Candidate:
 
 @suggesting
 def compare(
-    finest: FinestTable,
+    finest: AnyFinestTable,
     tables: Tables = "all",
     *,
     methods: Sequence[Method | str] | None = None,
@@ -223,7 +224,7 @@ def compare(
 
     Parameters
     ----------
-    finest : FinestTable
+    finest : FinestTable or SparkFinestTable
         A finest table whose masks were drawn by SCA.
     tables : str or iterable of str, default "all"
         "all", restricted by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
@@ -264,6 +265,7 @@ def compare(
     if finest.fingerprint is None and finest.own_secret(secret) is None:
         secret = Secret.new()
         notice("drawn with a throw-away secret: the figures differ a little from run to run.")
+    finest = finest.collect()
     others = [one for one in checked(attackers) if one != "proof"] if attackers else []
     wanted = wanted_tables(finest.design, tables, levels, keys, max_keys)
     K, tell = finest.design.threshold, progress or silent

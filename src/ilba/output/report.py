@@ -24,6 +24,7 @@ from ilba.methods.loss import LossSummary
 from ilba.output import charts
 from ilba.output.pages import inline, percent, write
 from ilba.progress import Progress, ProgressStep, silent
+from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 from ilba.tables.losses import TableLoss
 from ilba.tables.table import Table
@@ -133,7 +134,7 @@ class Loss:
 
 @suggesting
 def report(
-    finest: FinestTable,
+    finest: AnyFinestTable,
     path: Path_,
     levels: Iterable[Level] | None = None,
     keys: Names | None = None,
@@ -146,7 +147,7 @@ def report(
 
     Parameters
     ----------
-    finest : FinestTable
+    finest : FinestTable or SparkFinestTable
         The finest table.
     path : path
         Where to write the report.
@@ -173,6 +174,7 @@ def report(
     """
     target = writable(path)
     charts.require()
+    finest = finest.collect()
     wanted = selections(finest.design, levels, keys, max_keys)
     tell = progress or silent
     measured = finest.losses(wanted, lambda done, total: tell(ProgressStep("tables", done, total)))

@@ -891,7 +891,7 @@ class AnyFinestTable(ABC):
         """
         from ilba.output.report import report
 
-        return report(self.collect(), path, **options)
+        return report(self, path, **options)
 
     def _repr_html_(self) -> str:
         """The table in a notebook: its description, not its content."""
