@@ -41,7 +41,7 @@ SQUARE = pl.DataFrame({"row": ["1", "1", "2", "2"], "column": ["1", "2", "1", "2
 # move, size of a block, sweeps and noise
 FAST = ((1, 200_000, 12, 0.5),)
 ASKED = (2, 1, 12, 1), (0, 200_000, 12, 0), (2, 200_000, 12, 0), (0, 200_000, 10, 1), (0, 1, 10, 0.5)
-SLOW = [*((*CHAIN, *one) for one in few(ASKED, 3)), *((*SQUARE, *one) for one in few((ASKED[2], *FAST, *ASKED)))]
+SLOW = [*((*CHAIN, *one) for one in few(ASKED, 3)), *((*SQUARE, *one) for one in few((*FAST, *ASKED), 0))]
 
 
 @pytest.mark.long

@@ -33,7 +33,7 @@ PAGES = [ROOT / "README.md", *sorted(p for p in DOCS.rglob("*.md") if "_build" n
 NOT_RUN = ("pip", "make", "git")
 INSTEAD = {
     "ilba demo": "ilba demo --records 4000",
-    "make demo": "ilba demo --records 20000",  # what its recipe runs; both on fewer people
+    "make demo": "ilba demo --records 4000",  # what its recipe runs; both on fewer people
     # It serves until Ctrl-C, which `timeout` sends.
     ".venv/bin/ilba serve ilba-demo/release": (
         "timeout --preserve-status --signal INT 8 .venv/bin/ilba serve ilba-demo/release --port 0"

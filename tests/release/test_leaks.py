@@ -59,7 +59,7 @@ def test_no_file_of_a_real_release_leaks(request, tmp_path, monkeypatch, name, K
     }
     hkey, key, max_keys = designs[name]
     data = (
-        ilba.datasets.census(50_000 if LARGE else 15_000)
+        ilba.datasets.census(50_000 if LARGE else 6_000)
         if name == "census"
         else (request.getfixturevalue("shared") / "data" / f"{name}.parquet")
     )

@@ -144,7 +144,7 @@ def published(finest: FinestTable, world, path: Path) -> Release:
 
 @pytest.mark.usefixtures("_one_moment")
 @settings(
-    max_examples=int(os.environ.get("ILBA_EXAMPLES", "5")),  # set it to some hundred to look harder
+    max_examples=int(os.environ.get("ILBA_EXAMPLES", "3")),  # set it to some hundred to look harder
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],

@@ -235,7 +235,7 @@ def test_fuzzing_by_the_openapi_document_finds_nothing(server, tmp_path):
     command = [
         sys.executable, "-m", "schemathesis.cli", "run", f"{server.address}api/v2/openapi.json",
         "--exclude-checks", "positive_data_acceptance", "--seed", "1", "--no-color",
-        "--max-examples", "200" if LARGE else "15",
+        "--max-examples", "200" if LARGE else "8",
     ]  # fmt: skip
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=600)
     assert run.returncode == 0, run.stdout[-4000:]

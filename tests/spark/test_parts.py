@@ -14,6 +14,7 @@ import pytest
 import ilba
 from ilba.spark import parts, tasks
 from support.people import HKEY, KEY, population
+from support.size import few
 
 pa = pytest.importorskip("pyarrow")
 SECRET = ilba.Secret(bytes(range(32)))
@@ -33,7 +34,9 @@ def of_parts(pieces, divided):
     yield from by_slot.values()
 
 
-@pytest.mark.parametrize(("size", "at_once"), [(300, 500), pytest.param(1, 64, marks=pytest.mark.slow), (2**20, 2**20)])
+@pytest.mark.parametrize(
+    ("size", "at_once"), few([(300, 500), (2**20, 2**20), pytest.param(1, 64, marks=pytest.mark.slow)], 2)
+)
 def test_records_are_counted_masked_and_written_alike_whatever_the_parts(
     reference, tmp_path, monkeypatch, size, at_once
 ):
