@@ -93,7 +93,10 @@ def ledger_of(
         _refuse_older(secret, Path(os.path.realpath(place)), lambda number, digest: (Path(place) / LOG).exists())
     if look:
         return Ledger(place) if (Path(place) / LOG).exists() else None
-    return Ledger.create(place)
+    made = Ledger.create(place)
+    if not anew and not made.publications:
+        _tell_others(secret, made.path)
+    return made
 
 
 @dataclass
@@ -483,6 +486,18 @@ def _ledgers(file: Path) -> dict[str, Any]:
         raise StoreError(
             f"{str(file)!r} is damaged. It says how far the ledgers of this secret are: restore it from a copy."
         ) from None
+
+
+def _tell_others(secret: Secret, new: Path) -> None:
+    """Tell of the ledgers that know what was published under this secret, where a new one is used."""
+    others = {} if secret.place is None else _ledgers(_beside_secret(secret.place))
+    others.pop(str(new), None)
+    if others:
+        notice(
+            f"this ledger is new, and does not know what was published under this secret with {listing(others)}. "
+            f"The same people would be published with other masks, which gives small counts away: give that ledger= "
+            f"(--ledger), or ILBA_LEDGER, unless these are other people."
+        )
 
 
 def _refuse_older(secret: Secret, ledger: Path, holds: Callable[[int, str], bool]) -> None:
