@@ -69,6 +69,10 @@ def test_values_that_were_chosen_are_shown_together_where_tables_add_up(reader, 
     page.locator("#of").select_option(label="all persons (Female) of each District")
     page.locator("h1", has_text="(Female)").wait_for()
     assert spoken() == f"{name}: {100 * old / women['N_masked'].sum():.1f}%"
+    page.locator("#of").select_option(value="LA2,age")
+    page.locator("h1", has_text="all persons (66-70 + 71-75 + 76-80 + 81-85 + over 85) of each District").wait_for()
+    people = waves[2].table("LA2.age").filter(pl.col("LA2") == "0101", pl.col("age").is_in([int(age) for age in ages]))
+    assert spoken() == f"{name}: {100 * old / people['N_masked'].sum():.1f}%"
     assert "Index" not in page.locator("#measure").inner_text(), "an index of a sum is not published"
     page.locator("#measure").select_option("change")
     page.locator("h1", has_text="hange").wait_for()

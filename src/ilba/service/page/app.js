@@ -203,7 +203,8 @@ function questions({ release, table, meta, selection, most, current }) {
     if (!summed.length) return counts(kept, measure);
     const sum = (await counts(kept, measure.factor ? undefined : measure)).added(summed);
     if (!measure.factor) return sum;
-    return sum.over(await counts(kept.filter((code) => measure.of.includes(code) || code === release.time)), measure.factor);
+    const whole = await counts(kept.filter((code) => measure.of.includes(code) || code === release.time));
+    return sum.over(whole.added(summed), measure.factor);
   }
   function picks(free, totals = false) {
     const others = meta.dimensions.filter(({ code }) => !free.includes(code));
@@ -219,13 +220,13 @@ function questions({ release, table, meta, selection, most, current }) {
       let value = state.pick[code];
       const known = value === "" ? hasTotal : offered.includes(value);
       // With several variables a first value of each would often be a combination that nobody has.
-      const isOne = Object.keys(found.named).length > 0;
+      const isOne = Object.keys(found.named).some((one) => !found.summed.includes(one));
       if (!known) value = isSum || ((totals || isOne) && hasTotal) ? "" : code === release.time ? offered.at(-1) : offered[0];
       found.values[code] = value;
       const [k, n] = [offered.length, dimension.codes.length].map((one) => words.number(one));
       const sum = () => (offered.length <= NAMED ? offered.map((one) => meta.dimension(code).name(one)).join(" + ") : `${label} (${say("someOf", { k, n })})`);
       if (value !== "") found.said.push(meta.dimension(code).name(value));
-      else if (isSum) found.said.push(sum());
+      else if (isSum) found.said.push((found.named[code] = sum()));
       if (value === "") found[isSum ? "summed" : "dropped"].push(code);
       if (value !== "" && code !== release.time) found.named[code] = meta.dimension(code).name(value);
       if (code === release.time) {

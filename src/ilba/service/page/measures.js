@@ -7,13 +7,12 @@ export const MEASURES = ["count", "percent", "rate", "index", "change"];
 
 const capital = (text, lang) => text.replace(/^[\u2066-\u2069]*\p{L}/u, (first) => first.toLocaleUpperCase(lang));
 
-/** The sets of variables whose table is published, and can be divided by: lists of codes, the areas alone first. Some values
- * of a further variable, added up, can be divided by all of them, so there the set of all variables counts. */
-function denominators(release, variables, find, summed) {
+/** The sets of variables whose table is published, and can be divided by: lists of codes, the areas alone first. */
+function denominators(release, variables, find) {
   const always = variables.filter(({ code }) => code === release.time);
   const others = variables.filter(({ code }) => code !== release.time);
   const found = [];
-  for (let mask = 0; mask < 2 ** others.length - (summed.length ? 0 : 1); mask += 1) {
+  for (let mask = 0; mask < 2 ** others.length - 1; mask += 1) {
     const kept = others.filter((_, i) => mask & (1 << i));
     if (find([...kept, ...always])) found.push(kept);
   }
@@ -24,17 +23,17 @@ function denominators(release, variables, find, summed) {
 /**
  * The measure that is shown for a table without some of its variables, and the controls to choose it. `named` has the
  * label of each variable of which one value is shown, so that a denominator is called by it: all women, not all of a sex.
- * Of the variables `summed` some values are shown, added up. `since` is the time before the one that is shown.
+ * Of the variables `summed` some values are shown, added up, and called by `named`, too. `since` is the time before the one that is shown.
  */
 export function measuring({ state, release, words, go }, { dropped = [], named = {}, summed = [], since } = {}) {
   const { say } = words;
-  const variables = release.variables(state.levels, state.keys).filter(({ code }) => ![...dropped, ...summed].includes(code));
+  const variables = release.variables(state.levels, state.keys).filter(({ code }) => !dropped.includes(code));
   const all = new Set(release.variables(state.levels, state.keys).map(({ code }) => code));
   const find = (kept) => {
     const codes = new Set(kept.map(({ code }) => code));
     return release.without(state.levels, state.keys, [...all].filter((code) => !codes.has(code)));
   };
-  const options = variables.length <= 8 ? denominators(release, variables, find, summed) : [];
+  const options = variables.length <= 8 ? denominators(release, variables, find) : [];
   const keysOf = (list) => list.filter(({ hierarchy }) => !hierarchy);
   const timeOf = variables.filter(({ code }) => code === release.time);
   const compared = options.filter((kept) => find(keysOf(variables)) && find([...keysOf(kept), ...timeOf]));
