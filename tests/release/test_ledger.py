@@ -156,6 +156,25 @@ def test_people_who_are_declared_as_others_are_recognised(census, agency):
     built(strangers, agency, population="survey").release(agency / "b", max_keys=1)
 
 
+@pytest.mark.long
+def test_a_part_of_the_people_who_are_declared_as_others_is_recognised(census, agency):
+    built(census, agency, population="census").release(agency / "a", max_keys=1)
+    area = census["LA2"].mode()[0]
+    women = pl.col("gender") == 2
+    for name, key, part in [
+        ("women", ["age"], census.filter(women)),
+        ("an age", ["gender"], census.filter(pl.col("age") == 10)),
+        ("an area", KEY, census.filter(pl.col("LA2") == area)),
+    ]:
+        with pytest.raises(Conflict, match="look like a part of the people of the population 'census'"):
+            built(part, agency, key=key, population=name).release(agency / "b", max_keys=1)
+        assert not (agency / "b").exists()
+    others = ilba.datasets.census(20_000, seed=7)
+    built(others.filter(women), agency, key=["age"], population="women").release(agency / "b", max_keys=1)
+    with pytest.raises(Conflict, match="a part of the people of the population 'women'"):
+        built(others, agency, population="others").release(agency / "c", max_keys=1)
+
+
 @pytest.mark.slow
 def test_a_conflict_is_accepted_once_and_recorded_with_what_it_gives_away(census, agency):
     finest = built(census, agency)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 
-from ilba import Design, Secret
-from ilba.release.net import Net, columns_of, net
+from ilba import Design, FinestTable, Secret
+from ilba.release.net import Net, columns_of, net, parts_of
 
 SECRET = Secret(bytes(range(32)))
 NUMBERS = [1000, 2000, 4000, 8000]
@@ -18,10 +19,11 @@ def tags(first, last):
     return np.arange(first, last, dtype=np.uint64)
 
 
-def seen(*columns, cells=(0, 0), small=0, secret=SECRET):
+def seen(*columns, cells=(0, 0), small=0, secret=SECRET, parts=()):
     """The net of columns of numbers, each with its labels or with those of their places."""
     told = [one if isinstance(one, tuple) else ([str(place) for place in range(len(one))], one) for one in columns]
-    return net([(labels, np.array(numbers)) for labels, numbers in told], tags(*cells), small, secret)
+    divided = [[np.array(numbers) for numbers in part] for part in parts]
+    return net([(labels, np.array(numbers)) for labels, numbers in told], tags(*cells), small, secret, divided)
 
 
 def again(one):
@@ -132,3 +134,83 @@ def test_many_small_cells_with_none_in_common_are_other_labels_or_other_people()
     assert not now.no_cells(again(seen(cells=(199, 400), small=201)))
     assert not now.no_cells(again(seen(cells=(200, 300), small=100)))  # kept as 64
     assert not seen(cells=(0, 128), small=128).no_cells(again(seen(cells=(200, 712), small=512)))  # a part of them
+
+
+# --- parts of the people
+
+WOMEN = [[510, 1030, 2110, 4050], [777, 1555, 5368]]
+MEN = [[490, 970, 1890, 3950], [700, 1500, 5100]]
+ALL = seen(NUMBERS, [1477, 3055, 10468], parts=[WOMEN, MEN])
+
+
+def test_a_part_is_recognised_without_the_column_that_defines_it_in_either_order():
+    for part in (WOMEN, MEN, WOMEN[::-1], WOMEN[:1], [WOMEN[0], [40, 50]]):
+        assert seen(*part).part_of(again(ALL))
+        assert ALL.part_of(again(seen(*part)))
+        assert not seen(*part).catches(again(ALL))
+    strangers = seen([515, 1040, 2100, 4060], [770, 1560, 5370])
+    assert not strangers.part_of(again(ALL))
+    assert not ALL.part_of(again(strangers))
+    fewer = seen(parts=[[WOMEN[0], [350, 990], [450, 890]]])
+    assert not fewer.part_of(again(seen(*WOMEN, [40, 50]))), "one of three columns"
+
+
+def test_a_part_must_exclude_more_chances_the_more_parts_there_are():
+    few = [2**9, 2**11, 2**4]  # 5.5 + 6.5 bits: too few
+    assert not seen(few).part_of(again(seen(parts=[[few]])))
+    enough = [2**9, 2**11, 2**13]  # 5.5 + 6.5 + 7.5 = 19.5 bits: one of 10 parts, but not of 11
+    others = [[[n * 1000 + 300, n * 1000 + 600, n * 1000 + 900]] for n in range(10, 30)]
+    assert seen(enough).part_of(again(seen(parts=[[enough], *others[:9]])))
+    assert not seen(enough).part_of(again(seen(parts=[[enough], *others[:10]])))
+
+
+def test_parts_that_cannot_tell_are_not_kept_and_eight_hashes_of_a_column_are():
+    kept = seen(parts=[[[30, 60]], [[1000 * n for n in range(1, 20)], [3], [500, 700]]])
+    assert [[len(column) for column in part] for part in kept.parts] == [[8, 2]]
+    assert [[column.tolist() for column in part] for part in again(kept).parts] == [
+        [column.tolist() for column in part] for part in kept.parts
+    ]
+    plain = kept.to_json()
+    del plain["parts"]
+    assert Net.from_json(plain).parts == ()  # as an earlier version wrote it
+
+
+def test_a_part_with_all_columns_is_recognised_by_its_small_cells():
+    whole = again(seen(cells=(0, 4000), small=4000))
+    every = np.arange(0, 4000, 16, dtype=np.uint64)  # one in 16: 16 of them are among the 256 smallest of all
+    part = net([], every, 250, SECRET)
+    assert part.part_of(whole)
+    assert whole.part_of(again(part))
+    assert not part.catches(whole)
+    assert not net([], every[::2], 125, SECRET).part_of(whole), "8 cells tell nothing"
+    even = net([], np.arange(0, 8000, 2, dtype=np.uint64), 4000, SECRET)  # its 256 smallest are up to 510
+    for found in (12, 11):  # of 16 that it would have kept, three in four must be there
+        cells = [*range(0, 2 * found, 2), *range(101, 101 + 2 * (16 - found), 2), *range(511, 999, 2)]
+        assert net([], np.array(cells, dtype=np.uint64), len(cells), SECRET).part_of(again(even)) is (found == 12)
+
+
+def test_people_are_divided_by_each_key_and_by_the_first_level_with_several_areas():
+    design = Design.of({"area": ["city", "town", "block"], "trade": ["branch"]}, ["sex", "age"])
+    people = pl.DataFrame(
+        {
+            "city": ["c"] * 8,
+            "town": list("aaaabbbb"),
+            "block": list("aabbccdd"),
+            "branch": ["x"] * 4 + ["y"] * 4,
+            "sex": ["f", "m"] * 4,
+            "age": [1, 1, 2, 2, 3, 3, 4, 4],
+            "N": [10, 20, 30, 40, 50, 60, 70, 80],
+        }
+    )
+    areas = {one.name: list(one.columns) for one in design.hierarchies}
+    finest = FinestTable.from_counts(people, areas, list(design.keys), secret=SECRET)
+    tables = parts_of(finest.codes)
+    assert {dimension for _, dimension, _ in tables} == {0, 1, 2, 3}
+    assert {level for _, dimension, level in tables if dimension == 0} == {2}
+    counts, parts = finest.column_counts(columns_of(finest.design), tables)
+    assert [sum(numbers) for _, numbers in counts] == [360] * 6
+    totals = sorted({int(sum(column)) for part in parts for column in part})
+    assert totals == sorted({100, 260, 160, 200, 30, 70, 110, 150})
+    women = [sorted(column.tolist()) for part in parts for column in part if sum(column) == 160]
+    assert [10, 30, 50, 70] in women  # by age
+    assert [40, 120] in women  # by town

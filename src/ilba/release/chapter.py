@@ -23,7 +23,7 @@ from ilba.design.design import Design, Selection
 from ilba.errors import Conflict, InputError, Notice, StoreError, UnsafeRelease, WriteError, listing, notice, some
 from ilba.files import replacing
 from ilba.release.ledger import ENVIRONMENT, LOG, Ledger, Publication, moved_by
-from ilba.release.net import SKETCH, Net, columns_of, net
+from ilba.release.net import SKETCH, Net, columns_of, net, parts_of
 from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable, KnownMasks
 from ilba.tables.words import MaskCode
@@ -562,11 +562,11 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
     same.sort(key=ledger.unseen.__contains__)  # a name that nobody saw comes last
     chapter = Chapter(ledger, secret, population.name, population.wave, data, finest.place)
     if (population.name or next(iter(same), None)) not in same:
-        counts = finest.column_counts(columns_of(finest.design))
+        counts, parts = finest.column_counts(columns_of(finest.design), parts_of(finest.codes))
         tags, small = finest.smallest_tags(secret, "ledger net cells", SKETCH)
-        chapter.net = net(counts, tags, small, secret)
+        chapter.net = net(counts, tags, small, secret, parts)
     if not population.declared:
-        looks_like = "" if chapter.net is None else _caught(chapter.net, ledger, "")
+        looks_like = _caught(chapter.net, ledger, "") or _caught(chapter.net, ledger, "", Net.part_of)
         chapter.name = (same[0] if same else "") or noted or looks_like or _unnamed(ledger)
         if chapter.name == looks_like and not same and not noted:
             notice(
@@ -575,7 +575,13 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
             )
         return _checked(chapter, finest.design)
     other = next((name for name in same if name != population.name and name not in ledger.unseen), "")
-    other = other or ("" if chapter.net is None else _caught(chapter.net, ledger, population.name))
+    other = other or _caught(chapter.net, ledger, population.name)
+    if not other and (part := _caught(chapter.net, ledger, population.name, Net.part_of)):
+        chapter._conflicts.append(
+            f"these look like a part of the people of the population {part!r}, which was published before, or like "
+            f"these people and more, and are declared as {population.name!r}. {_COMPARED} Declare population={part!r}. "
+            f"A part is published with where= (--where) and from_ledger= (--from-ledger), the path of the store of all."
+        )
     if other:
         chapter._conflicts.append(
             f"these look like the people of the population {other!r}, which was published before, and are declared as "
@@ -608,12 +614,14 @@ def _checked(chapter: Chapter, design: Design) -> Chapter:
     return chapter
 
 
-def _caught(now: Net, ledger: Ledger, name: str) -> str:
+def _caught(now: Net | None, ledger: Ledger, name: str, looks: Callable[[Net, Net], bool] = Net.catches) -> str:
     """The other population that these people look like."""
+    if now is None:
+        return ""
     published = {one.population for one in ledger.publications}
     for other, entries in ledger.populations.items():
         nets = (Net.from_json(entry["net"]) for entry in entries)
-        if other != name and other in published and any(now.catches(one) for one in nets):
+        if other != name and other in published and any(looks(now, one) for one in nets):
             return other
     return ""
 

@@ -1,9 +1,10 @@
 """Recognise the same people under another name, by keyed hashes of what the data looks like. Confidential.
 
-Two sketches of each published data are kept. The first one is of its columns: the number of people with each label, if
-that number is unique in its column, hashed with and without the label. It finds people whose columns or labels have
+Three sketches of each published data are kept. The first one is of its columns: the number of people with each label,
+if that number is unique in its column, hashed with and without the label. It finds people whose columns or labels have
 other names. The second one is of the small cells with their labels and counts, which most corrections and filters do
-not change. The 256 smallest hashes of each sketch are kept. Without the secret they are noise.
+not change. The third one is of the columns of parts, such as the women: it finds a part that is published without the
+column that defines it. The smallest hashes of each sketch are kept. Without the secret they are noise.
 """
 
 from __future__ import annotations
@@ -19,12 +20,21 @@ import numpy.typing as npt
 from ilba.design.design import Design, Selection
 
 if TYPE_CHECKING:
+    from ilba.cells.codes import CodeLists
     from ilba.secret.secret import Secret
 
 Words: TypeAlias = npt.NDArray[np.uint64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
+Part: TypeAlias = tuple[Words, ...]
 
 SKETCH = 256
+_SKETCH_OF_PART = 8
+_PARTS = 128
+"""a column with more labels divides the people into parts that are too small to tell"""
+_PART_CELLS = 2**20
+"""tables of two columns with more possible cells are left out"""
+_WITHIN = 16
+"""fewer small cells than this do not tell whether one sketch is a part of the other"""
 _TELLING = 30
 """smaller numbers of people are too often equal by chance"""
 _EQUAL = 1 / 3
@@ -53,12 +63,15 @@ class Net:
         The number of small cells.
     worth
         The evidence of each matching hash of a number, in bits: known for the current data only.
+    parts
+        The people with one label of one column: for each other column, the smallest hashes of its numbers of people.
     """
 
     columns: tuple[Words, ...]
     cells: Words
     size: int
     worth: Mapping[int, float]
+    parts: tuple[Part, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the ledger. The number of small cells is rounded to a power of two."""
@@ -66,17 +79,28 @@ class Net:
             "columns": [_hex(column) for column in self.columns],
             "cells": _hex(self.cells),
             "size": 2 ** int(math.log2(self.size)) if self.size else 0,
+            "parts": [[_hex(column) for column in part] for part in self.parts],
         }
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Net:
         """Read it from plain values."""
         columns = tuple(_words(column).reshape(-1, 2) for column in plain["columns"])
-        return cls(columns, _words(plain["cells"]), int(plain["size"]), {})
+        parts = tuple(tuple(map(_words, part)) for part in plain.get("parts", ()))  # earlier versions kept none
+        return cls(columns, _words(plain["cells"]), int(plain["size"]), {}, parts)
 
     def catches(self, before: Net) -> bool:
         """Whether this data looks like the same people as `before`."""
         return (min(self.size, before.size) >= _CELLS and self.same_cells(before)) or self.same_columns(before)
+
+    def part_of(self, before: Net) -> bool:
+        """Whether this data looks like a part of the same people as `before`, or those like a part of these."""
+        if _within(self.cells, before.cells):
+            return True
+        here, there = ([column[:, 0] for column in one.columns] for one in (self, before))
+        tried = [*((here, part) for part in before.parts), *((part, there) for part in self.parts)]
+        chance = math.log2(len(tried) + 1)
+        return any(self._same_numbers(now, then, _SKETCH_OF_PART, _BITS + chance) for now, then in tried)
 
     def same_cells(self, before: Net) -> bool:
         """Whether half or more of the small cells are the same, with labels and counts."""
@@ -89,12 +113,15 @@ class Net:
 
     def same_columns(self, before: Net) -> bool:
         """Whether half or more of the columns, under any names, have the same numbers of people."""
-        telling = sum(bool(len(column)) for column in self.columns)
-        others = sum(bool(len(column)) for column in before.columns)
-        few = min(telling, others)
-        alike = self._alike(before)
-        equal = {number for pairs in alike for number, _ in pairs}
-        return 2 * len(alike) >= few and self._bits(equal) >= _BITS
+        here, there = ([column[:, 0] for column in one.columns] for one in (self, before))
+        return self._same_numbers(here, there, SKETCH, _BITS)
+
+    def _same_numbers(self, now: Sequence[Words], before: Sequence[Words], most: int, bits: float) -> bool:
+        few = min(sum(bool(len(column)) for column in columns) for columns in (now, before))
+        alike = [(column, [other for other in before if _shared(column, other, most) >= _EQUAL]) for column in now]
+        alike = [(column, likes) for column, likes in alike if likes]
+        equal = {number for column, likes in alike for other in likes for number in np.intersect1d(column, other)}
+        return 2 * len(alike) >= few and self._bits(map(int, equal)) >= bits
 
     def labelled_otherwise(self, before: Net) -> bool:
         """Whether the same people appear under other labels: spelled differently, or in other groups."""
@@ -131,8 +158,37 @@ def columns_of(design: Design) -> list[Selection]:
     return [*tables, *(design.at(levels, (key,)) for key in design.keys)]
 
 
-def net(columns: Sequence[tuple[Sequence[str], IntArray]], tags: Words, small: int, secret: Secret) -> Net:
-    """The net of some data: labels and true counts of its columns, and the smallest tags of its `small` small cells."""
+def parts_of(codes: CodeLists) -> list[tuple[Selection, int, int]]:
+    """The tables of two columns that tell how parts look, each with the dimension and level that divides the people.
+
+    A part has one label of a key, or is one area of the first level that has several.
+    """
+    columns = columns_of(codes.design)
+    found, divided = [], set()
+    for by in columns:
+        dimension, level, size = codes.cell_index(by).places[0]
+        if dimension in divided or size < 2:
+            continue
+        divided.add(dimension)
+        for column in columns if size <= _PARTS else ():
+            levels = [max(pair) for pair in zip(by.levels, column.levels, strict=True)]
+            table = codes.design.at(levels, [*by.keys, *(key for key in column.keys if key not in by.keys)])
+            if table != by and codes.cell_index(table).grid <= _PART_CELLS:
+                found.append((table, dimension, level))
+    return found
+
+
+def net(
+    columns: Sequence[tuple[Sequence[str], IntArray]],
+    tags: Words,
+    small: int,
+    secret: Secret,
+    parts: Iterable[Sequence[IntArray]] = (),
+) -> Net:
+    """The net of some data: labels and true counts of its columns, and the smallest tags of its `small` small cells.
+
+    `parts` has the true counts of the columns of each part.
+    """
     own = secret.derived("ledger net")
     kept, worth = [], {}
     for labels, counts in columns:
@@ -140,9 +196,26 @@ def net(columns: Sequence[tuple[Sequence[str], IntArray]], tags: Words, small: i
         numbers = [int(n) for n in counts[alone]]
         texts = (f"{n} {labels[place]}" for n, place in zip(numbers, alone.tolist(), strict=True))
         pairs = np.stack([own.hashes(map(str, numbers)), own.hashes(texts)], axis=1).reshape(-1, 2)
-        worth.update({int(h): math.log2(n) / 2 + 1 for h, n in zip(pairs[:, 0], numbers, strict=True)})
+        worth.update({int(h): _bits_of(n) for h, n in zip(pairs[:, 0], numbers, strict=True)})
         kept.append(pairs[np.argsort(pairs[:, 0])][:SKETCH])
-    return Net(tuple(kept), np.sort(tags)[:SKETCH], small, worth)
+    sketches = []
+    for part in parts:
+        telling = [counts[_alone(counts)] for counts in part]
+        hashes = [own.hashes(map(str, numbers.tolist())) for numbers in telling]
+        bits = {
+            int(h): _bits_of(int(n))
+            for one, numbers in zip(hashes, telling, strict=True)
+            for h, n in zip(one, numbers, strict=True)
+        }
+        if sum(bits.values()) >= _BITS:
+            worth.update(bits)
+            sketches.append(tuple(np.sort(one)[:_SKETCH_OF_PART] for one in hashes if len(one)))
+    return Net(tuple(kept), np.sort(tags)[:SKETCH], small, worth, tuple(sketches))
+
+
+def _bits_of(number: int) -> float:
+    """How unlikely it is that a number of people is equal by chance, in bits."""
+    return math.log2(number) / 2 + 1
 
 
 def _alone(counts: IntArray) -> IntArray:
@@ -154,10 +227,18 @@ def _alone(counts: IntArray) -> IntArray:
     return order[(value >= _TELLING) & (room > np.sqrt(value) / 4)]
 
 
-def _shared(one: Words, other: Words) -> float:
-    """The share of equal hashes among all, estimated from two sketches."""
-    union = np.union1d(one, other)[:SKETCH]
+def _shared(one: Words, other: Words, most: int = SKETCH) -> float:
+    """The share of equal hashes among all, estimated from the `most` smallest of two sketches."""
+    union = np.union1d(one[:most], other[:most])[:most]
     return len(np.intersect1d(np.intersect1d(one, other), union)) / len(union) if len(union) else 0.0
+
+
+def _within(one: Words, other: Words) -> bool:
+    """Whether one of two sorted sketches is of a part of the other: most hashes that both would keep are equal."""
+    last = min((int(cells[-1]) for cells in (one, other) if len(cells) == SKETCH), default=2**64 - 1)
+    some, others = (cells[cells <= np.uint64(last)] for cells in (one, other))
+    few = min(len(some), len(others))
+    return few >= _WITHIN and 4 * len(np.intersect1d(some, others)) >= 3 * few
 
 
 def _hex(words: Words) -> str:

@@ -453,15 +453,32 @@ class AnyFinestTable(ABC):
         beside = _secret_beside(self.place, self.fingerprint if found is None else found.fingerprint)
         return beside or found
 
-    def column_counts(self, wanted: Sequence[Selection]) -> list[tuple[list[str], IntArray]]:
-        """The labels, as text, and the true counts of some tables (confidential)."""
-        found = []
-        for selection, sums in self.sums(wanted):
-            labels = self.codes.labels(self.codes.cell_index(selection), sums.packed)
-            texts = pl.DataFrame([column.cast(pl.String).fill_null("") for column in labels])
-            joined = texts.select(pl.concat_str(pl.all(), separator="\0")).to_series().to_list()
-            found.append((joined, sums.parts.sum_small + sums.parts.sum_large))
-        return found
+    def column_counts(
+        self, columns: Sequence[Selection], parts: Sequence[tuple[Selection, int, int]] = ()
+    ) -> tuple[list[tuple[list[str], IntArray]], list[list[IntArray]]]:
+        """Labels, as text, and true counts of tables; and true counts of parts of the people (confidential).
+
+        `parts` are tables with the dimension and level that divides them: the people with one label there are a part.
+        A part has its counts of each table that is divided so.
+        """
+        found: dict[Selection, tuple[list[str], IntArray]] = {}
+        divided: dict[tuple[int, int], list[IntArray]] = {}
+        for selection, sums in self.sums(list(dict.fromkeys([*columns, *(table for table, *_ in parts)]))):
+            index, counts = self.codes.cell_index(selection), sums.parts.sum_small + sums.parts.sum_large
+            if selection in columns:
+                labels = self.codes.labels(index, sums.packed)
+                texts = pl.DataFrame([column.cast(pl.String).fill_null("") for column in labels])
+                joined = texts.select(pl.concat_str(pl.all(), separator="\0")).to_series().to_list()
+                found[selection] = joined, counts
+            for dimension, level in ((where, level) for table, where, level in parts if table == selection):
+                number = next(n for n, place in enumerate(index.places) if place.dimension == dimension)
+                above = self.codes.lists[dimension].parents(index.places[number].level, level)
+                by = above[index.digits(sums.packed)[number]]
+                order = np.argsort(by, kind="stable")
+                names, starts = np.unique(by[order], return_index=True)
+                for name, some in zip(names.tolist(), np.split(counts[order], starts[1:]), strict=True):
+                    divided.setdefault((dimension, name), []).append(some)
+        return [found[column] for column in columns], list(divided.values())
 
     @abstractmethod
     def smallest_tags(self, secret: Secret, purpose: str, most: int) -> tuple[Words, int]:
