@@ -66,7 +66,7 @@ class Conflict(UnsafeRelease):
     text : str
         What conflicts, and what to do.
     id : str
-        The value for `accept_conflict`.
+        The value for `accept_conflict`; empty where `correction` overrides it.
     """
 
     def __init__(self, text: str, id: str) -> None:

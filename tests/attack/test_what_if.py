@@ -140,6 +140,13 @@ def test_the_share_of_an_insider_on_controlled_sums_is_told_as_one_of_this_secre
     assert "another secret may double or halve the share of the insider" in MEANING
 
 
+def test_a_dash_in_choose_k_is_explained_where_nothing_was_believed(people, secret):
+    finest = ilba.build(people.head(70), ["town"], ["sex"], secret=secret)
+    row = what_if(finest, ["sca-sums"], [5], attackers="outsider", secret=secret).row(0, named=True)
+    assert (row["outsider"], row["outsider_right"]) == (0.0, None)  # measured, and nothing was believed
+    assert "Under outsider right it also means that nothing was believed" in MEANING
+
+
 @pytest.mark.slow
 def test_a_later_wave_is_measured_with_the_masks_of_its_release_before_and_after_it(people, secret, tmp_path):
     secret.to_file(tmp_path / "k")

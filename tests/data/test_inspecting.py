@@ -131,7 +131,7 @@ def test_of_large_parquet_partitioned_by_region_all_regions_are_seen(tmp_path, m
         (["31.01.1990", "1990-01-31", "31/01/90"] * 20, "date"),
         (["31/01/1990", "01/31/1990"] * 30, "category"),
         (["x"] * 60, "constant"),
-        ([None, "NA", "n.d."] * 20, "empty"),
+        ([None, "NA", "n.d.", "NR"] * 20, "empty"),
         ([str(i * 7) for i in range(40)] * 30, "category"),
         ([f"{i / 7:.3f}" for i in range(300)] * 2, "decimal"),
         ([f"K{i:03d}" for i in range(300)] * 4, "code"),
@@ -141,6 +141,24 @@ def test_of_large_parquet_partitioned_by_region_all_regions_are_seen(tmp_path, m
 def test_a_kind_follows_from_the_values(values, kind, tmp_path):
     pl.DataFrame({"x": values, "y": ["a", "b"] * (len(values) // 2)}).write_csv(tmp_path / "p.csv")
     assert ilba.inspect(tmp_path / "p.csv").records.column("x").kind == kind
+
+
+def test_two_letters_are_a_missing_value_unless_the_others_are_codes_of_two_letters(tmp_path):
+    rows = [
+        f"{'ab'[n % 2]},{['m', 'f', 'NR'][n % 3]},{['NR', 'NZ', 'FJ'][n % 3]},{['N/R', 'x', 'y'][n % 3]}\n"
+        for n in range(90)
+    ]
+    (tmp_path / "p.csv").write_text("town,sex,born_in,job\n" + "".join(rows))
+    found = ilba.inspect(tmp_path / "p.csv").records
+    assert {one.name: (one.values, one.spellings) for one in found.columns} == {
+        "town": (2, ()), "sex": (2, ("NR",)), "born_in": (3, ()), "job": (2, ("N/R",)),
+    }  # fmt: skip
+    said = tomllib.loads(init(tmp_path, out=tmp_path / "publication.toml").read_text("utf-8"))
+    assert said["recipe"] == {"missing": ["N/R"], "sex": {"missing": ["NR"]}}  # Nauru stays a country
+    (tmp_path / "sexes.csv").write_text("code,name\nm,Male\nf,Female\nNR,Not reported\n")
+    with_list = init(tmp_path / "p.csv", tmp_path / "sexes.csv", out=tmp_path / "listed.toml").read_text("utf-8")
+    assert "sex" not in tomllib.loads(with_list)["recipe"]  # its code list has the code
+    assert {"recipe.missing", "recipe.sex"} <= set(said["proposed"])
 
 
 def test_a_file_that_cannot_be_read_does_not_stop_the_others(tmp_path):

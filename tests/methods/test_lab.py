@@ -105,6 +105,16 @@ def test_a_method_is_typed_with_its_parameters():
     assert method_of("controlled").label == "controlled"
 
 
+def test_parameters_of_a_ptable_beside_a_given_one_are_refused(tmp_path):
+    table = methods.ptable(2, 1.0)
+    table.write_csv(tmp_path / "p.csv")
+    for beside, names in (("D=4", "D"), ("D=3", "D"), ("V=3,js=1", "V, js"), ("threshold=2,pstay=0.5", "pstay")):
+        with pytest.raises(ilba.InputError, match=rf"beside ptable, .* Leave out {names}, or leave out ptable"):
+            method_of(f"cell-key:ptable={tmp_path / 'p.csv'},{beside}")
+    with pytest.raises(ilba.InputError, match=r"cell-key: D=4 cannot be given beside ptable"):
+        methods.CellKey(table, D=4)
+
+
 def test_a_cell_key_method_takes_a_ptable_of_either_layout(small, tmp_path):
     table = methods.ptable(2, 1.0)
     table.write_csv(tmp_path / "p.csv")
@@ -121,6 +131,7 @@ def test_a_cell_key_method_takes_a_ptable_of_either_layout(small, tmp_path):
         method_of("cell-key:ptable=nowhere.csv")
     with pytest.raises(ilba.InputError, match="threshold='x' is not a whole number"):
         method_of(f"cell-key:ptable={tmp_path / 'p.csv'},threshold=x")
+    assert method_of(f"cell-key:ptable={tmp_path / 'p.csv'},threshold=3").threshold == 3
     keyed = pl.DataFrame({"pcv": [1, 1, 2, 2], "ckey": [0, 1, 0, 1], "pvalue": [-1, 1, 0, 1]})
     values = published(methods.CellKey(keyed), small).tables
     assert all((rows.value >= 0).all() for rows in values.values())

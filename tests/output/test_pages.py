@@ -186,6 +186,19 @@ def test_where_nobody_learns_anything_the_decision_page_says_so(finest, tmp_path
     assert "this conflict with the ledger was accepted" in text
 
 
+@pytest.mark.parametrize("lang", ["en", "ko"])
+def test_the_decision_page_says_that_the_share_of_an_insider_depends_on_the_secret(lang, finest, published, tmp_path):
+    learnt = {"tables": (), "proven": 0.2, "likely": 0.3, "right": 0.99, "groups": 0, "people": 0}
+    measured = [{**learnt, "attacker": attacker} for attacker in decision.WORDS["en"]["attackers"]]
+    facts = {"title": "Title", "records": 300, "data": "people.csv", "audit": "not safe", "measured": measured}
+    remark = decision.WORDS[lang]["by_secret"]
+    text = decision.write(tmp_path / "d.html", lang, published, **facts).read_text("utf-8")
+    assert text.count(remark) == 1
+    assert remark in text.split(decision.WORDS[lang]["attackers"]["insider"])[1].split("</tr>")[0]
+    other = finest.release(tmp_path / "out", "ilba", max_keys=1, ledger=False, accept_risk=True)
+    assert remark not in decision.write(tmp_path / "d.html", lang, other, **facts).read_text("utf-8")
+
+
 def test_a_pdf_without_its_library_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "weasyprint", None)
     with pytest.raises(ilba.MissingExtra, match=r"pip install 'ilba\[pdf\]'"):

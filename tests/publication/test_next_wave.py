@@ -76,8 +76,9 @@ def test_other_records_under_a_published_wave_are_refused_unless_they_correct_it
     planned = ilba.plan()
     assert any("not the records that were published as wave '2025'" in note for note in planned.notes)
     assert "Next: a new wave under [population], or for a correction: ilba publish --correction" in str(planned)
-    with pytest.raises(ilba.UnsafeRelease, match="needs a new wave"):
+    with pytest.raises(ilba.Conflict, match="needs a new wave"):
         ilba.publish()
+    assert "To correct that wave: ilba publish --correction" in run("publish", cwd=office, code=2).stderr
     assert (office / "release-2025" / "release.json").read_bytes() == before
     ilba.publish(correction=True)
     assert (office / "release-2025" / "release.json").read_bytes() != before

@@ -28,8 +28,8 @@ def folder(tmp_path):
     return tmp_path
 
 
-def finest_of(folder, text):
-    (folder / "publication.toml").write_text(HEAD + text, encoding="utf-8")
+def finest_of(folder, text, before=""):
+    (folder / "publication.toml").write_text(before + HEAD + text, encoding="utf-8")
     prepared = Prepared(folder)
     return prepared, counted(prepared)[0]
 
@@ -153,6 +153,59 @@ def test_a_town_with_the_number_of_a_region_stays_a_town(folder):
     labels = Prepared(folder).labels
     assert labels.filter(variable="town")["label_en"].to_list() == ["One", "Two", "Three", "Four"]
     assert labels.filter(variable="region")["label_en"].to_list() == [None, None]
+
+
+@pytest.fixture
+def of_all_levels(folder):
+    """Records with both levels, and a list of both."""
+    rows = [f"{town[:2]},{town},{sex}\n" for town in ("01001", "01002", "02001") for sex in "fm" for _ in range(9)]
+    (folder / "p.csv").write_text("region,town,sex\n" + "".join(rows))
+    uppers = "01,North,\n02,South,\n"
+    (folder / "all.csv").write_text(f"code,name,above\n{uppers}01001,One,01\n01002,Two,01\n02001,Three,02\n")
+    return folder
+
+
+AREAS = '[hierarchies]\narea = ["region", "town"]\n[codes]\n'
+
+
+@pytest.mark.parametrize("cells", ["observed", "grid"])
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        (
+            'region = {file = "all.csv"}',
+            r"has codes of 'town': 01001, 01002, 02001\. They would be published as empty areas of 'region'\. Declare "
+            r"it for 'town' instead, .* codes\.town = \{file = 'all\.csv', code = '\.\.', parent = '\.\.'\}",
+        ),
+        ('town = {file = "all.csv"}', r"has codes of 'region': 01, 02\. .* Write parent = '\.\.' beside its file"),
+    ],
+)
+def test_a_list_of_all_levels_for_one_level_is_refused_with_what_to_type(of_all_levels, entry, says, cells):
+    prepared, finest = finest_of(of_all_levels, f"{AREAS}{entry}\n", f'cells = "{cells}"\n')
+    with pytest.raises(ilba.InputError, match=says + ".* too, name them in a file under `lists`"):
+        prepared.matched(finest)
+
+
+def test_a_list_of_all_levels_with_parents_names_every_level(of_all_levels):
+    prepared, finest = finest_of(of_all_levels, AREAS + 'town = {file = "all.csv", parent = "above"}\n')
+    assert prepared.matched(finest)[0].extra == 0
+    assert prepared.labels.select("variable", "code", "label_en", "parent").rows() == [
+        ("region", "01", "North", None), ("region", "02", "South", None),
+        ("town", "01001", "One", "01"), ("town", "01002", "Two", "01"), ("town", "02001", "Three", "02"),
+    ]  # fmt: skip
+
+
+def test_a_region_with_the_number_of_a_town_is_named_and_stays_a_region(of_all_levels):
+    towns = ["1", "2", "3", "4", "5"]
+    (of_all_levels / "p.csv").write_text("region,town,sex\n" + "".join(f"1,{town},f\n" * 9 for town in towns))
+    (of_all_levels / "regions.csv").write_text("code,name\n1,North\n2,South\n")
+    (match,) = matched(of_all_levels, AREAS + 'region = {file = "regions.csv"}\n')
+    said = "region: the code list regions.csv has 1 code of the data; 1 code more, with codes of town: 2"
+    assert str(match) == said
+    (of_all_levels / "own.csv").write_text("variable,code\nregion,2\nregion,3\nregion,4\n")
+    prepared, finest = finest_of(of_all_levels, AREAS.removesuffix("[codes]\n"), 'lists = ["own.csv"]\n')
+    assert prepared.matched(finest) == []
+    assert prepared.labels["code"].to_list() == ["2", "3", "4"]
 
 
 def test_a_url_as_the_file_of_records_is_refused_with_what_to_type(folder):

@@ -339,6 +339,23 @@ def test_a_list_with_the_level_above_gives_the_parents_of_its_codes(tmp_path):
     assert plain["population"] == {"name": "lfs", "wave": "2026q1"}
 
 
+@pytest.mark.parametrize("columns", ["town,sex", "region,town,sex"])
+def test_the_upper_codes_of_a_proposed_list_of_all_levels_are_no_towns(tmp_path, columns):
+    towns = [(f"t{n}", f"r{n // 4}") for n in range(12)]
+    rows = [f"{region},{town},{'fm'[n % 2]}\n" for n in range(50) for town, region in towns]
+    start = 0 if columns.startswith("region") else 3
+    (tmp_path / "p.csv").write_text(f"{columns}\n" + "".join(row[start:] for row in rows))
+    upper = "".join(f"r{n},Region {n},\n" for n in range(3))
+    listed = "".join(f"{town},Town {town},{region}\n" for town, region in towns)
+    (tmp_path / "areas.csv").write_text(f"code,name,region\n{upper}{listed}")
+    ilba.init(tmp_path / "p.csv", tmp_path / "areas.csv", out=tmp_path)
+    prepared = Prepared(tmp_path)
+    finest, _ = counted(prepared)
+    assert [(one.column, one.found, one.extra) for one in prepared.matched(finest)] == [("town", 12, 0)]
+    regions = prepared.labels.filter(variable="region").select("code", "label_en").rows()
+    assert regions == [(f"r{n}", f"Region {n}") for n in range(3)]
+
+
 TOWNS = [("003", "Bled", "R1"), ("052", "Kranj", "R1"), ("050", "Koper", "R2"), ("109", "Semič", "R2")] + [
     (f"{code}", f"Town {code}", f"R{code % 2 + 1}") for code in range(200, 216)
 ]

@@ -162,6 +162,18 @@ def test_a_wrong_release_is_refused_and_nothing_is_written(finest, tmp_path, opt
 
 
 @pytest.mark.slow
+def test_names_in_paths_are_percent_encoded_as_the_page_of_files_says(tmp_path, secret):
+    people = pl.DataFrame({"town/part": ["a", "b"] * 40, "age group": ["0-9", "10+"] * 40})
+    finest = ilba.build(people, ["town/part"], ["age group"], secret=secret)
+    shape = {"type": "FeatureCollection", "features": []}
+    names = ["town/part.age group", "all.age group"]
+    release = finest.release(tmp_path / "out", tables=names, geometry={"town/part": shape}, ledger=False)
+    files = {file.relative_to(release.path).as_posix() for file in release.path.rglob("*.*")}
+    assert files - {"codes.csv", MANIFEST} == {
+        "tables/town%2Fpart.age%20group.parquet", "tables/all.age%20group.parquet", "geometry/town%2Fpart.geojson",
+    }  # fmt: skip
+
+
 def test_only_a_release_is_replaced(finest, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("mine")

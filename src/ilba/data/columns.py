@@ -47,10 +47,19 @@ MISSING = frozenset(
         "b.d.",
         "s.d.",
         "n.r.",
+        "N.R.",
+        "n/r",
+        "N/R",
+        "n/d",
+        "N/D",
+        "NS/NR",
+        "NS/NC",
         "<NA>",
         "#NV",
     ]
 )
+SHORT = frozenset(["NR", "ND", "NK"])
+"""not reported, no data, not known: missing, unless most values of the column are codes of two capital letters"""
 TOTALS = frozenset(
     [
         *("total", "totals", "grand total", "insgesamt", "gesamt", "summe", "ensemble", "totaal", "totale", "razem"),
@@ -184,6 +193,9 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     counted = column.value_counts(name="records").rename({column.name: "value"})
     trimmed = counted.with_columns(pl.col("value").str.strip_chars().alias("trimmed"))
     is_missing = pl.col("trimmed").is_null() | (pl.col("trimmed") == "") | pl.col("trimmed").is_in(list(MISSING))
+    others = trimmed.filter(~is_missing & ~pl.col("trimmed").is_in(list(SHORT)))["trimmed"].unique()
+    if 2 * int(others.str.contains(r"^[A-Z]{2}$").sum()) <= len(others):  # else NR is Nauru, and ND North Dakota
+        is_missing |= pl.col("trimmed").is_in(list(SHORT))
     absent = trimmed.filter(is_missing)
     is_total = pl.col("trimmed").str.to_lowercase().is_in(list(TOTALS))
     there = trimmed.filter(~is_missing)

@@ -104,7 +104,8 @@ class CellKey(Method):
     Parameters
     ----------
     ptable : frame or path, optional
-        The p-table, in the layout of the ONS or of European offices. By default, one is made from D, V, js and pstay.
+        The p-table, in the layout of the ONS or of European offices. By default, one is made from D, V, js and pstay,
+        which cannot be given beside it.
     D : int, default 3
         The largest change of a count.
     V : float, default 2.0
@@ -137,6 +138,8 @@ class CellKey(Method):
             object.__setattr__(self, "ptable", read_ptable_file(file))
             object.__setattr__(self, "_file", f"={Path(file).name}")
         if self.ptable is not None:
+            defaults = {field.name: field.default for field in fields(self)}
+            _refuse_beside({name: getattr(self, name) for name in _MADE if getattr(self, name) != defaults[name]})
             found = read_ptable(self.ptable)  # refuses a wrong one here, not at its first use
             under = np.argwhere(np.arange(found.last + 1)[:, None] + found.change < 0)
             if len(under) and not self.threshold:
@@ -481,6 +484,8 @@ class Noise(Method):
         return said
 
 
+_MADE = ("D", "V", "js", "pstay")
+"""parameters from which a p-table is made"""
 _DELTA = 1e-10
 _TOGETHER = 5000
 """the number of small counts that are chosen together; work grows with its square (the R package takes 1000)"""
@@ -524,6 +529,7 @@ def _checked(made: type[Method], values: dict[str, Any]) -> Method:
 
     if "ptable" in values:
         table = str(values.pop("ptable"))
+        _refuse_beside(values)
         return replace(_checked(made, values), ptable=table)  # type: ignore[type-var]
     try:
         return msgspec.convert(values, made)
@@ -534,6 +540,17 @@ def _checked(made: type[Method], values: dict[str, Any]) -> Method:
             raise InputError(f"{made.name}: {said}.") from None
         wanted = _wanted(made.schema()["properties"][parameter])
         raise InputError(f"{made.name}: {parameter}={values[parameter]!r} is not {wanted}.") from None
+
+
+def _refuse_beside(given: dict[str, Any]) -> None:
+    """Refuse parameters of a p-table beside the p-table itself, which would ignore them."""
+    idle = [f"{name}={value}" for name, value in given.items() if name in _MADE]
+    if idle:
+        raise InputError(
+            f"cell-key: {listing(idle)} cannot be given beside ptable, because a given p-table has its own changes. "
+            f"Leave out {listing(one.partition('=')[0] for one in idle)}, or leave out ptable: then a p-table is made "
+            f"from {listing(_MADE)}."
+        )
 
 
 def _wanted(kind: dict[str, Any]) -> str:

@@ -31,7 +31,7 @@ MEANING = (
     "with a register. On controlled sums another secret may double or halve the share of the insider: do not choose K "
     "by it. `ilba risk` gives its range. Outsider right is how often such a belief is right. Groups are groups of "
     "people that are shown with one value only. A dash means not measured: for outsider and insider the finest table "
-    "must be among the tables."
+    "must be among the tables. Under outsider right it also means that nothing was believed."
 )
 """what the columns mean"""
 _LEARN = {

@@ -70,6 +70,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "proves_none": "proves no count of 1 to {below} here; nothing is promised",
         "bets": "is sure of {share} of the finest cells with 1 to {below}; {right} of these guesses are right",
         "also": "; with guesses it is sure of {share}",
+        "by_secret": " (another secret may double or halve what is proven)",
         "bets_none": "can be sure of no count of 1 to {below}",
         "groups": "finds {groups} groups ({people} people, counted in each group)",
         "groups_none": "finds none",
@@ -146,6 +147,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "proves_none": "여기서는 1~{below}의 빈도를 하나도 증명하지 못함. 보장하지는 않음",
         "bets": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 확신하며, 그 추측의 {right}가 맞음",
         "also": "; 추측까지 하면 {share}를 확신함",
+        "by_secret": " (비밀 키가 다르면 증명되는 비율이 두 배 또는 절반이 될 수 있음)",
         "bets_none": "1~{below}의 빈도를 하나도 확신할 수 없음",
         "groups": "집단 {groups}개를 찾음({people}명, 집단마다 셈)",
         "groups_none": "하나도 찾지 못함",
@@ -296,7 +298,10 @@ def _against(
     for one in measured:
         named = [_named(labels, release, table) for table in one["tables"]]
         who = says["attackers"][one["attacker"]].format(tables=", ".join(named))
-        rows.append((who, *_learnt(says, one, K)))
+        text, held = _learnt(says, one, K)
+        if one["attacker"] == "insider" and one["proven"] and release.manifest["method"] == "controlled":
+            text += says["by_secret"]
+        rows.append((who, text, held))
     if not measured:
         rows.append((says["outside"], says["outside_none"], False))
     return rows

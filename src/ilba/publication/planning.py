@@ -346,7 +346,7 @@ def has_other_data(chapter: Chapter, finest: AnyFinestTable) -> bool:
 def refuse_other(prepared: Prepared, book: Ledger | None, finest: AnyFinestTable, secret: Secret | None) -> None:
     """Refuse other data for a published wave."""
     if book is not None and secret is not None and has_other_data(looked_up(finest, secret, book), finest):
-        raise UnsafeRelease(_other_data(prepared))
+        raise Conflict(_other_data(prepared), "")
 
 
 def _other_data(prepared: Prepared) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -51,12 +51,15 @@ class Matched:
     """codes of the data that it does not have"""
     extra: int
     """its codes that the data does not have"""
+    strays: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """levels of the same hierarchy, with the codes among these that the data has there"""
 
     def __str__(self) -> str:
         text = f"{self.column}: {self.what} {self.file} has {some(self.found, 'code')} of the data"
         if self.without:
             text += f", and not {listing(self.without, 5)}"
-        return text + (f"; {some(self.extra, 'code')} more" if self.extra else "")
+        text += f"; {some(self.extra, 'code')} more" if self.extra else ""
+        return text + "".join(f", with codes of {level}: {listing(codes, 5)}" for level, codes in self.strays)
 
 
 class Prepared:
@@ -305,40 +308,60 @@ class Prepared:
                 f"parents. Keep one of them."
             )
         labels = {lang: frame[one].str.strip_chars().to_list() for lang, one in chosen.items()}
-        above = self._above(column)
+        listed = frame[code].str.strip_chars().to_list()
         parents: list[Any] = [None] * len(codes)
         rows = []
         if entry.parent:
             parents = frame[self._chosen(frame, entry.parent, f"codes.{column}.parent", 0)].str.strip_chars().to_list()
-        elif above:
-            paths = self._paths(column, codes, above)
-            if paths is not None:
-                listed = frame[code].str.strip_chars().to_list()
-                uppers = _uppers(dict(zip(listed, paths[above[-1]].to_list(), strict=True)))
-                named_above = {lang: dict(zip(listed, texts, strict=True)) for lang, texts in labels.items() if uppers}
-                is_own = pl.Series([one not in uppers for one in listed], dtype=pl.Boolean)
-                paths, codes, frame = paths.filter(is_own), codes.filter(is_own), frame.filter(is_own)
-                labels = {lang: frame[one].str.strip_chars().to_list() for lang, one in chosen.items()}
-                parents = paths[above[-1]].to_list()
-                for upper, level in zip([None, *above], above, strict=False):
-                    if level in self.said.codes:
-                        continue
-                    known = paths.select(level, *([upper] if upper else [])).unique(maintain_order=True).drop_nulls()
-                    names = {lang: [texts.get(one) for one in known[level]] for lang, texts in named_above.items()}
-                    further = known[upper].to_list() if upper else None
-                    rows.append(_rows(level, known[level].to_list(), further, **names))
+            paths = self._climbed(column, listed, parents)
+        else:
+            paths = self._paths(column, codes)
+        if paths is not None:
+            above = paths.columns
+            uppers = _uppers(dict(zip(listed, paths[above[-1]].to_list(), strict=True)))
+            named_above = {lang: dict(zip(listed, texts, strict=True)) for lang, texts in labels.items() if uppers}
+            is_own = pl.Series([one not in uppers for one in listed], dtype=pl.Boolean)
+            paths, codes, frame = paths.filter(is_own), codes.filter(is_own), frame.filter(is_own)
+            labels = {lang: frame[one].str.strip_chars().to_list() for lang, one in chosen.items()}
+            parents = paths[above[-1]].to_list()
+            for upper, level in zip([None, *above], above, strict=False):
+                if level in self.said.codes:
+                    continue
+                known = paths.select(level, *([upper] if upper else [])).unique(maintain_order=True)
+                known = known.drop_nulls(level if entry.parent else None)
+                names = {lang: [texts.get(one) for one in known[level]] for lang, texts in named_above.items()}
+                further = known[upper].to_list() if upper else None
+                rows.append(_rows(level, known[level].to_list(), further, **names))
         rows.append(_rows(column, codes.to_list(), parents, **labels))
         return pl.concat(rows, how="diagonal")
 
+    def _levels(self, column: str) -> tuple[str, ...]:
+        """The levels of the column's hierarchy, from coarse to fine; none for a key."""
+        return next((h.columns for h in self.design.hierarchies if column in h.columns), ())
+
     def _above(self, column: str) -> list[str]:
         """The levels above a column that are made from the same column of the data."""
-        chain = next((h.columns for h in self.design.hierarchies if column in h.columns), ())
+        chain = self._levels(column)
         upper = list(chain[: chain.index(column)]) if column in chain else []
         origin = self.recipe.made_from(column)
         return upper if all(self.recipe.made_from(one) == origin for one in upper) else []
 
-    def _paths(self, column: str, codes: pl.Series, above: Sequence[str]) -> pl.DataFrame | None:
-        """Apply the recipe to declared codes, level by level."""
+    def _climbed(self, column: str, listed: list[str], parents: list[str | None]) -> pl.DataFrame | None:
+        """The declared parents of a list of all levels for the finest column, level by level; None for other lists."""
+        levels, above = self._levels(column), dict(zip(listed, parents, strict=True))
+        if column not in levels[1:] or column != levels[-1] or not _uppers(above):
+            return None
+        paths, path = {}, [one or None for one in parents]
+        for level in reversed(levels[:-1]):
+            paths[level] = path
+            path = [above.get(one) or None if one else None for one in path]
+        return pl.DataFrame(paths, schema=dict.fromkeys(paths, pl.String)).select(levels[:-1])
+
+    def _paths(self, column: str, codes: pl.Series) -> pl.DataFrame | None:
+        """Apply the recipe to declared codes, level by level; None if it does not make the levels above."""
+        above = self._above(column)
+        if not above:
+            return None
         recipe = copy.copy(self.recipe)
         recipe.changes = []
         values = pl.DataFrame({recipe.made_from(column): codes, COUNT: [1] * len(codes)})
@@ -401,11 +424,33 @@ class Prepared:
         found = []
         for column, entry in self.said.codes.items():
             listed = set(self.labels.filter(pl.col("variable") == column)["code"].drop_nulls())
-            found.append(_match(column, "the code list", entry.file, codes[column], listed))
+            match = _match(column, "the code list", entry.file, codes[column], listed)
+            own = {level: codes[level] - codes[column] for level in self._levels(column) if level != column}
+            here = {level: tuple(sorted(listed & others)) for level, others in own.items()}
+            for level, strays in here.items():
+                if 2 * len(strays) > len(own[level]):
+                    raise InputError(self._of_all_levels(column, entry.file, level, strays))
+            found.append(replace(match, strays=tuple((level, strays) for level, strays in here.items() if strays)))
         for column, shape in self.maps.items():
             drawn = {str(one["id"]) for one in shape["features"]}
             found.append(_match(column, "the map", self.said.maps[column].file, codes[column], drawn))
         return found
+
+    def _of_all_levels(self, column: str, file: str, level: str, strays: Sequence[str]) -> str:
+        """Why a code list with the codes of another level is refused, and what to type."""
+        finest = self._levels(column)[-1]
+        told = f"codes.{column}: {file!r} also has codes of {level!r}: {listing(strays, 5)}. "
+        told += f"They would be published as empty areas of {column!r}. "
+        if column != finest:
+            told += f"Declare it for {finest!r} instead, where codes of upper levels name these levels: "
+            told += f"codes.{finest} = {{file = {file!r}, code = '..', parent = '..'}}. Or keep only the codes of "
+            told += f"{column!r} in it."
+        elif not self.said.codes[column].parent:
+            told += "Write parent = '..' beside its file, the column of the code one level up, or keep only the codes "
+            told += f"of {column!r} in it."
+        else:
+            told += f"Keep only the codes of {column!r} in it."
+        return told + f" If {column!r} has these codes, too, name them in a file under `lists`."
 
     @property
     def title(self) -> str:

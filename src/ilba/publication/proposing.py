@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.data.columns import ColumnFacts, facts_of
+from ilba.data.columns import SHORT, ColumnFacts, facts_of
 from ilba.data.inspecting import AMONG_NOTES, LEAVES, NAMELESS, FileFacts, Inspection, Match, inspect
 from ilba.data.reading import LABELLED, kind_of, value_labels
 from ilba.data.shapes import is_map
@@ -262,9 +262,12 @@ class _Proposal:
 
     def _cleaning(self, column: ColumnFacts) -> dict[str, Any]:
         pad = self._pad(column)
+        short = (one for one in column.spellings if one in SHORT)  # in another column they may be codes
+        here = [*(one for one in short if one not in self._listed(column.name)), *column.no_age]
+        missing: dict[str, Any] = {"missing": here} if here else {}
         if column.kind == "age":
-            return ({"missing": list(column.no_age)} if column.no_age else {}) | {"width": 5, "top": 85}
-        steps: dict[str, Any] = {}
+            return missing | {"width": 5, "top": 85}
+        steps: dict[str, Any] = missing
         if column.case or column.recode:
             steps["case"] = "lower"
         if pad:
@@ -275,6 +278,12 @@ class _Proposal:
             self.files[file] = pl.DataFrame({"value": words, "becomes": [column.recode[one] for one in words]})
             steps |= {"recode": file, "unmatched": "keep"}
         return steps
+
+    def _listed(self, column: str) -> set[str]:
+        """The codes in the code list of a column."""
+        match = self.lists.get(column)
+        frames = [one.frame[match.by] for one in self.found.files if match and one.path == match.file]
+        return {code for frame in frames for code in frame.str.strip_chars().drop_nulls()}
 
     def _free(self, name: str) -> str:
         """The name of a new file: an existing one belongs to another publication file."""
@@ -343,7 +352,7 @@ class _Proposal:
         proposed = ["source", "population.name", "hierarchies", "keys"]
         proposed += [f"recipe.{name}" for name in recipe]
         proposed += [f"codes.{name}" for name in codes] + [f"maps.{name}" for name in self.shapes]
-        spellings = sorted({text for c in source.columns for text in c.spellings})
+        spellings = sorted({text for c in source.columns for text in c.spellings if text not in SHORT})
         proposed += ["recipe.missing"] if spellings else []
         totals = {column.name: list(column.totals) for column in source.columns if column.totals}
         proposed += ["recipe.without"] if totals else []

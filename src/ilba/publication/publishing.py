@@ -151,6 +151,8 @@ def publish(
         The publication file or the data is not what was expected. Nothing was published.
     UnsafeRelease
         Publishing would disclose counts. Nothing was published.
+    Conflict
+        It conflicts with an earlier publication, or other records were published as this wave. Nothing was published.
     """
     prepared = Prepared(path)
     prepared.check_places()
