@@ -9,11 +9,13 @@ PYTEST := $(BIN)/python -m pytest -n auto
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 
 # Loops are compiled when they are first used; here, so that nobody waits for it later: those that choose masks, and
-# for the tests also those of the longer search and of the attackers.
+# for the tests also those of the longer search, of the attackers and of the method lab.
 COMPILE := import ilba; people = ilba.datasets.census(5000); secret = ilba.Secret(bytes(32)); \
   finest = ilba.build(people, ['LA1', 'LA2', 'LA3'], ['gender', 'age'], secret=secret); finest.controlled(bound=4)
 COMPILE_TESTED := $(COMPILE); finest.controlled(bound=4, sweeps=20); ilba.risk(finest); \
-  ilba.audit(ilba.build(people, ['LA1', 'LA2', 'LA3'], ['gender', 'age'], 300, secret=secret))
+  ilba.audit(ilba.build(people, ['LA1', 'LA2', 'LA3'], ['gender', 'age'], 300, secret=secret)); \
+  ilba.risk(finest, attackers=[ilba.Insider(unknown=2)]); finest.controlled(bound=4, noise=1); \
+  ilba.compare(finest, methods=['suppression', 'small-count-rounding'], tables=['LA3.gender', 'LA2.age'])
 
 .PHONY: help setup demo test check lowest cover lint docs figures bench browser clean
 
