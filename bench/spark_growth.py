@@ -24,6 +24,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +178,7 @@ def as_ratios(result: dict[str, Any]) -> str:
             f"{row['embedded processor']:.0f} s, {row['spark processor']:.0f} s | {row['processor ratio']:.1f}x | "
             f"{'yes' if row['same bytes'] else 'NO'} |"
         )
-    return f"{head}\n\n" + "\n".join(lines)
+    return textwrap.fill(head, 118) + "\n\n" + "\n".join(lines)
 
 
 def _secret(folder: Path) -> Path:

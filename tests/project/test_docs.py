@@ -288,6 +288,13 @@ def anchors_of(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_line_of_prose_is_longer_than_120_characters(page):
+    prose = FENCE.sub(lambda block: "\n" * block[0].count("\n"), page.read_text("utf-8")).splitlines()
+    wide = [number for number, line in enumerate(prose, 1) if len(line) > 120 and not line.lstrip().startswith("|")]
+    assert wide == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_relative_link_leads_to_a_page_and_a_heading(page):
     text = re.sub(r"`[^`\n]*`", "", FENCE.sub("", page.read_text("utf-8")))
     dead = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import stat
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 import ilba
 from ilba.design.tables import wanted_tables
+from ilba.publication import planning
 from ilba.publication.choices import choices
 from support import messy
 from support.commands import run
@@ -198,6 +200,40 @@ def test_a_plan_writes_nothing(agency):
     assert 0 == learnt["outsider"]["proven"] < learnt["insider"]["proven"] < learnt["neighbour"]["proven"] < 1
     assert plain["choices"][0]["provable"] == 0
     assert plain["choices"][1]["provable"] > 0.1
+
+
+def test_the_time_of_a_plan_includes_exports_reports_and_the_decision_page(tmp_path, monkeypatch):
+    pl.DataFrame({"town": ["a", "b"] * 60, "sex": ["f", "m", "m"] * 40}).write_csv(tmp_path / "p.csv")
+    quietly(ilba.init, tmp_path / "p.csv", out=tmp_path)
+    file, text = tmp_path / "publication.toml", (tmp_path / "publication.toml").read_text()
+
+    def seconds(comparing=0.0, **outputs):
+        said = text
+        for name, new in outputs.items():
+            said = re.sub(rf"(?m)^{name} = .*$", f"{name} = {new}", said)
+        file.write_text(said)
+        prepared = planning.Prepared(tmp_path)
+        return planning._seconds(prepared, quietly(planning.counted, prepared)[0], comparing)
+
+    assert seconds() > 1  # the report and its charts
+    assert seconds(comparing=30) == pytest.approx(seconds() + 30)  # the decision page compares again
+    assert seconds(languages='["en", "ko"]') > seconds()
+    monkeypatch.setattr(planning, "can_compare", lambda *_: False)  # nor does the decision page
+    assert seconds(comparing=30) == seconds()
+
+
+def test_a_plan_says_that_loops_are_compiled_first_unless_they_are(tmp_path, monkeypatch):
+    pl.DataFrame({"town": ["a", "b"] * 60, "sex": ["f", "m", "m"] * 40}).write_csv(tmp_path / "p.csv")
+    quietly(ilba.init, tmp_path / "p.csv", out=tmp_path)
+    told = "s, the first time on this machine up to a minute more, because loops are compiled"
+    monkeypatch.setattr(planning, "is_compiled", lambda _: False)
+    assert told not in str(quietly(ilba.plan, tmp_path))  # comparing has compiled them
+    monkeypatch.setattr(planning, "LIMIT", 0)
+    plan = quietly(ilba.plan, tmp_path)
+    assert told in str(plan)
+    assert plan.to_json()["compiles"] is True
+    monkeypatch.setattr(planning, "is_compiled", lambda _: True)
+    assert told not in str(quietly(ilba.plan, tmp_path))
 
 
 @pytest.mark.parametrize(("limit", "slow"), [("SUPPRESSION_LIMIT", 1), ("FIELD_LIMIT", 3)])

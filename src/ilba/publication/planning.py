@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ilba import notebook
+from ilba.attack.kernels import close_area
 from ilba.data.columns import few, few_text
 from ilba.data.microdata import Microdata
 from ilba.data.reading import kind_of, scan
 from ilba.data.recipe import Change
 from ilba.errors import Conflict, IlbaError, InputError, StoreError, UnsafeRelease, listing, some
+from ilba.methods.controlled.kernels import compiling, is_compiled, sweep
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import (
     LIMIT,
@@ -39,6 +41,7 @@ from ilba.tables.engine import DRAWN_KEYS, AnyFinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
 _CORRECTION = " --correction"
+_COMPILES = ", the first time on this machine up to a minute more, because loops are compiled"
 _BYTES = 3.0
 """bytes of a row of a table, on the disk"""
 
@@ -64,7 +67,7 @@ class Plan:
     rows: int
     """the most rows of all tables together"""
     seconds: float
-    """the approximate time of publishing"""
+    """the approximate time of publishing, with reports and decision page"""
     changes: tuple[Change, ...]
     """how many records each step of the recipe changes"""
     matches: tuple[Matched, ...]
@@ -87,6 +90,8 @@ class Plan:
     """how masks are chosen jointly: `bound`, `sweeps`, `move` and `noise`, where the file names them"""
     typed: str = ""
     """the arguments of `ilba publish`: the file if it is not publication.toml, and --correction"""
+    compiles: bool = False
+    """whether publishing compiles loops first, once on each machine"""
 
     @property
     def is_possible(self) -> bool:
@@ -107,6 +112,7 @@ class Plan:
             "method": self.method, "how": dict(self.how), "records": self.records,
             "left_out": few(self.left_out, K), "cells": self.cells,
             "tables": list(self.tables), "rows": self.rows, "bytes": self.size, "seconds": round(self.seconds, 1),
+            "compiles": self.compiles,
             "changes": [one._asdict() | {"records": few(one.records, K)} for one in self.changes],
             "matches": [str(one) for one in self.matches], "ledger": self.ledger,
             "choices": [one.to_json() for one in self.choices],
@@ -127,7 +133,7 @@ class Plan:
             ("cells", f"{self.cells:,} of the finest table"),
             ("tables", f"{len(self.tables)}: {listing(self.tables, 4)}"),
             ("size", f"at most {some(self.rows, 'row')}, about {max(self.size / 1e6, 0.1):.1f} MB"),
-            ("time", f"publishing takes about {max(self.seconds, 1):.0f} s"),
+            ("time", f"publishing takes about {max(self.seconds, 1):.0f} s{_COMPILES if self.compiles else ''}"),
             ("method", ", ".join([self.method, f"K={K}", *(f"{name}={value}" for name, value in self.how.items())])),
             ("ledger", self.ledger),
         ]
@@ -206,18 +212,22 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     notes = doubts(finest)
     if prepared.by is not None and prepared.by.keyed and finest.record_keys is None:
         notes.append(DRAWN_KEYS)
-    if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
-        tell(ProgressStep("comparing"))
-        masked = None if prepared.by else masked_by(prepared.said.method, finest, wanted, how | kept, progress=progress)
-        compared = choices(finest, wanted, masked, by=prepared.by, full=full, progress=progress)
-        seen = {one.method for one in compared}
-        slow = () if full or not compared else too_slow(finest, wanted)
-        if names := [name for name in (one.partition(":")[0] for one in slow) if name not in seen]:
-            left_out = listing(names)
-            notes.append(f"not compared, because it takes long with these tables: {left_out}. --full compares all")
-        learnt = measured(masked, wanted, progress=progress) if masked is not None else []
-    else:
-        notes.append("the tables have too many cells to compare methods quickly; --full compares them anyway")
+    begun = time.perf_counter()
+    with compiling() as compiled:
+        if can_compare(finest, wanted, LIMIT if not full else 100 * LIMIT):
+            tell(ProgressStep("comparing"))
+            by, method = prepared.by, prepared.said.method
+            masked = None if by else masked_by(method, finest, wanted, how | kept, progress=progress)
+            compared = choices(finest, wanted, masked, by=by, full=full, progress=progress)
+            seen = {one.method for one in compared}
+            slow = () if full or not compared else too_slow(finest, wanted)
+            if names := [name for name in (one.partition(":")[0] for one in slow) if name not in seen]:
+                left_out = listing(names)
+                notes.append(f"not compared, because it takes long with these tables: {left_out}. --full compares all")
+            learnt = measured(masked, wanted, progress=progress) if masked is not None else []
+        else:
+            notes.append("the tables have too many cells to compare methods quickly; --full compares them anyway")
+    comparing = time.perf_counter() - begun - sum(compiled)
     if learnt:
         notes.append("attackers guess or have further knowledge; docs/understand/attackers.md describes each of them")
         if not is_own:
@@ -240,11 +250,24 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     return Plan(
         prepared.title, prepared.design.threshold, prepared.said.method, records or total,
         max(records - total, 0) if records else 0, len(finest), tuple(table.name for table in wanted),
-        rows_of(finest, wanted), counting + 4e-7 * len(finest) * len(wanted) + 0.05 * len(wanted),
+        rows_of(finest, wanted), counting + _seconds(prepared, finest, comparing),
         tuple(prepared.recipe.changes), tuple(matches), said, tuple(compared), tuple(learnt), tuple(refused),
         tuple(prepared.said.proposed), tuple(_against_last(prepared)), tuple(notes), how,
         prepared.typed + (_CORRECTION if is_other else ""),
+        not compared and not is_compiled(sweep if name == "controlled" else close_area),
     )  # fmt: skip
+
+
+def _seconds(prepared: Prepared, finest: AnyFinestTable, comparing: float) -> float:
+    """The approximate time of everything after the count: tables, exports, reports, and the decision page.
+
+    The decision page compares the same methods and attackers as the plan, so that takes as long again.
+    """
+    wanted, outputs = prepared.wanted, prepared.said.outputs
+    tables = 4e-7 * len(finest) * len(wanted) + 0.05 * len(wanted)
+    exports = 4e-6 * rows_of(finest, wanted) * len(outputs.formats) * len(outputs.languages)
+    pages = 1.5 + 3 * outputs.pdf * len(outputs.languages)
+    return tables + exports + pages + (comparing if can_compare(finest, wanted) else 0.0)
 
 
 def counted(

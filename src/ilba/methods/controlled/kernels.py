@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,6 +69,25 @@ def _own_cache() -> bool:
         return False
     numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
     return True
+
+
+def is_compiled(loop: Any) -> bool:
+    """Whether a loop starts at once: it was compiled in this process, or its cache is newer than its source."""
+    if getattr(loop, "signatures", True):  # a plain function, where compiling is switched off
+        return True
+    code, folder = loop.py_func.__code__, loop.stats.cache_path
+    source = Path(code.co_filename)
+    name = f"{source.stem}.{loop.py_func.__name__}-{code.co_firstlineno}.py{sys.version_info[0]}{sys.version_info[1]}*"
+    found = Path(folder).glob(f"{name}.nbi") if folder else ()
+    return any(one.stat().st_mtime >= source.stat().st_mtime for one in found)
+
+
+@contextmanager
+def compiling() -> Iterator[list[float]]:
+    """List the seconds of compilation, known at the end; a later run does not need them."""
+    seconds: list[float] = []
+    with event.install_timer("numba:compile", seconds.append):
+        yield seconds
 
 
 @compiled
