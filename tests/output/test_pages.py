@@ -199,6 +199,18 @@ def test_the_decision_page_says_that_the_share_of_an_insider_depends_on_the_secr
     assert remark not in decision.write(tmp_path / "d.html", lang, other, **facts).read_text("utf-8")
 
 
+@pytest.mark.parametrize("lang", ["en", "ko"])
+def test_the_decision_page_tells_what_is_not_certified_from_what_is_proven(lang, published, tmp_path):
+    says = {name: decision.WORDS[lang][name].format(below=4) for name in ("not safe", "open", "proves_none")}
+    facts = {"title": "Title", "records": 300, "data": "people.csv", "audit": "not safe"}
+    choice = {"mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "adds_up": True, "blank": 0.0}
+    for provable, told in ((0.0, {"open", "proves_none"}), (0.0001, {"not safe"})):
+        own = {**choice, "provable": provable, "method": published.manifest["method"]}
+        text = decision.write(tmp_path / "d.html", lang, published, **facts, choices=[own]).read_text("utf-8")
+        assert {name for name, sentence in says.items() if sentence in text} == told
+        assert f"<b>{decision.WORDS[lang]['no']}</b>" in text
+
+
 def test_a_pdf_without_its_library_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "weasyprint", None)
     with pytest.raises(ilba.MissingExtra, match=r"pip install 'ilba\[pdf\]'"):

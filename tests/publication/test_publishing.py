@@ -145,6 +145,12 @@ def test_only_what_has_changed_is_done_again(agency):
     toml.write_text(toml.read_text("utf-8").replace('formats = ["csv"]', 'formats = ["csv", "json-stat"]'), "utf-8")
     assert quietly(ilba.publish, agency).done == ("exports",)
     assert len(list((agency / "exports").iterdir())) == 48
+    table = agency / "exports" / "AGS.Geschlecht.csv"
+    assert table.read_bytes().startswith(b"\xef\xbb\xbf")
+    plain = toml.read_text("utf-8").replace('formats = ["csv", "json-stat"]', 'formats = ["csv"]\nspreadsheet = false')
+    toml.write_text(plain, "utf-8")
+    assert quietly(ilba.publish, agency).done == ("exports",)
+    assert table.read_bytes().startswith(b'"Kreis"')
     toml.write_text(toml.read_text("utf-8").replace('{en = "Towns 2026"}', '{en = "Towns"}'), "utf-8")
     assert quietly(ilba.publish, agency).done == ("release", "exports", "report", "decision")
     shutil.rmtree(agency / "release")

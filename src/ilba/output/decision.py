@@ -37,6 +37,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "another truth that leads to the same tables.",
         "not safe": "The audit proves small counts from these tables. They were published because the risk was "
         "accepted.",
+        "open": "The audit proves no count of 1 to {below}, but it does not certify them all, so a better attack may "
+        "prove some. The tables were published because the risk was accepted.",
         "not audited": "There are too many tables to audit. They were published because the risk was accepted.",
         "what": "What is published",
         "title": "Title",
@@ -114,6 +116,8 @@ WORDS: dict[str, dict[str, Any]] = {
         "safe": "모든 표를 함께 공격하는 감사에서 1~{below}의 빈도가 하나도 증명되지 않았습니다. "
         "각 빈도마다 같은 표를 만드는 다른 참값이 존재합니다.",
         "not safe": "감사 결과 이 표들로부터 작은 빈도가 증명됩니다. 위험을 감수하기로 하고 공표되었습니다.",
+        "open": "감사 결과 1~{below}의 빈도는 하나도 증명되지 않지만 모두 인증되지는 않았으므로, "
+        "더 나은 공격으로 증명될 수 있습니다. 위험을 감수하기로 하고 공표되었습니다.",
         "not audited": "표가 너무 많아 감사하지 못하였습니다. 위험을 감수하기로 하고 공표되었습니다.",
         "what": "공표 내용",
         "title": "제목",
@@ -238,7 +242,7 @@ def write(
         lang=lang,
         says=says,
         is_yes=audit in ("certified", "safe"),
-        reason=says[audit].format(below=K - 1),
+        reason=says["open" if _is_open(audit, own) else audit].format(below=K - 1),
         facts=facts,
         against=_against(says, lang, release, audit, own, measured, accepted),
         cost=_cost(says, own, release.additive, K),
@@ -275,6 +279,11 @@ def _user() -> str:
         return "?"
 
 
+def _is_open(audit: str, own: Mapping[str, Any] | None) -> bool:
+    """Whether nothing was proven, but not everything certified."""
+    return audit == "not safe" and own is not None and own["provable"] == 0
+
+
 def _against(
     says: Mapping[str, Any],
     lang: str,
@@ -288,7 +297,9 @@ def _against(
     safe, K = audit in ("certified", "safe"), release.design.threshold
     share = "?" if own is None else pages.percent(own["provable"])
     proof = says["everybody_none"].format(below=K - 1)
-    if not safe:
+    if _is_open(audit, own):
+        proof = says["proves_none"].format(below=K - 1)
+    elif not safe:
         proof = says["everybody_some"].format(below=K - 1, share=share)
     rows = [
         (says["everybody"], proof, safe),

@@ -138,6 +138,7 @@ class OutputsEntry(Struct, frozen=True):
     languages: Annotated[list[Language], Meta(min_length=1, description="of exports; pages are in en or ko")] = field(
         default_factory=lambda: ["en"]
     )
+    spreadsheet: Annotated[bool, Meta(description="csv files for Excel: byte order mark, no formulas")] = True
     pdf: Annotated[bool, Meta(description="also write the decision page as PDF, with the extra pdf")] = False
     confidential: Annotated[Name, Meta(description="the folder of store, secret, ledger and reports")] = "confidential"
 

@@ -334,7 +334,7 @@ class _Run:
         ]
 
     def exports(self, release: Release) -> None:
-        target = self.prepared.exports
+        target, is_for_excel = self.prepared.exports, self.prepared.said.outputs.spreadsheet
         files = self._exported(release)
         if not files:
             return
@@ -342,7 +342,7 @@ class _Run:
         with making(target) as folder:
             for number, (name, table, kind, lang) in enumerate(files):
                 self.tell(ProgressStep("exports", number, len(files)))
-                export(release, table, kind, folder / name, lang, spreadsheet=kind == "csv")
+                export(release, table, kind, folder / name, lang, spreadsheet=is_for_excel and kind == "csv")
             for file in (*folder.rglob("*"), folder):
                 file.chmod(0o755 if file.is_dir() else 0o644)
 
