@@ -98,6 +98,18 @@ def test_what_would_undo_a_publication_is_refused_and_nothing_is_written(secret,
     assert published(toy(), secret, book) == "q", "and does not come back"
 
 
+def test_a_later_wave_that_lost_some_leading_zeros_is_refused(secret, book):
+    coded = COUNTS.with_columns(
+        pl.col("town").replace_strict(dict(zip("abcde", ["01", "02", "10", "11", "03"], strict=True)))
+    )
+    published(toy(coded, name="p", wave="1"), secret, book)
+    later = coded.with_columns(pl.col("N") + pl.int_range(pl.len()) * 7 * SMALL.not_().cast(pl.Int64))
+    lost = later.with_columns(pl.col("town").str.strip_chars_start("0"))
+    with pytest.raises(Conflict, match=r"other zeros .* it has town '1', town '2', town '3'\. .*Label them"):
+        published(toy(lost, name="p", wave="2"), secret, book)
+    published(toy(later, name="p", wave="2"), secret, book)
+
+
 def test_the_same_people_again_and_other_people_are_no_conflict(secret, book, recwarn):
     first = toy(name="p", wave="1")
     published(first, secret, book)

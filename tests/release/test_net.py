@@ -19,11 +19,11 @@ def tags(first, last):
     return np.arange(first, last, dtype=np.uint64)
 
 
-def seen(*columns, cells=(0, 0), small=0, secret=SECRET, parts=()):
+def seen(*columns, cells=(0, 0), small=0, secret=SECRET, parts=(), names=()):
     """The net of columns of numbers, each with its labels or with those of their places."""
     told = [one if isinstance(one, tuple) else ([str(place) for place in range(len(one))], one) for one in columns]
     divided = [[np.array(numbers) for numbers in part] for part in parts]
-    return net([(labels, np.array(numbers)) for labels, numbers in told], tags(*cells), small, secret, divided)
+    return net([(labels, np.array(numbers)) for labels, numbers in told], tags(*cells), small, secret, divided, names)
 
 
 def again(one):
@@ -214,3 +214,34 @@ def test_people_are_divided_by_each_key_and_by_the_first_level_with_several_area
     women = [sorted(column.tolist()) for part in parts for column in part if sum(column) == 160]
     assert [10, 30, 50, 70] in women  # by age
     assert [40, 120] in women  # by town
+
+
+# --- spelling
+
+
+def spelled(*labels, name="state"):
+    return seen((list(labels), [1] * len(labels)), names=[name])
+
+
+def test_labels_with_other_zeros_or_letters_than_before_are_named():
+    before = [again(spelled("01", "06", "15", "Yes", "\0 no"))]
+    assert spelled("01", "06", "15", "Yes", " no", "16").respelled(before) == []
+    assert spelled("1", "6", "15", "yes", "no").respelled(before) == [
+        "state '1'", "state '6'", "state 'no'", "state 'yes'",
+    ]  # fmt: skip
+    assert spelled("1", "6", name="other").respelled(before) == []
+    assert spelled("1").respelled([*before, again(spelled("1"))]) == [], "some data was labelled so"
+    assert spelled("1", "01").respelled(before) == [], "two labels at once are two labels"
+    assert spelled("1").respelled([again(spelled("1", "01"))]) == []
+    assert spelled("1").respelled([]) == []
+    assert seen((["a\x0001"], [1]), names=["town"]).respelled([again(seen((["b\x001"], [1]), names=["town"]))]) == [
+        "town '01'"
+    ]
+
+
+def test_of_many_labels_256_are_compared_and_of_very_many_none():
+    many = [f"{n:05d}" for n in range(1000)]
+    assert [column.shape for column in spelled(*many).labels] == [(256, 2)]
+    assert len(spelled(*map(str, range(1000))).respelled([again(spelled(*many))])) > 200
+    assert [column.shape for column in spelled(*(str(n) for n in range(2**16 + 1))).labels] == [(0, 2)]
+    assert "00001" not in json.dumps(spelled(*many).to_json()["labels"])

@@ -562,9 +562,10 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
     same.sort(key=ledger.unseen.__contains__)  # a name that nobody saw comes last
     chapter = Chapter(ledger, secret, population.name, population.wave, data, finest.place)
     if (population.name or next(iter(same), None)) not in same:
-        counts, parts = finest.column_counts(columns_of(finest.design), parts_of(finest.codes))
+        columns = columns_of(finest.design)
+        counts, parts = finest.column_counts(columns, parts_of(finest.codes))
         tags, small = finest.smallest_tags(secret, "ledger net cells", SKETCH)
-        chapter.net = net(counts, tags, small, secret, parts)
+        chapter.net = net(counts, tags, small, secret, parts, [one.columns[-1] for one in columns])
     if not population.declared:
         looks_like = _caught(chapter.net, ledger, "") or _caught(chapter.net, ledger, "", Net.part_of)
         chapter.name = (same[0] if same else "") or noted or looks_like or _unnamed(ledger)
@@ -610,6 +611,11 @@ def _checked(chapter: Chapter, design: Design) -> Chapter:
             f"the population {chapter.name!r} was published before, and none of its small cells is found here, so all "
             f"masks would be new: labels are spelled otherwise ('TRUE' for 'true', '1' for '01'), or these are other "
             f"people. {_COMPARED} Label them as before; give other people another population."
+        )
+    elif respelled := now.respelled(nets):
+        chapter._conflicts.append(
+            f"the population {chapter.name!r} was published with other zeros or capital letters in its labels, and "
+            f"here it has {listing(respelled, 5)}. {_COMPARED} Label them as before: codes such as 01 are text."
         )
     return chapter
 

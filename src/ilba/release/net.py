@@ -4,14 +4,15 @@ Three sketches of each published data are kept. The first one is of its columns:
 if that number is unique in its column, hashed with and without the label. It finds people whose columns or labels have
 other names. The second one is of the small cells with their labels and counts, which most corrections and filters do
 not change. The third one is of the columns of parts, such as the women: it finds a part that is published without the
-column that defines it. The smallest hashes of each sketch are kept. Without the secret they are noise.
+column that defines it. The smallest hashes of each sketch are kept. Labels are kept as hashes, too, with and without
+leading zeros and capital letters, to notice a later wave that spells them otherwise. Without the secret all is noise.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -29,6 +30,8 @@ Part: TypeAlias = tuple[Words, ...]
 
 SKETCH = 256
 _SKETCH_OF_PART = 8
+_LABELS = 2**16
+"""labels of a column with more of them are not compared"""
 _PARTS = 128
 """a column with more labels divides the people into parts that are too small to tell"""
 _PART_CELLS = 2**20
@@ -65,6 +68,11 @@ class Net:
         The evidence of each matching hash of a number, in bits: known for the current data only.
     parts
         The people with one label of one column: for each other column, the smallest hashes of its numbers of people.
+    labels
+        For each column with few labels, pairs of hashes: of a label as it would be without leading zeros and capital
+        letters, and of the label.
+    texts
+        Column and label of each pair by its second hash: known for the current data only.
     """
 
     columns: tuple[Words, ...]
@@ -72,6 +80,8 @@ class Net:
     size: int
     worth: Mapping[int, float]
     parts: tuple[Part, ...] = ()
+    labels: tuple[Words, ...] = ()
+    texts: Mapping[int, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for the ledger. The number of small cells is rounded to a power of two."""
@@ -80,6 +90,7 @@ class Net:
             "cells": _hex(self.cells),
             "size": 2 ** int(math.log2(self.size)) if self.size else 0,
             "parts": [[_hex(column) for column in part] for part in self.parts],
+            "labels": [_hex(column) for column in self.labels],
         }
 
     @classmethod
@@ -87,7 +98,8 @@ class Net:
         """Read it from plain values."""
         columns = tuple(_words(column).reshape(-1, 2) for column in plain["columns"])
         parts = tuple(tuple(map(_words, part)) for part in plain.get("parts", ()))  # earlier versions kept none
-        return cls(columns, _words(plain["cells"]), int(plain["size"]), {}, parts)
+        labels = tuple(_words(column).reshape(-1, 2) for column in plain.get("labels", ()))
+        return cls(columns, _words(plain["cells"]), int(plain["size"]), {}, parts, labels)
 
     def catches(self, before: Net) -> bool:
         """Whether this data looks like the same people as `before`."""
@@ -132,6 +144,15 @@ class Net:
             if self._bits(moved) >= _BITS and _OTHERWISE * len(moved) >= len(pairs):
                 return True
         return False
+
+    def respelled(self, before: Sequence[Net]) -> list[str]:
+        """The labels that no earlier data spells so, though it has them with other zeros or other letters' cases."""
+        known: dict[int, set[int]] = {}
+        for one in before:
+            for plain, label in (pair for column in one.labels for pair in column.tolist()):
+                known.setdefault(plain, set()).add(label)
+        pairs = (pair for column in self.labels for pair in column.tolist())
+        return sorted(self.texts[label] for plain, label in pairs if label not in known.get(plain, {label}))
 
     def _bits(self, numbers: Iterable[int]) -> float:
         return sum(self.worth.get(number, 0) for number in numbers)
@@ -184,10 +205,11 @@ def net(
     small: int,
     secret: Secret,
     parts: Iterable[Sequence[IntArray]] = (),
+    names: Sequence[str] = (),
 ) -> Net:
     """The net of some data: labels and true counts of its columns, and the smallest tags of its `small` small cells.
 
-    `parts` has the true counts of the columns of each part.
+    `parts` has the true counts of the columns of each part; `names` are the names of the columns.
     """
     own = secret.derived("ledger net")
     kept, worth = [], {}
@@ -210,7 +232,26 @@ def net(
         if sum(bits.values()) >= _BITS:
             worth.update(bits)
             sketches.append(tuple(np.sort(one)[:_SKETCH_OF_PART] for one in hashes if len(one)))
-    return Net(tuple(kept), np.sort(tags)[:SKETCH], small, worth, tuple(sketches))
+    spelled = [_spelled(name, labels, own) for name, (labels, _) in zip(names, columns, strict=False)]
+    told = {label: text for one, _ in spelled for label, text in one.items()}
+    pairs_of = tuple(pairs for _, pairs in spelled)
+    return Net(tuple(kept), np.sort(tags)[:SKETCH], small, worth, tuple(sketches), pairs_of, told)
+
+
+def _spelled(name: str, paths: Sequence[str], own: Secret) -> tuple[dict[int, str], Words]:
+    """The pairs of hashes of the labels of a column, the smallest ones, and the text of each label."""
+    labels: dict[str, list[str]] = {}
+    for label in dict.fromkeys(path.rpartition("\0")[2] for path in paths) if len(paths) <= _LABELS else ():
+        labels.setdefault(label.strip().casefold().lstrip("0"), []).append(label)
+    alone = {plain: spelled[0] for plain, spelled in labels.items() if len(spelled) == 1}  # 1 beside 01 is another one
+    plain = own.hashes(f"plain {name}\0{one}" for one in alone)
+    exact = own.hashes(f"label {name}\0{one}" for one in alone.values())
+    order = np.argsort(plain)[:SKETCH]
+    texts = list(alone.values())
+    return (
+        {int(exact[n]): f"{name} {texts[n]!r}" for n in order.tolist()},
+        np.stack([plain, exact], axis=1).reshape(-1, 2)[order],
+    )
 
 
 def _bits_of(number: int) -> float:
