@@ -48,6 +48,9 @@ def test_the_same_numbers_of_people_are_recognised_under_any_labels():
         ([29] * 9, False),
         ([30, 40, 50, 60, 70], True),
         ([29, 40, 50, 60], False),
+        ([29, 600, 5000], False),
+        ([30, 600, 5000], True),
+        ([2**13, 2**15], True),  # 16 bits
         ([1000, 1007, 2000, 4000], False),
         ([1000, 1008, 2000], True),
         ([1000, 1000, 1000], False),
@@ -76,6 +79,22 @@ def test_half_of_a_hundred_small_cells_are_enough():
     assert not seen(cells=(0, 100), small=99).catches(before)
     assert not seen(cells=(0, 100), small=100).catches(again(seen(cells=(0, 100), small=100)))  # kept as 64
     assert not seen(small=100).same_cells(again(seen(small=128)))
+
+
+def test_a_third_of_all_numbers_of_two_columns_is_enough():
+    common, own, others = [2**17, 2**18], [2**15, 2**16], [2**13, 2**14]
+    now, before = seen([*common, *own]), again(seen([*common, *others]))
+    assert now.same_columns(before)
+    assert not seen([*common, *own, 2**20]).same_columns(before)
+    assert seen((list("abcd"), [*common, *own])).labelled_otherwise(again(seen((list("wxyz"), [*common, *others]))))
+    assert not again(seen([1000 * n for n in range(1, 30)])).same_columns(again(seen([1000 * n for n in range(1, 30)])))
+
+
+def test_labels_of_few_equal_numbers_and_of_new_ones_say_nothing():
+    many = [2**19 + 10_000 * n for n in range(20)]
+    few_equal = [*many[:2], *(n + 5000 for n in many[2:])]
+    assert not seen(([f"m{n}" for n in range(20)], few_equal)).labelled_otherwise(again(seen(many)))
+    assert not seen(many).labelled_otherwise(again(seen(many[:10])))
 
 
 def test_large_data_is_compared_by_its_256_smallest_hashes():
@@ -132,6 +151,8 @@ def test_many_small_cells_with_none_in_common_are_other_labels_or_other_people()
     now = seen(cells=(0, 200), small=200)
     assert now.no_cells(again(seen(cells=(200, 400), small=200)))
     assert not now.no_cells(again(seen(cells=(199, 400), small=201)))
+    assert seen(cells=(0, 100), small=100).no_cells(again(seen(cells=(200, 400), small=200)))
+    assert seen(cells=(0, 150), small=150).no_cells(again(seen(cells=(200, 800), small=600)))  # kept as 512
     assert not now.no_cells(again(seen(cells=(200, 300), small=100)))  # kept as 64
     assert not seen(cells=(0, 128), small=128).no_cells(again(seen(cells=(200, 712), small=512)))  # a part of them
 
@@ -182,7 +203,7 @@ def test_a_part_with_all_columns_is_recognised_by_its_small_cells():
     assert part.part_of(whole)
     assert whole.part_of(again(part))
     assert not part.catches(whole)
-    assert not net([], every[::2], 125, SECRET).part_of(whole), "8 cells tell nothing"
+    assert not net([], every[1:], 249, SECRET).part_of(whole), "15 cells tell nothing"
     even = net([], np.arange(0, 8000, 2, dtype=np.uint64), 4000, SECRET)  # its 256 smallest are up to 510
     for found in (12, 11):  # of 16 that it would have kept, three in four must be there
         cells = [*range(0, 2 * found, 2), *range(101, 101 + 2 * (16 - found), 2), *range(511, 999, 2)]
@@ -245,3 +266,19 @@ def test_of_many_labels_256_are_compared_and_of_very_many_none():
     assert len(spelled(*map(str, range(1000))).respelled([again(spelled(*many))])) > 200
     assert [column.shape for column in spelled(*(str(n) for n in range(2**16 + 1))).labels] == [(0, 2)]
     assert "00001" not in json.dumps(spelled(*many).to_json()["labels"])
+
+
+def test_columns_of_more_than_128_labels_and_very_large_tables_of_two_are_left_out():
+    def tables(**sizes):
+        rows = max(sizes.values())
+        people = pl.DataFrame({"town": ["t"] * rows, "N": [9] * rows}).with_columns(
+            *(pl.Series(name, [n % size for n in range(rows)]) for name, size in sizes.items())
+        )
+        codes = FinestTable.from_counts(people, ["town"], list(sizes), secret=SECRET).codes
+        found = [(list(table.columns), dimension) for table, dimension, _ in parts_of(codes)]
+        return [one for one in found if "town" not in one[0]]
+
+    assert tables(a=128, b=8192) == [(["a", "b"], 1)]  # 2 ** 20 cells
+    assert tables(a=128, b=8193) == []
+    assert tables(a=129, b=130) == []
+    assert tables(a=2, b=128) == [(["a", "b"], 1), (["a", "b"], 2)]
