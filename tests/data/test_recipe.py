@@ -171,6 +171,16 @@ def test_numbers_that_were_read_as_fractions_become_whole_codes_and_nan_is_missi
     assert ilba.Recipe({"x": {"pad": 2}}).applied(frame, ["x"])["x"].to_list() == ["01", None, None, "20"]
 
 
+@pytest.mark.parametrize("more", [{"width": 5, "top": 85}, {}])
+def test_a_date_of_birth_after_the_day_of_ages_is_told_so_and_is_no_age(more):
+    frame = pl.DataFrame({"age": ["1990-07-01", "2026-08-01", "2027-01-01"], "N": [1, 1, 1]})
+    steps = {"date": "%Y-%m-%d", "age_on": "2026-07-01", **more}
+    with pytest.raises(ilba.InputError, match=r"2 different dates after age_on = '2026-07-01'.*Set age_on to the day"):
+        ilba.Recipe({"age": steps}).applied(frame, ["age"])
+    ages = ilba.Recipe({"age": steps | {"unmatched": "missing"}}).applied(frame, ["age"])["age"].to_list()
+    assert ages == ["35-39" if more else "36", None, None]
+
+
 @pytest.mark.parametrize(
     ("unmatched", "expected"), [("keep", ["f", "x", None, None]), ("missing", ["f", None, None, None])]
 )

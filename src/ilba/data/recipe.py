@@ -70,7 +70,9 @@ class ColumnRecipe(Struct, frozen=True):
     take: Annotated[
         Literal["", "year", "quarter", "month"], Meta(description="with date: only this part of the date")
     ] = ""
-    age_on: Annotated[str, Meta(description="with date: the age in years on this day, such as 2026-07-01")] = ""
+    age_on: Annotated[
+        str, Meta(description="with date: the age in years on this day, such as 2026-07-01 or {wave}-12-31")
+    ] = ""
     pad: Annotated[Whole | None, Meta(description="add leading zeros up to this length")] = None
     prefix: Annotated[Whole | None, Meta(description="keep this many first letters")] = None
     bands: Annotated[str, Meta(description="bands of numbers: 0-4,5-9,...,85+")] = ""
@@ -492,11 +494,18 @@ def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
         except pl.exceptions.PolarsError:
             raise InputError(f"recipe.{name}: age_on = {entry.age_on!r} is not a day. Write 2026-07-01.") from None
         later = texts.filter(dates > day).n_unique()
-        if later and entry.unmatched == "stop" and any("%y" in form for form in forms):
+        if later and entry.unmatched == "stop":
+            told = f"recipe.{name}: {some(later, 'different date')} after age_on = {entry.age_on!r}"
+            if any("%y" in form for form in forms):
+                raise InputError(
+                    f"{told}: %y reads 69 as 1969, and 68 as 2068. Write years of four digits in the data, and %Y."
+                )
             raise InputError(
-                f"recipe.{name}: {some(later, 'different date')} after age_on: %y reads 69 as 1969, and 68 as "
-                f"2068. Write years of four digits in the data, and %Y."
+                f"{told}: people with these dates of birth were not born on that day. Set age_on to the day of these "
+                f"records. If the dates are wrong, correct them, or write unmatched = 'missing'."
             )
+        if entry.unmatched == "missing":
+            dates = dates.set(dates > day, None)
         frame = pl.DataFrame({"d": dates})
         month_day = pl.col("d").dt.month().cast(pl.Int64) * 100 + pl.col("d").dt.day()
         age = day.year - pl.col("d").dt.year() - (month_day > day.month * 100 + day.day).cast(pl.Int64)

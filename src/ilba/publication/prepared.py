@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+import msgspec
 import polars as pl
 
 from ilba.data.codelists import code_columns, no_code_list, read_labels
@@ -68,7 +69,7 @@ class Prepared:
     def __init__(self, path: Path_ | None = None) -> None:
         self.file = found_at(path)
         self.folder = self.file.parent
-        self.said: PublicationFile = load(self.file)
+        self.said: PublicationFile = _with_wave(load(self.file))
         if "://" in self.said.source.file:
             raise InputError(
                 f"source.file is the URL {self.said.source.file!r}, and a publication reads files of this machine. "
@@ -124,6 +125,11 @@ class Prepared:
         return self.confidential / f"{self.file.stem}.parquet"
 
     @property
+    def state(self) -> Path:
+        """The record of publishing."""
+        return self.confidential / f"{self.file.stem}.json"
+
+    @property
     def release(self) -> Path:
         """The public folder."""
         return self._of_wave("release")
@@ -147,9 +153,7 @@ class Prepared:
     def _of_wave(self, entry: str) -> Path:
         """An output folder, with the name of the wave in place of `{wave}`."""
         name, wave = getattr(self.said.outputs, entry), self.said.population.wave
-        if "{wave}" in name and not wave:
-            raise InputError(f"outputs.{entry} = {name!r} needs the wave. Write wave = '..' under [population].")
-        return self.place(name.replace("{wave}", quote(wave, safe=" ")))
+        return self.place(_named_by(quote(wave, safe=" "), name, f"outputs.{entry}"))
 
     def page(self, name: str) -> Path:
         """A confidential page. Each publication file in a folder has its own pages."""
@@ -465,6 +469,26 @@ class Prepared:
         told = {name: text for name, text in given.items() if isinstance(text, dict)}
         languages = sorted({lang for text in told.values() for lang in text} - {"en"})
         return {lang: {name: text[lang] for name, text in told.items() if lang in text} for lang in languages}
+
+
+def _named_by(wave: str, text: str, entry: str) -> str:
+    """An entry with the wave in place of `{wave}`."""
+    if "{wave}" in text and not wave:
+        raise InputError(f"{entry} = {text!r} needs the wave. Write wave = '..' under [population].")
+    return text.replace("{wave}", wave)
+
+
+def _with_wave(said: PublicationFile) -> PublicationFile:
+    """The same file with the wave in place of `{wave}` in its days: the period, and those on which ages are counted."""
+    people = said.population
+    period = _named_by(people.wave, people.period, "population.period")
+    recipe = {
+        name: entry | {"age_on": _named_by(people.wave, entry["age_on"], f"recipe.{name}.age_on")}
+        if isinstance(entry, dict) and isinstance(entry.get("age_on"), str)
+        else entry
+        for name, entry in said.recipe.items()
+    }
+    return msgspec.structs.replace(said, population=msgspec.structs.replace(people, period=period), recipe=recipe)
 
 
 def _match(column: str, what: str, file: str, codes: set[str], listed: set[str]) -> Matched:

@@ -156,6 +156,8 @@ class _Proposal:
         self.source: FileFacts = found.records
         name, time = _name_and_wave(Path(self.source.path).stem)
         self.population, self.wave = population or name, wave or ("" if population else time)
+        self.day = "{wave}-12-31" if re.fullmatch("[0-9]{4}", self.wave) else ""
+        """a day that follows the wave"""
         self.files: dict[str, pl.DataFrame] = {}
         self.trees = {m.column: m for m in found.matches if self._is_tree(m)}
         self.lists = {m.column: m for m in found.matches if not self._is_map(m) and not self._is_tree(m)}
@@ -383,7 +385,7 @@ class _Proposal:
             "# Use the same name for all data about the same people.",
             f"name = {_toml(self.population)}",
             f"wave = {_toml(self.wave)}",
-            '# period = "2026-07-01"',
+            f'# period = "{self.day or "2026-07-01"}"',
             '# unit = "persons"',
             "",
             "[about]",
@@ -461,7 +463,9 @@ class _Proposal:
     def _age_lines(self) -> list[str]:
         """For each column of dates, the entry that makes ages of it if they are dates of birth."""
         dates = [column for column in self.source.columns if column.date]
-        steps = ({"from": c.name, "date": c.date, "age_on": "2026-01-01", "width": 5, "top": 85} for c in dates)
+        steps = (
+            {"from": c.name, "date": c.date, "age_on": self.day or "2026-01-01", "width": 5, "top": 85} for c in dates
+        )
         return [f"# age = {_toml(one)}     # for dates of birth: set the day, add age to keys" for one in steps]
 
     def _matched_lines(self, codes: Mapping[str, Mapping[str, Any]]) -> list[str]:
