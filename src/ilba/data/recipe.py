@@ -44,6 +44,7 @@ class Lookup(Struct, frozen=True):
     header: Annotated[int, Meta(ge=0, le=1000, description="the line with the column names")] = 0
     notes: Annotated[Literal["", "drop"], Meta(description="drop: leave out titles, footnotes, repeated names")] = ""
     pad: Annotated[Whole | None, Meta(description="add leading zeros to the old codes up to this length")] = None
+    pad_to: Annotated[Whole | None, Meta(description="add leading zeros to the new codes up to this length")] = None
 
     @property
     def reading(self) -> Reading:
@@ -310,6 +311,13 @@ class Recipe:
 
     def _recoded(self, name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
         known = self._lookup(name, entry)
+        shortest = known[_TEXT].str.len_chars().min()
+        is_after = entry.unmatched == "keep" or _bands(entry)  # else a padded value is shorter than all old codes
+        if entry.pad and isinstance(shortest, int) and entry.pad < shortest and not is_after:
+            raise InputError(
+                f"recipe.{name}: pad = {entry.pad} adds zeros before the recode, and each old code of its file is "
+                f"longer. To add zeros to the new codes write recode = {{.., pad_to = {entry.pad}}} instead."
+            )
         joined = pl.DataFrame({_TEXT: texts}).join(known, on=_TEXT, how="left", maintain_order="left")
         lost = joined["to"].is_null() & texts.is_not_null() & ~texts.is_in(known[_TEXT].implode())
         if lost.any() and entry.unmatched == "stop":
@@ -342,8 +350,8 @@ class Recipe:
             chosen.append(wanted or frame.columns[place])
         known = pl.DataFrame({_TEXT: as_text(frame[chosen[0]]), "to": as_text(frame[chosen[1]])})
         known = known.with_columns(pl.all().str.strip_chars()).drop_nulls(_TEXT)
-        if recode.pad:
-            known = known.with_columns(pl.col(_TEXT).str.zfill(recode.pad))
+        for codes, pad in ((_TEXT, recode.pad), ("to", recode.pad_to)):
+            known = known.with_columns(pl.col(codes).str.zfill(pad)) if pad else known
         known = known.unique(maintain_order=True)
         twice = known.filter(pl.col(_TEXT).is_duplicated())[_TEXT].unique(maintain_order=True)
         if len(twice):

@@ -470,7 +470,7 @@ class Prepared:
         found = []
         for column, entry in self.said.codes.items():
             listed = set(self.labels.filter(pl.col("variable") == column)["code"].drop_nulls())
-            match = _match(column, "the code list", entry.file, codes[column], listed)
+            match = self._match(column, "the code list", entry.file, codes[column], listed)
             own = {level: codes[level] - codes[column] for level in self._levels(column) if level != column}
             here = {level: tuple(sorted(listed & others)) for level, others in own.items()}
             for level, strays in here.items():
@@ -480,8 +480,19 @@ class Prepared:
             found.append(replace(match, strays=strange, orphans=self._orphans(column, codes)))
         for column, shape in self.maps.items():
             drawn = {str(one["id"]) for one in shape["features"]}
-            found.append(_match(column, "the map", self.said.maps[column].file, codes[column], drawn))
+            found.append(self._match(column, "the map", self.said.maps[column].file, codes[column], drawn))
         return found
+
+    def _match(self, column: str, what: str, file: str, codes: set[str], listed: set[str]) -> Matched:
+        common = codes & listed
+        if not common:
+            entry = self.recipe.columns.get(column)
+            hint = _hint(codes, listed, column, entry is not None and entry.recode is not None)
+            raise InputError(
+                f"{what} {file!r} has no code of {column!r}: the data has {listing(sorted(codes), 3)}, {what} has "
+                f"{listing(sorted(listed), 3)}.{hint}"
+            )
+        return Matched(column, what, file, len(common), tuple(sorted(codes - listed)), len(listed - codes))
 
     def _orphans(self, column: str, codes: Mapping[str, set[str]]) -> tuple[str, ...]:
         """The declared parents of a code list that are no codes of the level above; refused if all are."""
@@ -557,21 +568,12 @@ def _with_wave(said: PublicationFile) -> PublicationFile:
     return msgspec.structs.replace(said, population=msgspec.structs.replace(people, period=period), recipe=recipe)
 
 
-def _match(column: str, what: str, file: str, codes: set[str], listed: set[str]) -> Matched:
-    common = codes & listed
-    if not common:
-        raise InputError(
-            f"{what} {file!r} has no code of {column!r}: the data has {listing(sorted(codes), 3)}, {what} has "
-            f"{listing(sorted(listed), 3)}.{_hint(codes, listed, column)}"
-        )
-    return Matched(column, what, file, len(common), tuple(sorted(codes - listed)), len(listed - codes))
-
-
-def _hint(codes: set[str], listed: set[str], column: str) -> str:
+def _hint(codes: set[str], listed: set[str], column: str, is_recoded: bool) -> str:
     """Say what to type so that codes match."""
     widths = {len(code) for code in listed}
     if len(widths) == 1 and any(code.zfill(width) in listed for code in codes for width in widths):
-        return f" With leading zeros they match: write recipe.{column} = {{pad = {next(iter(widths))}}}."
+        entry = f"recode = {{.., pad_to = {min(widths)}}}" if is_recoded else f"pad = {min(widths)}"
+        return f" With leading zeros they match: write recipe.{column} = {{{'.., ' * is_recoded}{entry}}}."
     longer = {len(code) for code in codes}
     if len(longer) == 1 and any(code.zfill(width) in codes for code in listed for width in longer):
         return f" It has no leading zeros: write pad = {next(iter(longer))} beside its file."

@@ -241,7 +241,9 @@ class _Proposal:
                 fine, match = self.derived[name]
                 listed = next(one for one in self.found.files if one.path == match.file)
                 recode = self._file(listed) | {"from": match.by, "to": name} | self._padding(fine, match)
-                steps[name] = {"from": fine, "recode": recode}
+                letters, is_prefix = self._zeros(name)
+                recode |= {"pad_to": letters} if letters else {}
+                steps[name] = {"from": fine, "prefix": letters} if is_prefix else {"from": fine, "recode": recode}
                 continue
             column = self.source.column(name)
             found = self._cleaning(column)
@@ -261,6 +263,23 @@ class _Proposal:
         codes = listed.frame[match.by].str.strip_chars().drop_nulls()
         is_shorter = bool((codes.str.contains(r"^\d+$") & (codes.str.len_chars() < pad)).any())
         return {"pad": pad} if is_shorter else {}
+
+    def _zeros(self, level: str) -> tuple[int, bool]:
+        """The length of the codes of a level that lost their zeros in a list, else 0; whether they begin its codes."""
+        fine, match = self.derived.get(level, ("", None))
+        pad = self._padding(fine, match).get("pad", 0) if match else 0
+        listed = next((one.frame for one in self.found.files if match and one.path == match.file), pl.DataFrame())
+        if not match or not pad or _finest_codes(listed, match.by).height < listed.height:
+            return 0, False  # the codes of upper levels are in the list as they are
+        both = listed.select(pl.col(match.by, level).str.strip_chars()).drop_nulls()
+        codes, uppers = both[match.by].str.zfill(pad), both[level]
+        lengths = set(uppers.str.len_chars())
+        if not uppers.str.contains(r"^\d+$").all() or min(lengths) == pad:
+            return 0, False
+        for letters in range(max(lengths), pad):
+            if (codes.str.head(letters) == uppers.str.zfill(letters)).all():
+                return (letters, True) if min(lengths) < letters else (0, False)
+        return (max(lengths), False) if len(lengths) > 1 else (0, False)
 
     def _cleaning(self, column: ColumnFacts) -> dict[str, Any]:
         pad = self._pad(column)
@@ -323,7 +342,11 @@ class _Proposal:
         for level, (label, match) in self.named.items():
             if level not in found:
                 listed = next(one for one in self.found.files if one.path == match.file)
-                found[level] = self._file(listed) | {"code": level} | self._parent(level, listed)
+                letters, _ = self._zeros(level)
+                parent = self._parent(level, listed)
+                above = [name for name in parent.values() if name in self.named or not self._zeros(name)[0]]
+                found[level] = self._file(listed) | {"code": level} | ({"pad": letters} if letters else {})
+                found[level] |= parent if above else {}
                 found[level]["label"] = {"en": label}
         kind = kind_of(Path(self.source.path)) if Path(self.source.path).is_file() else ""
         for column, labels in value_labels(Path(self.source.path), kind).items() if kind in LABELLED else ():
