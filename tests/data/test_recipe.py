@@ -171,6 +171,17 @@ def test_numbers_that_were_read_as_fractions_become_whole_codes_and_nan_is_missi
     assert ilba.Recipe({"x": {"pad": 2}}).applied(frame, ["x"])["x"].to_list() == ["01", None, None, "20"]
 
 
+def test_a_value_without_a_recode_is_named_as_in_the_data_and_a_missing_value_as_such(tmp_path):
+    (tmp_path / "towns.csv").write_text("town,district\n0203012,0203\n")
+    frame = pl.DataFrame({"town": ["203012", " b/d"], "N": [1, 1]})
+    steps = {"town": {"pad": 7}, "d": {"from": "town", "recode": "towns.csv"}}
+    says = r"recipe.d: 1 value \('b/d'\) is not in 'towns.csv'. If it is missing there, write missing = \['b/d'\]"
+    with pytest.raises(ilba.InputError, match=says):
+        ilba.Recipe(steps, folder=tmp_path).applied(frame, ["d", "town"])
+    cured = ilba.Recipe(steps, folder=tmp_path, missing=["b/d"])
+    assert cured.applied(frame, ["d", "town"]).rows() == [("0203", "0203012"), (None, None)]
+
+
 def test_zeros_of_recoded_values_have_an_entry_and_a_pad_that_does_nothing_names_it(tmp_path):
     (tmp_path / "towns.csv").write_text("town,district\n0203012,203\n1601011,1601\n")
     frame = pl.DataFrame({"town": ["0203012", "1601011"], "N": [1, 1]})

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 from msgspec import Meta, Struct, field
 
+from ilba.data.missing import spells_missing
 from ilba.data.plain import checked
 from ilba.data.reading import Reading, scan
 from ilba.design.design import COUNT
@@ -256,7 +257,7 @@ class Recipe:
                 entry = self.columns.get(name, ColumnRecipe())
                 source = entry.source if entry.source in made else self.made_from(name)
                 own = made.get(source) if source != name else None
-                made[name] = self._made(name, entry, own if own is not None else values[source], number, own is None)
+                made[name] = self._made(name, entry, own, values[self.made_from(name)], number)
         return pl.DataFrame([made[name].alias(name) for name in columns])
 
     def _is_on_the_way(self, name: str, column: str) -> bool:
@@ -269,12 +270,18 @@ class Recipe:
             column = source
         return False
 
-    def _made(self, name: str, entry: ColumnRecipe, column: pl.Series, number: pl.Series, raw: bool) -> pl.Series:
-        """One column, step by step. A column that no step changes stays as it is, with its type."""
+    def _made(
+        self, name: str, entry: ColumnRecipe, own: pl.Series | None, found: pl.Series, number: pl.Series
+    ) -> pl.Series:
+        """One column, step by step, from another one of the recipe or as it is found in the data.
+
+        A column that no step changes stays as it is, with its type.
+        """
+        column = found if own is None else own
         spelled = texts = as_text(column)
         if spelled is None or texts is None:
             return column
-        for step, does in self._steps(name, entry, raw):
+        for step, does in self._steps(name, entry, own is None, as_text(found)):
             after = does(texts)
             changed = int(number.filter(after.ne_missing(texts)).sum())
             note = Change(name, step, changed)
@@ -283,7 +290,9 @@ class Recipe:
             texts = after
         return column if texts.equals(spelled) else texts
 
-    def _steps(self, name: str, entry: ColumnRecipe, raw: bool) -> list[tuple[str, Callable[[pl.Series], pl.Series]]]:
+    def _steps(
+        self, name: str, entry: ColumnRecipe, raw: bool, found: pl.Series | None
+    ) -> list[tuple[str, Callable[[pl.Series], pl.Series]]]:
         steps: list[tuple[str, Callable[[pl.Series], pl.Series]]] = []
         if (self.trim if entry.trim is None else entry.trim) and raw:
             steps.append(("trim", _trimmed))
@@ -306,10 +315,10 @@ class Recipe:
         if bands := _bands(entry):
             steps.append(("bands", lambda texts: _banded(name, texts, bands, self.decimal, entry.unmatched)))
         if entry.recode is not None:
-            steps.append(("recode", lambda texts: self._recoded(name, texts, entry)))
+            steps.append(("recode", lambda texts: self._recoded(name, texts, entry, found)))
         return steps
 
-    def _recoded(self, name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
+    def _recoded(self, name: str, texts: pl.Series, entry: ColumnRecipe, found: pl.Series | None) -> pl.Series:
         known = self._lookup(name, entry)
         shortest = known[_TEXT].str.len_chars().min()
         is_after = entry.unmatched == "keep" or _bands(entry)  # else a padded value is shorter than all old codes
@@ -323,8 +332,10 @@ class Recipe:
         if lost.any() and entry.unmatched == "stop":
             file = entry.recode if isinstance(entry.recode, str) else entry.recode.file  # type: ignore[union-attr]
             strange = texts.filter(lost)
+            shown = strange if found is None else _without_zeros(strange, found.filter(lost))
+            hint = _alike(strange, known[_TEXT]) or _absent(shown)
             raise InputError(
-                f"recipe.{name}: {_examples(strange)} not in {file!r}.{_alike(strange, known[_TEXT])} "
+                f"recipe.{name}: {_examples(shown)} not in {file!r}.{hint} "
                 f"Add what is missing there, or write unmatched = 'keep' or 'missing' in the recipe."
             )
         kept = joined["to"] if entry.unmatched != "keep" else joined["to"].zip_with(~lost, texts)
@@ -560,6 +571,20 @@ def _examples(lost: pl.Series) -> str:
     different = lost.unique().sort()
     verb = "is" if len(different) == 1 else "are"
     return f"{some(len(different), 'value')} ({listing((repr(one) for one in different), 5)}) {verb}"
+
+
+def _without_zeros(texts: pl.Series, found: pl.Series) -> pl.Series:
+    """Values as they are in the data, where only zeros were added to them."""
+    plain = found.str.strip_chars()
+    return plain.zip_with(
+        (plain.str.strip_chars_start("0") == texts.str.strip_chars_start("0")).fill_null(False), texts
+    )
+
+
+def _absent(lost: pl.Series) -> str:
+    """Say how values that spell a missing value are named."""
+    spelled = lost.to_frame("x").filter(spells_missing(pl.col("x")))["x"].unique().sort()
+    return f" If it is missing there, write missing = {spelled.to_list()} under [recipe]." if len(spelled) else ""
 
 
 def _alike(lost: pl.Series, known: pl.Series) -> str:

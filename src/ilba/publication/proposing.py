@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.data.columns import SHORT, ColumnFacts, facts_of
+from ilba.data.columns import ColumnFacts, facts_of
 from ilba.data.inspecting import AMONG_NOTES, LEAVES, NAMELESS, FileFacts, Inspection, Match, inspect
+from ilba.data.missing import SHORT
 from ilba.data.reading import LABELLED, kind_of, value_labels
 from ilba.data.shapes import is_map
 from ilba.errors import InputError, listing, notice
