@@ -143,6 +143,16 @@ def test_a_kind_follows_from_the_values(values, kind, tmp_path):
     assert ilba.inspect(tmp_path / "p.csv").records.column("x").kind == kind
 
 
+def test_words_for_no_data_are_missing_values_in_any_case(tmp_path):
+    words = ["b/d", "Brak danych", "nie ustalono", "Neuvedeno", "não informado", "ΔΞ/ΔΑ", "keine Angabe"]
+    pl.DataFrame({"town": list("abcd") * 60, "status": [*words, "?"] + ["single", "married"] * 116}).write_csv(
+        tmp_path / "p.csv"
+    )
+    status = ilba.inspect(tmp_path / "p.csv").records.column("status")
+    assert (status.values, status.missing) == (2, 8)
+    assert set(status.spellings) == {*words, "?"}
+
+
 def test_two_letters_are_a_missing_value_unless_the_others_are_codes_of_two_letters(tmp_path):
     rows = [
         f"{'ab'[n % 2]},{['m', 'f', 'NR'][n % 3]},{['NR', 'NZ', 'FJ'][n % 3]},{['N/R', 'x', 'y'][n % 3]}\n"

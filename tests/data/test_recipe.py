@@ -171,6 +171,40 @@ def test_numbers_that_were_read_as_fractions_become_whole_codes_and_nan_is_missi
     assert ilba.Recipe({"x": {"pad": 2}}).applied(frame, ["x"])["x"].to_list() == ["01", None, None, "20"]
 
 
+def test_a_value_without_a_recode_is_named_as_in_the_data_and_a_missing_value_as_such(tmp_path):
+    (tmp_path / "towns.csv").write_text("town,district\n0203012,0203\n")
+    frame = pl.DataFrame({"town": ["203012", " b/d"], "N": [1, 1]})
+    steps = {"town": {"pad": 7}, "d": {"from": "town", "recode": "towns.csv"}}
+    says = r"recipe.d: 1 value \('b/d'\) is not in 'towns.csv'. If it is missing there, write missing = \['b/d'\]"
+    with pytest.raises(ilba.InputError, match=says):
+        ilba.Recipe(steps, folder=tmp_path).applied(frame, ["d", "town"])
+    cured = ilba.Recipe(steps, folder=tmp_path, missing=["b/d"])
+    assert cured.applied(frame, ["d", "town"]).rows() == [("0203", "0203012"), (None, None)]
+
+
+def test_zeros_of_recoded_values_have_an_entry_and_a_pad_that_does_nothing_names_it(tmp_path):
+    (tmp_path / "towns.csv").write_text("town,district\n0203012,203\n1601011,1601\n")
+    frame = pl.DataFrame({"town": ["0203012", "1601011"], "N": [1, 1]})
+
+    def made(**steps):
+        return ilba.Recipe({"d": {"from": "town", **steps}}, folder=tmp_path).applied(frame, ["d"])["d"].to_list()
+
+    assert made(recode={"file": "towns.csv", "pad_to": 4}) == ["0203", "1601"]
+    assert made(recode="towns.csv", pad=7) == ["203", "1601"]
+    with pytest.raises(ilba.InputError, match=r"pad = 4 adds zeros before the recode.*{.., pad_to = 4} instead"):
+        made(recode="towns.csv", pad=4)
+
+
+@pytest.mark.parametrize("more", [{"width": 5, "top": 85}, {}])
+def test_a_date_of_birth_after_the_day_of_ages_is_told_so_and_is_no_age(more):
+    frame = pl.DataFrame({"age": ["1990-07-01", "2026-08-01", "2027-01-01"], "N": [1, 1, 1]})
+    steps = {"date": "%Y-%m-%d", "age_on": "2026-07-01", **more}
+    with pytest.raises(ilba.InputError, match=r"2 different dates after age_on = '2026-07-01'.*Set age_on to the day"):
+        ilba.Recipe({"age": steps}).applied(frame, ["age"])
+    ages = ilba.Recipe({"age": steps | {"unmatched": "missing"}}).applied(frame, ["age"])["age"].to_list()
+    assert ages == ["35-39" if more else "36", None, None]
+
+
 @pytest.mark.parametrize(
     ("unmatched", "expected"), [("keep", ["f", "x", None, None]), ("missing", ["f", None, None, None])]
 )

@@ -74,6 +74,15 @@ def test_codes_that_are_nearly_the_same_are_named_with_their_cure(folder, codes,
     assert asked(folder, more=f"[recipe]\n{cure}") == []
 
 
+def test_a_missing_value_that_was_padded_like_a_code_is_named_with_its_cure(folder):
+    pl.DataFrame({"AGS": ["101", "b/d", "NA", "102"] * 30, "sex": list("ffmfm") * 24}).write_csv(folder / "p.csv")
+    (doubt,) = asked(folder, more="[recipe]\nAGS = {pad = 5}")
+    assert "'000NA' and '00b/d'" in doubt or "'000NA', '00b/d'" in doubt
+    cure = "missing = ['NA', 'b/d']"
+    assert cure in doubt
+    assert asked(folder, more=f"[recipe]\n{cure}\nAGS = {{pad = 5}}") == []
+
+
 @pytest.mark.parametrize("encoding", ["cp949", "utf-16"])
 @pytest.mark.parametrize("separator", [",", "|", ";"])
 def test_files_in_other_encodings_and_with_other_separators_are_read_or_say_what_to_type(folder, encoding, separator):

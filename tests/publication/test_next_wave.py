@@ -13,6 +13,8 @@ import polars as pl
 import pytest
 
 import ilba
+from ilba.publication.days import days_kept
+from ilba.publication.prepared import Prepared
 from ilba.publication.publishing import released_by
 from support.commands import run
 from support.people import population
@@ -296,3 +298,72 @@ def test_a_changed_file_of_a_pattern_is_counted_again(office):
     people.head(1000).write_csv("people_2025.csv")
     with pytest.raises(ilba.UnsafeRelease, match="not the records that were published"):
         ilba.publish()
+
+
+AGES = """
+keys = ["age"]
+[source]
+file = "born.csv"
+[population]
+name = "people"
+wave = "2025"
+period = "2025-12-31"
+[hierarchies]
+area = ["town"]
+[recipe]
+age = {from = "born", date = "%Y-%m-%d", age_on = "2025-12-31", width = 40, top = 80}
+[outputs]
+release = "release-{wave}"
+"""
+
+
+@pytest.mark.long
+def test_a_later_wave_that_keeps_the_days_of_an_earlier_one_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    born = [f"{1930 + n % 90}-06-15" for n in range(400)]
+    pl.DataFrame({"town": ["a", "b"] * 200, "born": born}).write_csv("born.csv")
+    (tmp_path / "publication.toml").write_text(AGES)
+    ilba.publish()
+    edit(tmp_path, ("[outputs]", "[tables]\nmax_keys = 1\n[outputs]"))  # the same wave again
+    assert not [note for note in ilba.plan().notes if "as in wave" in note]
+    edit(tmp_path, ('wave = "2025"', 'wave = "2026"'))
+    kept = [note for note in ilba.plan().notes if "as in wave" in note]
+    assert kept == [
+        f"{entry} is '2025-12-31', as in wave '2025'. Set the time of wave '2026' ('{{wave}}-12-31' follows it)."
+        for entry in ("population.period", "recipe.age.age_on")
+    ]
+    told = run("--strict", "publish", cwd=tmp_path, code=1).stderr
+    assert kept[0] in told
+    assert not (tmp_path / "release-2026").exists()
+    edit(tmp_path, ("2025-12-31", "{wave}-12-31"))
+    assert not [note for note in ilba.plan().notes if "as in wave" in note]
+    prepared = Prepared()
+    assert prepared.said.population.period == "2026-12-31"
+    assert prepared.recipe.columns["age"].age_on == "2026-12-31"
+
+
+def test_waves_that_are_no_times_may_count_the_same_day(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    days = {"population.period": "2025-12-31", "recipe.age.age_on": "2025-12-31"}
+    (tmp_path / "confidential").mkdir()
+    for earlier, wave, doubts in (("final", "provisional", 0), ("2025", "2026", 2), ("2026", "2025", 0)):
+        (tmp_path / "confidential" / "publication.json").write_text(json.dumps({"waves": {earlier: days}}))
+        (tmp_path / "publication.toml").write_text(AGES.replace('wave = "2025"', f'wave = "{wave}"'))
+        assert len(days_kept(Prepared())) == doubts
+
+
+@pytest.mark.parametrize("entry", ["population.period", "recipe.age.age_on"])
+def test_a_day_named_by_the_wave_needs_one(tmp_path, entry):
+    name = entry.rpartition(".")[2]
+    text = AGES.replace('wave = "2025"', "").replace(f'{name} = "2025', f'{name} = "{{wave}}')
+    (tmp_path / "publication.toml").write_text(text)
+    with pytest.raises(ilba.InputError, match=f"{entry} = '{{wave}}-12-31' needs the wave"):
+        Prepared(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_release_folder_elsewhere_is_found_for_every_wave(office, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("public")
+    (office / "release-2025").rename(elsewhere / "release-2025")
+    edit(office, ("release-{wave}", f"{elsewhere}/release-{{wave}}"))
+    assert released_by() == [elsewhere / "release-2025"]

@@ -213,3 +213,58 @@ def test_a_url_as_the_file_of_records_is_refused_with_what_to_type(folder):
     (folder / "publication.toml").write_text(text)
     with pytest.raises(ilba.InputError, match="'s3a://lake/people', and a publication reads files of this machine"):
         Prepared(folder)
+
+
+THREE = """[hierarchies]
+area = {column = "town", levels = ["region", "district"], prefixes = [2, 4]}
+[recipe]
+town = {pad = 5}
+[codes]
+"""
+
+
+@pytest.fixture
+def spreadsheet(folder):
+    """A list that lost its leading zeros, as a spreadsheet keeps it."""
+    rows = "1001,One,100,North,1\n1002,Two,100,North,1\n2001,Three,200,South,2\n2002,Four,200,South,2\n"
+    (folder / "lost.csv").write_text("t,tn,d,dn,r\n" + rows)
+    return folder
+
+
+@pytest.mark.parametrize("parents", [True, False])
+@pytest.mark.parametrize("region", ["", 'region = {file = "lost.csv", code = "r", label = "dn", pad = 2}\n'])
+def test_parents_that_lost_their_zeros_are_spelled_as_the_codes_of_the_level_above(spreadsheet, parents, region):
+    text = 'town = {file = "lost.csv", pad = 5, parent = "d"}\n'
+    text += 'district = {file = "lost.csv", code = "d", pad = 4, label = "dn", parent = "r"}\n' + region
+    if not parents:
+        text = text.replace(', parent = "d"', "").replace(', parent = "r"', "")
+    prepared, finest = finest_of(spreadsheet, THREE + text)
+    found = prepared.labels.select("variable", "code", "parent").rows()
+    assert ("town", "01001", "0100") in found
+    assert ("district", "0200", "02") in found
+    assert {parent for variable, _, parent in found if variable == "town"} == {"0100", "0200"}
+    assert not any(one.orphans for one in prepared.matched(finest))
+
+
+def test_a_parent_that_is_no_code_of_the_level_above_is_told_and_refused_if_none_is(spreadsheet):
+    plain = THREE.replace("town = {pad = 5}", "")
+    text = 'town = {file = "lost.csv", pad = 5, parent = "dn"}\n'
+    with pytest.raises(
+        ilba.InputError, match=r"no parent in 'dn' of 'lost.csv' is a code of 'district': it has North, "
+    ):
+        matched(spreadsheet, plain + text)
+    lost = (spreadsheet / "lost.csv").read_text()
+    (spreadsheet / "lost.csv").write_text(lost.replace("Four,200", "Four,9"))
+    (match,) = matched(spreadsheet, plain + text.replace("dn", "d"))
+    assert match.orphans == ("9",)
+    assert "with parents that are no codes of the level above: 9" in str(match)
+
+
+def test_parents_without_zeros_of_a_level_that_nothing_declares_are_told_what_to_type(spreadsheet):
+    rows = [f"{town[:2]},{town},{sex}" for town in ("01001", "01002", "02001") for sex in "fm" for _ in range(9)]
+    (spreadsheet / "p.csv").write_text("region,town,sex\n" + "\n".join(rows) + "\n")
+    text = '[hierarchies]\narea = ["region", "town"]\n[codes]\ntown = {file = "lost.csv", pad = 5, parent = "r"}\n'
+    with pytest.raises(ilba.InputError, match=r"codes.region = {file = 'lost.csv', code = 'r', pad = 2}"):
+        matched(spreadsheet, text)
+    more = "region = {file = 'lost.csv', code = 'r', label = 'dn', pad = 2}\n"
+    assert [one.orphans for one in matched(spreadsheet, text + more)] == [(), ()]

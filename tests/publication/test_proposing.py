@@ -327,6 +327,32 @@ def test_a_list_that_a_spreadsheet_robbed_of_its_zeros_matches_the_data(tmp_path
         counted(Prepared(tmp_path))
 
 
+@pytest.mark.parametrize("nested", [True, False])
+def test_levels_that_a_spreadsheet_robbed_of_their_zeros_get_them_back(tmp_path, nested):
+    towns = [f"{region}{district}{town}" for region in ("02", "16") for district in ("03", "11") for town in "123"]
+    pl.DataFrame({"AGS": towns * 20, "sex": list("ffmfm") * 48}).write_csv(tmp_path / "p.csv")
+    rows = [(int(one), f"Town {one}", one[:4], f"District {one[:4]}", one[:2], f"Region {one[:2]}") for one in towns]
+    if not nested:
+        rows = [(*row[:2], str(7 + 5 * towns.index(f"{row[2]}1") // 3), *row[3:]) for row in rows]
+    listed = pl.DataFrame(rows, ["key", "name", "dist", "district", "reg", "region"], orient="row")
+    listed.with_columns(pl.col("dist", "reg").cast(pl.Int64)).write_csv(tmp_path / "towns.csv")
+    ilba.init(tmp_path / "p.csv", tmp_path / "towns.csv", out=tmp_path)
+    plain = proposed(tmp_path)
+    assert plain["hierarchies"] == {"area": ["reg", "dist", "AGS"]}
+    assert plain["recipe"]["reg"] == {"from": "AGS", "prefix": 2}
+    assert (plain["codes"]["reg"]["pad"], plain["codes"]["dist"]["pad"]) == (2, 4 if nested else 2)
+    if not nested:
+        recode = {"file": "towns.csv", "from": "key", "to": "dist", "pad": 5, "pad_to": 2}
+        assert plain["recipe"]["dist"] == {"from": "AGS", "recode": recode}
+    prepared = Prepared(tmp_path)
+    finest, _ = counted(prepared)
+    districts = ["0203", "0211", "1603", "1611"] if nested else ["07", "12", "17", "22"]
+    assert finest.frame["dist"].unique().sort().to_list() == districts
+    assert [(one.without, one.orphans) for one in prepared.matched(finest)] == [((), ())] * 3
+    above = dict(prepared.labels.filter(variable="dist").select("code", "parent").rows())
+    assert above == dict(zip(districts, ["02", "02", "16", "16"], strict=True))
+
+
 def test_a_list_with_the_level_above_gives_the_parents_of_its_codes(tmp_path):
     towns = [(f"t{n}", f"r{n // 4}") for n in range(12)]
     rows = [f"{region},{town},{'fm'[n % 2]}\n" for n in range(50) for town, region in towns]

@@ -8,10 +8,13 @@ import re
 import struct
 import xml.etree.ElementTree as ElementTree
 from importlib import resources
+from urllib.parse import quote
 
 import httpx
+import polars as pl
 import pytest
 
+import ilba
 from ilba.service import pictures
 from ilba.service.outlines import Outlines
 from support.serving import PLAIN, problem, serving
@@ -155,6 +158,29 @@ def test_the_sitemap_leads_to_every_table_and_place(web, client):
     assert {f"{base}/table/{name}" for name in tables} < set(found)
     assert {f"{base}/place/people/town/0101", f"{base}/place/people/block/010101"} < set(found)
     assert web.get(found[-1]).status_code == 200
+
+
+def test_people_without_a_stated_area_are_in_tables_and_are_no_place(tmp_path, secret):
+    towns = [("a", "a1", 40), ("a", "a2", 30), ("b", "b1", 20), ("a", None, 60), (None, None, 90)]
+    frame = pl.DataFrame({name: [row[n] for row in towns for _ in range(row[2])] for n, name in enumerate(("r", "t"))})
+    frame = frame.with_columns(sex=pl.Series([("f", "m")[n % 2] for n in range(frame.height)]))
+    made = ilba.build(frame, {"area": ["r", "t"]}, ["sex"], secret=secret, missing="category", population="x")
+    made.release(tmp_path / "x", method="ilba", accept_risk=True)
+    with serving(tmp_path / "x") as running, httpx.Client(base_url=running.address, **PLAIN) as web:
+        page = web.get("/place/x/t/a%2Fa2?lang=en").text
+        assert "Number 2 of 3 by size" in page
+        assert "Number 2 of 2 in a" in page
+        assert "not stated" not in page.lower()
+        ranks = [int(row[4]) for row in rows(web.get("/place/x/r/a?lang=en").text, 0)]
+        assert max(ranks) <= 2, "of two regions"
+        found = re.findall("<loc>.*?/place/x/(.*?)</loc>", web.get("/sitemap.xml").text)
+        assert sorted(found) == ["r/a", "r/b", "t/a%2Fa1", "t/a%2Fa2", "t/b%2Fb1"]
+        meta = httpx.get(f"{running.address}api/v2/tables/t/metadata").json()
+        missing = meta["dimension"]["t"]["extension"]["ilba"]["missing"]
+        assert len(missing) == 2
+        for code in missing:
+            assert "There is no place" in problem(web.get(f"/place/x/t/{quote(code, safe='')}"), 404)
+            assert meta["dimension"]["t"]["category"]["label"][code].startswith("not stated")
 
 
 def test_search_engines_find_a_dataset_with_its_files(web):

@@ -13,53 +13,13 @@ from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
+from ilba.data.missing import SHORT, spells_missing
 from ilba.data.recipe import dates_in
 from ilba.errors import listing
 
 Kind: TypeAlias = Literal[
     "age", "category", "code", "constant", "date", "decimal", "empty", "identifier", "number", "text", "weight"
 ]
-MISSING = frozenset(
-    [
-        "NA",
-        "N/A",
-        "n/a",
-        "na",
-        "NaN",
-        "nan",
-        "NULL",
-        "null",
-        "None",
-        "#N/A",
-        ".",
-        "..",
-        "-",
-        "--",
-        "?",
-        "missing",
-        "Missing",
-        "k.A.",
-        "k. A.",
-        "n.a.",
-        "N.A.",
-        "n.d.",
-        "N.D.",
-        "b.d.",
-        "s.d.",
-        "n.r.",
-        "N.R.",
-        "n/r",
-        "N/R",
-        "n/d",
-        "N/D",
-        "NS/NR",
-        "NS/NC",
-        "<NA>",
-        "#NV",
-    ]
-)
-SHORT = frozenset(["NR", "ND", "NK"])
-"""not reported, no data, not known: missing, unless most values of the column are codes of two capital letters"""
 TOTALS = frozenset(
     [
         *("total", "totals", "grand total", "insgesamt", "gesamt", "summe", "ensemble", "totaal", "totale", "razem"),
@@ -192,7 +152,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     """Find the facts of a column of text."""
     counted = column.value_counts(name="records").rename({column.name: "value"})
     trimmed = counted.with_columns(pl.col("value").str.strip_chars().alias("trimmed"))
-    is_missing = pl.col("trimmed").is_null() | (pl.col("trimmed") == "") | pl.col("trimmed").is_in(list(MISSING))
+    is_missing = pl.col("trimmed").is_null() | (pl.col("trimmed") == "") | spells_missing(pl.col("trimmed"))
     others = trimmed.filter(~is_missing & ~pl.col("trimmed").is_in(list(SHORT)))["trimmed"].unique()
     if 2 * int(others.str.contains(r"^[A-Z]{2}$").sum()) <= len(others):  # else NR is Nauru, and ND North Dakota
         is_missing |= pl.col("trimmed").is_in(list(SHORT))

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 from msgspec import Meta, Struct, field
 
+from ilba.data.missing import spells_missing
 from ilba.data.plain import checked
 from ilba.data.reading import Reading, scan
 from ilba.design.design import COUNT
@@ -44,6 +45,7 @@ class Lookup(Struct, frozen=True):
     header: Annotated[int, Meta(ge=0, le=1000, description="the line with the column names")] = 0
     notes: Annotated[Literal["", "drop"], Meta(description="drop: leave out titles, footnotes, repeated names")] = ""
     pad: Annotated[Whole | None, Meta(description="add leading zeros to the old codes up to this length")] = None
+    pad_to: Annotated[Whole | None, Meta(description="add leading zeros to the new codes up to this length")] = None
 
     @property
     def reading(self) -> Reading:
@@ -70,7 +72,9 @@ class ColumnRecipe(Struct, frozen=True):
     take: Annotated[
         Literal["", "year", "quarter", "month"], Meta(description="with date: only this part of the date")
     ] = ""
-    age_on: Annotated[str, Meta(description="with date: the age in years on this day, such as 2026-07-01")] = ""
+    age_on: Annotated[
+        str, Meta(description="with date: the age in years on this day, such as 2026-07-01 or {wave}-12-31")
+    ] = ""
     pad: Annotated[Whole | None, Meta(description="add leading zeros up to this length")] = None
     prefix: Annotated[Whole | None, Meta(description="keep this many first letters")] = None
     bands: Annotated[str, Meta(description="bands of numbers: 0-4,5-9,...,85+")] = ""
@@ -253,7 +257,7 @@ class Recipe:
                 entry = self.columns.get(name, ColumnRecipe())
                 source = entry.source if entry.source in made else self.made_from(name)
                 own = made.get(source) if source != name else None
-                made[name] = self._made(name, entry, own if own is not None else values[source], number, own is None)
+                made[name] = self._made(name, entry, own, values[self.made_from(name)], number)
         return pl.DataFrame([made[name].alias(name) for name in columns])
 
     def _is_on_the_way(self, name: str, column: str) -> bool:
@@ -266,12 +270,18 @@ class Recipe:
             column = source
         return False
 
-    def _made(self, name: str, entry: ColumnRecipe, column: pl.Series, number: pl.Series, raw: bool) -> pl.Series:
-        """One column, step by step. A column that no step changes stays as it is, with its type."""
+    def _made(
+        self, name: str, entry: ColumnRecipe, own: pl.Series | None, found: pl.Series, number: pl.Series
+    ) -> pl.Series:
+        """One column, step by step, from another one of the recipe or as it is found in the data.
+
+        A column that no step changes stays as it is, with its type.
+        """
+        column = found if own is None else own
         spelled = texts = as_text(column)
         if spelled is None or texts is None:
             return column
-        for step, does in self._steps(name, entry, raw):
+        for step, does in self._steps(name, entry, own is None, as_text(found)):
             after = does(texts)
             changed = int(number.filter(after.ne_missing(texts)).sum())
             note = Change(name, step, changed)
@@ -280,7 +290,9 @@ class Recipe:
             texts = after
         return column if texts.equals(spelled) else texts
 
-    def _steps(self, name: str, entry: ColumnRecipe, raw: bool) -> list[tuple[str, Callable[[pl.Series], pl.Series]]]:
+    def _steps(
+        self, name: str, entry: ColumnRecipe, raw: bool, found: pl.Series | None
+    ) -> list[tuple[str, Callable[[pl.Series], pl.Series]]]:
         steps: list[tuple[str, Callable[[pl.Series], pl.Series]]] = []
         if (self.trim if entry.trim is None else entry.trim) and raw:
             steps.append(("trim", _trimmed))
@@ -303,18 +315,27 @@ class Recipe:
         if bands := _bands(entry):
             steps.append(("bands", lambda texts: _banded(name, texts, bands, self.decimal, entry.unmatched)))
         if entry.recode is not None:
-            steps.append(("recode", lambda texts: self._recoded(name, texts, entry)))
+            steps.append(("recode", lambda texts: self._recoded(name, texts, entry, found)))
         return steps
 
-    def _recoded(self, name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
+    def _recoded(self, name: str, texts: pl.Series, entry: ColumnRecipe, found: pl.Series | None) -> pl.Series:
         known = self._lookup(name, entry)
+        shortest = known[_TEXT].str.len_chars().min()
+        is_after = entry.unmatched == "keep" or _bands(entry)  # else a padded value is shorter than all old codes
+        if entry.pad and isinstance(shortest, int) and entry.pad < shortest and not is_after:
+            raise InputError(
+                f"recipe.{name}: pad = {entry.pad} adds zeros before the recode, and each old code of its file is "
+                f"longer. To add zeros to the new codes write recode = {{.., pad_to = {entry.pad}}} instead."
+            )
         joined = pl.DataFrame({_TEXT: texts}).join(known, on=_TEXT, how="left", maintain_order="left")
         lost = joined["to"].is_null() & texts.is_not_null() & ~texts.is_in(known[_TEXT].implode())
         if lost.any() and entry.unmatched == "stop":
             file = entry.recode if isinstance(entry.recode, str) else entry.recode.file  # type: ignore[union-attr]
             strange = texts.filter(lost)
+            shown = strange if found is None else _without_zeros(strange, found.filter(lost))
+            hint = _alike(strange, known[_TEXT]) or _absent(shown)
             raise InputError(
-                f"recipe.{name}: {_examples(strange)} not in {file!r}.{_alike(strange, known[_TEXT])} "
+                f"recipe.{name}: {_examples(shown)} not in {file!r}.{hint} "
                 f"Add what is missing there, or write unmatched = 'keep' or 'missing' in the recipe."
             )
         kept = joined["to"] if entry.unmatched != "keep" else joined["to"].zip_with(~lost, texts)
@@ -340,8 +361,8 @@ class Recipe:
             chosen.append(wanted or frame.columns[place])
         known = pl.DataFrame({_TEXT: as_text(frame[chosen[0]]), "to": as_text(frame[chosen[1]])})
         known = known.with_columns(pl.all().str.strip_chars()).drop_nulls(_TEXT)
-        if recode.pad:
-            known = known.with_columns(pl.col(_TEXT).str.zfill(recode.pad))
+        for codes, pad in ((_TEXT, recode.pad), ("to", recode.pad_to)):
+            known = known.with_columns(pl.col(codes).str.zfill(pad)) if pad else known
         known = known.unique(maintain_order=True)
         twice = known.filter(pl.col(_TEXT).is_duplicated())[_TEXT].unique(maintain_order=True)
         if len(twice):
@@ -492,11 +513,18 @@ def _dated(name: str, texts: pl.Series, entry: ColumnRecipe) -> pl.Series:
         except pl.exceptions.PolarsError:
             raise InputError(f"recipe.{name}: age_on = {entry.age_on!r} is not a day. Write 2026-07-01.") from None
         later = texts.filter(dates > day).n_unique()
-        if later and entry.unmatched == "stop" and any("%y" in form for form in forms):
+        if later and entry.unmatched == "stop":
+            told = f"recipe.{name}: {some(later, 'different date')} after age_on = {entry.age_on!r}"
+            if any("%y" in form for form in forms):
+                raise InputError(
+                    f"{told}: %y reads 69 as 1969, and 68 as 2068. Write years of four digits in the data, and %Y."
+                )
             raise InputError(
-                f"recipe.{name}: {some(later, 'different date')} after age_on: %y reads 69 as 1969, and 68 as "
-                f"2068. Write years of four digits in the data, and %Y."
+                f"{told}: people with these dates of birth were not born on that day. Set age_on to the day of these "
+                f"records. If the dates are wrong, correct them, or write unmatched = 'missing'."
             )
+        if entry.unmatched == "missing":
+            dates = dates.set(dates > day, None)
         frame = pl.DataFrame({"d": dates})
         month_day = pl.col("d").dt.month().cast(pl.Int64) * 100 + pl.col("d").dt.day()
         age = day.year - pl.col("d").dt.year() - (month_day > day.month * 100 + day.day).cast(pl.Int64)
@@ -543,6 +571,20 @@ def _examples(lost: pl.Series) -> str:
     different = lost.unique().sort()
     verb = "is" if len(different) == 1 else "are"
     return f"{some(len(different), 'value')} ({listing((repr(one) for one in different), 5)}) {verb}"
+
+
+def _without_zeros(texts: pl.Series, found: pl.Series) -> pl.Series:
+    """Values as they are in the data, where only zeros were added to them."""
+    plain = found.str.strip_chars()
+    return plain.zip_with(
+        (plain.str.strip_chars_start("0") == texts.str.strip_chars_start("0")).fill_null(False), texts
+    )
+
+
+def _absent(lost: pl.Series) -> str:
+    """Say how values that spell a missing value are named."""
+    spelled = lost.to_frame("x").filter(spells_missing(pl.col("x")))["x"].unique().sort()
+    return f" If it is missing there, write missing = {spelled.to_list()} under [recipe]." if len(spelled) else ""
 
 
 def _alike(lost: pl.Series, known: pl.Series) -> str:

@@ -152,6 +152,11 @@ class Dimension:
     def __len__(self) -> int:
         return len(self.codes)
 
+    @property
+    def stated(self) -> list[int]:
+        """The places of all values but the category of missing values."""
+        return self.paths[self.columns[-1]].is_not_null().arg_true().to_list()
+
     def some(self, places: list[int]) -> Dimension:
         """The same axis with only the values at some places."""
         if len(places) == len(self) and places == list(range(len(self))):

@@ -1,12 +1,15 @@
 """Warnings about data that is probably wrong: nearly equal codes, names beside their codes. Confidential.
 
-Both are found from code lists and small tables, not from records, and both give a sentence that says what to type.
+All are found from code lists and small tables, not from records, and give a sentence that says what to type.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 
+import polars as pl
+
+from ilba.data.missing import spells_missing
 from ilba.errors import Advice, Notice, listing, notice
 from ilba.tables.engine import AnyFinestTable
 
@@ -16,7 +19,7 @@ _MOST = 100_000
 
 def doubts(finest: AnyFinestTable) -> list[str]:
     """What a person should check before publishing."""
-    return [*_alike(finest), *_names(finest), *advice(finest)]
+    return [*_alike(finest), *_padded(finest), *_names(finest), *advice(finest)]
 
 
 def tell_doubts(finest: AnyFinestTable) -> None:
@@ -56,6 +59,24 @@ def _alike(finest: AnyFinestTable) -> list[str]:
             if twice:
                 shown = listing(("/".join(map(repr, group[:4])) for group in twice), 3)
                 found.append(f"{column} has codes that are nearly the same: {shown}. {_cure(column, twice)}")
+    return found
+
+
+def _padded(finest: AnyFinestTable) -> list[str]:
+    """Codes that are spellings of a missing value with zeros before them: nobody named these as missing."""
+    found = []
+    for codes in finest.codes.lists:
+        for column in codes.columns:
+            texts = codes.labels[column].cast(pl.String).drop_nulls().unique()
+            padded = texts.filter(texts.str.starts_with("0")).sort().to_frame("code")
+            padded = padded.with_columns(pl.col("code").str.strip_chars_start("0").alias("word"))
+            padded = padded.filter(spells_missing(pl.col("word")))
+            if padded.height:
+                shown, words = listing(map(repr, padded["code"]), 3), padded["word"].to_list()
+                found.append(
+                    f"{column} has codes that are missing values with leading zeros: {shown}. Write missing = {words} "
+                    f"under [recipe] of publication.toml."
+                )
     return found
 
 

@@ -6,13 +6,14 @@ import copy
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
+import msgspec
 import polars as pl
 
 from ilba.data.codelists import code_columns, no_code_list, read_labels
@@ -53,12 +54,17 @@ class Matched:
     """its codes that the data does not have"""
     strays: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """levels of the same hierarchy, with the codes among these that the data has there"""
+    orphans: tuple[str, ...] = ()
+    """parents in the code list that are no codes of the level above"""
 
     def __str__(self) -> str:
         text = f"{self.column}: {self.what} {self.file} has {some(self.found, 'code')} of the data"
         if self.without:
             text += f", and not {listing(self.without, 5)}"
         text += f"; {some(self.extra, 'code')} more" if self.extra else ""
+        text += (
+            f", with parents that are no codes of the level above: {listing(self.orphans, 5)}" if self.orphans else ""
+        )
         return text + "".join(f", with codes of {level}: {listing(codes, 5)}" for level, codes in self.strays)
 
 
@@ -68,7 +74,7 @@ class Prepared:
     def __init__(self, path: Path_ | None = None) -> None:
         self.file = found_at(path)
         self.folder = self.file.parent
-        self.said: PublicationFile = load(self.file)
+        self.said: PublicationFile = _with_wave(load(self.file))
         if "://" in self.said.source.file:
             raise InputError(
                 f"source.file is the URL {self.said.source.file!r}, and a publication reads files of this machine. "
@@ -124,6 +130,11 @@ class Prepared:
         return self.confidential / f"{self.file.stem}.parquet"
 
     @property
+    def state(self) -> Path:
+        """The record of publishing."""
+        return self.confidential / f"{self.file.stem}.json"
+
+    @property
     def release(self) -> Path:
         """The public folder."""
         return self._of_wave("release")
@@ -147,9 +158,7 @@ class Prepared:
     def _of_wave(self, entry: str) -> Path:
         """An output folder, with the name of the wave in place of `{wave}`."""
         name, wave = getattr(self.said.outputs, entry), self.said.population.wave
-        if "{wave}" in name and not wave:
-            raise InputError(f"outputs.{entry} = {name!r} needs the wave. Write wave = '..' under [population].")
-        return self.place(name.replace("{wave}", quote(wave, safe=" ")))
+        return self.place(_named_by(quote(wave, safe=" "), name, f"outputs.{entry}"))
 
     def page(self, name: str) -> Path:
         """A confidential page. Each publication file in a folder has its own pages."""
@@ -284,12 +293,7 @@ class Prepared:
     def _codes(self, column: str) -> pl.DataFrame:
         """The code list of a column, and of the levels above that are made from its codes."""
         entry = self.said.codes[column]
-        frame = self._table(entry)
-        code = self._chosen(frame, entry.code, f"codes.{column}", 0)
-        codes = frame[code].str.strip_chars()
-        codes = codes.str.zfill(entry.pad) if entry.pad else codes
-        kept = codes.is_not_null() & (codes != "")
-        frame, codes = frame.filter(kept), codes.filter(kept)
+        frame, code, codes = self._listed(column)
         named = {"en": entry.label} if isinstance(entry.label, str) else dict(entry.label)
         chosen = {
             lang: self._chosen(frame, name, f"codes.{column}.label", 1)
@@ -316,24 +320,61 @@ class Prepared:
             paths = self._climbed(column, listed, parents)
         else:
             paths = self._paths(column, codes)
+        if entry.parent and paths is None:
+            parents = self._spelled(self._levels_above(column)[-1:], column, codes)(parents)
         if paths is not None:
             above = paths.columns
+            spelled = self._spelled(above if entry.parent else [], column, codes)
             uppers = _uppers(dict(zip(listed, paths[above[-1]].to_list(), strict=True)))
             named_above = {lang: dict(zip(listed, texts, strict=True)) for lang, texts in labels.items() if uppers}
             is_own = pl.Series([one not in uppers for one in listed], dtype=pl.Boolean)
             paths, codes, frame = paths.filter(is_own), codes.filter(is_own), frame.filter(is_own)
             labels = {lang: frame[one].str.strip_chars().to_list() for lang, one in chosen.items()}
-            parents = paths[above[-1]].to_list()
+            parents = spelled(paths[above[-1]].to_list())
             for upper, level in zip([None, *above], above, strict=False):
                 if level in self.said.codes:
                     continue
                 known = paths.select(level, *([upper] if upper else [])).unique(maintain_order=True)
                 known = known.drop_nulls(level if entry.parent else None)
                 names = {lang: [texts.get(one) for one in known[level]] for lang, texts in named_above.items()}
-                further = known[upper].to_list() if upper else None
-                rows.append(_rows(level, known[level].to_list(), further, **names))
+                further = spelled(known[upper].to_list()) if upper else None
+                rows.append(_rows(level, spelled(known[level].to_list()), further, **names))
         rows.append(_rows(column, codes.to_list(), parents, **labels))
         return pl.concat(rows, how="diagonal")
+
+    def _listed(self, column: str) -> tuple[pl.DataFrame, str, pl.Series]:
+        """The rows of a code list that have a code, the name of its column of codes, and the codes."""
+        entry = self.said.codes[column]
+        frame = self._table(entry)
+        code = self._chosen(frame, entry.code, f"codes.{column}", 0)
+        codes = frame[code].str.strip_chars()
+        codes = codes.str.zfill(entry.pad) if entry.pad else codes
+        kept = codes.is_not_null() & (codes != "")
+        return frame.filter(kept), code, codes.filter(kept)
+
+    def _spelled(self, above: Sequence[str], column: str, codes: pl.Series) -> Callable[[list[Any]], list[Any]]:
+        """How parents of a column are spelled as the codes of the levels above: a list that lost zeros lost theirs."""
+        known: set[str] = set()
+        paths = self._paths(column, codes)
+        for level in above:
+            if level in self.said.codes:
+                known |= set(self._listed(level)[2])
+            elif paths is not None and level in paths.columns:
+                known |= set(paths[level].cast(pl.String).drop_nulls())
+        alike: dict[str, list[str]] = {}
+        for one in known:
+            alike.setdefault(one.lstrip("0"), []).append(one)
+
+        def spelling(one: str | None) -> str | None:
+            same = alike.get(one.lstrip("0"), []) if one and one not in known else []
+            return same[0] if len(same) == 1 else one
+
+        return lambda parents: [spelling(one) for one in parents]
+
+    def _levels_above(self, column: str) -> list[str]:
+        """The levels above a column in its hierarchy, from coarse to fine."""
+        chain = self._levels(column)
+        return list(chain[: chain.index(column)]) if column in chain else []
 
     def _levels(self, column: str) -> tuple[str, ...]:
         """The levels of the column's hierarchy, from coarse to fine; none for a key."""
@@ -341,8 +382,7 @@ class Prepared:
 
     def _above(self, column: str) -> list[str]:
         """The levels above a column that are made from the same column of the data."""
-        chain = self._levels(column)
-        upper = list(chain[: chain.index(column)]) if column in chain else []
+        upper = self._levels_above(column)
         origin = self.recipe.made_from(column)
         return upper if all(self.recipe.made_from(one) == origin for one in upper) else []
 
@@ -364,11 +404,17 @@ class Prepared:
             return None
         recipe = copy.copy(self.recipe)
         recipe.changes = []
+        own, uppers = recipe.columns.get(column), [(level, recipe.columns.get(level)) for level in above]
+        heads = {level: one.prefix for level, one in uppers if own and one and _differ_in_prefix(one, own)}
+        if len(heads) == len(above):  # the steps of the finest column, such as pad, are not for these shorter codes
+            return pl.DataFrame([codes.str.head(letters or 0).alias(level) for level, letters in heads.items()])
         values = pl.DataFrame({recipe.made_from(column): codes, COUNT: [1] * len(codes)})
         try:
-            return recipe.applied(values, above)
+            made = recipe.applied(values, [*above, column])
         except InputError:  # a code of the list that the recipe does not know: its parent is not declared
             return None
+        is_finest = column == self._levels(column)[-1]
+        return made.select(above) if is_finest or made[column].equals(codes.alias(column)) else None
 
     def _paths_in(self, given: HierarchyFields, file: Path) -> pl.DataFrame:
         """The path of each finest code, one column per level."""
@@ -424,17 +470,52 @@ class Prepared:
         found = []
         for column, entry in self.said.codes.items():
             listed = set(self.labels.filter(pl.col("variable") == column)["code"].drop_nulls())
-            match = _match(column, "the code list", entry.file, codes[column], listed)
+            match = self._match(column, "the code list", entry.file, codes[column], listed)
             own = {level: codes[level] - codes[column] for level in self._levels(column) if level != column}
             here = {level: tuple(sorted(listed & others)) for level, others in own.items()}
             for level, strays in here.items():
                 if 2 * len(strays) > len(own[level]):
                     raise InputError(self._of_all_levels(column, entry.file, level, strays))
-            found.append(replace(match, strays=tuple((level, strays) for level, strays in here.items() if strays)))
+            strange = tuple((level, strays) for level, strays in here.items() if strays)
+            found.append(replace(match, strays=strange, orphans=self._orphans(column, codes)))
         for column, shape in self.maps.items():
             drawn = {str(one["id"]) for one in shape["features"]}
-            found.append(_match(column, "the map", self.said.maps[column].file, codes[column], drawn))
+            found.append(self._match(column, "the map", self.said.maps[column].file, codes[column], drawn))
         return found
+
+    def _match(self, column: str, what: str, file: str, codes: set[str], listed: set[str]) -> Matched:
+        common = codes & listed
+        if not common:
+            entry = self.recipe.columns.get(column)
+            hint = _hint(codes, listed, column, entry is not None and entry.recode is not None)
+            raise InputError(
+                f"{what} {file!r} has no code of {column!r}: the data has {listing(sorted(codes), 3)}, {what} has "
+                f"{listing(sorted(listed), 3)}.{hint}"
+            )
+        return Matched(column, what, file, len(common), tuple(sorted(codes - listed)), len(listed - codes))
+
+    def _orphans(self, column: str, codes: Mapping[str, set[str]]) -> tuple[str, ...]:
+        """The declared parents of a code list that are no codes of the level above; refused if all are."""
+        entry, above = self.said.codes[column], self._levels_above(column)
+        if not entry.parent or not above:
+            return ()
+        upper = above[-1]
+        rows = self.labels.filter(pl.col("variable").is_in([column, upper]))
+        parents = set(rows.filter(pl.col("variable") == column)["parent"].drop_nulls()) - {""}
+        known = codes[upper] | set(rows.filter(pl.col("variable") == upper)["code"].drop_nulls())
+        if parents and not parents & known:
+            shown = f"it has {listing(sorted(parents), 3)}, and {upper!r} has {listing(sorted(known), 3)}"
+            plain = {one.lstrip("0") for one in known}
+            width = max(map(len, known))
+            cure = f"Name the column with the codes of {upper!r}, or leave parent out."
+            if any(one.lstrip("0") in plain for one in parents):
+                cure = f"It lost leading zeros. Declare the code list of {upper!r}, too, so that they are known: codes."
+                cure += f"{upper} = {{file = {entry.file!r}, code = {entry.parent!r}, pad = {width}}}."
+            raise InputError(
+                f"codes.{column}: no parent in {entry.parent!r} of {entry.file!r} is a code of {upper!r}: "
+                f"{shown}. {cure}"
+            )
+        return tuple(sorted(parents - known))
 
     def _of_all_levels(self, column: str, file: str, level: str, strays: Sequence[str]) -> str:
         """Why a code list with the codes of another level is refused, and what to type."""
@@ -467,21 +548,32 @@ class Prepared:
         return {lang: {name: text[lang] for name, text in told.items() if lang in text} for lang in languages}
 
 
-def _match(column: str, what: str, file: str, codes: set[str], listed: set[str]) -> Matched:
-    common = codes & listed
-    if not common:
-        raise InputError(
-            f"{what} {file!r} has no code of {column!r}: the data has {listing(sorted(codes), 3)}, {what} has "
-            f"{listing(sorted(listed), 3)}.{_hint(codes, listed, column)}"
-        )
-    return Matched(column, what, file, len(common), tuple(sorted(codes - listed)), len(listed - codes))
+def _named_by(wave: str, text: str, entry: str) -> str:
+    """An entry with the wave in place of `{wave}`."""
+    if "{wave}" in text and not wave:
+        raise InputError(f"{entry} = {text!r} needs the wave. Write wave = '..' under [population].")
+    return text.replace("{wave}", wave)
 
 
-def _hint(codes: set[str], listed: set[str], column: str) -> str:
+def _with_wave(said: PublicationFile) -> PublicationFile:
+    """The same file with the wave in place of `{wave}` in its days: the period, and those on which ages are counted."""
+    people = said.population
+    period = _named_by(people.wave, people.period, "population.period")
+    recipe = {
+        name: entry | {"age_on": _named_by(people.wave, entry["age_on"], f"recipe.{name}.age_on")}
+        if isinstance(entry, dict) and isinstance(entry.get("age_on"), str)
+        else entry
+        for name, entry in said.recipe.items()
+    }
+    return msgspec.structs.replace(said, population=msgspec.structs.replace(people, period=period), recipe=recipe)
+
+
+def _hint(codes: set[str], listed: set[str], column: str, is_recoded: bool) -> str:
     """Say what to type so that codes match."""
     widths = {len(code) for code in listed}
     if len(widths) == 1 and any(code.zfill(width) in listed for code in codes for width in widths):
-        return f" With leading zeros they match: write recipe.{column} = {{pad = {next(iter(widths))}}}."
+        entry = f"recode = {{.., pad_to = {min(widths)}}}" if is_recoded else f"pad = {min(widths)}"
+        return f" With leading zeros they match: write recipe.{column} = {{{'.., ' * is_recoded}{entry}}}."
     longer = {len(code) for code in codes}
     if len(longer) == 1 and any(code.zfill(width) in codes for code in listed for width in longer):
         return f" It has no leading zeros: write pad = {next(iter(longer))} beside its file."
@@ -502,6 +594,11 @@ def _rows(variable: str, codes: list[Any], parents: list[Any] | None = None, **l
         "parent": parents or [None] * len(codes),
     }
     return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+
+
+def _differ_in_prefix(one: ColumnRecipe, other: ColumnRecipe) -> bool:
+    """Whether two columns are the first letters of the same codes."""
+    return bool(one.prefix and other.prefix) and msgspec.structs.replace(one, prefix=other.prefix) == other
 
 
 def _uppers(above: Mapping[str, str | None]) -> set[str]:

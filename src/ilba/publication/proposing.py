@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from ilba.data.columns import SHORT, ColumnFacts, facts_of
+from ilba.data.columns import ColumnFacts, facts_of
 from ilba.data.inspecting import AMONG_NOTES, LEAVES, NAMELESS, FileFacts, Inspection, Match, inspect
+from ilba.data.missing import SHORT
 from ilba.data.reading import LABELLED, kind_of, value_labels
 from ilba.data.shapes import is_map
 from ilba.errors import InputError, listing, notice
@@ -156,6 +157,8 @@ class _Proposal:
         self.source: FileFacts = found.records
         name, time = _name_and_wave(Path(self.source.path).stem)
         self.population, self.wave = population or name, wave or ("" if population else time)
+        self.day = "{wave}-12-31" if re.fullmatch("[0-9]{4}", self.wave) else ""
+        """a day that follows the wave"""
         self.files: dict[str, pl.DataFrame] = {}
         self.trees = {m.column: m for m in found.matches if self._is_tree(m)}
         self.lists = {m.column: m for m in found.matches if not self._is_map(m) and not self._is_tree(m)}
@@ -239,7 +242,9 @@ class _Proposal:
                 fine, match = self.derived[name]
                 listed = next(one for one in self.found.files if one.path == match.file)
                 recode = self._file(listed) | {"from": match.by, "to": name} | self._padding(fine, match)
-                steps[name] = {"from": fine, "recode": recode}
+                letters, is_prefix = self._zeros(name)
+                recode |= {"pad_to": letters} if letters else {}
+                steps[name] = {"from": fine, "prefix": letters} if is_prefix else {"from": fine, "recode": recode}
                 continue
             column = self.source.column(name)
             found = self._cleaning(column)
@@ -259,6 +264,23 @@ class _Proposal:
         codes = listed.frame[match.by].str.strip_chars().drop_nulls()
         is_shorter = bool((codes.str.contains(r"^\d+$") & (codes.str.len_chars() < pad)).any())
         return {"pad": pad} if is_shorter else {}
+
+    def _zeros(self, level: str) -> tuple[int, bool]:
+        """The length of the codes of a level that lost their zeros in a list, else 0; whether they begin its codes."""
+        fine, match = self.derived.get(level, ("", None))
+        pad = self._padding(fine, match).get("pad", 0) if match else 0
+        listed = next((one.frame for one in self.found.files if match and one.path == match.file), pl.DataFrame())
+        if not match or not pad or _finest_codes(listed, match.by).height < listed.height:
+            return 0, False  # the codes of upper levels are in the list as they are
+        both = listed.select(pl.col(match.by, level).str.strip_chars()).drop_nulls()
+        codes, uppers = both[match.by].str.zfill(pad), both[level]
+        lengths = set(uppers.str.len_chars())
+        if not uppers.str.contains(r"^\d+$").all() or min(lengths) == pad:
+            return 0, False
+        for letters in range(max(lengths), pad):
+            if (codes.str.head(letters) == uppers.str.zfill(letters)).all():
+                return (letters, True) if min(lengths) < letters else (0, False)
+        return (max(lengths), False) if len(lengths) > 1 else (0, False)
 
     def _cleaning(self, column: ColumnFacts) -> dict[str, Any]:
         pad = self._pad(column)
@@ -321,7 +343,11 @@ class _Proposal:
         for level, (label, match) in self.named.items():
             if level not in found:
                 listed = next(one for one in self.found.files if one.path == match.file)
-                found[level] = self._file(listed) | {"code": level} | self._parent(level, listed)
+                letters, _ = self._zeros(level)
+                parent = self._parent(level, listed)
+                above = [name for name in parent.values() if name in self.named or not self._zeros(name)[0]]
+                found[level] = self._file(listed) | {"code": level} | ({"pad": letters} if letters else {})
+                found[level] |= parent if above else {}
                 found[level]["label"] = {"en": label}
         kind = kind_of(Path(self.source.path)) if Path(self.source.path).is_file() else ""
         for column, labels in value_labels(Path(self.source.path), kind).items() if kind in LABELLED else ():
@@ -383,7 +409,7 @@ class _Proposal:
             "# Use the same name for all data about the same people.",
             f"name = {_toml(self.population)}",
             f"wave = {_toml(self.wave)}",
-            '# period = "2026-07-01"',
+            f'# period = "{self.day or "2026-07-01"}"',
             '# unit = "persons"',
             "",
             "[about]",
@@ -461,7 +487,9 @@ class _Proposal:
     def _age_lines(self) -> list[str]:
         """For each column of dates, the entry that makes ages of it if they are dates of birth."""
         dates = [column for column in self.source.columns if column.date]
-        steps = ({"from": c.name, "date": c.date, "age_on": "2026-01-01", "width": 5, "top": 85} for c in dates)
+        steps = (
+            {"from": c.name, "date": c.date, "age_on": self.day or "2026-01-01", "width": 5, "top": 85} for c in dates
+        )
         return [f"# age = {_toml(one)}     # for dates of birth: set the day, add age to keys" for one in steps]
 
     def _matched_lines(self, codes: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -29,6 +29,7 @@ from ilba.output.pages import LANGUAGES
 from ilba.output.report import report
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import can_compare, choices, measured
+from ilba.publication.days import days_kept, days_of, recorded, released
 from ilba.publication.doubts import tell_doubts
 from ilba.publication.file import words
 from ilba.publication.planning import counted, refuse_other, refuse_replacing, total_of
@@ -83,9 +84,11 @@ class _State:
             self.files: dict[str, list[Any]] = dict(plain["files"])
         except (OSError, ValueError, KeyError, TypeError):
             self.steps, self.files = {}, {}
+        self.waves = recorded(file)
 
     def save(self) -> None:
         plain = {"confidential": True, "format": 1, "steps": self.steps, "files": self.files}
+        plain |= {"waves": self.waves} if self.waves else {}
         with replacing(self._file) as temporary:
             temporary.write_text(json.dumps(plain, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
@@ -184,7 +187,7 @@ class _Run:
         self.prepared, self._spark, self.accept_conflict = prepared, spark, accept_conflict
         self.correction = correction
         self.progress, self.tell = progress, progress or silent
-        self.state = _State(prepared.confidential / f"{prepared.file.stem}.json", prepared.folder)
+        self.state = _State(prepared.state, prepared.folder)
         self.done: list[str] = []
         self.matches: list[Matched] = []
         self._finest: AnyFinestTable | None = None
@@ -266,6 +269,8 @@ class _Run:
         if not self.correction:
             refuse_other(prepared, self._book(), self.finest, self.finest.own_secret(prepared.secret()))
         self.matches = prepared.matched(self.finest)
+        for doubt in days_kept(prepared):
+            notice(doubt)
         tell_doubts(self.finest)
         self._tell_proposed()
         if said.proposed:
@@ -294,6 +299,8 @@ class _Run:
             progress=self.progress,
         )
         self.state.steps["manifest"] = self._manifest()
+        if said.population.wave and (days := days_of(prepared)):
+            self.state.waves[said.population.wave] = days
 
     def _tell_proposed(self) -> None:
         """Tell once, before the work, which entries nobody confirmed."""
@@ -454,14 +461,7 @@ def _spare(target: Path) -> None:
 def released_by(path: Path_ | None = None) -> list[Path]:
     """The releases of a publication file, for the service: all waves, if each has its own folder."""
     prepared = Prepared(path)
-    found = []
-    if "{wave}" in prepared.said.outputs.release:
-        pattern = "*".join(map(glob.escape, prepared.said.outputs.release.split("{wave}")))
-        found = [place.parent for place in sorted(prepared.folder.glob(f"{pattern}/{MANIFEST}"))]
-        name = prepared.said.population.name
-        found = [one for one in found if Release(one).manifest.get("population", {}).get("name", "") == name]
-    elif (prepared.release / MANIFEST).exists():
-        found = [prepared.release]
+    found = released(prepared)
     if not found:
         raise UnsafeRelease(f"{str(prepared.file)!r} was not published yet. Type: ilba publish{prepared.typed}")
     return found

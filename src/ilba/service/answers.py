@@ -346,11 +346,13 @@ def _hierarchy(entry: TableEntry, dimension: Dimension) -> dict[str, Any]:
         plain = len(set(last)) == len(last)
         spelled = [path[-1] if plain else "/".join(path) for path in paths]
         above = dict(zip(dimension.codes, spelled, strict=True))
+    missing = sorted(set(range(len(dimension))) - set(dimension.stated))
     return {
         "hierarchy": owner.name if owner else "",
         "level": len(dimension.columns),
         "levels": list(dimension.columns),
         "parents": above,
+        **({"missing": [dimension.codes[at] for at in missing]} if missing else {}),
     }
 
 

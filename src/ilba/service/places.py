@@ -128,22 +128,20 @@ def find(catalog: Catalog, release: str, column: str, code: str, lang: str) -> L
         if column in hierarchy.columns:
             level = hierarchy.columns.index(column) + 1
             areas = axis_of(catalog, served, hierarchy.name, level, lang)
-            if code not in areas.codes:
-                raise UnknownError(f"there is no place {code[:60]!r}.{nearest(code[:60], areas.codes[:2000])}")
-            return Locality(served, hierarchy, level, areas.codes.index(code), areas)
+            known = {areas.codes[at]: at for at in areas.stated}  # "not stated" is no place
+            if code not in known:
+                raise UnknownError(f"there is no place {code[:60]!r}.{nearest(code[:60], list(known)[:2000])}")
+            return Locality(served, hierarchy, level, known[code], areas)
     raise UnknownError(f"{column[:60]!r} is not a level of areas.")
 
 
 def beside(place: Locality, wanted: str) -> list[Locality]:
     """The place of the same level with this code or name; otherwise the others whose names begin with it."""
     areas, plain = place.areas, folded(wanted).strip()
-    names = [folded(label) for label in areas.labels]
-    if wanted in areas.codes:
-        found = [areas.codes.index(wanted)]
-    elif plain in names:
-        found = [names.index(plain)]
-    else:
-        found = [at for at, name in enumerate(names) if plain and name.startswith(plain) and at != place.at]
+    names = {at: folded(areas.labels[at]) for at in areas.stated}
+    found = [at for at in names if areas.codes[at] == wanted] or [at for at, name in names.items() if name == plain][:1]
+    if not found:
+        found = [at for at, name in names.items() if plain and name.startswith(plain) and at != place.at]
     return [Locality(place.served, place.hierarchy, place.level, at, areas) for at in found]
 
 
@@ -196,15 +194,16 @@ def about(catalog: Catalog, maps: Maps, place: Locality, lang: str) -> PlaceFact
     found = counts.table(place.level, [])
     everybody = found[1] if found else None
     parents = place.areas.paths.select(place.areas.columns[:-1]).rows() if place.level > 1 else []
-    inside = [other for other, path in enumerate(parents) if path == parents[at]]
+    stated = place.areas.stated
+    inside = [other for other in stated if parents and parents[other] == parents[at]]
     neighbours, is_touching = _neighbours(maps, place, inside, everybody)
     return PlaceFacts(
         place=place,
         above=_above(catalog, place, lang),
         count=int(everybody[at]) if everybody is not None else None,
-        rank=_rank(everybody, at),
-        areas=len(place.areas),
-        rank_inside=_rank(everybody[inside], inside.index(at)) if everybody is not None and inside else None,
+        rank=_rank(everybody, at, stated),
+        areas=len(stated),
+        rank_inside=_rank(everybody, at, inside) if inside else None,
         areas_inside=len(inside),
         share_above=_share(everybody, at, _parent_count(counts, place)),
         share_of_all=_share(everybody, at, _whole(counts)),
@@ -216,8 +215,8 @@ def about(catalog: Catalog, maps: Maps, place: Locality, lang: str) -> PlaceFact
     )
 
 
-def _rank(counts: IntArray | None, at: int) -> int | None:
-    return None if counts is None else 1 + int((counts > counts[at]).sum())
+def _rank(counts: IntArray | None, at: int, among: Sequence[int]) -> int | None:
+    return None if counts is None else 1 + int((counts[among] > counts[at]).sum())
 
 
 def _share(counts: IntArray | None, at: int, whole: int | None) -> float | None:
@@ -246,7 +245,7 @@ def _above(catalog: Catalog, place: Locality, lang: str) -> list[tuple[str, str]
         except UnknownError:
             continue
         rows = areas.paths.rows()
-        if place.path[:level] in rows:
+        if place.path[:level] in rows and place.path[level - 1] is not None:
             at = rows.index(place.path[:level])
             found.append((areas.labels[at], place_address(place.served, areas.name, areas.codes[at])))
     return found
@@ -286,7 +285,7 @@ def _pyramid(counts: _Counts, place: Locality) -> Pyramid | None:
 
 def _groups(counts: _Counts, place: Locality, everybody: IntArray | None) -> list[tuple[str, list[Group]]]:
     """The values of each variable: the count here, its share, the share everywhere and the rank of the share."""
-    found = []
+    found, stated = [], place.areas.stated
     for key in place.served.release.design.keys:
         if key == counts.time or place.served.size(key) > _MOST_GROUPS:
             continue
@@ -303,7 +302,7 @@ def _groups(counts: _Counts, place: Locality, everybody: IntArray | None) -> lis
                 int(values[place.at, n]),
                 float(here[n]) if np.isfinite(here[n]) else None,
                 float(whole[1][n]) / all_of_them if whole and all_of_them else None,
-                1 + int((shares[:, n] > here[n]).sum()) if np.isfinite(here[n]) else None,
+                1 + int((shares[stated, n] > here[n]).sum()) if np.isfinite(here[n]) else None,
             )
             for n, label in enumerate(table[0][1].labels)
         ]
@@ -317,7 +316,8 @@ def _neighbours(
     """The areas with a common border, otherwise those of the same area above; the largest first."""
     column = place.areas.name
     outlines = maps.of(place.served, column)
-    where = {outlines.own(code) if outlines else code: at for at, code in enumerate(place.areas.codes)}
+    coded = [(at, place.areas.codes[at]) for at in place.areas.stated]
+    where = {outlines.own(code) if outlines else code: at for at, code in coded}
     touching = [where[code] for code in outlines.touching(place.code) if code in where] if outlines else []
     wanted = touching or [at for at in inside if at != place.at]
     ordered = sorted(wanted, key=lambda at: (-int(everybody[at]) if everybody is not None else 0, at))

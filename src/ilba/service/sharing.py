@@ -268,7 +268,9 @@ class Pages:
                 for level, column in enumerate(hierarchy.columns, 1):
                     with contextlib.suppress(UnknownError):
                         areas = axis_of(self._catalog, served, hierarchy.name, level, lang)
-                        yield from (places.place_address(served, column, code) for code in areas.codes)
+                        yield from (
+                            places.place_address(served, column, code) for code in areas.some(areas.stated).codes
+                        )
 
     def robots(self, request: Request) -> tuple[str, Make]:
         """What search engines may visit: everything except the numbers themselves and embedded pages."""
@@ -353,7 +355,7 @@ class Pages:
             "sides": sides,
             "compared": _compared(known, write) if len(known) > 1 else [],
             "rank_head": said["place_rank_head"].format(all=write.number(first.areas)),
-            "others": place.areas.labels[:_MOST_OTHERS],
+            "others": [place.areas.labels[at] for at in place.areas.stated[:_MOST_OTHERS]],
             "on_map": f"/?lang={lang}#{urlencode({'lang': lang, 'release': served.id, 'by': '', **level})}",
             "embed": f'<iframe src="{inside}" title="{title.replace(chr(34), "")}" width="100%" height="900"></iframe>',
             "embedded": embedded,

@@ -8,8 +8,10 @@ from urllib.parse import urlsplit
 import polars as pl
 import pytest
 
-from support.browsing import colours, drawing, labels, link, number, settled, title
-from support.serving import eventually
+import ilba
+from support.browsing import Visitor, colours, drawing, labels, link, number, settled, title
+from support.people import ILBA
+from support.serving import eventually, serving
 
 pytestmark = pytest.mark.slow
 
@@ -186,3 +188,18 @@ def test_no_name_on_the_map_hides_another(visitor):
     for place, (x, y, wide, high, _) in enumerate(boxes):
         for left, top, width, height, _ in boxes[:place]:
             assert x >= left + width or left >= x + wide or y >= top + height or top >= y + high
+
+
+def test_people_without_a_stated_area_are_neither_highest_nor_lowest_nor_found_as_a_place(browser, tmp_path):
+    sizes = {"a": 40, "b": 30, "c": 20, None: 5}
+    people = pl.DataFrame({"town": [town for town, size in sizes.items() for _ in range(size)]})
+    people = people.with_columns(sex=pl.Series([("f", "m")[n % 2] for n in range(people.height)]))
+    finest = ilba.build(people, ["town"], ["sex"], secret=ilba.Secret(bytes(range(32))), missing="category")
+    finest.release(tmp_path / "towns", ledger=False, **ILBA)
+    with serving(tmp_path / "towns") as server:
+        visitor = Visitor(browser, server.address.rstrip("/"))
+        page = visitor.visit(link(level_area="town", by="", view="map"))
+        assert page.locator("#summary").inner_text() == "town: 3 shown. Highest: a (40). Lowest: c (20)."
+        page.locator("#place").fill("not stated")
+        assert page.locator("#places .hint").inner_text()
+        visitor.close()

@@ -326,7 +326,7 @@ async function aboutPlace(release) {
     const found = state.place && number ? { level: number, code: state.place } : within;
     if (!found) continue;
     const known = (await areas(release, name, found.level, words.lang)) ?? { place: new Map() };
-    if (!known.place.has(found.code)) continue;
+    if (!known.place.has(found.code) || known.missing.has(found.code)) continue;
     return placeLink(release, release.level(name, found.level).code, found.code, known.name(found.code), words, "place-page");
   }
   return null;

@@ -103,6 +103,7 @@ class Dimension {
     this.hierarchy = own?.hierarchy ?? null;
     this.level = own?.level ?? 0;
     this.parents = own?.parents ?? {};
+    this.missing = new Set(own?.missing); // codes that are no areas
   }
 
   name(code) {

@@ -153,7 +153,7 @@ export async function showMap(place, context) {
         fill(
           strip,
           canOpen ? el("button", { type: "button", onclick: () => enter(code) }, say("open", { name: mapped.name(code) })) : null,
-          placeLink(release, mapped.code, code, mapped.name(code), words),
+          mapped.missing.has(code) ? null : placeLink(release, mapped.code, code, mapped.name(code), words),
         );
     }
     const [width, height] = [frame.clientWidth, frame.clientHeight];
@@ -213,7 +213,7 @@ export async function showMap(place, context) {
   }
 
   function summarise() {
-    const known = codes.filter((code) => shown.get(code) !== undefined);
+    const known = codes.filter((code) => shown.get(code) !== undefined && !mapped.missing.has(code));
     if (!known.length) return tell("");
     const by = (better) => known.reduce((best, code) => (better(shown.get(code), shown.get(best)) ? code : best));
     const high = by((a, b) => a > b);

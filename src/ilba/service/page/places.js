@@ -17,6 +17,7 @@ async function places(release, lang) {
       const known = await areas(release, hierarchy, i + 1, lang);
       if (!known) continue;
       known.codes.forEach((code, at) => {
+        if (known.missing.has(code)) return;
         const name = known.labels[at];
         const above = before?.place.has(known.parents[code]) ? before.name(known.parents[code]) : "";
         found.push({ hierarchy, level: i + 1, code, name, plain: folded(name), kind: label, above });

@@ -1,0 +1,59 @@
+"""Usual spellings of a missing value, in the languages that we are sure of."""
+
+from __future__ import annotations
+
+import polars as pl
+
+MISSING = frozenset(
+    [
+        "NA",
+        "N/A",
+        "n/a",
+        "na",
+        "NaN",
+        "nan",
+        "NULL",
+        "null",
+        "None",
+        "#N/A",
+        ".",
+        "..",
+        "-",
+        "--",
+        "?",
+        "missing",
+        "Missing",
+        "k.A.",
+        "k. A.",
+        "n.a.",
+        "N.A.",
+        "n.d.",
+        "N.D.",
+        "b.d.",
+        "s.d.",
+        "n.r.",
+        "N.R.",
+        "n/r",
+        "N/R",
+        "n/d",
+        "N/D",
+        "NS/NR",
+        "NS/NC",
+        "<NA>",
+        "#NV",
+    ]
+)
+WORDS = frozenset(
+    [
+        *("b/d", "brak danych", "nie ustalono", "nie podano", "neuvedeno", "nezjištěno", "keine angabe"),
+        *("não informado", "sem informação", "δξ/δα"),
+    ]
+)
+"""in lower case: no data, not stated, not found out"""
+SHORT = frozenset(["NR", "ND", "NK"])
+"""not reported, no data, not known: missing, unless most values of the column are codes of two capital letters"""
+
+
+def spells_missing(texts: pl.Expr) -> pl.Expr:
+    """Whether texts are usual spellings of a missing value; two capital letters alone are not."""
+    return texts.is_in(list(MISSING)) | texts.str.to_lowercase().is_in(list(WORDS))

@@ -1,0 +1,80 @@
+"""The days that belong to a wave: the reference time, and the days on which ages are counted. Confidential.
+
+A later wave has later ones. If the file still names those of an earlier wave, all ages are too young, and the release
+tells a wrong time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from ilba.errors import StoreError
+from ilba.output.series import frequency
+from ilba.publication.prepared import Prepared
+from ilba.release import MANIFEST, Release
+
+PERIOD = "population.period"
+
+
+def days_of(prepared: Prepared) -> dict[str, str]:
+    """The entries of a publication file that name a time of its wave."""
+    found = {PERIOD: prepared.said.population.period}
+    ages = {name: entry.get("age_on", "") for name, entry in prepared.said.recipe.items() if isinstance(entry, dict)}
+    found |= {f"recipe.{name}.age_on": day for name, day in ages.items() if isinstance(day, str)}
+    return {entry: day for entry, day in found.items() if day}
+
+
+def days_kept(prepared: Prepared) -> list[str]:
+    """What a person should check: entries that still name the time of an earlier wave.
+
+    Only waves that are times are compared, such as 2025 and 2026: others may count the same day twice, such as
+    provisional and final results.
+    """
+    wave = prepared.said.population.wave
+    earlier = {one: days for one, days in _known(prepared).items() if one < wave and frequency([one, wave])}
+    found = []
+    for entry, day in days_of(prepared).items():
+        same = [one for one in sorted(earlier) if earlier[one].get(entry) == day and not wave.startswith(day)]
+        if same:
+            last = same[-1]
+            follows = f" ({'{wave}' + day.removeprefix(last)!r} follows it)" if day.startswith(last) else ""
+            found.append(f"{entry} is {day!r}, as in wave {last!r}. Set the time of wave {wave!r}{follows}.")
+    return found
+
+
+def _known(prepared: Prepared) -> dict[str, dict[str, str]]:
+    """For each published wave its days: from the record of publishing, and the periods from the releases."""
+    found: dict[str, dict[str, str]] = {}
+    with contextlib.suppress(StoreError):
+        for place in released(prepared):
+            told = Release(place).manifest.get("population", {})
+            found[str(told.get("wave", ""))] = {PERIOD: str(told.get("period", ""))}
+    for wave, days in recorded(prepared.state).items():
+        found[wave] = {**days, **found.get(wave, {})}
+    return found
+
+
+def released(prepared: Prepared) -> list[Path]:
+    """The folders of releases of a publication file: one for each wave, if they are named so."""
+    if "{wave}" in prepared.said.outputs.release:
+        pattern = "*".join(map(glob.escape, prepared.said.outputs.release.split("{wave}")))
+        place = Path(glob.escape(str(prepared.folder))) / pattern / MANIFEST
+        found = sorted(Path(one).parent for one in glob.glob(str(place)))  # noqa: PTH207 - absolute patterns
+        name = prepared.said.population.name
+        return [one for one in found if Release(one).manifest.get("population", {}).get("name", "") == name]
+    return [prepared.release] if (prepared.release / MANIFEST).exists() else []
+
+
+def recorded(file: Path) -> dict[str, dict[str, str]]:
+    """The days of each wave in the record of publishing."""
+    try:
+        plain = json.loads(file.read_text("utf-8")).get("waves", {})
+    except (OSError, ValueError, AttributeError):
+        return {}
+    if not isinstance(plain, Mapping):
+        return {}
+    return {str(wave): dict(days) for wave, days in plain.items() if isinstance(days, Mapping)}
