@@ -248,6 +248,9 @@ def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
 @method_option(_METHOD)
 @click.option("--public", is_flag=True, help="Only the public part of the table, by the rules of `ilba release`.")
 @click.option("--accept-risk", is_flag=True, help="With --public: also if the audit does not find the table safe.")
+@click.option(
+    "--secret", type=click.Path(), help="With --public: the secret of the store [ILBA_SECRET, else beside it]."
+)
 @ledger_options
 @click.option("-o", "--out", type=OutputFile(), help="Write the whole table: .csv, .xlsx or .parquet.")
 @click.option("--loss", type=OutputFile(), help="Write the distribution of the information loss as CSV.")
@@ -267,6 +270,7 @@ def table_command(
     method: str | None,
     public: bool,
     accept_risk: bool,
+    secret: str | None,
     ledger: Any,
     accept_conflict: str | None,
     out: str | None,
@@ -292,6 +296,7 @@ def table_command(
                 key,
                 accept_risk=accept_risk,
                 remember=bool(out),
+                secret=secret,
                 ledger=ledger,
                 accept_conflict=accept_conflict,
                 progress=bar,
