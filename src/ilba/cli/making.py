@@ -41,6 +41,7 @@ from ilba.files import replacing
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables.beside import make_beside, secret_for
 from ilba.tables.opening import read_rds
+from ilba.tables.store import OF_R
 from ilba.tables.table import Table, csv_text, write_csv
 
 _METHOD = "How counts are masked: ilba, or cell-key:D=5,V=3,js=2 [the method of the store]."
@@ -440,7 +441,7 @@ def cube_command(
 @json_option
 def convert_command(source: str, out: str, population: str, wave: str, as_json: bool) -> None:
     """Convert R's full_tb.rds or a folder from Spark to a store, or a store to csv (confidential)."""
-    ending, is_rds = Path(out).suffix.lower(), source.lower().endswith(".rds")
+    ending, is_rds = Path(out).suffix.lower(), source.lower().endswith(OF_R)
     if (population or wave) and not (is_rds and ending == ".parquet"):
         raise InputError("--population and --wave are for R's file to .parquet. A store has those of `ilba build`.")
     if ending == ".parquet" and (is_rds or Path(source).is_dir()):

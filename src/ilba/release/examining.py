@@ -20,7 +20,7 @@ from ilba.release.reading import MANIFEST, Release, digest
 from ilba.release.telling import leaks
 from ilba.secret.secret import Secret
 from ilba.tables.opening import open_store, read_rds
-from ilba.tables.store import ABOUT
+from ilba.tables.store import ABOUT, OF_R
 
 
 class Finding(NamedTuple):
@@ -118,7 +118,7 @@ def _kind(path: Path) -> str:
 
 def _store(path: Path) -> Iterator[Finding]:
     said = shlex.quote(str(path))
-    is_r = path.suffix.lower() == ".rds"
+    is_r = path.suffix.lower() in OF_R
     finest = read_rds(path) if is_r else open_store(path)
     if is_r:
         text = f"a finest table of R with {some(len(finest), 'cell')}, K={finest.design.threshold}."
