@@ -443,7 +443,10 @@ def convert_command(source: str, out: str, population: str, wave: str, as_json: 
     """Convert R's full_tb.rds or a folder from Spark to a store, or a store to csv (confidential)."""
     ending, is_rds = Path(out).suffix.lower(), source.lower().endswith(OF_R)
     if (population or wave) and not (is_rds and ending == ".parquet"):
-        raise InputError("--population and --wave are for R's file to .parquet. A store has those of `ilba build`.")
+        raise InputError(
+            "--population and --wave are for R's file to .parquet. A store has those with which it was made, by `ilba "
+            "build` or from_counts(..., population=, wave=)."
+        )
     if ending == ".parquet" and (is_rds or Path(source).is_dir()):
         finest = read_rds(source, population=population, wave=wave) if is_rds else opened(source)
         finest.save(out)
@@ -457,7 +460,8 @@ def convert_command(source: str, out: str, population: str, wave: str, as_json: 
             click.echo(f"{out}: {frame.height:,} cells with their true counts (confidential)")
     else:
         raise InputError(
-            f"cannot convert {source!r} to {out!r}. Possible: .rds or a folder from Spark to .parquet, a store to .csv."
+            f"cannot convert {source!r} to {out!r}. Possible: .rds or a folder from Spark to .parquet, a store to "
+            f".csv. `ilba build` makes a store of records, ilba.FinestTable.from_counts of counts."
         )
 
 

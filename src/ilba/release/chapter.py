@@ -583,7 +583,7 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
         if chapter.name == looks_like and not same and not noted:
             notice(
                 f"these look like the people of {looks_like!r}, so they are published as such. If they are others, "
-                f"name their population: population= (--population) of build, or of read_rds (ilba convert)."
+                f"name their population: population= (--population) of build, from_counts or read_rds (ilba convert)."
             )
         return _checked(chapter, finest.design)
     other = next((name for name in same if name != population.name and name not in ledger.unseen), "")

@@ -128,9 +128,9 @@ def _store(path: Path) -> Iterator[Finding]:
     if finest.population.declared:
         yield Finding(str(path), "store", f"{text}, population {finest.population}.")
     else:
-        yield Finding(
-            str(path), "store", f"{text}. No population is declared.", "ilba build ... --population NAME --wave WAVE"
-        )
+        made = "ilba build ..." if finest.fingerprint else f"ilba convert full_tb.rds {said}"
+        remedy = f"{made} --population NAME --wave WAVE (counts in Python: from_counts(..., population=, wave=))"
+        yield Finding(str(path), "store", f"{text}. No population is declared.", remedy)
     yield from _private(path, "store")
     if finest.origins.dropped:
         dropped = listing(finest.origins.dropped)
