@@ -21,6 +21,7 @@ from ilba.secret.secret import Secret
 from ilba.tables.building import build
 from ilba.tables.finest import FinestTable
 from ilba.tables.opening import open_store, read_rds
+from ilba.tables.store import OF_R
 from ilba.tables.table import Table
 
 __all__ = ["apply_SCA", "apply_iLBA", "get_agg_freq", "save_agg_tb", "save_full_tb"]
@@ -178,7 +179,7 @@ def _kept(file: Path, *_seen: int) -> FinestTable:
 
 
 def _read(file: Path) -> FinestTable:
-    return read_rds(file) if file.suffix.lower() == ".rds" else open_store(file)
+    return read_rds(file) if file.suffix.lower() in OF_R else open_store(file)
 
 
 def _level(hkey_level: object) -> Any:

@@ -133,6 +133,20 @@ def test_a_public_table_obeys_the_rules_of_a_release(folder, finest, tmp_path, m
     assert run(*asked, "--accept-risk", cwd=tmp_path).stdout == public.stdout
 
 
+@pytest.mark.long
+def test_a_public_table_takes_the_secret_that_its_error_asks_for(tmp_path, monkeypatch):
+    monkeypatch.delenv("ILBA_LEDGER")
+    counts = pl.DataFrame({"town": ["a", "b"], "N": [70, 80], "N_masked": [70, 80]})  # no secret drew these
+    ilba.FinestTable.from_counts(counts, ["town"], []).save(tmp_path / "s.parquet")
+    asked = ["table", "s.parquet", "--level", "1", "--public", "--out", "t.csv"]
+    assert "(--secret agency.secret)" in run(*asked, cwd=tmp_path, code=1).stderr
+    (tmp_path / "kept").mkdir()
+    run("secret", "new", "kept/agency.secret", cwd=tmp_path)
+    run(*asked, "--secret", "kept/agency.secret", cwd=tmp_path)
+    assert (tmp_path / "t.csv").read_text() == '"town","N_masked"\n"a",70\n"b",80\n'
+    assert len(ilba.Ledger(tmp_path / "kept" / "agency.ledger").publications) == 1
+
+
 def test_a_table_is_written_privately_with_its_loss(folder, finest):
     done = run("table", "full_tb.parquet", "--level", "2", "--out", "t.csv", "--loss", "l.csv", cwd=folder)
     assert "wrote t.csv" in done.stderr

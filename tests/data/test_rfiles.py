@@ -8,6 +8,7 @@ import warnings
 from datetime import date, datetime
 
 import numpy as np
+import pandas as pd
 import pytest
 import rdata
 from hypothesis import given
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 import ilba
 from ilba.data import rfiles
+from support.commands import called
 from support.places import ROOT
 
 FILES = ROOT / "tests" / "data" / "r"
@@ -121,6 +123,26 @@ def test_a_column_of_lists_is_refused_as_a_key_and_ignored_elsewhere(secret):
         ilba.build(FILES / "people.rds", ["region"], ["tags"], secret=secret)
     with pytest.raises(ilba.StoreError, match=r"not a finest table .* Records are counted by ilba\.build"):
         ilba.read_rds(FILES / "people.rds")
+
+
+@pytest.mark.parametrize("command", ["table", "convert", "doctor"])
+def test_a_finest_table_of_r_that_was_saved_in_another_way_is_told_with_what_to_type(tmp_path, command):
+    table = pd.DataFrame({"town": ["a", "b"], "N": [3, 9], "N_masked": [5, 9]}).astype({"town": object})
+    table = table.astype({"N": "int32", "N_masked": "int32"})
+    saved = {"full_tb": table, "mask_thr": np.array([5], dtype="int32"), "hkey": np.array(["town"], dtype=object)}
+    rdata.write_rda(tmp_path / "whole.RData", {"kept": saved})
+    rdata.write_rda(tmp_path / "counts.rda", {"full_tb": table})
+    rdata.write_rds(tmp_path / "counts.rds", table)
+    for name, says in {
+        "whole.RData": "saveRDS(kept, 'full_tb.rds')",
+        "counts.rda": "ilba.FinestTable.from_counts('counts.rda', hkey=",
+        "counts.rds": "ilba.FinestTable.from_counts('counts.rds', hkey=",
+    }.items():
+        done = called(command, name, *(["s.parquet"] if command == "convert" else []), cwd=tmp_path)
+        assert done.returncode
+        assert says in done.stdout + done.stderr
+    kept = ilba.FinestTable.from_counts(tmp_path / "counts.rda", hkey=["town"], mask_thr=5)
+    assert kept.frame["N_masked"].to_list() == [5, 9]
 
 
 @pytest.mark.slow

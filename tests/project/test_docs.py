@@ -40,6 +40,7 @@ INSTEAD = {
     ),
 }
 SCRIPT = re.compile(r"#!/bin/sh\n# (\w+\.sh):")  # such a block is a file that later blocks run
+ACCEPT = re.compile(r"\(--accept-conflict (\w+)\)")
 FENCE = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1[ ]*$", re.MULTILINE | re.DOTALL)
 
 
@@ -192,6 +193,8 @@ def test_every_block_of_a_page_runs_in_order_and_prints_what_the_page_shows(page
         elif block.language == "console":
             for command, shown in commands_in(block.text):
                 command = INSTEAD.get(command, command)
+                if command.endswith("--accept-conflict ID"):  # the command before printed it
+                    command = command.removesuffix("ID") + ACCEPT.findall(done.stdout)[-1]
                 if command.split()[0] in NOT_RUN:
                     continue
                 done = run_console(command)

@@ -92,9 +92,15 @@ def test_csv_files_that_the_r_package_wrote_are_entered_if_the_masks_give_them(a
     secret, file = Secret.from_file(agency / "agency.secret"), agency / "agg_tb.csv"
     wrote = '"town","own.car","N_masked","type1","type2"\n"a",FALSE,{},0,0\n"a",TRUE,0,0,0\n"é",FALSE,90,0,0\n'
     for text, says in [
-        (wrote.format(5), r"agg_tb.csv' differs from what these masks give in 1 row of 3\. Nothing was entered"),
+        (wrote.format(5), r"agg_tb.csv' has only 2 rows of the 3 .* Nothing was entered.*\(--tables town\.own%2Ecar"),
+        (wrote.format(0), r"agg_tb.csv' differs from what these masks give in 2 rows of 3\. Nothing was entered"),
         (wrote.format(0) + '"é",TRUE,70,0,0\n', "in 1 row of 3"),
-        (wrote.format(5) + '"é",TRUE,70,0,0\n"c",TRUE,9,0,0\n', "in 1 row of 3"),
+        (wrote.format(5) + '"é",TRUE,71,0,0\n', "in 1 row of 3"),
+        (wrote.format(5) + '"é",TRUE,70,0,0\n"a",TRUE,9,0,0\n', "in 1 row of 3"),
+        (
+            wrote.format(5) + '"é",TRUE,70,0,0\n"c",TRUE,9,0,0\n',
+            r"agg_tb.csv' has labels in 'town' that the store does not have: c\. Nothing was entered\. Give the",
+        ),
         ('"Loss","n","perc"\n"0",1,100\n', "agg_tb.csv' has the columns Loss, n, perc"),
     ]:
         file.write_text(text, "utf-8")
@@ -107,6 +113,40 @@ def test_csv_files_that_the_r_package_wrote_are_entered_if_the_masks_give_them(a
         ledger_in(agency).adopt([], store, **options)
     (entered,) = ledger_in(agency).adopt([], store, read={"encoding": "cp1252"}, **options)
     assert entered.tables == ("town", "town.own%2Ecar")
+
+
+def test_a_csv_file_whose_codes_lost_their_zeros_is_told_of_its_codes_and_not_of_its_masks(agency):
+    counts = pl.DataFrame({"town": ["00", "01", "1a", "10"], "N": [70, 80, 90, 60], "N_masked": [70, 80, 90, 60]})
+    store, file = FinestTable.from_counts(counts, ["town"], []), agency / "resaved.csv"
+    options = {"tables": [str(file)], "secret": Secret.from_file(agency / "agency.secret")}
+    for lines, says in [
+        ("00,70\n1,81\n1a,90\n10,60\n", r"in 'town' that the store does not have: 1\. .* has '01' for '1'"),
+        ("0,70\n1,80\n1a,90\n10,60\n", r"does not have: 0, 1\. .* has '00' for '0'.* text .*--tables town\)"),
+        ("0010,60\n", "has '10' for '0010'"),
+    ]:
+        file.write_text(f"town,N_masked\n{lines}")
+        with pytest.raises(UnsafeRelease, match=says):
+            ledger_in(agency).adopt([], store, **options)
+    assert not ledger_in(agency).publications
+
+
+def test_what_is_entered_already_is_not_entered_again(agency):
+    store, release = toy([0, 5]), toy_release(agency, "out", 0, 5)
+    options = {"secret": Secret.from_file(agency / "agency.secret")}
+    for given in ({"releases": [release]}, {"releases": [], "tables": ["town"]}):
+        (entered,) = ledger_in(agency).adopt(store=store, **given, **options)
+        before = ledger_in(agency)
+        assert before.adopt(store=store, **given, **options) == [entered]
+        after = ledger_in(agency)
+        assert (after.publications, after.tip) == (before.publications, before.tip)
+        assert told([entered], after.publications) == "already entered; nothing was added"
+    both = ledger_in(agency).adopt([release], store, tables=["all.sex"], **options)
+    assert told(both, after.publications) == "1 publication entered, 1 already entered; the masks are kept from now on"
+    assert [one.tables for one in ledger_in(agency).publications] == [("town.sex",), ("town",), ("all.sex",)]
+    with ledger_in(agency).writing() as book:
+        book.withdraw(both[0].number)
+    (again,) = ledger_in(agency).adopt([release], store, **options)
+    assert again.number > both[1].number  # after it was withdrawn, it is published anew
 
 
 @pytest.mark.long
@@ -173,7 +213,7 @@ def test_two_releases_with_different_masks_are_entered_together_or_not_at_all(ag
     with pytest.warns(ilba.Notice, match="proves"):
         entered = ledger.adopt([other], store, accept_conflict=refused.value.id, **options)
     assert told(entered) == "1 publication entered; the masks are kept from now on"
-    assert len(ledger_in(agency).publications) == 3
+    assert len(ledger_in(agency).publications) == 2  # the first was named twice, and is one publication
 
 
 def test_what_cannot_be_entered_is_refused_with_what_to_give(agency):

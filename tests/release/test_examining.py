@@ -80,7 +80,11 @@ def test_a_secret_is_for_its_owner_and_the_only_one(tmp_path):
 
 def test_a_store_is_for_its_owner_and_declares_its_population(store):
     undeclared = "a store of 2 cells, ilba, K=5. No population is declared."
-    assert told(store) == [("store", undeclared, "ilba build ... --population NAME --wave WAVE", False)]
+    remedy = "{} --population NAME --wave WAVE (counts in Python: from_counts(..., population=, wave=))"
+    assert told(store) == [("store", undeclared, remedy.format("ilba build ..."), False)]
+    counts = pl.DataFrame({"town": ["a", "b"], "N": [7, 80], "N_masked": [7, 80]})  # no secret drew these masks
+    place = FinestTable.from_counts(counts, ["town"], []).save(store.with_name("of_r.parquet"))
+    assert told(place) == [("store", undeclared, remedy.format(f"ilba convert full_tb.rds {place}"), False)]
     store.chmod(0o604)
     assert problems(store) == [("others can read it.", f"chmod 600 {store}")]
     finest = ilba.open_store(store).declared_as(ilba.Population("census", "2026"))

@@ -354,6 +354,42 @@ def test_a_finest_table_from_counts_has_the_masks_of_one_from_records(people, fi
     assert from_text.with_columns(pl.col("age").cast(pl.Int64)).sort(HKEY + KEY).equals(finest.frame)
 
 
+@pytest.mark.parametrize("masks", [{}, {"N_masked": [5, 9]}])
+def test_counts_declare_whose_they_are_and_the_store_keeps_it(masks, secret, tmp_path):
+    counts = pl.DataFrame({"t": ["a", "b"], "N": [3, 9], **masks})
+    of_whom = {"population": "census", "wave": "2026", "period": "2026-07-01", "unit": "persons"}
+    finest = FinestTable.from_counts(counts, ["t"], secret=secret, **of_whom)
+    assert finest.population == ilba.Population("census", "2026", "2026-07-01", "persons")
+    assert ilba.open_store(finest.save(tmp_path / "s.parquet")).population == finest.population
+    assert not FinestTable.from_counts(counts, ["t"], secret=secret).population.declared
+    with pytest.raises(ilba.InputError, match="belongs to a population"):
+        FinestTable.from_counts(counts, ["t"], secret=secret, wave="2026")
+
+
+def test_the_error_for_counts_shows_the_line_that_takes_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "counts.csv").write_text("town,sex,N\n01,f,70\n02,m,80\n")
+    ilba.Secret(bytes(32)).to_file("agency.secret")
+    with pytest.raises(ilba.InputError, match="type in Python: ilba") as refused:
+        ilba.build(
+            "counts.csv",
+            ["town"],
+            ["sex"],
+            10,
+            output_path="s.parquet",
+            secret="agency.secret",
+            wave=2026,
+            population="p",
+        )
+    eval(str(refused.value).partition("type in Python: ")[2], {"ilba": ilba})
+    stored = ilba.open_store("s.parquet")
+    assert (stored.design.threshold, stored.population) == (10, ilba.Population("p", "2026"))
+    assert stored.frame["town"].to_list() == ["01", "02"]
+    with pytest.raises(ilba.InputError, match=r"from_counts\(data, .*secret='agency.secret'") as refused:
+        ilba.build(pl.DataFrame({"t": ["a"], "N": [1]}), ["t"], secret=ilba.Secret(bytes(range(32))))
+    assert "Secret" not in str(refused.value)
+
+
 def test_a_missing_label_in_counts_is_told(secret):
     frame = pl.DataFrame({"t": ["a", None], "N": [3, 9]})
     with pytest.warns(ilba.Notice, match="1 row with a missing label"):

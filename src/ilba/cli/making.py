@@ -41,6 +41,7 @@ from ilba.files import replacing
 from ilba.secret.secret import Secret, given_secret
 from ilba.tables.beside import make_beside, secret_for
 from ilba.tables.opening import read_rds
+from ilba.tables.store import OF_R
 from ilba.tables.table import Table, csv_text, write_csv
 
 _METHOD = "How counts are masked: ilba, or cell-key:D=5,V=3,js=2 [the method of the store]."
@@ -248,6 +249,9 @@ def _told_of_store(finest: Any, out: str, as_json: bool) -> None:
 @method_option(_METHOD)
 @click.option("--public", is_flag=True, help="Only the public part of the table, by the rules of `ilba release`.")
 @click.option("--accept-risk", is_flag=True, help="With --public: also if the audit does not find the table safe.")
+@click.option(
+    "--secret", type=click.Path(), help="With --public: the secret of the store [ILBA_SECRET, else beside it]."
+)
 @ledger_options
 @click.option("-o", "--out", type=OutputFile(), help="Write the whole table: .csv, .xlsx or .parquet.")
 @click.option("--loss", type=OutputFile(), help="Write the distribution of the information loss as CSV.")
@@ -267,6 +271,7 @@ def table_command(
     method: str | None,
     public: bool,
     accept_risk: bool,
+    secret: str | None,
     ledger: Any,
     accept_conflict: str | None,
     out: str | None,
@@ -292,6 +297,7 @@ def table_command(
                 key,
                 accept_risk=accept_risk,
                 remember=bool(out),
+                secret=secret,
                 ledger=ledger,
                 accept_conflict=accept_conflict,
                 progress=bar,
@@ -435,9 +441,12 @@ def cube_command(
 @json_option
 def convert_command(source: str, out: str, population: str, wave: str, as_json: bool) -> None:
     """Convert R's full_tb.rds or a folder from Spark to a store, or a store to csv (confidential)."""
-    ending, is_rds = Path(out).suffix.lower(), source.lower().endswith(".rds")
+    ending, is_rds = Path(out).suffix.lower(), source.lower().endswith(OF_R)
     if (population or wave) and not (is_rds and ending == ".parquet"):
-        raise InputError("--population and --wave are for R's file to .parquet. A store has those of `ilba build`.")
+        raise InputError(
+            "--population and --wave are for R's file to .parquet. A store has those with which it was made, by `ilba "
+            "build` or from_counts(..., population=, wave=)."
+        )
     if ending == ".parquet" and (is_rds or Path(source).is_dir()):
         finest = read_rds(source, population=population, wave=wave) if is_rds else opened(source)
         finest.save(out)
@@ -451,7 +460,8 @@ def convert_command(source: str, out: str, population: str, wave: str, as_json: 
             click.echo(f"{out}: {frame.height:,} cells with their true counts (confidential)")
     else:
         raise InputError(
-            f"cannot convert {source!r} to {out!r}. Possible: .rds or a folder from Spark to .parquet, a store to .csv."
+            f"cannot convert {source!r} to {out!r}. Possible: .rds or a folder from Spark to .parquet, a store to "
+            f".csv. `ilba build` makes a store of records, ilba.FinestTable.from_counts of counts."
         )
 
 

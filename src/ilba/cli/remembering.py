@@ -135,6 +135,7 @@ def adopt_command(
         raise InputError("no ledger was given. Name one with --ledger.")
     written = [file for file in releases if file.endswith(".csv")]
     folders = [Release(release) for release in releases if release not in written]
+    before = book.publications
     entered = adopt(
         book, folders, finest, masks=opened(masks) if masks else None, tables=[*written, *tables], secret=own,
         accept_conflict=accept_conflict, read={"encoding": encoding},
@@ -142,7 +143,7 @@ def adopt_command(
     if as_json:
         print_json({"confidential": True, "publications": [_plain(one) for one in entered]})
     else:
-        click.echo(f"{book.path}: {told(entered)} (confidential)")
+        click.echo(f"{book.path}: {told(entered, before)} (confidential)")
         if not finest.population.name:
             click.echo(
                 f"note: no population was named, so this is {entered[-1].population!r}. To name it, withdraw it and "

@@ -23,6 +23,7 @@ from ilba.progress import ProgressStep
 from ilba.tables.beside import secret_path
 from ilba.tables.finest import FinestTable
 from ilba.tables.opening import open_store, read_rds
+from ilba.tables.store import OF_R
 
 MISSING = "(missing)"
 GROUPS = {
@@ -217,7 +218,7 @@ def called() -> str:
 
 def opened(path: str) -> FinestTable:
     """Open a store, or R's own file."""
-    return read_rds(path) if path.lower().endswith(".rds") else open_store(path)
+    return read_rds(path) if path.lower().endswith(OF_R) else open_store(path)
 
 
 def opened_on(engine: dict[str, Any], path: str, method: str | None = None) -> Any:

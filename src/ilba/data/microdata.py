@@ -174,8 +174,8 @@ class Source:
                     f"{_hint_of(column, self._said)}"
                 )
 
-    def refuse_counted(self) -> None:
-        """Refuse a store, and records with a column N or N_masked, which may be counts."""
+    def refuse_counted(self, instead: str) -> None:
+        """Refuse a store, and records with a column N or N_masked, which may be counts; `instead` takes counts."""
         if {COUNT, MASKED, "cell0"} <= {*self.columns}:
             raise InputError(
                 f"{self._said} is already a store: use ilba.open_store, `ilba table` or `ilba release`. A store "
@@ -184,8 +184,8 @@ class Source:
         for column in (COUNT, MASKED):
             if column in self.columns:
                 raise InputError(
-                    f"{self._said} has a column called {column!r}. If its rows are counted already, use "
-                    f"FinestTable.from_counts; if they are single records, rename or drop that column."
+                    f"{self._said} has a column called {column!r}. If its rows are single records, rename or drop that "
+                    f"column. If they are counted already, type in Python: {instead}"
                 )
 
 

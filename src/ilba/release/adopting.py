@@ -46,7 +46,7 @@ def adopt(
     written = {name: _written(name, store.design, Reading.of(read)) for name in files}
     wanted_here = wanted_tables(store.design, [written[t][0] if t in written else t for t in tables]) if tables else []
     entered = _aside(store.place) if store.place is not None else None
-    before = len(ledger.publications)
+    found: list[Publication | None] = []
     with opened(store, own, ledger, noted=False) as chapter:
         published: list[tuple[Release | None, FinestTable]]
         published = [(release, _as_published(release, store, masks, chapter, own)) for release in releases]
@@ -59,12 +59,17 @@ def adopt(
         chapter.check(first, way(first.method, store.design, first.by, first.move), accept_conflict)
         for made, masked in published:
             wanted = wanted_here if made is None else wanted_tables(store.design, list(made.tables))
-            chapter.keep_masks(masked)
             told = {**entry_of(masked, wanted, "not audited", False, None), "adopted": True}
-            _enter(chapter, made, told)
+            checksum = "" if made is None else digest(made.path / MANIFEST)
+            chapter.keep_masks(masked)
+            if chapter.entered(told, checksum) is None:
+                _enter(chapter, made, told, checksum)
+            else:
+                chapter.note_beside()  # this may be a ledger that was restored from a copy
+            found.append(chapter.entered(told, checksum))
     if entered is not None:
         entered.unlink(missing_ok=True)  # the ledger replaces it
-    return list(ledger.publications[before:])
+    return [one for one in found if one is not None]
 
 
 def _refuse_differing(published: Sequence[tuple[Release | None, FinestTable]]) -> None:
@@ -81,11 +86,8 @@ def _refuse_differing(published: Sequence[tuple[Release | None, FinestTable]]) -
             )
 
 
-def _enter(chapter: Chapter, release: Release | None, told: dict[str, Any]) -> None:
-    if release is None:
-        chapter.enter(told)
-    else:
-        chapter.enter(told, str(release.path.resolve()), digest(release.path / MANIFEST))
+def _enter(chapter: Chapter, release: Release | None, told: dict[str, Any], checksum: str) -> None:
+    chapter.enter(told, "" if release is None else str(release.path.resolve()), checksum)
 
 
 def _aside(place: Path) -> Path | None:
@@ -166,7 +168,7 @@ def _gives(masked: FinestTable, release: Release) -> bool:
 
 
 def _written(file: str, design: Design, reading: Reading) -> tuple[Selection, pl.DataFrame]:
-    """The table in a csv file of R, and its rows that are not 0, as text."""
+    """The table in a csv file of R, and its rows, as text."""
     frame = scan(file, reading=reading).collect()
     columns = [name for name in frame.columns if name not in (MASKED, "type1", "type2")]
     levels = [sum(name in columns for name in hierarchy.columns) for hierarchy in design.hierarchies]
@@ -176,23 +178,63 @@ def _written(file: str, design: Design, reading: Reading) -> tuple[Selection, pl
             f"{file!r} has the columns {listing(frame.columns)}, and a table of this store has N_masked beside some of "
             f"{listing(design.columns)}. Give the store that it was made from, and the file as R wrote it."
         )
-    return table, frame.select(*columns, MASKED).filter(pl.col(MASKED) != "0")
+    return table, frame.select(*columns, MASKED)
 
 
 def _check_written(file: str, shown: pl.DataFrame, table: Table) -> None:
     """Refuse a csv file of R with other counts than the masks give. R writes true and false in capital letters."""
     ours = table.public().cast(pl.String)
     logical = [name for name in table.selection.columns if set(ours[name].unique()) <= {"true", "false"}]
-    theirs = shown.with_columns(pl.col(logical).str.to_lowercase())
-    pairs = (ours, theirs), (theirs, ours)
-    differing = max(one.join(other, on=ours.columns, how="anti", nulls_equal=True).height for one, other in pairs)
-    if differing:
+    shown = shown.with_columns(pl.col(logical).str.to_lowercase())
+    theirs = shown.filter(pl.col(MASKED) != "0")
+    by_name = f"name the table instead, which is not compared: tables= (--tables {table.selection.name})."
+    _refuse_other_labels(file, theirs, table.frame.select(table.selection.columns).cast(pl.String), by_name)
+    missing, other = _without(ours, theirs, ours.columns), _without(theirs, ours, ours.columns)
+    left_out = _without(missing, shown, table.selection.columns or ours.columns)
+    if other.is_empty() and left_out.height == missing.height > 0:
+        raise UnsafeRelease(
+            f"{file!r} has only {some(theirs.height, 'row')} of the {ours.height:,} that these masks give, which are "
+            f"the same. Nothing was entered. Give the file with all rows, as R wrote it. If only these rows were "
+            f"published, or the file is lost, {by_name}"
+        )
+    if differing := max(missing.height, other.height):
         raise UnsafeRelease(
             f"{file!r} differs from what these masks give in {some(differing, 'row')} of {ours.height:,}. Nothing was "
             f"entered. Give the full_tb.rds that it was made from, as --store or --masks: R draws new masks each time."
         )
 
 
-def told(entered: Sequence[Publication]) -> str:
-    """What was entered, as a sentence."""
-    return f"{some(len(entered), 'publication')} entered; the masks are kept from now on"
+def _without(one: pl.DataFrame, other: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """The rows of one frame that are not in the other one, by these columns."""
+    return one.join(other, on=list(columns), how="anti", nulls_equal=True)
+
+
+def _refuse_other_labels(file: str, theirs: pl.DataFrame, ours: pl.DataFrame, by_name: str) -> None:
+    """Refuse labels that the store does not have: often codes whose leading zeros were lost."""
+    for column in ours.columns:
+        known = {label for label in ours[column].unique() if label is not None}
+        unknown = sorted({label for label in theirs[column].unique() if label is not None} - known)
+        if not unknown:
+            continue
+        numbers = {label.lstrip("0"): label for label in known if label.isdecimal()}
+        why = "Give the full_tb.rds that it was made from, as --store or --masks, and the file as R wrote it."
+        if wrong := next((one for one in unknown if one.isdecimal() and one.lstrip("0") in numbers), ""):
+            why = (
+                f"The store has {numbers[wrong.lstrip('0')]!r} for {wrong!r}: a program read the codes as numbers. "
+                f"Give the file as R wrote it, or read its codes as text (colClasses = 'character') before you save it "
+                f"again. If that file is lost, {by_name}"
+            )
+        raise UnsafeRelease(
+            f"{file!r} has labels in {column!r} that the store does not have: {listing(unknown, 5)}. Nothing was "
+            f"entered. {why}"
+        )
+
+
+def told(found: Sequence[Publication], before: Sequence[Publication] = ()) -> str:
+    """What was entered, as a sentence; `before` are the publications that the ledger had."""
+    named, known = {one.number for one in found}, {one.number for one in before}
+    new = len(named - known)
+    if not new:
+        return "already entered; nothing was added"
+    already = f", {len(named & known)} already entered" if named & known else ""
+    return f"{some(new, 'publication')} entered{already}; the masks are kept from now on"

@@ -429,14 +429,26 @@ class Chapter:
             self.ledger.append("budget", population=self.name, epsilon=self._declares)
         with self.ledger.publishing(place, checksum, **self._told(told)):
             yield
-        self._note_beside()
+        self.note_beside()
 
     def enter(self, told: Mapping[str, Any], place: str = "", checksum: str = "") -> None:
         """Enter a publication without a release folder of ours: a single table, or an earlier publication."""
         if self.ledger is not None:
             self._describe()
             self.ledger.append("publication", place=place, checksum=checksum, **self._told(told))
-            self._note_beside()
+            self.note_beside()
+
+    def entered(self, told: Mapping[str, Any], checksum: str = "") -> Publication | None:
+        """The publication that the ledger has already, if `enter` would enter the same again."""
+        if self.ledger is None:
+            return None
+        plain = {"parameters": "", **self._told(told), "checksum": checksum}
+        plain |= {name: tuple(plain[name]) for name in ("columns", "tables")}
+        same = ("population", "wave", "data", "method", "threshold", "cells", "parameters", "masks", "checksum")
+        for one in self.ledger.publications:
+            if not one.withdrawn and all(getattr(one, name) == plain[name] for name in (*same, "columns", "tables")):
+                return one
+        return None
 
     def _told(self, told: Mapping[str, Any]) -> dict[str, Any]:
         conflict = {"accepted_conflict": True} if self._accepted else {}
@@ -452,7 +464,7 @@ class Chapter:
                 net=self.net.to_json(),
             )  # fmt: skip
 
-    def _note_beside(self) -> None:
+    def note_beside(self) -> None:
         """Write the state of the ledger beside store and secret, so that an older copy of the ledger is noticed."""
         if self.ledger is None:
             return
@@ -572,7 +584,7 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
         if chapter.name == looks_like and not same and not noted:
             notice(
                 f"these look like the people of {looks_like!r}, so they are published as such. If they are others, "
-                f"name their population: population= (--population) of build, or of read_rds (ilba convert)."
+                f"name their population: population= (--population) of build, from_counts or read_rds (ilba convert)."
             )
         return _checked(chapter, finest.design)
     other = next((name for name in same if name != population.name and name not in ledger.unseen), "")

@@ -20,7 +20,7 @@ from ilba.release.reading import MANIFEST, Release, digest
 from ilba.release.telling import leaks
 from ilba.secret.secret import Secret
 from ilba.tables.opening import open_store, read_rds
-from ilba.tables.store import ABOUT
+from ilba.tables.store import ABOUT, OF_R
 
 
 class Finding(NamedTuple):
@@ -118,7 +118,7 @@ def _kind(path: Path) -> str:
 
 def _store(path: Path) -> Iterator[Finding]:
     said = shlex.quote(str(path))
-    is_r = path.suffix.lower() == ".rds"
+    is_r = path.suffix.lower() in OF_R
     finest = read_rds(path) if is_r else open_store(path)
     if is_r:
         text = f"a finest table of R with {some(len(finest), 'cell')}, K={finest.design.threshold}."
@@ -128,9 +128,9 @@ def _store(path: Path) -> Iterator[Finding]:
     if finest.population.declared:
         yield Finding(str(path), "store", f"{text}, population {finest.population}.")
     else:
-        yield Finding(
-            str(path), "store", f"{text}. No population is declared.", "ilba build ... --population NAME --wave WAVE"
-        )
+        made = "ilba build ..." if finest.fingerprint else f"ilba convert full_tb.rds {said}"
+        remedy = f"{made} --population NAME --wave WAVE (counts in Python: from_counts(..., population=, wave=))"
+        yield Finding(str(path), "store", f"{text}. No population is declared.", remedy)
     yield from _private(path, "store")
     if finest.origins.dropped:
         dropped = listing(finest.origins.dropped)

@@ -423,7 +423,7 @@ class Ledger:
         Returns
         -------
         list of Publication
-            The entered publications.
+            The publications, also those that were entered before: they are not entered again.
 
         Raises
         ------

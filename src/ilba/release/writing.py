@@ -314,7 +314,7 @@ def _tell_of_no_name(finest: AnyFinestTable, chapter: Chapter) -> None:
         notice(
             f"the ledger has these people as {chapter.name!r}, wave {named[0].wave!r}, but this release does not name "
             f"them, so it cannot be shown beside other waves. Give population= and wave= (--population, --wave) to "
-            f"build, or to read_rds (ilba convert).",
+            f"build, from_counts or read_rds (ilba convert).",
             Advice,
         )
 

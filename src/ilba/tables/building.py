@@ -181,7 +181,8 @@ def build(
     source = (
         _spark().SparkMicrodata(data) if on_spark else Microdata.open(data, schema=schema, reading=Reading.of(read))
     )
-    source.refuse_counted()
+    declared = {"population": population or "NAME", "wave": wave or "WAVE"}
+    source.refuse_counted(_from_counts(data, output_path, secret, hkey=hkey, key=key, mask_thr=mask_thr, **declared))
     source.follow(_climbing(Recipe.of(recipe), hierarchies_of(hkey, hkey_rank), hrc or {}))
     areas = [column for hierarchy in hierarchies_of(hkey, hkey_rank) for column in hierarchy.columns]
     source.require(areas, "hkey")
@@ -216,6 +217,15 @@ def build(
     else:
         finest.save(target, progress)
     return finest
+
+
+def _from_counts(data: Any, output_path: Path_ | None, secret: Secret | Path_ | None, **given: Any) -> str:
+    """The line of Python that does the same with counts. A secret in memory is not told."""
+    source = repr(os.fspath(data)) if isinstance(data, str | os.PathLike) else "data"
+    place = os.fspath(secret) if isinstance(secret, str | os.PathLike) else "agency.secret"
+    told = ", ".join(f"{name}={value!r}" for name, value in {**given, "secret": place}.items() if value is not None)
+    target = os.fspath(output_path or "full_tb.parquet")
+    return f"ilba.FinestTable.from_counts({source}, {told}).save({target!r})"
 
 
 def _climbing(recipe: Recipe | None, hierarchies: Sequence[Hierarchy], hrc: Mapping[str, Path_]) -> Recipe | None:

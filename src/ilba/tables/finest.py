@@ -20,6 +20,7 @@ from ilba.cells.codes import CellIndex, CodeLists
 from ilba.cells.lookup import nodes_of
 from ilba.data.codelists import no_code_list
 from ilba.design.design import COUNT, MASKED, Cells, HKey, Level, Names, Origins, Selection, threshold_of
+from ilba.design.population import Population
 from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
 from ilba.errors import Advice, InputError, SecretError, StoreError, notice, some, suggesting
 from ilba.files import replacing, writable
@@ -92,6 +93,10 @@ class FinestTable(AnyFinestTable):
         secret: Secret | Path_ | None = None,
         cells: Cells = "observed",
         missing: Missing = "drop",
+        population: str = "",
+        wave: str = "",
+        period: str = "",
+        unit: str = "",
     ) -> FinestTable:
         """Make a finest table from counted combinations, with the counts in a column N.
 
@@ -117,6 +122,8 @@ class FinestTable(AnyFinestTable):
             "grid" takes every combination of the code lists, including true zeros, as in the paper.
         missing : {"drop", "category"}, default "drop"
             "drop" leaves out rows with a missing label and says how many. "category" keeps them.
+        population, wave, period, unit : str, default ""
+            As in `build`: the people, the name of this count of them, its reference time, and what is counted.
 
         Returns
         -------
@@ -137,11 +144,13 @@ class FinestTable(AnyFinestTable):
         """
         from ilba.tables.counts import read_counts  # all that reads data: a store is opened without it
 
+        of_whom = Population(population, wave, period, unit)
         counted, origins = read_counts(frame, hkey, key, mask_thr, cells, missing)
         if counted.carried is None:
-            return cls.drawn(counted, given_secret(secret), origins=origins)
+            return cls.drawn(counted, given_secret(secret), origins=origins).declared_as(of_whom)
         tell_recurring(counted.codes)
-        return cls(store.About(counted.codes, origins=origins), counted.words, counted.count, counted.carried)
+        about = store.About(counted.codes, origins=origins, population=of_whom)
+        return cls(about, counted.words, counted.count, counted.carried)
 
     @classmethod
     def drawn(

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from ilba.design.design import COUNT, MASKED
 from ilba.design.population import Population
 from ilba.errors import InputError, StoreError, nearest
 from ilba.tables import store
@@ -82,13 +83,28 @@ def read_rds(path: Path_, *, population: str = "", wave: str = "") -> FinestTabl
     if not file.exists():
         there = (one.name for one in file.parent.iterdir()) if file.parent.is_dir() else ()
         raise StoreError(f"there is no file {str(file)!r}.{nearest(file.name, there)}")
+    saved: Any = None
     try:
-        saved: Any = read_r(file)
+        saved = read_r(file)
         frame, K = frame_of(saved["full_tb"]), int(saved["mask_thr"].values[0])
         hkey, key = saved["hkey"].texts(), saved["key"].texts()
     except Exception as problem:
-        reason = (
-            f" {problem}" if isinstance(problem, InputError) else " Records are counted by ilba.build (ilba build)."
-        )
-        raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA.{reason}") from problem
+        reason = str(problem) if isinstance(problem, InputError) else _instead(path, saved)
+        raise StoreError(f"{str(file)!r} is not a finest table saved by the R package iLBA. {reason}") from problem
     return FinestTable.from_counts(frame, hkey, key, K).declared_as(of_whom)
+
+
+def _instead(path: Path_, saved: Any) -> str:
+    """What to type for a file of R that is read, but is not what `save_full_tb` wrote."""
+    objects = saved if isinstance(saved, dict) else {"": saved}
+    for name, value in objects.items():
+        names = getattr(value, "names", ())
+        if name and "full_tb" in names:
+            return f"save() of R wrote it, with other names around it. In R: saveRDS({name}, 'full_tb.rds')."
+        if {COUNT, MASKED} <= {*names}:
+            return (
+                f"It has the counts, but not their hkey and mask_thr. In R, save the whole list of save_full_tb: "
+                f"saveRDS(x, 'full_tb.rds'). If only the counts are left, in Python: ilba.FinestTable.from_counts("
+                f"{os.fspath(path)!r}, hkey=['LA1', ...], mask_thr=5).save('full_tb.parquet')"
+            )
+    return "Records are counted by ilba.build (ilba build)."

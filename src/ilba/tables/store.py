@@ -41,7 +41,9 @@ META = "ilba"
 ABOUT, CELLS = "ilba.json", "cells"
 # The error that polars raises depends on the damaged bytes; its panics are not even an Exception.
 UNREADABLE = (Exception, pl.exceptions.PanicException)
-_OTHERS = (".rds", ".csv", ".gz", ".tsv", ".txt", ".json", ".xlsx", ".xls", ".sav", ".dta", ".sas7bdat", ".arrow")
+OF_R = (".rds", ".rdata", ".rda")
+"""the endings of R's files"""
+_OTHERS = (*OF_R, ".csv", ".gz", ".tsv", ".txt", ".json", ".xlsx", ".xls", ".sav", ".dta", ".sas7bdat", ".arrow")
 
 
 class ForeignError(StoreError):
@@ -138,7 +140,7 @@ def read(path: Path_, within: object = None) -> tuple[About, pl.DataFrame]:
 
 
 def _read_file(file: Path) -> tuple[About, pl.DataFrame]:
-    if file.suffix.lower() == ".rds":
+    if file.suffix.lower() in OF_R:
         raise StoreError(f"{str(file)!r} is a file of R. Open it with ilba.read_rds, or type: ilba convert {file} OUT")
     try:
         content = file.read_bytes()  # read once, so that a store replaced meanwhile cannot mix in
