@@ -94,7 +94,8 @@ def risk(
         The largest number of keys in a table. By default, any number.
     bound : int, optional
         The largest error of controlled sums that attackers know. By default, the bound that the release states. An
-        insider is assumed to know the usual bound in any case.
+        insider is assumed to know the usual bound in any case. If it does not hold in these tables, the largest error
+        replaces it, and a note says so.
     store : FinestTable, optional
         With a release: the store it was made from. Without it, nothing can be compared with the truth.
     cells : int, default 2,000,000
@@ -203,6 +204,12 @@ class _Work:
         self._believed: Believed | None = None
         self.true = TrueCells.of(self.published)
         self.small = self.true.small
+        stated = self._stated()
+        if stated is not None and (reached := named.largest_error(self.published)) > stated:
+            self.notes.append(
+                f"bound {stated} not held, {reached} reached: who relies on a bound is measured with {reached}."
+            )
+            self.bound = reached
 
     @property
     def areas(self) -> IntArray:
@@ -321,7 +328,7 @@ class _Work:
         assert self.guessing is not None  # noqa: S101 - told to the type checker
         true = TrueCells.of(self.guessing.published)
         scale = true.areas / max(len(self.guessing.areas), 1)
-        proven = (guesses.low >= 1) & (guesses.high < self.published.K)
+        proven = named.proven_small(guesses.low, guesses.high, self.published.K)
         exactly = proven & (guesses.low == guesses.high)
         return {
             "small": true.small, "proven": round(float(proven.sum()) * scale),
@@ -412,8 +419,9 @@ class _Work:
         if known is not None:  # numbers without a limit prove nothing
             counts = at(true.packed, true.counts, known.packed)
             occupied = counts > 0 if true.known else np.ones(len(counts), dtype=bool)
-            proven = occupied & (known.high < K)
-            exactly = proven & (np.maximum(known.low, 1) == known.high)
+            low = np.maximum(known.low, 1)
+            proven = occupied & named.proven_small(low, known.high, K)
+            exactly = proven & (low == known.high)
             figures |= {"proven": int(proven.sum()), "exactly": int(exactly.sum())}
         if self.published.split:
             believed = self._believed or self._beliefs(self.known, "neighbour")
