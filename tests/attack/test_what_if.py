@@ -130,6 +130,22 @@ def test_choose_k_says_where_a_bound_was_not_held_and_what_was_reached(people, s
     assert f"bound=4 (not held, {reached} reached)" in " ".join(text.split())
 
 
+@pytest.mark.long
+def test_the_audit_of_several_methods_breaks_no_name_on_a_narrow_terminal(people, secret, tmp_path, monkeypatch):
+    store, key = str(tmp_path / "s.parquet"), str(tmp_path / "k")
+    secret.to_file(key)
+    ilba.build(people.head(70), ["town"], ["sex"], secret=secret).save(store)
+    words = ["audit", store, "--secret", key, "--method", "ilba", "--method", "controlled"]
+    shown = {}
+    for width in ("78", "100"):
+        monkeypatch.setenv("COLUMNS", width)
+        shown[width] = CliRunner().invoke(commands, words, catch_exceptions=False).output
+        assert "controlled" in shown[width]
+        assert max(map(len, shown[width].splitlines())) <= int(width)
+    assert "mean loss" in shown["78"]  # a column for each method
+    assert "mean_loss" in shown["100"]  # a line for each method
+
+
 def test_risk_by_controlled_masks_chooses_them_as_a_release_would(people, secret):
     finest = ilba.build(people.head(70), ["town"], ["sex"], secret=secret)
     found = ilba.risk(finest, "proof", method="controlled").published

@@ -169,7 +169,7 @@ _ROWS = {
     "attacker": pl.String, "knows": pl.String, "small": pl.Int64, "proven": pl.Int64, "exactly": pl.Int64,
     "certified": pl.Int64, "undecided": pl.Int64, "likely": pl.Int64, "likely_right": pl.Float64,
     "likely_share": pl.Float64, "likely_error": pl.Float64, "alone": pl.Int64, "alone_right": pl.Float64,
-    "groups": pl.Int64, "people": pl.Int64,
+    "groups": pl.Int64, "people": pl.Int64, "bound": pl.Int64,
 }  # fmt: skip
 _BIN_ROWS = {
     "attacker": pl.String, "event": pl.String, "cells": pl.Int64, "said": pl.Float64, "true": pl.Float64,
@@ -500,7 +500,8 @@ class _Work:
             tried, proven = len(found.packed), found.proven(K)
             share = float(proven.mean()) if tried else 0.0
             exactly = proven & (found.low == found.high)
-            self.row(one.name, one.knows, small=tried, proven=int(proven.sum()), exactly=int(exactly.sum()))
+            counted = {"small": tried, "proven": int(proven.sum()), "exactly": int(exactly.sum())}
+            self.row(one.name, one.knows, bound=bound, **counted)
             self.notes.append(f"{one.name}: {tried:,} small cells were tried, {share:.1%} proven by propagation.")
             return
         found = named.everything_but_one(seen)
@@ -508,7 +509,7 @@ class _Work:
         exactly = proven & (found.low == found.high)
         self.row(
             one.name, one.knows, proven=int(proven.sum()), exactly=int(exactly.sum()),
-            certified=int((~proven).sum()), undecided=0, **self._guesses(one.name),
+            certified=int((~proven).sum()), undecided=0, bound=bound, **self._guesses(one.name),
         )  # fmt: skip
         for level in sorted({node[0] for node in view.tables}):
             own = [node for node in view.tables if node[0] == level and node != view.lattice.base]
@@ -524,7 +525,7 @@ class _Work:
         tried, certified = len(proven), int((found.certified & ~proven).sum())
         self.row(
             one.name, one.knows, small=tried, proven=int(proven.sum()), exactly=int(exactly.sum()),
-            certified=certified, undecided=tried - int(proven.sum()) - certified,
+            certified=certified, undecided=tried - int(proven.sum()) - certified, bound=bound,
         )  # fmt: skip
         how = "in closed form, and complete" if one.unknown == 1 else "by intervals and by other worlds"
         who = "person is" if one.unknown == 1 else "people are all"
