@@ -336,8 +336,25 @@ def test_what_an_insider_proves_is_shown_level_by_level(town, measured):
     assert only["what"].to_list() == ["tables of region alone"]
 
 
-def test_controlled_masks_show_the_lottery_over_secrets(town, secret):
+def test_a_bound_that_is_not_held_proves_nothing_and_the_reached_one_replaces_it(town, secret):
     controlled = town.controlled(secret=secret)
+    published = PublishedTables.of(controlled, "controlled")
+    reached = next(bound for bound in range(99) if errors_within(published, bound))
+    wrong = everything_but_one(AttackerView(published, Brought(bound=2)))
+    empty = wrong.low > wrong.high
+    assert empty.any()
+    assert not wrong.proven(5)[empty].any()
+    named = ["neighbour", Insider(secrets=0), Insider(unknown=1, secrets=0)]
+    right, relied = (ilba.risk(controlled, named, bound=bound) for bound in (reached, reached - 1))
+    assert relied.rows.equals(right.rows)
+    said = f"bound {reached - 1} not held, {reached} reached: who relies on a bound is measured with {reached}."
+    assert said in relied.notes
+    assert not any("not held" in note for note in right.notes)
+
+
+def test_controlled_masks_show_the_lottery_over_secrets(town):
+    own = ilba.Secret.from_text("ilba-secret-1:" + "22" * 32)
+    controlled = town.with_threshold(5, own).controlled(secret=own)  # no count is further off than 5
     report = ilba.risk(controlled, Insider(secrets=2), bound=6)
     shares, coarse = [], []
     small = report.row("insider")["small"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -118,6 +119,10 @@ def test_the_page_shows_bars_for_what_is_measured_and_groups_that_there_are(repo
     assert facts["lines"][5][2][1] == "10 (25.0%)"
     assert facts["policy"]
     page, own = (report.to_html(tmp_path / lang, lang=lang).read_text() for lang in ("en", "ko"))
+    assert "These are the 14 lines with the largest gain, of 19." in page
+    assert "전체 19줄 중 이득이 가장 큰 14줄입니다." in own
+    whole = replace(report, groups=report.groups.head(15)).to_html(tmp_path / "whole").read_text()
+    assert "lines with the largest gain" not in whole
     assert "knows what insider knows" in page
     assert 'lang="en"' in page
     assert 'lang="ko"' in own

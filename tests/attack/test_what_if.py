@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 import ilba
 from ilba import FinestTable, Secret
+from ilba.attack.attackers import Insider
 from ilba.attack.audit import losses
 from ilba.attack.choosing import what_if
 from ilba.cli import commands
@@ -102,6 +103,47 @@ def test_each_row_of_what_if_is_what_audit_loss_and_risk_say(people, secret):
     found = what_if(finest, ["ilba", "controlled"], [5], attackers="proof", bounds=[None, 9], secret=secret)
     assert found.select("method", "bound").rows() == [("ilba", None), ("controlled", None), ("controlled", 9)]
     assert found["max_loss"][2] <= 9
+
+
+def test_choose_k_says_where_a_bound_was_not_held_and_what_was_reached(people, secret, tmp_path):
+    store, key = str(tmp_path / "s.parquet"), str(tmp_path / "k")
+    secret.to_file(key)
+    finest = ilba.build(people, HKEY[:2], ["sex", "age", "job"], secret=secret)
+    finest.save(store)
+    with pytest.warns(ilba.Notice) as told:
+        found = what_if(finest, ["controlled"], [5], attackers="insider", bounds=[4, 9], secret=secret)
+    (tight, wide), reached = found.rows(named=True), found["max_loss"][0]
+    assert wide["max_loss"] <= 9
+    assert [str(one.message).partition(";")[0] for one in told] == [f"K = 5: bound 4 not held, {reached} reached"]
+    masks = finest.controlled(bound=4, secret=secret)
+    assert masks.control.reached == reached > 4
+    insider = ilba.risk(masks, Insider(secrets=0), bound=reached).row("insider")
+    assert tight["insider"] == pytest.approx(insider["proven"] / insider["small"])
+    said, held = sentences(found)
+    assert f"K=5, controlled, bound 4 (not held, {reached} reached): " in said
+    assert "relies on the largest error proves" in said
+    assert "K=5, controlled, bound 9: " in held
+    drawn = str(ilba.charts.attackers(found).to_dict())
+    assert f"controlled K=5 bound 4 (not held, {reached} reached)" in drawn
+    words = ["choose-k", store, "--secret", key, "--mask-thr", "5", "--method", "controlled", "--bound", "4"]
+    text = CliRunner().invoke(commands, [*words, "--attacker", "proof"], catch_exceptions=False).output
+    assert f"bound=4 (not held, {reached} reached)" in " ".join(text.split())
+
+
+@pytest.mark.long
+def test_the_audit_of_several_methods_breaks_no_name_on_a_narrow_terminal(people, secret, tmp_path, monkeypatch):
+    store, key = str(tmp_path / "s.parquet"), str(tmp_path / "k")
+    secret.to_file(key)
+    ilba.build(people.head(70), ["town"], ["sex"], secret=secret).save(store)
+    words = ["audit", store, "--secret", key, "--method", "ilba", "--method", "controlled"]
+    shown = {}
+    for width in ("78", "100"):
+        monkeypatch.setenv("COLUMNS", width)
+        shown[width] = CliRunner().invoke(commands, words, catch_exceptions=False).output
+        assert "controlled" in shown[width]
+        assert max(map(len, shown[width].splitlines())) <= int(width)
+    assert "mean loss" in shown["78"]  # a column for each method
+    assert "mean_loss" in shown["100"]  # a line for each method
 
 
 def test_risk_by_controlled_masks_chooses_them_as_a_release_would(people, secret):

@@ -58,7 +58,7 @@ def pages(secret, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     release = finest.release(folder / "release", ledger=False)
     choice = {"method": "controlled", "mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "provable": 0.0}
-    choice |= {"blank": 0.0}
+    choice |= {"blank": 0.0, "is_safe": True, "spec": "controlled"}
     facts = {"title": HOSTILE[3], "records": 40, "data": HOSTILE[2], "audit": "certified", "proposed": HOSTILE[:1]}
     signed = decision.write(folder / "decision.html", "en", release, **facts, choices=[{**choice, "adds_up": True}])
     return {
@@ -138,8 +138,12 @@ def published(finest, tmp_path_factory):
 def test_the_decision_page_fits_one_sheet_of_paper_in_both_languages(lang, published, browser, tmp_path):
     release = published
     choice = {"mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "provable": 0.25, "adds_up": True}
-    choices = [{**choice, "blank": 0.1, "method": method} for method in decision.WORDS["en"]["methods"]]
-    learnt = {"tables": (), "proven": 0.2, "likely": 0.3, "right": 0.99, "groups": 1234, "people": 56789}
+    choice |= {"is_safe": False, "blank": 0.1}
+    specs = {"ilba": "ilba:cells=grid", "cell-key": "cell-key:D=5,V=3,js=2"}
+    choices = [
+        {**choice, "method": method, "spec": specs.get(method, method)} for method in decision.WORDS["en"]["methods"]
+    ]
+    learnt = {"tables": (), "proven": 0.2, "likely": 0.3, "right": 0.99, "groups": 1234, "people": 56789, "bound": 7}
     measured = [{**learnt, "attacker": attacker} for attacker in decision.WORDS["en"]["attackers"]]
     measured[0]["tables"] = ["town.sex.age"]
     facts = {"title": "Title", "records": 3, "data": "people.csv", "proposed": ["keys", "recipe.age", "maps.town"] * 3}
@@ -168,7 +172,7 @@ def test_the_decision_page_fits_one_sheet_of_paper_in_both_languages(lang, publi
 
 def test_where_nobody_learns_anything_the_decision_page_says_so(finest, tmp_path):
     release = finest.release(tmp_path / "out", ledger=False)
-    none = {"tables": (), "proven": 0.0, "likely": 0.0, "right": None, "groups": 0, "people": 0}
+    none = {"tables": (), "proven": 0.0, "likely": 0.0, "right": None, "groups": 0, "people": 0, "bound": None}
     facts = {"title": "Title", "records": 300, "data": "people.csv", "audit": "certified"}
     measured = [{**none, "attacker": attacker} for attacker in decision.WORDS["en"]["attackers"]]
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=measured).read_text("utf-8")
@@ -177,8 +181,15 @@ def test_where_nobody_learns_anything_the_decision_page_says_so(finest, tmp_path
     )  # a register
     guessing = [{**one, "likely": 0.234, "right": 0.99} for one in measured]
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=guessing).read_text("utf-8")
-    assert text.count('class="open">proves no count of 1 to 4 here; nothing is promised; with guesses it is') == 2
+    sure = "; by guesses it is sure of 23.4%, 99.0% of them right"
+    assert text.count(f'class="open">proves no count of 1 to 4 here; nothing is promised{sure}<') == 2
     assert text.count("is sure of 23.4% of the finest cells with 1 to 4; 99.0% of these guesses are right") == 2
+    proving = [{**one, "proven": 0.4} for one in guessing]
+    text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=proving).read_text("utf-8")
+    assert text.count(f'class="open">can prove 40.0% of the finest cells with 1 to 4{sure}<') == 3  # not the insider
+    unseen = [{**one, "likely": None} for one in measured]  # the finest table is not published
+    text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=unseen).read_text("utf-8")
+    assert text.count('class="open">proves no count of 1 to 4 here; nothing is promised; guesses not measured<') == 4
     unknown = [{**one, "proven": None, "likely": None, "groups": None} for one in measured]
     text = decision.write(tmp_path / "d.html", "en", release, **facts, measured=unknown).read_text("utf-8")
     assert text.count("not measured: the finest table") == 5
@@ -188,7 +199,7 @@ def test_where_nobody_learns_anything_the_decision_page_says_so(finest, tmp_path
 
 @pytest.mark.parametrize("lang", ["en", "ko"])
 def test_the_decision_page_says_that_the_share_of_an_insider_depends_on_the_secret(lang, finest, published, tmp_path):
-    learnt = {"tables": (), "proven": 0.2, "likely": 0.3, "right": 0.99, "groups": 0, "people": 0}
+    learnt = {"tables": (), "proven": 0.2, "likely": 0.3, "right": 0.99, "groups": 0, "people": 0, "bound": None}
     measured = [{**learnt, "attacker": attacker} for attacker in decision.WORDS["en"]["attackers"]]
     facts = {"title": "Title", "records": 300, "data": "people.csv", "audit": "not safe", "measured": measured}
     remark = decision.WORDS[lang]["by_secret"]
@@ -204,6 +215,7 @@ def test_the_decision_page_tells_what_is_not_certified_from_what_is_proven(lang,
     says = {name: decision.WORDS[lang][name].format(below=4) for name in ("not safe", "open", "proves_none")}
     facts = {"title": "Title", "records": 300, "data": "people.csv", "audit": "not safe"}
     choice = {"mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "adds_up": True, "blank": 0.0}
+    choice |= {"is_safe": False, "spec": "controlled"}
     for provable, told in ((0.0, {"open", "proves_none"}), (0.0001, {"not safe"})):
         own = {**choice, "provable": provable, "method": published.manifest["method"]}
         text = decision.write(tmp_path / "d.html", lang, published, **facts, choices=[own]).read_text("utf-8")
@@ -247,3 +259,28 @@ def test_the_pages_are_korean_where_korean_is_asked_for(finest, audited, tmp_pat
         assert re.findall(r"\b[a-z]+(?: [a-z]+){3,}", read) == [], path.name
     with pytest.raises(ilba.InputError, match="The languages are en and ko"):
         audited.to_html(tmp_path / "x.html", "fr")
+
+
+@pytest.mark.parametrize("lang", ["en", "ko"])
+def test_the_decision_page_names_parameters_and_what_the_insider_relies_on(lang, published, tmp_path):
+    says = decision.WORDS[lang]
+    learnt = {"tables": (), "proven": 0.2, "likely": 0.3, "right": 0.99, "groups": 0, "people": 0}
+    measured = [{**learnt, "attacker": one, "bound": 7 if one == "insider" else None} for one in says["attackers"]]
+    choice = {"mean_loss": 1.0, "p99_loss": 2, "max_loss": 3, "within": 0.5, "adds_up": True, "blank": 0.0}
+    choices = [
+        {**choice, "method": "controlled", "spec": "controlled", "provable": 0.0, "is_safe": True},
+        {**choice, "method": "ilba", "spec": "ilba", "provable": 0.0, "is_safe": False},
+        {**choice, "method": "cell-key", "spec": "cell-key:D=5,V=3,js=2", "provable": 0.012, "is_safe": False},
+    ]
+    facts = {"title": "Title", "records": 300, "data": "people.csv", "audit": "certified"}
+    path = decision.write(tmp_path / "d.html", lang, published, **facts, choices=choices, measured=measured)
+    text = path.read_text("utf-8")
+    own, ilba_, keys = (row.split("</tr>")[0] for row in text.split(says["choices"] + "</h2>")[1].split("<tr")[2:])
+    assert "<td>0.0%</td><td>0.0%</td>" in own
+    assert f"<td>{says['uncertified'].format(share='0.0%')}</td>" in ilba_
+    assert f"<td>{says['uncertified'].format(share='1.2%')}</td>" in keys
+    assert f">{says['methods']['ilba']}<" in ilba_
+    assert f">{says['methods']['cell-key']} (cell-key:D=5,V=3,js=2)<" in keys
+    relies = says["relies"].format(bound=7) + says["by_secret"]
+    assert text.count(relies) == 1
+    assert relies in text.split(says["attackers"]["insider"])[1].split("</tr>")[0]

@@ -44,6 +44,7 @@ def test_columns_that_nest_become_a_hierarchy_and_at_most_six_keys_are_proposed(
     assert plain["hierarchies"] == {"area": ["region", "town"]}
     assert plain["keys"] == ["k0", "k1", "k2", "k3", "k4", "k5"]
     assert (plain["mask_thr"], plain["population"]["wave"], plain["tables"]["max_keys"]) == (10, "2026", 3)
+    assert "tables.max_keys" in plain["proposed"]  # it leaves out the finest table
     assert "Possible further keys: k6, k7" in (tmp_path / "publication.toml").read_text("utf-8")
 
 
@@ -58,6 +59,7 @@ def test_names_of_columns_with_odd_letters_are_written_so_that_they_are_read_bac
     pl.DataFrame({"시 군": ["a", "b"] * 50, "a.b = c": ["x", "y", "z", "x"] * 25}).write_csv(tmp_path / "p.csv")
     ilba.init(tmp_path / "p.csv", out=tmp_path)
     assert {*Prepared(tmp_path).design.columns} == {"시 군", "a.b = c"}
+    assert "tables.max_keys" not in proposed(tmp_path)["proposed"]  # it leaves out nothing
 
 
 TITLES = "Register of Böblingen, 2025\n31.12.2025\n\n"

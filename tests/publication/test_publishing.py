@@ -17,8 +17,9 @@ import pytest
 
 import ilba
 from ilba.design.tables import wanted_tables
+from ilba.methods.lab import method_of
 from ilba.publication import planning
-from ilba.publication.choices import choices
+from ilba.publication.choices import Measured, choices, measured
 from support import messy
 from support.commands import run
 from support.serving import serving
@@ -265,6 +266,40 @@ def test_the_provable_share_of_a_plan_is_that_of_all_counts_of_the_tables(secret
     found = {one.method: one.provable for one in choices(finest, wanted, secret=secret)}
     report = ilba.audit(finest, "suppression", [table.name for table in wanted])
     assert found["suppression"] == report.share_of_counts != report.share
+
+
+def test_a_plan_names_the_parameters_of_each_method_and_calls_none_safe_that_is_not_certified(tmp_path):
+    people = ilba.datasets.census(400).select(town="LA2", sex="gender", job="edu")
+    people.write_csv(tmp_path / "p.csv")
+    quietly(ilba.init, tmp_path / "p.csv", out=tmp_path)
+    plan = quietly(ilba.plan, tmp_path)
+    specs = ["controlled", "ilba", "sca", "cell-key:D=5,V=3,js=2", "small-count-rounding:base=5", "suppression"]
+    assert [one["spec"] for one in plan.to_json()["choices"]] == specs
+    assert [method_of(spec).name for spec in specs] == [one.method for one in plan.choices]
+    lines = {line.split()[0]: line for line in str(plan).splitlines() if line.split()[0] in specs}
+    assert list(lines) == specs
+    assert {one.is_safe for one in plan.choices} == {True, False}
+    for one in plan.choices:
+        assert f"{one.provable:.1%}" in lines[one.spec]
+        assert (" found, not certified" in lines[one.spec]) is (not one.is_safe)
+        assert one.found in plan._repr_html_()
+
+
+def test_plan_and_decision_page_say_the_same_of_what_was_not_measured():
+    unseen = Measured("neighbour", proven=0.0)
+    assert str(unseen).endswith("proves 0.0% of the small finest cells; guesses not measured")
+    insider = Measured("insider", proven=0.5, likely=0.25, right=0.99, bound=7)
+    assert "proves 50.0% of the small finest cells, relying on errors of at most 7; guesses 25.0%" in str(insider)
+    assert str(Measured("outsider")).endswith(": not measured: the finest table is not published")
+
+
+def test_an_insider_of_the_plan_says_on_which_bound_it_relies(people, secret):
+    finest = ilba.build(people.head(800), ["town"], ["sex", "age"], secret=secret)
+    wanted = wanted_tables(finest.design)
+    (insider,) = (one for one in measured(finest.controlled(secret=secret), wanted) if one.attacker == "insider")
+    assert insider.bound == 7
+    (other,) = (one for one in measured(finest, wanted) if one.attacker == "insider")
+    assert other.bound is None
 
 
 def test_numbers_of_records_below_K_are_not_planned_aloud(tmp_path):

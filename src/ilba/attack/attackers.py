@@ -179,6 +179,16 @@ def read_register(spec: str) -> tuple[str, Path]:
     return name, Path(path).expanduser()
 
 
+def proven_small(low: IntArray, high: IntArray, K: int) -> BoolArray:
+    """Which ranges lie in 1..K-1. An empty range proves nothing: it contradicts what the attacker relied on.
+
+    >>> proven_small(np.array([1, 0, 3]), np.array([4, 4, 2]), 5).tolist()
+    [True, False, False]
+    """
+    found: BoolArray = (low >= 1) & (low <= high) & (high < K)
+    return found
+
+
 class Known(NamedTuple):
     """What an attacker has proven: low and high of the finest cells that may be occupied."""
 
@@ -198,7 +208,7 @@ class Known(NamedTuple):
     @property
     def proven(self) -> BoolArray:
         """Which cells are proven to lie in 1..K-1."""
-        return (self.low >= 1) & (self.high < self.view.K)
+        return proven_small(self.low, self.high, self.view.K)
 
     @property
     def exactly(self) -> BoolArray:
@@ -217,7 +227,7 @@ class Insight(NamedTuple):
 
     def proven(self, K: int) -> BoolArray:
         """Which cells the insider proves to lie in 1..K-1."""
-        return (self.low >= 1) & (self.high < K)
+        return proven_small(self.low, self.high, K)
 
 
 def everything_but_one(view: PublishedTables, tables: list[Node] | None = None) -> Insight:
@@ -383,13 +393,21 @@ def propagated(known: Intervals) -> tuple[IntArray, IntArray]:
     return listed[:n, LOW].copy(), listed[:n, HIGH].copy()
 
 
+def largest_error(view: PublishedTables) -> int:
+    """How far a released sum lies from the truth at most; 0 if the truth is not known."""
+    return max(
+        (
+            int(np.abs(rows.value.astype(np.int64) - rows.truth.sum_small - rows.truth.sum_large).max(initial=0))
+            for node, rows in view.tables.items()
+            if rows.truth is not None and node != view.lattice.base
+        ),
+        default=0,
+    )
+
+
 def errors_within(view: PublishedTables, bound: int) -> bool:
     """Whether every released sum is within a bound of the truth."""
-    return all(
-        bool((np.abs(rows.value.astype(np.int64) - rows.truth.sum_small - rows.truth.sum_large) <= bound).all())
-        for node, rows in view.tables.items()
-        if rows.truth is not None and node != view.lattice.base
-    )
+    return largest_error(view) <= bound
 
 
 def frame_of(view: PublishedTables, packed: IntArray, **columns: Any) -> pl.DataFrame:

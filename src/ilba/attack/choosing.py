@@ -63,8 +63,9 @@ def what_if(
     attackers : str, Register, Insider or iterable of them
         As in `risk`. By default, all attackers that need no outside data. "proof" is always measured.
     bounds : sequence of int, default (None,)
-        With "controlled": the bounds for which masks are chosen. Attackers are assumed to know the bound. None is the
-        usual bound, which is not stated.
+        With "controlled": the bounds for which masks are chosen. Attackers are assumed to know the bound. If it
+        is not held, a notice says so, and they know the largest loss instead. None is the usual bound, which is not
+        stated.
     secret : Secret or path, optional
         Draws the masks for other thresholds. By default, ILBA_SECRET, then the unsaved secret of `finest`, then a
         throw-away secret, and a notice says so.
@@ -126,6 +127,8 @@ def what_if(
             "p99_loss": loss.p99,
             "max_loss": loss.max,
         }
+        if bound is not None and loss.max > bound:
+            notice(f"K = {K}: bound {bound} not held, {loss.max} reached; attackers rely on {loss.max} (confidential).")
         is_bounded = not isinstance(published, MethodTables) or published.method.bounded
         if is_bounded:
             proof = audit(published, explanations=0, brief=True, progress=part)

@@ -94,7 +94,8 @@ def risk(
         The largest number of keys in a table. By default, any number.
     bound : int, optional
         The largest error of controlled sums that attackers know. By default, the bound that the release states. An
-        insider is assumed to know the usual bound in any case.
+        insider is assumed to know the usual bound in any case. If it does not hold in these tables, the largest error
+        replaces it, and a note says so.
     store : FinestTable, optional
         With a release: the store it was made from. Without it, nothing can be compared with the truth.
     cells : int, default 2,000,000
@@ -168,7 +169,7 @@ _ROWS = {
     "attacker": pl.String, "knows": pl.String, "small": pl.Int64, "proven": pl.Int64, "exactly": pl.Int64,
     "certified": pl.Int64, "undecided": pl.Int64, "likely": pl.Int64, "likely_right": pl.Float64,
     "likely_share": pl.Float64, "likely_error": pl.Float64, "alone": pl.Int64, "alone_right": pl.Float64,
-    "groups": pl.Int64, "people": pl.Int64,
+    "groups": pl.Int64, "people": pl.Int64, "bound": pl.Int64,
 }  # fmt: skip
 _BIN_ROWS = {
     "attacker": pl.String, "event": pl.String, "cells": pl.Int64, "said": pl.Float64, "true": pl.Float64,
@@ -203,6 +204,12 @@ class _Work:
         self._believed: Believed | None = None
         self.true = TrueCells.of(self.published)
         self.small = self.true.small
+        stated = self._stated()
+        if stated is not None and (reached := named.largest_error(self.published)) > stated:
+            self.notes.append(
+                f"bound {stated} not held, {reached} reached: who relies on a bound is measured with {reached}."
+            )
+            self.bound = reached
 
     @property
     def areas(self) -> IntArray:
@@ -321,7 +328,7 @@ class _Work:
         assert self.guessing is not None  # noqa: S101 - told to the type checker
         true = TrueCells.of(self.guessing.published)
         scale = true.areas / max(len(self.guessing.areas), 1)
-        proven = (guesses.low >= 1) & (guesses.high < self.published.K)
+        proven = named.proven_small(guesses.low, guesses.high, self.published.K)
         exactly = proven & (guesses.low == guesses.high)
         return {
             "small": true.small, "proven": round(float(proven.sum()) * scale),
@@ -412,8 +419,9 @@ class _Work:
         if known is not None:  # numbers without a limit prove nothing
             counts = at(true.packed, true.counts, known.packed)
             occupied = counts > 0 if true.known else np.ones(len(counts), dtype=bool)
-            proven = occupied & (known.high < K)
-            exactly = proven & (np.maximum(known.low, 1) == known.high)
+            low = np.maximum(known.low, 1)
+            proven = occupied & named.proven_small(low, known.high, K)
+            exactly = proven & (low == known.high)
             figures |= {"proven": int(proven.sum()), "exactly": int(exactly.sum())}
         if self.published.split:
             believed = self._believed or self._beliefs(self.known, "neighbour")
@@ -492,7 +500,8 @@ class _Work:
             tried, proven = len(found.packed), found.proven(K)
             share = float(proven.mean()) if tried else 0.0
             exactly = proven & (found.low == found.high)
-            self.row(one.name, one.knows, small=tried, proven=int(proven.sum()), exactly=int(exactly.sum()))
+            counted = {"small": tried, "proven": int(proven.sum()), "exactly": int(exactly.sum())}
+            self.row(one.name, one.knows, bound=bound, **counted)
             self.notes.append(f"{one.name}: {tried:,} small cells were tried, {share:.1%} proven by propagation.")
             return
         found = named.everything_but_one(seen)
@@ -500,7 +509,7 @@ class _Work:
         exactly = proven & (found.low == found.high)
         self.row(
             one.name, one.knows, proven=int(proven.sum()), exactly=int(exactly.sum()),
-            certified=int((~proven).sum()), undecided=0, **self._guesses(one.name),
+            certified=int((~proven).sum()), undecided=0, bound=bound, **self._guesses(one.name),
         )  # fmt: skip
         for level in sorted({node[0] for node in view.tables}):
             own = [node for node in view.tables if node[0] == level and node != view.lattice.base]
@@ -516,7 +525,7 @@ class _Work:
         tried, certified = len(proven), int((found.certified & ~proven).sum())
         self.row(
             one.name, one.knows, small=tried, proven=int(proven.sum()), exactly=int(exactly.sum()),
-            certified=certified, undecided=tried - int(proven.sum()) - certified,
+            certified=certified, undecided=tried - int(proven.sum()) - certified, bound=bound,
         )  # fmt: skip
         how = "in closed form, and complete" if one.unknown == 1 else "by intervals and by other worlds"
         who = "person is" if one.unknown == 1 else "people are all"

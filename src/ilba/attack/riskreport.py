@@ -17,7 +17,7 @@ from ilba.attack.published import POLICIES, PublishedTables
 from ilba.errors import some
 
 _UNDECIDED = 1000  # the most undecided cells whose labels JSON holds
-_GROUPS = 15  # lines of groups in text and on the page
+_GROUPS = 15  # lines of groups on the page
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class RiskReport:
     rows: pl.DataFrame
     """a row for each attacker: what they know; the number of small cells; how many are proven small, known exactly,
     certified, undecided; how many are believed small (`likely`) or believed to hold one person (`alone`) with
-    probability above .95, and the share of these beliefs that is right; groups and people shown with one value"""
+    probability above .95, and the share of these beliefs that is right; groups and people shown with one value; the
+    bound of errors on which an insider relies"""
     calibration: pl.DataFrame
     """calibration by attacker and event: the cells in each bin of probability, the mean probability, the true share"""
     detail: pl.DataFrame
@@ -212,4 +213,5 @@ def _facts(report: RiskReport) -> dict[str, Any]:
         ],
         "detail": [{**row, "what": unquote(row["what"])} for row in report.detail.iter_rows(named=True)],
         "groups": groups,
+        "all_groups": sum(bool(row["groups"]) for row in report.groups.iter_rows(named=True)),
     }

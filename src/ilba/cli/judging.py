@@ -25,6 +25,7 @@ from ilba.cli.words import (
     print_frame,
     print_json,
     secret_of,
+    shown,
     some_tables,
     typed_level,
     typed_list,
@@ -313,8 +314,22 @@ def _what_if(
         charts.save(charts.risk(rows), chart)
     if as_json:
         print_json(rows.to_dicts())
+        return
+    words = in_words(rows)
+    needed = sum(max(map(len, [column.name, *map(shown, column)])) + 2 for column in words)
+    if needed <= shutil.get_terminal_size((80, 24)).columns:
+        print_frame(words, rows.height)
     else:
-        print_frame(in_words(rows), rows.height)
+        click.echo(_in_columns(words))
+
+
+def _in_columns(words: pl.DataFrame) -> str:
+    """The rows of `what_if` as a column each, for a narrow terminal."""
+    from ilba.output.compare import side_by_side
+
+    called = [" ".join(str(part) for part in row) for row in words.select(_called(words)).iter_rows()]
+    measures = words.drop("method", "K", "bound", strict=False).insert_column(0, pl.Series("method", called))
+    return side_by_side(measures, shutil.get_terminal_size((80, 24)).columns)
 
 
 @example("ilba choose-k full_tb.parquet --mask-thr 3 --mask-thr 5 --method ilba --method controlled --out choice.html")
@@ -392,15 +407,9 @@ def choose_k_command(
     if as_json:
         print_json(rows.to_dicts())
         return
-    words = in_words(rows)
-    called = [" ".join(str(part) for part in row) for row in words.select(_called(words)).iter_rows()]
-    measures = words.drop("method", "K", "bound", strict=False).insert_column(0, pl.Series("method", called))
     click.echo("What each attacker learns, and the loss (confidential)")
-    from ilba.output.compare import side_by_side
-
-    width = shutil.get_terminal_size((80, 24)).columns
-    click.echo(side_by_side(measures, width))
-    click.echo(textwrap.fill(MEANING, min(width, 100)))
+    click.echo(_in_columns(in_words(rows)))
+    click.echo(textwrap.fill(MEANING, min(shutil.get_terminal_size((80, 24)).columns, 100)))
     if out:
         click.echo(f"{out}: with a chart, confidential")
 

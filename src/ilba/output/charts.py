@@ -465,9 +465,8 @@ def attackers(frame: Any, title: str = "What attackers learn, and the loss") -> 
             raise InputError(f"the frame has no column {column!r}. It takes the rows of ilba.what_if.")
     named = [c for c in rows.columns if c not in _NO_ATTACKER and not c.endswith("_right")]
     chosen = pl.format("{} K={}", "method", "K")
-    if "bound" in rows.columns:
-        bound = pl.when(pl.col("bound").is_null()).then(pl.lit("")).otherwise(pl.format(" bound {}", "bound"))
-        chosen = pl.concat_str(chosen, bound)
+    if {"bound", "max_loss"} <= set(rows.columns):
+        chosen = pl.concat_str(chosen, pl.format(" bound {}", bound_reached()).fill_null(""))
     rows = rows.with_columns(chosen=chosen)
     names = rows["chosen"].unique(maintain_order=True).to_list()
     pictures = []
@@ -500,6 +499,16 @@ def attackers(frame: Any, title: str = "What attackers learn, and the loss") -> 
         )
     chart = alt.concat(*pictures, columns=2)
     return finished(alt, chart, title, ["CONFIDENTIAL. Lower left is better."], confidential=True)
+
+
+def bound_reached() -> pl.Expr:
+    """The bound of each row of `what_if` as text, with the largest loss where the bound was not held.
+
+    >>> pl.DataFrame({"bound": [None, 9, 9], "max_loss": [7, 9, 14]}).select(bound_reached())["bound"].to_list()
+    [None, '9', '9 (not held, 14 reached)']
+    """
+    said = pl.format("{} (not held, {} reached)", "bound", "max_loss")
+    return pl.when(pl.col("max_loss") > pl.col("bound")).then(said).otherwise(pl.format("{}", "bound")).alias("bound")
 
 
 _NO_ATTACKER = ("method", "K", "bound", "small", "mean_loss", "p99_loss", "max_loss", "exact", "safe")

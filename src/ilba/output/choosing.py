@@ -24,14 +24,15 @@ _KNOWS = {
     "groups": "attribute",
 }
 MEANING = (
-    "Loss is the absolute difference between masked and true counts. Small is the number of finest cells with a true "
-    "count in 1..K-1, so it grows with K. Shares are of these cells: provable by everybody (safe: nothing is proven in "
-    "any table, and every count is certified); believed by an outsider with more than .95, rightly; proven by a "
-    "neighbour, by an insider who lacks one cell and relies on the usual or the given bound of controlled sums, or "
-    "with a register. On controlled sums another secret may double or halve the share of the insider: do not choose K "
-    "by it. `ilba risk` gives its range. Outsider right is how often such a belief is right. Groups are groups of "
-    "people that are shown with one value only. A dash means not measured: for outsider and insider the finest table "
-    "must be among the tables. Under outsider right it also means that nothing was believed."
+    "Loss is the absolute difference between masked and true counts. Small is the number of finest cells with a "
+    "true count in 1..K-1, so it grows with K. Shares are of these cells: provable by everybody (safe: nothing is "
+    "proven in any table, and every count is certified); believed by an outsider with more than .95, rightly; "
+    "proven by a neighbour, by an insider who lacks one cell and relies on the usual or the given bound of "
+    "controlled sums (if it was not held, on the largest loss), or with a register. On controlled sums another "
+    "secret may double or halve the share of the insider: do not choose K by it. `ilba risk` gives its range. "
+    "Outsider right is how often such a belief is right. Groups are groups of people that are shown with one value "
+    "only. A dash means not measured: for outsider and insider the finest table must be among the tables. Under "
+    "outsider right it also means that nothing was believed."
 )
 """what the columns mean"""
 _LEARN = {
@@ -47,8 +48,9 @@ def in_words(rows: pl.DataFrame) -> pl.DataFrame:
     >>> in_words(pl.DataFrame({"method": ["ilba"], "bound": [None], "insider": [0.25]})).rows(named=True)
     [{'method': 'ilba', 'insider %': 25.0}]
     """
-    if "bound" in rows.columns and rows["bound"].is_null().all():
-        rows = rows.drop("bound")
+    if "bound" in rows.columns:
+        no_bound = rows["bound"].is_null().all()
+        rows = rows.drop("bound") if no_bound else rows.with_columns(charts.bound_reached())
     return in_percent(rows, [name for name in rows.columns if name not in _NUMBERS])
 
 
@@ -67,6 +69,9 @@ def sentences(rows: pl.DataFrame) -> list[str]:
 def _sentence(row: dict[str, Any]) -> str:
     small, cells = f"a count of 1 to {row['K'] - 1}", f"the finest cells with 1 to {row['K'] - 1}"
     bound = f", bound {row['bound']}" if row.get("bound") else ""
+    is_held = not bound or row["max_loss"] <= row["bound"]
+    if not is_held:
+        bound += f" (not held, {row['max_loss']:,} reached)"
     if row["safe"]:
         proof = f"nobody can prove {small} from the tables."
     elif row["provable"]:
@@ -75,7 +80,8 @@ def _sentence(row: dict[str, Any]) -> str:
         proof = f"the attack proves {small} in no finest cell, but does not find the tables safe."
     text = f"K={row['K']}, {row['method']}{bound}: {proof} "
     text += f"The mean error of a count is {row['mean_loss']:.2f}, the largest {row['max_loss']:,}."
-    relies = {"insider": "an insider who knows all but one and relies on the bound proves, by this secret,"}
+    on = "bound" if is_held else "largest error"
+    relies = {"insider": f"an insider who knows all but one and relies on the {on} proves, by this secret,"}
     who = _LEARN | (relies if row["method"] == "controlled" else {})
     who |= {name: f"somebody with the {name} proves" for name in row if name.startswith("register ")}
     learnt = [f"{one} {row[name]:.1%}" for name, one in who.items() if row.get(name) is not None]

@@ -71,7 +71,9 @@ WORDS: dict[str, dict[str, Any]] = {
         "proves": "can prove {share} of the finest cells with 1 to {below}",
         "proves_none": "proves no count of 1 to {below} here; nothing is promised",
         "bets": "is sure of {share} of the finest cells with 1 to {below}; {right} of these guesses are right",
-        "also": "; with guesses it is sure of {share}",
+        "also": "; by guesses it is sure of {share}, {right} of them right",
+        "no_guess": "; guesses not measured",
+        "relies": ", relying on errors of at most {bound}",
         "by_secret": " (another secret may double or halve what is proven)",
         "bets_none": "can be sure of no count of 1 to {below}",
         "groups": "finds {groups} groups ({people} people, counted in each group)",
@@ -94,6 +96,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "small-count-rounding": "Rounding of small counts",
             "suppression": "Suppression: small counts left blank",
         },
+        "uncertified": "{share} found, not certified",
         "chosen": "this publication",
         "no_choices": "There are too many tables to compare methods here: ilba compare.",
         "first": "First confirm the proposed entries: see below.",
@@ -150,7 +153,9 @@ WORDS: dict[str, dict[str, Any]] = {
         "proves": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 증명할 수 있음",
         "proves_none": "여기서는 1~{below}의 빈도를 하나도 증명하지 못함. 보장하지는 않음",
         "bets": "가장 세분된 표에서 1~{below}인 칸 중 {share}를 확신하며, 그 추측의 {right}가 맞음",
-        "also": "; 추측까지 하면 {share}를 확신함",
+        "also": "; 추측으로는 {share}를 확신하며 그중 {right}가 맞음",
+        "no_guess": "; 추측은 측정하지 않음",
+        "relies": "(오차가 {bound} 이하라는 점을 이용)",
         "by_secret": " (비밀 키가 다르면 증명되는 비율이 두 배 또는 절반이 될 수 있음)",
         "bets_none": "1~{below}의 빈도를 하나도 확신할 수 없음",
         "groups": "집단 {groups}개를 찾음({people}명, 집단마다 셈)",
@@ -173,6 +178,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "small-count-rounding": "작은 빈도의 반올림",
             "suppression": "작은 빈도를 공란으로 처리",
         },
+        "uncertified": "{share} 발견, 인증되지 않음",
         "chosen": "이번 공표",
         "no_choices": "표가 너무 많아 여기서는 방법을 비교하지 않습니다: ilba compare.",
         "first": "먼저 아래의 제안 항목을 확인하십시오.",
@@ -309,10 +315,8 @@ def _against(
     for one in measured:
         named = [_named(labels, release, table) for table in one["tables"]]
         who = says["attackers"][one["attacker"]].format(tables=", ".join(named))
-        text, held = _learnt(says, one, K)
-        if one["attacker"] == "insider" and one["proven"] and release.manifest["method"] == "controlled":
-            text += says["by_secret"]
-        rows.append((who, text, held))
+        by_secret = one["attacker"] == "insider" and release.manifest["method"] == "controlled"
+        rows.append((who, *_learnt(says, one, K, says["by_secret"] if by_secret else "")))
     if not measured:
         rows.append((says["outside"], says["outside_none"], False))
     return rows
@@ -324,7 +328,7 @@ def _named(labels: Labels, release: Release, table: str) -> str:
     return " × ".join(labels.variable(column) for column in (*selection.finest, *selection.keys))
 
 
-def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int) -> tuple[str, bool]:
+def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int, by_secret: str) -> tuple[str, bool]:
     """What an attacker learns, in words, and whether this is nothing."""
     if one["attacker"] == "attribute":
         if one["groups"] is None:
@@ -332,17 +336,28 @@ def _learnt(says: Mapping[str, Any], one: Mapping[str, Any], K: int) -> tuple[st
         return says["groups" if one["groups"] else "groups_none"].format(
             groups=_told(one["groups"]), people=_told(one["people"])
         ), not one["groups"]
-    share, is_bet = one["proven"], one["attacker"] in ("outsider", "neighbour")
-    if is_bet:
-        share = one["likely"]
-    if share is None:
+    proven, likely = one["proven"], one["likely"]
+    if proven is None and likely is None:
         return says["unmeasured"], False
-    words = "bets" if is_bet else "proves"
-    right = "?" if one["right"] is None else pages.percent(one["right"])
-    text = says[words if share else f"{words}_none"].format(share=pages.percent(share), below=K - 1, right=right)
-    if (likely := one["likely"] or 0) > share:  # an insider or a register, who also guess
-        text, share = text + says["also"].format(share=pages.percent(likely)), likely
-    return text, not share and one["attacker"] != "register"  # the attack with a register is not complete
+
+    def told(words: str, share: float) -> str:
+        right = "?" if one["right"] is None else pages.percent(one["right"])
+        text: str = says[words].format(share=pages.percent(share), below=K - 1, right=right)
+        return text
+
+    is_bet = one["attacker"] in ("outsider", "neighbour")
+    if likely is not None and (proven is None or (is_bet and not proven)):
+        return told("bets" if likely else "bets_none", likely), not likely
+    text = told("proves" if proven else "proves_none", proven)
+    if proven:
+        text += ("" if one["bound"] is None else says["relies"].format(bound=one["bound"])) + by_secret
+    if likely is None:
+        text += says["no_guess"]
+    elif likely:
+        text += told("also", likely)
+    return text, not proven and likely == 0 and one[
+        "attacker"
+    ] != "register"  # the attack of a register is not complete
 
 
 def _told(number: int | str) -> str:
@@ -369,6 +384,10 @@ def _cost(says: Mapping[str, Any], own: Mapping[str, Any] | None, additive: bool
 
 
 def _row(says: Mapping[str, Any], one: Mapping[str, Any], is_own: bool) -> dict[str, Any]:
-    cells = [f"{one['mean_loss']:.2f}", f"{one['p99_loss']}", f"{one['max_loss']}", pages.percent(one["provable"])]
+    provable = pages.percent(one["provable"])
+    if not one["is_safe"]:
+        provable = says["uncertified"].format(share=provable)
+    cells = [f"{one['mean_loss']:.2f}", f"{one['p99_loss']}", f"{one['max_loss']}", provable]
     cells += [pages.percent(one["blank"]), says["true"] if one["adds_up"] else says["false"]]
-    return {"name": says["methods"].get(one["method"], one["method"]), "is_own": is_own, "cells": cells}
+    name, spec = says["methods"].get(one["method"], one["method"]), one["spec"]
+    return {"name": f"{name} ({spec})" if spec != one["method"] else name, "is_own": is_own, "cells": cells}

@@ -148,6 +148,7 @@ WORDS = {
     "A coalition of one or two members who do not have the value learns the rest.":
         "나머지 지역에서 당연하지 않고 우연이 아닌 값을 가진 집단만 셉니다. 순수: 집단의 모두가 실제로 그 값을 가집니다. "
         "이득: 지역에서 예상되는 것 이상으로 값이 알려지는 사람 수입니다. 그 값을 갖지 않은 한두 명이 연합하면 나머지를 압니다.",
+    "These are the {} lines with the largest gain, of {}.": "전체 {1}줄 중 이득이 가장 큰 {0}줄입니다.",
     "variable": "변수", "people": "사람", "pure": "순수", "accuracy": "정확도", "expected": "예상", "gain": "이득",
     "coalition of 1": "1명 연합", "of 2": "2명 연합", "What is proven, by table": "표별로 증명된 것", "tables": "표",
     "tables of the whole alone": "전체 표만", "tables of {} alone": "{}의 표만",
@@ -156,6 +157,8 @@ WORDS = {
     "proven.":
         "{}: 오차 한도는 밝히지 않았으나, 통상의 한도 {}는 누구나 알며 여기서도 지켜집니다. 비밀 키 20개 중 19개에서 지켜지며, "
         "가능한 가장 큰 한도 {}로는 칸 {}개가 증명됩니다. 확신은 한도를 쓰지 않으므로 증명보다 적을 수 있습니다.",
+    "bound {} not held, {} reached: who relies on a bound is measured with {}.":
+        "한도 {}가 지켜지지 않았고 최대 오차는 {}입니다. 한도를 이용하는 공격자는 {}로 측정하였습니다.",
     "{}: no bound is stated, and the usual one of {} does not hold here: none is used.":
         "{}: 오차 한도는 밝히지 않았고, 통상의 한도 {}는 여기서 지켜지지 않으므로 한도를 쓰지 않습니다.",
     "{}: with {} other secrets between {} and {} of the small cells would be proven. It depends on which coarse "

@@ -65,6 +65,13 @@ class Choice:
     adds_up: bool
     blank: float = 0.0
     """the share of counts that are not shown"""
+    spec: str = ""
+    """the method with its parameters, as `ilba compare --method` takes it"""
+
+    @property
+    def found(self) -> str:
+        """What is provable, in words: without a certificate it is only what was found."""
+        return f"{self.provable:.1%}" + ("" if self.is_safe else " found, not certified")
 
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
@@ -89,6 +96,8 @@ class Measured:
     """groups that show only one value of a variable"""
     people: int | None = None
     """people in these groups, as shown"""
+    bound: int | None = None
+    """the bound of errors on which the attacker relies"""
 
     def to_json(self, K: int) -> dict[str, Any]:
         """As plain values; numbers below K are hidden."""
@@ -101,10 +110,13 @@ class Measured:
     def __str__(self) -> str:
         said = []
         if self.proven is not None:
-            said.append(f"proves {self.proven:.1%} of the small finest cells")
+            relies = "" if self.bound is None else f", relying on errors of at most {self.bound}"
+            said.append(f"proves {self.proven:.1%} of the small finest cells{relies}")
         if self.likely is not None:
             right = "" if self.right is None else f", right in {self.right:.1%} of the cases"
             said.append(f"guesses {self.likely:.1%} with more than 95% certainty{right}")
+        elif self.proven is not None:
+            said.append("guesses not measured")
         if self.groups is not None:
             said.append(f"finds {some(self.groups, 'group')} that show only one value")
         knows = f"who has exact counts of {' and '.join(self.tables)}" if self.tables else _KNOWS[self.attacker]
@@ -186,14 +198,15 @@ def choices(
         except IlbaError as problem:  # its masks came with the counts, or it needs an extra that is not installed
             notice(f"{method.name} was left out of the comparison: {problem}")
             continue
-        found.append(_choice(method.name, row))
+        found.append(_choice(method, row))
     return found
 
 
-def _choice(method: str, row: Mapping[str, Any]) -> Choice:
+def _choice(method: Method, row: Mapping[str, Any]) -> Choice:
     return Choice(
-        method, row["mean_loss"], row["p99_loss"], row["max_loss"], row["within_half_K"], row["provable_counts"],
+        method.name, row["mean_loss"], row["p99_loss"], row["max_loss"], row["within_half_K"], row["provable_counts"],
         row["safe"], row["adds_up"], row["blank"],
+        method.label.replace(" ", ":", 1).replace(" ", ","),
     )  # fmt: skip
 
 
@@ -213,7 +226,9 @@ def measured(
         likely = 0.0 if row["likely"] == 0 else row["likely_share"]
         kind = "register" if isinstance(one, Register) else "insider" if isinstance(one, Insider) else one
         tables = tuple(one.tables) if isinstance(one, Register) else ()
-        found.append(Measured(kind, tables, proven, likely, row["likely_right"], row["groups"], row["people"]))
+        found.append(
+            Measured(kind, tables, proven, likely, row["likely_right"], row["groups"], row["people"], row["bound"])
+        )
     return found
 
 

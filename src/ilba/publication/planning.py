@@ -153,12 +153,13 @@ class Plan:
         lines = [f"{self.title} (plan, confidential)"]
         lines += [f"  {name:<10} {text}" for name, text in self._lines()]
         if self.choices:
-            heads = f"{'mean loss':>9} {'99% within':>10} {'largest':>8} {'provable counts':>15} {'blank':>6}"
-            lines.append(f"  {'method':<20} {heads}  adds up")
+            wide = max(len(one.spec) for one in self.choices)
+            heads = f"{'mean loss':>9} {'99% within':>10} {'largest':>8} {'provable counts':>26} {'blank':>6}"
+            lines.append(f"  {'method':<{wide}} {heads}  adds up")
             for one in self.choices:
                 loss = f"{one.mean_loss:>9.2f} {one.p99_loss:>10} {one.max_loss:>8}"
-                shares = f"{one.provable:>15.1%} {one.blank:>6.1%}"
-                lines.append(f"  {one.method:<20} {loss} {shares}  {'yes' if one.adds_up else 'no'}")
+                shares = f"{one.found:>26} {one.blank:>6.1%}"
+                lines.append(f"  {one.spec:<{wide}} {loss} {shares}  {'yes' if one.adds_up else 'no'}")
         wave = "a new wave under [population], or for a correction: " if self.typed.endswith(_CORRECTION) else ""
         following = f"Next: {wave}ilba publish{self.typed}" if self.is_possible else "It cannot be published."
         lines.append(f"Nothing was written. {following}")
@@ -167,7 +168,7 @@ class Plan:
     def _repr_html_(self) -> str:
         """The plan in a notebook."""
         rows = [
-            (one.method, round(one.mean_loss, 2), one.p99_loss, one.max_loss, f"{one.provable:.1%}", f"{one.blank:.1%}")
+            (one.spec, round(one.mean_loss, 2), one.p99_loss, one.max_loss, one.found, f"{one.blank:.1%}")
             for one in self.choices
         ]
         compared = notebook.table(

@@ -28,6 +28,8 @@ CONFIDENTIAL = "confidential"
 _MOST_KEYS = 6
 _GUESS = "a guess: check letters that are not English"
 _LABELS = ("name", "label", "title", "bezeichnung", "nom", "nombre", "이름", "명칭")
+_MAX_KEYS = 3
+"""the most keys of a table that is proposed"""
 
 
 def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = "", wave: str = "") -> Path:
@@ -382,6 +384,7 @@ class _Proposal:
         proposed += ["recipe.missing"] if spellings else []
         totals = {column.name: list(column.totals) for column in source.columns if column.totals}
         proposed += ["recipe.without"] if totals else []
+        proposed += ["tables.max_keys"] if len(self.keys) > _MAX_KEYS else []  # it leaves out the finest table
         lines = [
             f"#:schema {CONFIDENTIAL}/{SCHEMA}",
             "# The source, content and method of a publication, written by `ilba init`. Edit it and keep it.",
@@ -436,7 +439,7 @@ class _Proposal:
             *(f"{_name(c.name)} = {_toml({'en': c.label})}" for c in source.columns if c.label and c.name in self.keys),
             "",
             "[tables]",
-            f"max_keys = {min(len(self.keys), 3)}",
+            f"max_keys = {min(len(self.keys), _MAX_KEYS)}",
             '# names = ["town.sex", "town.age"]     # only these tables',
             "",
             "[outputs]",
