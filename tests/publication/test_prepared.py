@@ -213,3 +213,13 @@ def test_a_url_as_the_file_of_records_is_refused_with_what_to_type(folder):
     (folder / "publication.toml").write_text(text)
     with pytest.raises(ilba.InputError, match="'s3a://lake/people', and a publication reads files of this machine"):
         Prepared(folder)
+
+
+def test_the_unit_is_a_text_or_one_per_language_as_the_title_is(folder):
+    area = '[hierarchies]\narea = {column = "town", levels = ["region"], prefixes = [2]}\n[population]\nname = "p"\n'
+    prepared, finest = finest_of(folder, area + 'unit = {en = "persons", fr = "personnes"}\n')
+    assert finest.population.unit == "persons"
+    assert prepared.texts == {"fr": {"unit": "personnes"}}
+    prepared, finest = finest_of(folder, area + 'unit = "homes"\n[about]\ntitle = {en = "Homes", fr = "Foyers"}\n')
+    assert finest.population.unit == "homes"
+    assert prepared.texts == {"fr": {"title": "Foyers"}}
