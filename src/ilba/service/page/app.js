@@ -12,7 +12,7 @@ import { showPicker } from "./picker.js";
 import { Release } from "./release.js";
 import { VIEWS, read, settle, write } from "./state.js";
 import { showTable } from "./table.js";
-import { followLink, showTake } from "./take.js";
+import { followLink, fullPage, showTake } from "./take.js";
 import { language, load, nameOf, words as wordsOf } from "./words.js";
 
 const SHOW = { map: showMap, chart: showChart, table: showTable };
@@ -70,7 +70,13 @@ async function show({ push = false } = {}) {
     current();
     if (!releases.length) throw new api.Problem(404, words.say("gone"));
     const holds = ({ tables }) => state.table && tables.some(({ id }) => id === state.table);
-    const release = new Release(releases.find(({ id }) => id === state.release) ?? releases.find(holds) ?? releases[0]);
+    let release = new Release(releases.find(({ id }) => id === state.release) ?? releases.find(holds) ?? releases[0]);
+    if (state.wave && release.wave && release.wave !== state.wave) {
+      // Shared when its release was served alone, and others came since.
+      const other = releases.find(({ wave, population }) => wave === state.wave && population && population === release.population);
+      const table = other && new Release(other).alike(release.named(state.table));
+      if (table) [release, state.table] = [new Release(other), table.id];
+    }
     state = settle(state, release);
     go.release = release;
     const address = write(state, release);
@@ -231,6 +237,7 @@ function questions({ release, table, meta, selection, most, current }) {
       if (value !== "" && code !== release.time) found.named[code] = meta.dimension(code).name(value);
       if (code === release.time) {
         found.since = before(dimension, value);
+        if (value !== state.pick[code]) go({ pick: { ...state.pick, [code]: value } }, { quietly: true });
         found.controls.push(slider(code, label, offered, value));
         continue;
       }
@@ -327,7 +334,7 @@ async function aboutPlace(release) {
     if (!found) continue;
     const known = (await areas(release, name, found.level, words.lang)) ?? { place: new Map() };
     if (!known.place.has(found.code)) continue;
-    return placeLink(release, release.level(name, found.level).code, found.code, known.name(found.code), words, "place-page");
+    return placeLink({ state, release, words }, release.level(name, found.level).code, found.code, known.name(found.code), "place-page");
   }
   return null;
 }
@@ -346,7 +353,7 @@ function frame({ release }) {
   const date = words.date(release.created);
   fill(
     at("foot"),
-    el("p", { class: "full-page" }, el("a", { href: location.href.replace("/embed/", "/"), target: "_blank", rel: "noopener" }, say("fullPage"))),
+    el("p", { class: "full-page" }, el("a", { href: fullPage(), target: "_blank", rel: "noopener" }, say("fullPage"))),
     release.description ? el("p", {}, release.description) : null,
     release.source ? el("p", {}, say("source", { source: release.source })) : null,
     release.licence ? el("p", {}, say("licence", { licence: release.licence })) : null,

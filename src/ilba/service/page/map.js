@@ -153,7 +153,7 @@ export async function showMap(place, context) {
         fill(
           strip,
           canOpen ? el("button", { type: "button", onclick: () => enter(code) }, say("open", { name: mapped.name(code) })) : null,
-          placeLink(release, mapped.code, code, mapped.name(code), words),
+          placeLink(context, mapped.code, code, mapped.name(code)),
         );
     }
     const [width, height] = [frame.clientWidth, frame.clientHeight];
