@@ -146,7 +146,7 @@ def at_time(place: Locality, wanted: str) -> str:
 
 
 def beside(place: Locality, wanted: str) -> list[Locality]:
-    """The place of the same level with this code or name; otherwise the others whose names begin with it."""
+    """The place of the same level with this code or name; otherwise the others whose names begin with it or have it."""
     areas, plain = place.areas, folded(wanted).strip()
     names = [folded(label) for label in areas.labels]
     if wanted in areas.codes:
@@ -154,7 +154,8 @@ def beside(place: Locality, wanted: str) -> list[Locality]:
     elif plain in names:
         found = [names.index(plain)]
     else:
-        found = [at for at, name in enumerate(names) if plain and name.startswith(plain) and at != place.at]
+        having = [at for at, name in enumerate(names) if plain and plain in name and at != place.at]
+        found = [at for at in having if names[at].startswith(plain)] or having
     return [Locality(place.served, place.hierarchy, place.level, at, areas) for at in found]
 
 

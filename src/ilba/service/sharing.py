@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 
 from ilba.output.wording import LANGUAGES, WordedTable, told, whole, words
@@ -214,7 +215,9 @@ class Pages:
             known = [places.about(self._catalog, self.maps, one, lang, time) for one in shown]
             facts = self._place(known, lang, base, embedded, "time" in asked)
             if wanted and other is None:
-                names = ", ".join(one.name for one in fitting[:_MOST_FITTING])
+                names = ", ".join(
+                    [*(one.name for one in fitting[:_MOST_FITTING]), *["…"] * (len(fitting) > _MOST_FITTING)]
+                )
                 said = facts["said"]["place_several" if fitting else "place_none"]
                 facts["problem"] = said.format(name=wanted, list=names)
             text = rendered("place.html", facts)
@@ -384,7 +387,7 @@ class Pages:
             "on_map": f"/?lang={lang}#{urlencode({'lang': lang, 'release': served.id, 'by': '', **level})}",
             "embed": f'<iframe src="{inside}" title="{title.replace(chr(34), "")}" width="100%" height="900"></iframe>',
             "embedded": embedded,
-            "notes": [*table.notes(dense=True), _source(table, masking=False)],
+            "notes": [*table.notes(dense=True), _linked(table)],
         }
 
 
@@ -418,6 +421,16 @@ def _source(table: WordedTable, masking: bool = True) -> str:
         said["chart_note"].format(K=table.release.manifest["threshold"]) if masking else "",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _linked(table: WordedTable) -> Markup:
+    """Source and licence; a licence that is an address is a link."""
+    text = escape(_source(table, masking=False))
+    licence = table.release.manifest.get("licence", "")
+    if not re.fullmatch(r"https?://\S+", licence):
+        return text
+    link = Markup('<a href="{0}" rel="license">{0}</a>').format(licence)
+    return link.join(text.rsplit(str(escape(licence)), 1))
 
 
 def _kind(known: places.PlaceFacts, write: Writing) -> str:

@@ -167,6 +167,21 @@ def test_two_places_are_compared_by_the_name_that_is_typed(reader, waves):
     assert page.locator(".side .drawn svg").count() == 4, "a pyramid and a line each"
 
 
+def test_a_part_of_a_name_is_enough_to_compare_if_one_place_has_it_and_else_they_are_listed(over_time, waves):
+    def compared(part):
+        page = httpx.get(f"{over_time}{TOWN}", params={"lang": "en", "with": part}).text
+        return re.findall(r'<section class="side" aria-label="([^"]+)"', page)[1:], page
+
+    own, *names = (name for _, name in sorted(labels(waves[0], "LA3").items(), key=lambda one: one[0] != "010203"))
+    inner = next(name for name in names if not any(name[1:] in other for other in (own, *names) if other != name))
+    assert compared(inner[1:].upper())[0] == [inner]
+    shared_end = "deul-dong"
+    fitting = [name for name in names if shared_end in name]
+    found, page = compared(shared_end)
+    assert (found, len(fitting) > 8) == ([], True)
+    assert f"Several places fit {shared_end}: {', '.join(sorted(fitting, key=names.index)[:8])}, …." in page
+
+
 @pytest.mark.parametrize(
     ("lang", "scheme", "width"),
     few([("en", "dark", 390), ("es", "light", 1440), ("ko", "dark", 1440), ("fr", "light", 390)]),

@@ -64,7 +64,7 @@ async function show({ push = false } = {}) {
     current();
     words = wordsOf(lang);
     state.lang = lang;
-    name(offered);
+    name(limits.languages);
     if (!panel.hasChildNodes()) tell(words.say("loading"));
     const { releases } = await api.releases(lang);
     current();
@@ -148,7 +148,7 @@ async function view(context, panel) {
   const alone = meta.dimensions.filter(({ code, codes }) => code !== release.time && codes.length > 1 && selection.codes(code).length === 1);
   const named = Object.fromEntries(alone.map(({ code }) => [code, meta.dimension(code).name(selection.codes(code)[0])]));
   const times = release.time ? selection.codes(release.time) : [];
-  const one = measuring(context, { named, since: times.length === 1 ? before(meta.dimension(release.time), times[0]) : undefined });
+  const one = measuring(context, { named, ...(times.length === 1 ? before(meta.dimension(release.time), times[0]) : {}) });
   const whole = { ...context, ...asking, table, meta, selection, cells, tell, fail, measure: one, up: (name) => up(context, name) };
   showTake(at("take"), whole);
   if (state.view !== "map") closeMap();
@@ -157,8 +157,11 @@ async function view(context, panel) {
   showTake(at("take"), whole); // once more: the citation has the title that the view found
 }
 
-/** The name of the time before this one; a change is counted since then. */
-const before = (time, code) => time.labels[time.codes.indexOf(code) - 1];
+/** The name of the time before this one, since which a change is counted; or, of the first time, its own. */
+function before(time, code) {
+  const at = time.codes.indexOf(code);
+  return at === 0 ? { first: time.labels[0] } : { since: time.labels[at - 1] };
+}
 
 /** Which codes of each variable are meant: those inside the chosen area, then those that were ticked. */
 async function choose({ release }, meta) {
@@ -236,7 +239,7 @@ function questions({ release, table, meta, selection, most, current }) {
       if (value === "") found[isSum ? "summed" : "dropped"].push(code);
       if (value !== "" && code !== release.time) found.named[code] = meta.dimension(code).name(value);
       if (code === release.time) {
-        found.since = before(dimension, value);
+        Object.assign(found, before(dimension, value));
         if (value !== state.pick[code]) go({ pick: { ...state.pick, [code]: value } }, { quietly: true });
         found.controls.push(slider(code, label, offered, value));
         continue;
@@ -356,17 +359,24 @@ function frame({ release }) {
     el("p", { class: "full-page" }, el("a", { href: fullPage(), target: "_blank", rel: "noopener" }, say("fullPage"))),
     release.description ? el("p", {}, release.description) : null,
     release.source ? el("p", {}, say("source", { source: release.source })) : null,
-    release.licence ? el("p", {}, say("licence", { licence: release.licence })) : null,
+    release.licence ? el("p", {}, licence(release.licence)) : null,
     date ? el("p", {}, say("made", { date })) : null,
   );
   showExplain(at("explain"), { release, words });
+}
+
+/** The licence in a sentence; one that is an address is a link. */
+function licence(text) {
+  if (!/^https?:\/\/\S+$/.test(text)) return words.say("licence", { licence: text });
+  const [before, after] = words.say("licence", { licence: "\u0000" }).split("\u0000");
+  return [before, el("a", { href: text, rel: "license" }, text), after];
 }
 
 /** The words that are in the page before anything is loaded. */
 function name(offered) {
   document.documentElement.lang = words.spoken;
   document.documentElement.dir = words.direction;
-  const options = offered.map((one) => el("option", { value: one, lang: one, selected: one === words.lang }, nameOf(one)));
+  const options = offered.map(({ id, label }) => el("option", { value: id, lang: id, selected: id === words.lang }, label === id ? nameOf(id) : label));
   fill(at("lang"), options);
   for (const one of document.querySelectorAll("[data-word]")) one.textContent = words.say(one.dataset.word);
 }

@@ -36,7 +36,7 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
       el(
         "div",
         {},
-        el("h3", {}, `${say("downloads")} · ${say("cells", { n: words.number(cells) })}`),
+        el("h3", {}, `${say("downloads")} · ${words.count("cells", cells)}`),
         tooMany ? el("p", { class: "hint" }, say("tooMany", { n: words.number(cells), most: words.number(most) })) : null,
         el("ul", { class: "files" }, files),
       ),
