@@ -268,3 +268,13 @@ def test_parents_without_zeros_of_a_level_that_nothing_declares_are_told_what_to
         matched(spreadsheet, text)
     more = "region = {file = 'lost.csv', code = 'r', label = 'dn', pad = 2}\n"
     assert [one.orphans for one in matched(spreadsheet, text + more)] == [(), ()]
+
+
+def test_the_unit_is_a_text_or_one_per_language_as_the_title_is(folder):
+    area = '[hierarchies]\narea = {column = "town", levels = ["region"], prefixes = [2]}\n[population]\nname = "p"\n'
+    prepared, finest = finest_of(folder, area + 'unit = {en = "persons", fr = "personnes"}\n')
+    assert finest.population.unit == "persons"
+    assert prepared.texts == {"fr": {"unit": "personnes"}}
+    prepared, finest = finest_of(folder, area + 'unit = "homes"\n[about]\ntitle = {en = "Homes", fr = "Foyers"}\n')
+    assert finest.population.unit == "homes"
+    assert prepared.texts == {"fr": {"title": "Foyers"}}

@@ -60,7 +60,7 @@ class PopulationFields(Struct, frozen=True):
     name: Annotated[str, Meta(description="the same for all data about the same people")] = ""
     wave: Annotated[str, Meta(description="the name of this count of them")] = ""
     period: Annotated[str, Meta(description="the reference time of the data; {wave} stands for the wave")] = ""
-    unit: Annotated[str, Meta(description="the unit of a record, such as persons")] = ""
+    unit: Annotated[Words, Meta(description="the unit of a record, such as persons")] = ""
 
 
 class AboutEntry(Struct, frozen=True):

@@ -31,6 +31,7 @@ from ilba.publication.choices import (
 )
 from ilba.publication.days import days_kept
 from ilba.publication.doubts import doubts
+from ilba.publication.file import words
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import Release
 from ilba.release.chapter import Chapter, looked_up, place_of
@@ -301,7 +302,7 @@ def counted(
         population=said.population.name,
         wave=said.population.wave,
         period=said.population.period,
-        unit=said.population.unit,
+        unit=words(said.population.unit),
         output_path=output,
         progress=progress,
     )

@@ -540,9 +540,9 @@ class Prepared:
 
     @property
     def texts(self) -> dict[str, dict[str, str]]:
-        """For each declared language but English, the title, description and source of the release."""
-        about = self.said.about
-        given = {"title": about.title, "description": about.description, "source": about.source}
+        """For each declared language but English, the title, description, source and unit of the release."""
+        about, unit = self.said.about, self.said.population.unit
+        given = {"title": about.title, "description": about.description, "source": about.source, "unit": unit}
         told = {name: text for name, text in given.items() if isinstance(text, dict)}
         languages = sorted({lang for text in told.values() for lang in text} - {"en"})
         return {lang: {name: text[lang] for name, text in told.items() if lang in text} for lang in languages}

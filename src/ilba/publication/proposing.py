@@ -413,7 +413,7 @@ class _Proposal:
             f"name = {_toml(self.population)}",
             f"wave = {_toml(self.wave)}",
             f'# period = "{self.day or "2026-07-01"}"',
-            '# unit = "persons"',
+            '# unit = {en = "persons", fr = "personnes"}',
             "",
             "[about]",
             f'title = {{en = {_toml(self.population.replace("-", " ").replace("_", " ").capitalize())}}}',

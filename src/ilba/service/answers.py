@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib import resources
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
@@ -103,9 +106,16 @@ def rules(settings: Settings, lang: str) -> dict[str, Any]:
     }
 
 
+@cache
+def _names() -> dict[str, str]:
+    """The own names of languages in which we have no words, as CLDR has them."""
+    found: dict[str, str] = json.loads((resources.files("ilba.service") / "languages.json").read_text("utf-8"))
+    return found
+
+
 def language_name(lang: str) -> str:
-    """A language's own name, if we have words in it."""
-    return words(lang)["name"] if lang in LANGUAGES else lang
+    """A language's own name, if it is known; otherwise its tag."""
+    return words(lang)["name"] if lang in LANGUAGES else _names().get(lang, lang)
 
 
 def releases(catalog: Catalog, lang: str, rules: DemandRules) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ilba.design.design import Hierarchy
-from ilba.errors import nearest
+from ilba.errors import listing, nearest
 from ilba.output.wording import LANGUAGES, Dimension
 from ilba.service.asked import UnknownError, folded
 from ilba.service.catalog import Catalog
@@ -98,6 +98,8 @@ class PlaceFacts:
     """Everything that is shown about a place."""
 
     place: Locality
+    time: str
+    """the time of its numbers, empty if none was declared"""
     above: list[tuple[str, str]]
     count: int | None
     rank: int | None
@@ -107,6 +109,7 @@ class PlaceFacts:
     share_above: float | None
     share_of_all: float | None
     times: list[tuple[str, int]]
+    """the counts of the times up to this one"""
     pyramid: Pyramid | None
     groups: list[tuple[str, list[Group]]]
     neighbours: list[Neighbour]
@@ -135,21 +138,30 @@ def find(catalog: Catalog, release: str, column: str, code: str, lang: str) -> L
     raise UnknownError(f"{column[:60]!r} is not a level of areas.")
 
 
+def at_time(place: Locality, wanted: str) -> str:
+    """The time that an address names, otherwise the newest; empty if none was declared."""
+    known = place.served.times
+    if wanted and known and wanted not in known:
+        raise UnknownError(f"there is no time {wanted[:60]!r}. It is {listing(known)}.")
+    return wanted if wanted in known else next(reversed(known), "")
+
+
 def beside(place: Locality, wanted: str) -> list[Locality]:
-    """The place of the same level with this code or name; otherwise the others whose names begin with it."""
+    """The place of the same level with this code or name; otherwise the others whose names begin with it or have it."""
     areas, plain = place.areas, folded(wanted).strip()
     names = {at: folded(areas.labels[at]) for at in areas.stated}
     found = [at for at in names if areas.codes[at] == wanted] or [at for at, name in names.items() if name == plain][:1]
     if not found:
-        found = [at for at, name in names.items() if plain and name.startswith(plain) and at != place.at]
+        having = [at for at, name in names.items() if plain and plain in name and at != place.at]
+        found = [at for at in having if names[at].startswith(plain)] or having
     return [Locality(place.served, place.hierarchy, place.level, at, areas) for at in found]
 
 
 class _Counts:
-    """Published counts by names of variables, at the last time if there are several."""
+    """Published counts by names of variables, at one time if there are several."""
 
-    def __init__(self, catalog: Catalog, place: Locality, lang: str) -> None:
-        self._catalog, self._place, self._lang = catalog, place, lang
+    def __init__(self, catalog: Catalog, place: Locality, lang: str, when: str) -> None:
+        self._catalog, self._place, self._lang, self._when = catalog, place, lang, when
         self._served = place.served
         self.time = place.served.time
 
@@ -158,7 +170,7 @@ class _Counts:
         level: int,
         keys: Sequence[str],
         chosen: Mapping[str, Sequence[int]] | None = None,
-        all_times: bool = False,
+        up_to_time: bool = False,
     ) -> tuple[list[Dimension], IntArray] | None:
         """The counts at a level by some keys, with their axes; None if that was not published."""
         levels = {h.name: 0 for h in self._served.release.design.hierarchies} | {self._place.hierarchy.name: level}
@@ -169,8 +181,9 @@ class _Counts:
         dimensions = loaded.worded[self._lang].dimensions
         places = [list((chosen or {}).get(one.name, range(len(one)))) for one in dimensions]
         for axis, one in enumerate(dimensions):
-            if one.name == self.time and not all_times:
-                places[axis] = [len(one) - 1]
+            if one.name == self.time:
+                at = one.codes.index(self._when)
+                places[axis] = list(range(at + 1)) if up_to_time else [at]
             if one.name == self._place.areas.name and one.codes != self._place.areas.codes:
                 return None  # other areas; no release of ours has this
         sizes = [len(some) for some in places]
@@ -180,16 +193,16 @@ class _Counts:
         if np.isnan(counts).any():  # tables with blanks are not shown here
             return None
         counts = counts.astype(np.int64)
-        if self.time and not all_times:
+        if self.time and not up_to_time:
             axis = [one.name for one in dimensions].index(self.time)
             counts = np.asarray(counts.take(0, axis=axis))
             dimensions = [one for one in dimensions if one.name != self.time]
         return dimensions, counts
 
 
-def about(catalog: Catalog, maps: Maps, place: Locality, lang: str) -> PlaceFacts:
-    """What is published about a place."""
-    counts = _Counts(catalog, place, lang)
+def about(catalog: Catalog, maps: Maps, place: Locality, lang: str, time: str) -> PlaceFacts:
+    """What is published about a place, as it was at a time of its release."""
+    counts = _Counts(catalog, place, lang, time)
     at = place.at
     found = counts.table(place.level, [])
     everybody = found[1] if found else None
@@ -199,6 +212,7 @@ def about(catalog: Catalog, maps: Maps, place: Locality, lang: str) -> PlaceFact
     neighbours, is_touching = _neighbours(maps, place, inside, everybody)
     return PlaceFacts(
         place=place,
+        time=time,
         above=_above(catalog, place, lang),
         count=int(everybody[at]) if everybody is not None else None,
         rank=_rank(everybody, at, stated),
@@ -254,11 +268,12 @@ def _above(catalog: Catalog, place: Locality, lang: str) -> list[tuple[str, str]
 def _times(counts: _Counts, place: Locality) -> list[tuple[str, int]]:
     if counts.time is None:
         return []
-    found = counts.table(place.level, [], {place.areas.name: [place.at]}, all_times=True)
+    found = counts.table(place.level, [], {place.areas.name: [place.at]}, up_to_time=True)
     if found is None:
         return []
     times = next(one for one in found[0] if one.name == counts.time)
-    return list(zip(times.labels, found[1].ravel().tolist(), strict=True))
+    numbers = found[1].ravel().tolist()
+    return list(zip(times.labels[: len(numbers)], numbers, strict=True))
 
 
 def _pyramid(counts: _Counts, place: Locality) -> Pyramid | None:

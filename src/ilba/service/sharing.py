@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from starlette.requests import Request
 
 from ilba.output.wording import LANGUAGES, WordedTable, told, whole, words
@@ -151,14 +152,16 @@ class Pages:
             text = text.replace("<html ", '<html data-embed="" ', 1)
         return Answer(text.encode(), "text/html; charset=utf-8", {**PAGE, "Vary": "Accept-Encoding, Accept-Language"})
 
-    def _head(self, about: dict[str, Any], path: str, lang: str, base: str, served: ServedRelease) -> dict[str, Any]:
+    def _head(
+        self, about: dict[str, Any], path: str, lang: str, base: str, served: ServedRelease, more: str = ""
+    ) -> dict[str, Any]:
         known = offered_languages(self._catalog, self._settings)
         return {
             **about,
             "lang": lang,
             "site": told(served.release, "title", lang),
-            "address": f"{base}{path}?lang={lang}",
-            "alternates": [(other, f"{base}{path}?lang={other}") for other in known],
+            "address": f"{base}{path}?lang={lang}{more}",
+            "alternates": [(other, f"{base}{path}?lang={other}{more}") for other in known],
         }
 
     def table_picture(self, request: Request, entry: TableEntry) -> tuple[str, Make]:
@@ -203,15 +206,18 @@ class Pages:
         lang = self.language(request, asked.get("lang", ""))
         place = self._named(request, lang)
         wanted = asked.get("with", "")[:200]
+        time = places.at_time(place, asked.get("time", ""))
 
         def make() -> Answer:
             fitting = places.beside(place, wanted) if wanted else []
             other = fitting[0] if len(fitting) == 1 else None
             shown = [place] if other is None or other.at == place.at else [place, other]
-            known = [places.about(self._catalog, self.maps, one, lang) for one in shown]
-            facts = self._place(known, lang, base, embedded)
+            known = [places.about(self._catalog, self.maps, one, lang, time) for one in shown]
+            facts = self._place(known, lang, base, embedded, "time" in asked)
             if wanted and other is None:
-                names = ", ".join(one.name for one in fitting[:_MOST_FITTING])
+                names = ", ".join(
+                    [*(one.name for one in fitting[:_MOST_FITTING]), *["…"] * (len(fitting) > _MOST_FITTING)]
+                )
                 said = facts["said"]["place_several" if fitting else "place_none"]
                 facts["problem"] = said.format(name=wanted, list=names)
             text = rendered("place.html", facts)
@@ -230,10 +236,11 @@ class Pages:
         asked = _given(request)
         lang = self.language(request, asked.get("lang", ""))
         place = self._named(request, lang)
+        time = places.at_time(place, asked.get("time", ""))
 
         def make() -> Answer:
             write = Writing(lang)
-            known = places.about(self._catalog, self.maps, place, lang)
+            known = places.about(self._catalog, self.maps, place, lang, time)
             table = WordedTable(place.served.release, _first(place.served).table, standards.NO_ROWS, lang)
             drawing: tuple[pictures.Drawing, float, float] | None = None
             if known.pyramid:
@@ -322,31 +329,54 @@ class Pages:
 
         return f"{self._catalog.digest} {lang}", make
 
-    def _place(self, known: Sequence[places.PlaceFacts], lang: str, base: str, embedded: bool) -> dict[str, Any]:
+    def _place(
+        self, known: Sequence[places.PlaceFacts], lang: str, base: str, embedded: bool, keeps_time: bool
+    ) -> dict[str, Any]:
+        """What the page of a place says. With `keeps_time` its links lead to the same time, else to the newest."""
         first, write = known[0], Writing(lang)
         place, said = first.place, dict(write.said)
         served, address = place.served, place.address
         table = WordedTable(served.release, _first(served).table, standards.NO_ROWS, lang)
         name = said["place_of"].format(name=place.name, other=known[1].place.name) if len(known) > 1 else place.name
         title = f"{name} – {table.told('title')}"
-        sides = [_side(one, known, lang) for one in known]
+        time = {"time": first.time} if served.time else {}  # a wave that is served alone has one time
+        same = time if keeps_time else {}
+        query = urlencode({"lang": lang, **same})
+        sides = [_side(one, known, lang, same) for one in known]
         about = {
             "title": title,
             "description": " · ".join([*(sides[0]["number"],) * bool(sides[0]["number"]), *sides[0]["facts"][:2]]),
-            "picture": f"{base}/picture{address}?lang={lang}",
+            "picture": f"{base}/picture{address}?{query}",
             "dataset": "",
         }
-        more = {"with": known[1].place.code} if len(known) > 1 else {}
-        inside = f"{base}/embed{address}?{urlencode({'lang': lang, **more})}"
+        other_place = {"with": known[1].place.code} if len(known) > 1 else {}
+        more = {**other_place, **same}
+        inside = f"{base}/embed{address}?{urlencode({'lang': lang, **other_place, **time})}"
         level = {f"level.{place.hierarchy.name}": place.areas.name, "view": "map", "place": place.code}
+        level |= {f"pick.{served.time}": when for when in same.values()}
+        is_newest = first.time == next(reversed(served.times), "")
         spoken = offered_languages(self._catalog, self._settings)
         return {
-            **self._head(about, address, lang, base, served),
+            **self._head(about, address, lang, base, served, f"&{urlencode(same)}" if same else ""),
             "is_rtl": pictures.is_rtl(lang),
             "said": said,
             "home": f"/?lang={lang}",
             "own": address,
-            "above": [(name_of, f"{there}?lang={lang}") for name_of, there in first.above],
+            "query": query,
+            "time": same.get("time", ""),
+            "newer": ()
+            if is_newest
+            else (
+                said["place_newer"].format(time=served.times[-1]),
+                f"{address}?{urlencode({'lang': lang, **other_place})}",
+            ),
+            "keep": (
+                said["place_keep"].format(time=first.time),
+                f"{address}?{urlencode({'lang': lang, **other_place, **time})}",
+            )
+            if time and not same
+            else (),
+            "above": [(name_of, f"{there}?{query}") for name_of, there in first.above],
             "languages": [
                 (other, f"{address}?{urlencode({'lang': other, **more})}", language_name(other)) for other in spoken
             ],
@@ -359,7 +389,7 @@ class Pages:
             "on_map": f"/?lang={lang}#{urlencode({'lang': lang, 'release': served.id, 'by': '', **level})}",
             "embed": f'<iframe src="{inside}" title="{title.replace(chr(34), "")}" width="100%" height="900"></iframe>',
             "embedded": embedded,
-            "notes": [*table.notes(dense=True), _source(table, masking=False)],
+            "notes": [*table.notes(dense=True), _linked(table)],
         }
 
 
@@ -395,15 +425,27 @@ def _source(table: WordedTable, masking: bool = True) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def _linked(table: WordedTable) -> Markup:
+    """Source and licence; a licence that is an address is a link."""
+    text = escape(_source(table, masking=False))
+    licence = table.release.manifest.get("licence", "")
+    if not re.fullmatch(r"https?://\S+", licence):
+        return text
+    link = Markup('<a href="{0}" rel="license">{0}</a>').format(licence)
+    return link.join(text.rsplit(str(escape(licence)), 1))
+
+
 def _kind(known: places.PlaceFacts, write: Writing) -> str:
     """What a place is, where it is, and the time of its numbers if one was declared."""
     label = known.place.areas.label
     kind = write.said["place_in"].format(kind=label, above=known.above[-1][0]) if known.above else label
-    return " · ".join([kind, *known.place.served.times[-1:]])
+    return " · ".join([kind, known.time] if known.time else [kind])
 
 
-def _side(one: places.PlaceFacts, known: Sequence[places.PlaceFacts], lang: str) -> dict[str, Any]:
-    """One place as the page shows it; drawings of two places have the same scale."""
+def _side(
+    one: places.PlaceFacts, known: Sequence[places.PlaceFacts], lang: str, same: Mapping[str, str]
+) -> dict[str, Any]:
+    """One place as the page shows it; drawings of two places have the same scale, and links the same time."""
     write, place = Writing(lang), one.place
     said, release = write.said, place.served.release
     unit = told(release, "unit", lang)
@@ -428,7 +470,7 @@ def _side(one: places.PlaceFacts, known: Sequence[places.PlaceFacts], lang: str)
     return {
         **drawn,
         "name": place.name,
-        "address": f"{place.address}?lang={lang}",
+        "address": f"{place.address}?{urlencode({'lang': lang, **same})}",
         "kind": _kind(one, write),
         "number": "" if one.count is None else f"{write.number(one.count)} {unit}".strip(),
         "facts": _facts(one, write),
@@ -438,9 +480,9 @@ def _side(one: places.PlaceFacts, known: Sequence[places.PlaceFacts], lang: str)
         "neighbours": [
             (
                 near.name,
-                f"{near.address}?lang={lang}",
+                f"{near.address}?{urlencode({'lang': lang, **same})}",
                 "" if near.count is None else write.number(near.count),
-                "" if others else f"{place.address}?{urlencode({'lang': lang, 'with': near.code})}",
+                "" if others else f"{place.address}?{urlencode({'lang': lang, 'with': near.code, **same})}",
             )
             for near in one.neighbours
         ],

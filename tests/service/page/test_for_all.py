@@ -14,7 +14,9 @@ import httpx
 import pytest
 
 import ilba
+from ilba import Secret
 from support.browsing import MARKUP, Visitor, cells, drawing, inside, labels, link, settled, title
+from support.people import HKEY, ILBA, population
 from support.places import ROOT
 from support.serving import PLAIN, eventually, serving
 from support.size import few
@@ -93,6 +95,8 @@ def test_a_language_from_right_to_left_does_not_break_the_page(browser, hebrew):
             number, frame = (page.locator(one).first.bounding_box() for one in ("tbody td.number", "#scroll"))
             assert number["x"] - frame["x"] < 30, "the last column is on the left"
             assert page.get_by_label("Language").locator("option").all_inner_texts() == ["עברית", "English"]
+            reader = other.visit("place/people/region/01?lang=en", wait=False)
+            assert reader.locator(".lang-link").all_inner_texts() == ["עברית", "English"], "places say the same names"
             other.go(page, link(lang="he", level_area="region", by="sex", view="chart", kind="bars"))
             with page.expect_download() as taken:
                 page.locator("#picture-svg").click()
@@ -150,7 +154,7 @@ def test_everything_can_be_done_by_keyboard(visitor):
     assert focused() == "open-explain"
     page.locator("#key-age").focus()
     press("Space")
-    page.locator("h1", has_text="Age").wait_for()
+    page.locator("#pick-age").wait_for()  # the title names it only until the map is drawn
     settled(page)
     assert focused() == "key-age"
 
@@ -203,10 +207,53 @@ def test_a_phone_with_letters_twice_as_large_needs_none_either_and_shows_whole_r
         assert page.evaluate("document.documentElement.scrollWidth") == 195, address
         notes = page.locator(".place-part p").evaluate_all("all => all.map(one => one.getBoundingClientRect().right)")
         assert max(notes, default=0) <= 195, "a note does not slide away with its table"
+    tables = page.locator(".wide").evaluate_all("all => all.map(one => one.getBoundingClientRect().right)")
+    assert max(tables) <= 195, "a wide table slides in its own box"
     for lang in ("en", "fr", "ko", "es"):
         reader.go(page, link(lang=lang, level_area="LA2", by="gender,age", view="table"))
         assert inside(page, "#panel tr > *") == (255, 255), "every name of a row is in sight beside its number"
         assert page.evaluate("document.documentElement.scrollWidth") == 195, lang
+
+
+def test_a_licence_that_is_an_address_is_a_link_and_wraps_on_a_phone_with_large_letters(browser, tmp_path):
+    address = "https://creativecommons.org/licenses/by/4.0/deed.en?of=a&by=b"
+    finest = ilba.build(population(), HKEY[:2], ["sex"], secret=Secret(bytes(range(32))))
+    release = finest.release(tmp_path / "people", licence=address, source="A census", ledger=False, **ILBA)
+    with serving(release.path) as running:
+        other = Visitor(browser, running.address.rstrip("/"))
+        page = other.visit(viewport={"width": 195, "height": 422}, has_touch=True, is_mobile=True)
+        for there in (link(level_area="region", by=""), "place/people/region/01?lang=en"):
+            other.go(page, there, wait=there.startswith("#"))
+            assert page.get_by_role("link", name=address).get_attribute("href") == address
+            assert page.evaluate("document.documentElement.scrollWidth") == 195, there
+        assert page.locator("footer").inner_text().endswith(f"A census · Licence: {address}")
+        other.close()
+
+
+SINGULAR = {
+    "en": ("1 place matches.", "1 row."),
+    "fr": ("1 lieu correspond.", "1 ligne."),
+    "es": ("1 lugar coincide.", "1 fila."),
+    "ko": ("맞는 지역 1곳.", "1행."),
+}
+
+
+@pytest.mark.parametrize("lang", SINGULAR)
+def test_one_thing_is_said_in_the_singular(visitor, lang):
+    page = visitor.visit(link(lang=lang, level_area="", by="", view="table"))
+    place, row = SINGULAR[lang]
+    assert page.locator("#summary").inner_text() == row
+    page.locator("#place").fill("010203")
+    page.get_by_text(place).wait_for(state="attached")
+
+
+def test_all_values_are_offered_where_nothing_matches_only_if_some_are_left_out(visitor):
+    page = visitor.visit(link(level_area="LA2", by="gender", view="table", q="qqqq"))
+    assert page.locator("#panel .empty").inner_text() == "Nothing matches. Search for something else."
+    visitor.go(page, link(level_area="LA2", by="gender", view="table", only_gender="1", q="Female"))
+    page.locator("#panel .empty").get_by_role("button", name="Show all values").click()
+    page.locator("#panel tbody tr").first.wait_for()
+    assert {row[1] for row in cells(page)} == {"Female"}
 
 
 @pytest.mark.parametrize(

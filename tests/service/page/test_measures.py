@@ -178,6 +178,19 @@ def test_a_change_says_what_masking_can_do_to_it(reader, waves):
     assert "may come from masking alone" in page.locator("#panel").inner_text()
 
 
+@pytest.mark.parametrize("view", ["map", "chart", "table"])
+def test_a_change_at_the_first_time_says_that_there_is_none_before_it(reader, view):
+    page = reader.visit(link(level_area="LA2", by="", view=view, measure="change", pick_time="2016", only_time="2016"))
+    why = "There is no time before 2016 to compare with. Choose a later time."
+    assert why in page.locator("#panel").inner_text()
+    assert "total" not in page.locator("main").inner_text().lower().replace("totals", "")
+    if view == "map":
+        assert page.locator("#summary").inner_text() == why
+        page.locator("#map").focus()
+        page.keyboard.press("Home")
+        assert page.locator("#map-spoken").text_content().endswith(": no number")
+
+
 def test_the_choice_stays_when_the_time_or_the_view_changes(reader):
     page = reader.visit(link(level_area="LA3", by="gender", in_area="LA2:0102", view="map", pick_gender="2"))
     page.locator("#time").fill("0")

@@ -12,7 +12,8 @@ import axe_playwright_python
 import httpx
 import pytest
 
-from support.browsing import labels, link, settled, title
+from support.browsing import Visitor, labels, link, settled, title
+from support.serving import serving
 from support.size import few
 
 pytestmark = pytest.mark.slow
@@ -66,6 +67,42 @@ def test_a_view_has_the_address_of_its_table_and_leads_others_to_it(reader, wave
     assert title(alone) == "2026: persons by District and Sex", "the same table of the last wave, which is named"
 
 
+def shared(page) -> dict[str, str]:
+    """The address of a view as a reader takes it along: each without the server."""
+    said = {name: page.locator(f"#{name}-text").input_value() for name in ("link", "cite", "embed")}
+    said |= {"embed": re.search('src="([^"]+)"', said["embed"])[1].replace("&amp;", "&"), "bar": page.url}
+    return {name: re.search(r"https?://[^/]+/(.*)", text)[1] for name, text in said.items()}
+
+
+@pytest.mark.parametrize("view", ["map", "chart"])
+@pytest.mark.parametrize("then", [["2016"], ["2016", "2021"]])
+def test_what_was_shared_of_the_newest_time_shows_the_same_numbers_when_a_newer_one_is_published(
+    browser, over_time, waves, view, then
+):
+    with serving(*(one.path for one in waves[: len(then)]), options=("--no-access-log",)) as running:
+        early = Visitor(browser, running.address.rstrip("/"))
+        page = early.visit(link(lang="en", level_area="LA2", by="", view=view))
+        taken, shown, summary = shared(page), title(page), page.locator("#summary").inner_text()
+        early.close()
+    assert then[-1] in shown
+    late = Visitor(browser, over_time)
+    for name, address in taken.items():
+        page = late.visit(address)
+        assert (title(page), page.locator("#summary").inner_text()) == (shown, summary), name
+    full = page.locator(".full-page a").get_attribute("href")
+    assert title(late.visit(full.removeprefix(f"{over_time}/"))) == shown
+    late.close()
+
+
+def test_an_address_without_a_time_opens_the_newest_and_says_so_from_then_on(reader):
+    for address in ("table/hanul:LA2.time?lang=en#view=map", link(lang="en", level_area="LA2", by="", view="chart")):
+        page = reader.visit(address)
+        assert title(page).startswith("2026: ")
+        assert "pick.time=2026" in page.url
+    page = reader.visit("table/hanul:LA2.time?lang=en#view=table")
+    assert "pick.time" not in page.url, "all times are shown"
+
+
 def test_an_embedded_view_shows_the_numbers_without_the_page_around_them(reader):
     page = reader.visit(link(lang="en", level_area="LA2", by="gender", view="table"))
     code = page.locator("#embed-text").input_value()
@@ -87,12 +124,37 @@ def test_a_place_that_was_found_leads_to_its_page_and_back_to_the_map(reader, wa
     page.locator("#place-page").click()
     name = labels(waves[0], "LA3")["010203"]
     page.locator("h1", has_text=name).wait_for()
-    assert page.url.endswith(f"{TOWN}?lang=en")
+    assert page.url.endswith(f"{TOWN}?lang=en&time=2026"), "its address keeps the time that the map showed"
     assert page.locator(".kind").inner_text().endswith(" · 2026"), "a number to quote has its time"
     page.get_by_role("link", name="On the map").click()
     page.wait_for_selector("#map")
     settled(page)
     assert page.locator("#map-spoken").text_content().startswith(f"{name}: ")
+
+
+def test_the_page_of_a_place_keeps_a_time_where_its_address_has_one(over_time, waves):
+    def page(**more):
+        return httpx.get(f"{over_time}{TOWN}", params={"lang": "en", **more}).text
+
+    def count(wave):
+        return wave.table("LA3").filter(LA3="010203")["N_masked"].item()
+
+    newest, earlier = page(), page(time="2021")
+    assert f'<p class="single">{count(waves[2]):,} persons</p>' in newest
+    assert "embed/place/hanul/LA3/010203?lang=en&amp;time=2026" in newest, "what is embedded keeps its numbers"
+    kept = re.search(r'href="([^"]+)">Link that keeps the numbers of 2026<', newest)[1].replace("&amp;", "&")
+    assert httpx.get(f"{over_time}{kept}").status_code == 200
+    assert f'<p class="single">{count(waves[1]):,} persons</p>' in earlier
+    assert f"{count(waves[1]) - count(waves[0]):+,} since 2016".replace("-", "−") in earlier
+    assert "2026" not in earlier.replace(">Newer numbers: 2026<", ""), "but for the way to newer numbers"
+    assert f'href="{TOWN}?lang=en">Newer numbers: 2026<' in earlier
+    links = re.findall(r'href="(/place/[^"]+)"', earlier)
+    assert sum("time=2021" not in one for one in links) == 1, "all other ways stay at this time"
+    assert "pick.time=2021" in earlier, "also that to the map"
+    wrong = httpx.get(f"{over_time}{TOWN}", params={"time": "2020"})
+    assert (wrong.status_code, "It is 2016, 2021, 2026" in wrong.text) == (404, True)
+    alone = httpx.get(f"{over_time}/place/w2016/LA3/010203", params={"lang": "en", "time": "2016"}).text
+    assert "time=2016" not in alone, "the name of its release says it"
 
 
 def test_two_places_are_compared_by_the_name_that_is_typed(reader, waves):
@@ -103,6 +165,21 @@ def test_two_places_are_compared_by_the_name_that_is_typed(reader, waves):
     page.locator(".sides.two").wait_for()
     assert page.locator(".side h2").all_inner_texts() == [labels(waves[0], "LA3")["010203"], other]
     assert page.locator(".side .drawn svg").count() == 4, "a pyramid and a line each"
+
+
+def test_a_part_of_a_name_is_enough_to_compare_if_one_place_has_it_and_else_they_are_listed(over_time, waves):
+    def compared(part):
+        page = httpx.get(f"{over_time}{TOWN}", params={"lang": "en", "with": part}).text
+        return re.findall(r'<section class="side" aria-label="([^"]+)"', page)[1:], page
+
+    own, *names = (name for _, name in sorted(labels(waves[0], "LA3").items(), key=lambda one: one[0] != "010203"))
+    inner = next(name for name in names if not any(name[1:] in other for other in (own, *names) if other != name))
+    assert compared(inner[1:].upper())[0] == [inner]
+    shared_end = "deul-dong"
+    fitting = [name for name in names if shared_end in name]
+    found, page = compared(shared_end)
+    assert (found, len(fitting) > 8) == ([], True)
+    assert f"Several places fit {shared_end}: {', '.join(sorted(fitting, key=names.index)[:8])}, …." in page
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import { showPicker } from "./picker.js";
 import { Release } from "./release.js";
 import { VIEWS, read, settle, write } from "./state.js";
 import { showTable } from "./table.js";
-import { followLink, showTake } from "./take.js";
+import { followLink, fullPage, showTake } from "./take.js";
 import { language, load, nameOf, words as wordsOf } from "./words.js";
 
 const SHOW = { map: showMap, chart: showChart, table: showTable };
@@ -64,13 +64,19 @@ async function show({ push = false } = {}) {
     current();
     words = wordsOf(lang);
     state.lang = lang;
-    name(offered);
+    name(limits.languages);
     if (!panel.hasChildNodes()) tell(words.say("loading"));
     const { releases } = await api.releases(lang);
     current();
     if (!releases.length) throw new api.Problem(404, words.say("gone"));
     const holds = ({ tables }) => state.table && tables.some(({ id }) => id === state.table);
-    const release = new Release(releases.find(({ id }) => id === state.release) ?? releases.find(holds) ?? releases[0]);
+    let release = new Release(releases.find(({ id }) => id === state.release) ?? releases.find(holds) ?? releases[0]);
+    if (state.wave && release.wave && release.wave !== state.wave) {
+      // Shared when its release was served alone, and others came since.
+      const other = releases.find(({ wave, population }) => wave === state.wave && population && population === release.population);
+      const table = other && new Release(other).alike(release.named(state.table));
+      if (table) [release, state.table] = [new Release(other), table.id];
+    }
     state = settle(state, release);
     go.release = release;
     const address = write(state, release);
@@ -142,7 +148,7 @@ async function view(context, panel) {
   const alone = meta.dimensions.filter(({ code, codes }) => code !== release.time && codes.length > 1 && selection.codes(code).length === 1);
   const named = Object.fromEntries(alone.map(({ code }) => [code, meta.dimension(code).name(selection.codes(code)[0])]));
   const times = release.time ? selection.codes(release.time) : [];
-  const one = measuring(context, { named, since: times.length === 1 ? before(meta.dimension(release.time), times[0]) : undefined });
+  const one = measuring(context, { named, ...(times.length === 1 ? before(meta.dimension(release.time), times[0]) : {}) });
   const whole = { ...context, ...asking, table, meta, selection, cells, tell, fail, measure: one, up: (name) => up(context, name) };
   showTake(at("take"), whole);
   if (state.view !== "map") closeMap();
@@ -151,8 +157,11 @@ async function view(context, panel) {
   showTake(at("take"), whole); // once more: the citation has the title that the view found
 }
 
-/** The name of the time before this one; a change is counted since then. */
-const before = (time, code) => time.labels[time.codes.indexOf(code) - 1];
+/** The name of the time before this one, since which a change is counted; or, of the first time, its own. */
+function before(time, code) {
+  const at = time.codes.indexOf(code);
+  return at === 0 ? { first: time.labels[0] } : { since: time.labels[at - 1] };
+}
 
 /** Which codes of each variable are meant: those inside the chosen area, then those that were ticked. */
 async function choose({ release }, meta) {
@@ -230,7 +239,8 @@ function questions({ release, table, meta, selection, most, current }) {
       if (value === "") found[isSum ? "summed" : "dropped"].push(code);
       if (value !== "" && code !== release.time) found.named[code] = meta.dimension(code).name(value);
       if (code === release.time) {
-        found.since = before(dimension, value);
+        Object.assign(found, before(dimension, value));
+        if (value !== state.pick[code]) go({ pick: { ...state.pick, [code]: value } }, { quietly: true });
         found.controls.push(slider(code, label, offered, value));
         continue;
       }
@@ -327,7 +337,7 @@ async function aboutPlace(release) {
     if (!found) continue;
     const known = (await areas(release, name, found.level, words.lang)) ?? { place: new Map() };
     if (!known.place.has(found.code) || known.missing.has(found.code)) continue;
-    return placeLink(release, release.level(name, found.level).code, found.code, known.name(found.code), words, "place-page");
+    return placeLink({ state, release, words }, release.level(name, found.level).code, found.code, known.name(found.code), "place-page");
   }
   return null;
 }
@@ -346,20 +356,27 @@ function frame({ release }) {
   const date = words.date(release.created);
   fill(
     at("foot"),
-    el("p", { class: "full-page" }, el("a", { href: location.href.replace("/embed/", "/"), target: "_blank", rel: "noopener" }, say("fullPage"))),
+    el("p", { class: "full-page" }, el("a", { href: fullPage(), target: "_blank", rel: "noopener" }, say("fullPage"))),
     release.description ? el("p", {}, release.description) : null,
     release.source ? el("p", {}, say("source", { source: release.source })) : null,
-    release.licence ? el("p", {}, say("licence", { licence: release.licence })) : null,
+    release.licence ? el("p", {}, licence(release.licence)) : null,
     date ? el("p", {}, say("made", { date })) : null,
   );
   showExplain(at("explain"), { release, words });
+}
+
+/** The licence in a sentence; one that is an address is a link. */
+function licence(text) {
+  if (!/^https?:\/\/\S+$/.test(text)) return words.say("licence", { licence: text });
+  const [before, after] = words.say("licence", { licence: "\u0000" }).split("\u0000");
+  return [before, el("a", { href: text, rel: "license" }, text), after];
 }
 
 /** The words that are in the page before anything is loaded. */
 function name(offered) {
   document.documentElement.lang = words.spoken;
   document.documentElement.dir = words.direction;
-  const options = offered.map((one) => el("option", { value: one, lang: one, selected: one === words.lang }, nameOf(one)));
+  const options = offered.map(({ id, label }) => el("option", { value: id, lang: id, selected: id === words.lang }, label === id ? nameOf(id) : label));
   fill(at("lang"), options);
   for (const one of document.querySelectorAll("[data-word]")) one.textContent = words.say(one.dataset.word);
 }

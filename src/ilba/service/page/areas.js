@@ -37,8 +37,10 @@ export async function inside(release, dimension, within, lang) {
   return dimension.codes.filter((code) => up(code) === within.code);
 }
 
-/** A link to the page of a place. */
-export function placeLink(release, column, code, name, words, id) {
+/** A link to the page of a place, with the numbers of the time that is shown. */
+export function placeLink({ state, release, words }, column, code, name, id) {
   const path = [release.id, column, code].map(encodeURIComponent).join("/");
-  return el("a", { id, href: `/place/${path}?lang=${encodeURIComponent(words.lang)}` }, words.say("placePage", { name }));
+  const time = state.view === "table" ? undefined : state.pick[release.time];
+  const query = new URLSearchParams({ lang: words.lang, ...(time === undefined ? {} : { time }) });
+  return el("a", { id, href: `/place/${path}?${query}` }, words.say("placePage", { name }));
 }

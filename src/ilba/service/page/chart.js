@@ -118,7 +118,7 @@ export async function showChart(place, context) {
   if (wanted === "bars" && order === "largest") ordered.sort((a, b) => height.get(b) - height.get(a));
   if (!(most > 0)) {
     tell("");
-    fill(body, el("p", { class: "empty" }, say("chartEmpty")));
+    fill(body, el("p", { class: "empty" }, measure.nothing || say("chartEmpty")));
     return;
   }
   const high = ordered.reduce((best, bar) => (height.get(bar) > height.get(best) ? bar : best));
@@ -130,8 +130,7 @@ export async function showChart(place, context) {
     multiples ? multiples.name(where) : null,
   ].filter(Boolean).join(", ");
   tell(
-    say(wanted === "bars" ? "summaryBars" : "summaryPoints", {
-      n: words.number(ordered.length * panelsOf.length * (stacked ? 1 : ones.length)),
+    words.count(wanted === "bars" ? "summaryBars" : "summaryPoints", ordered.length * panelsOf.length * (stacked ? 1 : ones.length), {
       high: longestName,
       highValue: measure.write(stacked || inside === undefined ? (stacked ? most : count(high, undefined, where)) : count(high, inside, where)),
     }),

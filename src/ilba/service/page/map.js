@@ -48,8 +48,9 @@ export async function showMap(place, context) {
   const raw = codes.map((code) => [code, set.at({ [mapped.code]: code, ...fixed.values })]);
   measure.fit(raw.map(([, value]) => value).filter((value) => value !== undefined));
   const shown = new Map(raw.map(([code, value]) => [code, measure.round(value)]));
-  const write = (value) => (value === undefined ? say("noTotal") : measure.write(value));
-  const told = (code) => (shown.get(code) === undefined ? say("noTotal") : measure.told(shown.get(code), set.span({ [mapped.code]: code, ...fixed.values })));
+  const missed = measure.nothing ? say("absent") : say("noTotal");
+  const write = (value) => (value === undefined ? missed : measure.write(value));
+  const told = (code) => (shown.get(code) === undefined ? missed : measure.told(shown.get(code), set.span({ [mapped.code]: code, ...fixed.values })));
   const [most, equal] = [Number.parseInt(state.cuts, 10) || 6, state.cuts.endsWith("e")];
   const signed = measure.name === "change";
   const { classes, items } = classed(shown, { step: measure.step, most, equal, signed });
@@ -79,7 +80,7 @@ export async function showMap(place, context) {
   const notes = [
     hint,
     kind === "squares" ? say("squares") : kind === "tiles" ? say("tiles") : null,
-    missing ? say("notDrawn", { n: words.number(missing) }) : null,
+    missing ? words.count("notDrawn", missing) : null,
     measure.note,
   ];
   const button = (id, name, text, onclick, disabled) =>
@@ -153,7 +154,7 @@ export async function showMap(place, context) {
         fill(
           strip,
           canOpen ? el("button", { type: "button", onclick: () => enter(code) }, say("open", { name: mapped.name(code) })) : null,
-          mapped.missing.has(code) ? null : placeLink(release, mapped.code, code, mapped.name(code), words),
+          mapped.missing.has(code) ? null : placeLink(context, mapped.code, code, mapped.name(code)),
         );
     }
     const [width, height] = [frame.clientWidth, frame.clientHeight];
@@ -214,19 +215,18 @@ export async function showMap(place, context) {
 
   function summarise() {
     const known = codes.filter((code) => shown.get(code) !== undefined && !mapped.missing.has(code));
-    if (!known.length) return tell("");
+    if (!known.length) return tell(measure.nothing);
     const by = (better) => known.reduce((best, code) => (better(shown.get(code), shown.get(best)) ? code : best));
     const high = by((a, b) => a > b);
     const low = by((a, b) => a < b);
-    tell(
-      say(shown.get(high) === shown.get(low) ? "summaryEqual" : "summaryAreas", {
-        label: mapped.label,
-        n: words.number(known.length),
-        high: mapped.name(high),
-        highValue: write(shown.get(high)),
-        low: mapped.name(low),
-        lowValue: write(shown.get(low)),
-      }),
-    );
+    const values = {
+      label: mapped.label,
+      high: mapped.name(high),
+      highValue: write(shown.get(high)),
+      low: mapped.name(low),
+      lowValue: write(shown.get(low)),
+    };
+    const isEqual = shown.get(high) === shown.get(low);
+    tell(isEqual ? words.count("summaryEqual", known.length, values) : say("summaryAreas", { ...values, n: words.number(known.length) }));
   }
 }

@@ -23,9 +23,10 @@ function denominators(release, variables, find) {
 /**
  * The measure that is shown for a table without some of its variables, and the controls to choose it. `named` has the
  * label of each variable of which one value is shown, so that a denominator is called by it: all women, not all of a sex.
- * Of the variables `summed` some values are shown, added up, and called by `named`, too. `since` is the time before the one that is shown.
+ * Of the variables `summed` some values are shown, added up, and called by `named`, too. `since` is the time before the one that is shown,
+ * and `first` the one that is shown if there is none before it.
  */
-export function measuring({ state, release, words, go }, { dropped = [], named = {}, summed = [], since } = {}) {
+export function measuring({ state, release, words, go }, { dropped = [], named = {}, summed = [], since, first } = {}) {
   const { say } = words;
   const variables = release.variables(state.levels, state.keys).filter(({ code }) => !dropped.includes(code));
   const all = new Set(release.variables(state.levels, state.keys).map(({ code }) => code));
@@ -83,9 +84,12 @@ export function measuring({ state, release, words, go }, { dropped = [], named =
     change: `${say("changeNote")} ${canRange ? say("changeMost", { most: words.number(2 * find(variables).bound) }) : ""}`,
   };
   let digits = 0;
+  const nothing = name === "change" && first !== undefined ? say("noEarlier", { time: first }) : "";
 
   return {
     name,
+    /** Why there is no number at all, if that is known. */
+    nothing,
     ranged: canRange && state.range,
     of: base?.map(({ code }) => code) ?? null,
     factor: { percent: 100, rate: 1000 }[name],
@@ -94,7 +98,7 @@ export function measuring({ state, release, words, go }, { dropped = [], named =
     heading: capital(what, words.lang),
     /** In a word, where there is little room; the title says the rest. */
     brief: name === "count" ? "" : say(name),
-    note: notes[name] ?? "",
+    note: nothing || (notes[name] ?? ""),
     /** Take the digits that these values need, so that a small one is not written as nought. */
     fit(values) {
       const least = Math.min(...values.filter((value) => value > 0));

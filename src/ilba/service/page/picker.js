@@ -194,7 +194,7 @@ export async function showPicker(place, { state, release, releases, meta, select
         ),
       );
       const hidden = found.length - SHOWN;
-      const rest = hidden > 0 ? el("p", { class: "hint" }, say("more", { n: words.number(hidden) })) : null;
+      const rest = hidden > 0 ? el("p", { class: "hint" }, words.count("more", hidden)) : null;
       fill(list, boxes, rest);
     }
   }

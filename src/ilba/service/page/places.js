@@ -62,7 +62,7 @@ export function placeSearch({ state, release, words, go }) {
       .map((place) => ({ place, score: place.code === field.value.trim() ? -1 : fitness(typed, place.plain) }))
       .filter(({ score }) => score < Infinity)
       .sort((a, b) => a.score - b.score || a.place.level - b.place.level || words.compare(a.place.name, b.place.name));
-    said.textContent = say("placesCount", { n: words.number(fitting.length) });
+    said.textContent = words.count("placesCount", fitting.length);
     return fill(
       list,
       fitting.slice(0, SHOWN).map(({ place }) =>

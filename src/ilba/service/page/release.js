@@ -24,6 +24,11 @@ export class Release {
     return [...this.tables, ...this.refused.values()].find((table) => table.id === id);
   }
 
+  /** The same table of another wave. */
+  alike(table) {
+    return table && this.tables.find(({ levels, keys }) => this.#signature(levels, keys) === this.#signature(table.levels, table.keys));
+  }
+
   /** Why the table at these levels by these variables is not there: the labels that are not offered together, if a rule says so. */
   excluded(levels, keys) {
     const together = this.refused.get(this.#signature(levels, keys))?.excluded;

@@ -1,5 +1,6 @@
 // What is shown, as an address: /table/ID?lang=.. names the table, and what stands after '#' the view of it. A link
-// brings anyone to the same view; the server sees the table and the language alone.
+// brings anyone to the same view; the server sees the table and the language alone. The address says the time that is
+// shown, so that it shows the same numbers when a newer time is published; without one it means the newest.
 
 const list = (text) => (text ? text.split(",").map(decodeURIComponent) : []);
 const joined = (codes) => codes.map(encodeURIComponent).join(",");
@@ -14,7 +15,7 @@ const NAMED = /^(\/embed)?\/table\/(.+)$/;
 export function read({ hash, search = "", pathname = "/" }) {
   const said = new URLSearchParams(hash.replace(/^#/, ""));
   const asked = new URLSearchParams(search);
-  const state = { lang: said.get("lang") ?? asked.get("lang"), release: said.get("release"), levels: null, keys: null };
+  const state = { lang: said.get("lang") ?? asked.get("lang"), release: said.get("release"), wave: said.get("wave"), levels: null, keys: null };
   state.table = NAMED.test(pathname) ? decodeURIComponent(NAMED.exec(pathname)[2]) : null;
   Object.assign(state, { within: {}, only: {}, pick: {}, page: Number(said.get("page")) || 1 });
   for (const [name, usual] of Object.entries(PLAIN)) state[name] = said.get(name) ?? usual;
@@ -47,6 +48,8 @@ export function write(state, release) {
       said.set(`level.${name}`, number ? release.level(name, number).code : "");
     said.set("by", joined(state.keys));
   }
+  // A release that is served alone has no name in the address: its wave tells it from those that come later.
+  if (table && !table.id.includes(":") && release.wave) said.set("wave", release.wave);
   for (const [name, { level, code }] of Object.entries(state.within))
     said.set(`in.${name}`, `${release.level(name, level).code}:${code}`);
   for (const [code, values] of Object.entries(state.only)) said.set(`only.${code}`, joined(values));
@@ -63,7 +66,7 @@ export function write(state, release) {
 
 /** Complete a state from an address by what the release holds: level columns become numbers, unknown names go. */
 export function settle(state, release) {
-  const settled = { ...state, release: release.id, within: {}, table: null };
+  const settled = { ...state, release: release.id, wave: null, within: {}, table: null };
   const named = state.levels === null && state.keys === null && release.named(state.table);
   if (named) Object.assign(settled, { levels: { ...named.levels }, keys: [...named.keys] });
   else if (state.levels === null && state.keys === null) Object.assign(settled, release.beginning());

@@ -138,11 +138,13 @@ export async function showTable(place, { state, meta, selection, words, ask, go,
     state.page = Math.min(Math.max(1, state.page), pages);
     tell(
       found.length === all
-        ? say("summaryRows", { n: words.number(all) })
-        : say("summaryFound", { n: words.number(found.length), all: words.number(all) }),
+        ? words.count("summaryRows", all)
+        : words.count("summaryFound", found.length, { all: words.number(all) }),
     );
     if (!found.length) {
-      fill(body, el("p", { class: "empty" }, say("nothing")));
+      const every = { type: "button", id: "every", onclick: () => go({ only: {}, page: 1 }) };
+      const button = Object.keys(state.only).length ? el("button", every, say("clear")) : null;
+      fill(body, el("div", { class: "empty" }, el("p", {}, say("nothing")), button));
       return;
     }
     const stub = down.map(({ code, label }) => heading(`v-${code}`, label, "col", false));

@@ -36,7 +36,7 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
       el(
         "div",
         {},
-        el("h3", {}, `${say("downloads")} · ${say("cells", { n: words.number(cells) })}`),
+        el("h3", {}, `${say("downloads")} · ${words.count("cells", cells)}`),
         tooMany ? el("p", { class: "hint" }, say("tooMany", { n: words.number(cells), most: words.number(most) })) : null,
         el("ul", { class: "files" }, files),
       ),
@@ -117,8 +117,13 @@ export function showTake(place, { table, meta, selection, cells, most, words, fa
   }
 }
 
-/** The link field follows the address when the view changes a little. */
+/** The link and the way to the full page follow the address when the view changes a little. */
 export function followLink() {
   const field = document.getElementById("link-text");
   if (field) field.value = location.href;
+  const full = document.querySelector(".full-page a");
+  if (full) full.href = fullPage();
 }
+
+/** The address of an embedded view with the page around it. */
+export const fullPage = () => location.href.replace("/embed/", "/");

@@ -32,7 +32,11 @@ export async function load(lang) {
   wanted.forEach((one, i) => loaded.set(one, found[i].default));
 }
 
-/** `say(name, values)` gives a sentence; `number`, `decimal`, `percentage`, `signed`, `listing` and `date` write values. */
+/**
+ * `say(name, values)` gives a sentence, and `count(name, n, values)` one about `n` things, which is another one about a
+ * single thing: `name` and `name_one` in the files of words. `number`,
+ * `decimal`, `percentage`, `signed`, `listing` and `date` write values.
+ */
 export function words(lang) {
   const locale = lang === "en" ? "en-GB" : lang;
   const spoken = SPOKEN.includes(lang) ? lang : "en";
@@ -51,16 +55,19 @@ export function words(lang) {
     if (!made.has(style + places)) made.set(style + places, new Intl.NumberFormat(locale, fixed));
     return made.get(style + places);
   };
+  const plural = new Intl.PluralRules(spoken);
+  function say(name, values = {}) {
+    const text = loaded.get(spoken)?.[name] ?? loaded.get("en")?.[name];
+    if (text === undefined) throw new Error(`no word ${name}`);
+    const fill = (around) => text.replace(/\{(\w+)\}/g, (_, each) => around(values[each])).replace(/ {2,}/g, " ");
+    return turned && isSentence(text) ? `\u2066${fill((value) => `\u2068${value}\u2069`)}\u2069` : fill((value) => value);
+  }
   return {
     lang,
     spoken,
     direction,
-    say(name, values = {}) {
-      const text = loaded.get(spoken)?.[name] ?? loaded.get("en")?.[name];
-      if (text === undefined) throw new Error(`no word ${name}`);
-      const fill = (around) => text.replace(/\{(\w+)\}/g, (_, each) => around(values[each])).replace(/ {2,}/g, " ");
-      return turned && isSentence(text) ? `\u2066${fill((value) => `\u2068${value}\u2069`)}\u2069` : fill((value) => value);
-    },
+    say,
+    count: (name, n, values = {}) => say(plural.select(n) === "one" ? `${name}_one` : name, { ...values, n: whole.format(n) }),
     number: (value) => whole.format(value),
     signed: (value) => change.format(value).replace("-", "−"),
     percentage: (value, places) => decimals(places, "percent").format(value / 100),
