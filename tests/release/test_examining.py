@@ -184,6 +184,8 @@ def test_releases_of_one_population_and_wave_show_the_same_counts_or_one_correct
     for name in ("", "q"):
         assert problems(one, changed(other, population={"name": name, "wave": "1"})) == []
     assert problems(one, changed(other, population={"name": "p", "wave": "2"})) == []
+    assert problems(one, changed(other, sums=True, **people)) == [], "a part of the people has other counts"
+    changed(other, sums=False)
     changed(other, **people)
     marks = [{"checksum": digest(path / MANIFEST)} for path in (one, other)]
     for more, corrects in (({"data": "e"}, True), ({}, False), ({"data": "e", "method": "ilba"}, False)):

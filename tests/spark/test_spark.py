@@ -28,6 +28,7 @@ from ilba.cli import commands
 from ilba.output.report import report
 from ilba.spark import SparkMicrodata, sessions
 from ilba.tables import store
+from ilba.tables.words import MaskCode
 from support.missing import missing
 from support.people import HKEY, ILBA, KEY, population
 from support.places import FORMATS, VERSIONS
@@ -948,6 +949,11 @@ def test_the_workers_write_the_masks_that_a_ledger_keeps_and_memory_reads_them(s
     again = ilba.build(on_spark(spark, frame), HKEY, KEY, secret=tmp_path / "k").release(tmp_path / "again", **asked)
     assert again.table("town.sex").equals(ours.table("town.sex"))
     assert ilba.Ledger(tmp_path / "agency.ledger").parts("unnamed-1 controlled 5") == parts  # nothing new was kept
+    finest = ilba.build(on_spark(spark, frame), HKEY, KEY, secret=SECRET)
+    purpose, code = "ledger masks unnamed-1 controlled 5", MaskCode(5)
+    none, some, every = (finest.known_masks(SECRET, purpose, here, code) for here in ([], parts[:1], parts))
+    assert (none.unknown, some.unknown, every.unknown) == (small, small - len(pl.read_parquet(parts[0])), 0)
+    assert (finest.either(none, some).unknown, finest.either(some, every)[1:]) == (some.unknown, every[1:])
 
 
 def test_masks_come_through_the_driver_where_the_workers_have_other_disks(spark, tmp_path, monkeypatch):

@@ -318,6 +318,17 @@ class Chapter:
         ways = {one.way[:2] for one in self.publications if until is None or one.number <= until}
         return self._known(finest, "ilba", MaskCode(K), until) if ("ilba", K) in ways else None
 
+    def fixed(self, finest: AnyFinestTable, move: int, until: int | None = None) -> KnownMasks | None:
+        """The masks that a joint choice keeps: those of earlier choices, else those behind iLBA tables; None if none.
+
+        `until` is the number of the last publication by iLBA that counts.
+        """
+        drawn = self.drawn(finest, until)
+        if self.choice("controlled", finest.design.threshold, move) is None:
+            return drawn
+        known = self.known(finest, "controlled", move)
+        return known if drawn is None or not known.unknown else finest.either(known, drawn)
+
     def as_published(self, finest: AnyFinestTable) -> AnyFinestTable:
         """The table with its published masks in place of its own."""
         if not finest.remembers:
@@ -381,17 +392,13 @@ class Chapter:
         Masks of iLBA tables of the same data are not kept: they leave nothing to choose, and a comparison asks what
         could be published in their place.
         """
+        own = min((one.number for one in self.of_same_data()), default=None)
+        until = own and max((one.number for one in self.publications if one.number < own), default=0)
+        fixed = self.fixed(finest, move, until)
+        if fixed is None:
+            return {}
         before = self.choice("controlled", finest.design.threshold, move)
-        if before is None:
-            own = min((one.number for one in self.of_same_data()), default=None)
-            until = own and max((one.number for one in self.publications if one.number < own), default=0)
-            drawn = self.drawn(finest, until)
-            return {} if drawn is None else {"previous": drawn, "move": move}
-        return {
-            "previous": self.known(finest, "controlled", move),
-            "move": move,
-            "noise": float(before.get("noise", 0)),
-        }
+        return {"previous": fixed, "move": move} | ({"noise": float(before.get("noise", 0))} if before else {})
 
     # --- bounds
 

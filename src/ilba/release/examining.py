@@ -226,7 +226,12 @@ def _corrects(one: Release, other: Release, ledgers: Sequence[Ledger]) -> bool:
 
 
 def differing(one: Release, other: Release) -> str:
-    """A sentence if two releases of one population and wave show different counts; otherwise empty."""
+    """A sentence if two releases of one population and wave show different counts; otherwise empty.
+
+    A release of sums counts a part of the people or coarser groups: its tables have other counts under the same name.
+    """
+    if one.manifest.get("sums") or other.manifest.get("sums"):
+        return ""
     ours, theirs = (release.manifest.get("population", {}) for release in (one, other))
     if not ours.get("name") or (ours["name"], ours.get("wave")) != (theirs.get("name"), theirs.get("wave")):
         return ""

@@ -112,6 +112,8 @@ def release(
     with opened(subject, own, book) as chapter, contextlib.ExitStack() as last:
         moved = (chapter.move(design.threshold) if chosen_method == "controlled" else 0) if move is None else move
         refuse_another(target, way(chosen_method, design, finest.by, moved), design, finest.by)
+        if finer is not None:
+            _refuse_sums(chosen_method, chapter)
         numbers = finest.numbers_mark(wanted)
         now = way(chosen_method, subject.design, finest.by, moved)
         chapter.check(subject, now, accept_conflict, wanted, numbers)
@@ -121,7 +123,7 @@ def release(
         if stated_bound is not None:
             chapter.check_bound()
         if finer is not None:
-            finest = _summed(finest, finer, chosen_method, chapter, moved)
+            finest = _summed(finest, finer, chapter, moved)
         elif chosen_method == "controlled":
             asked = _Asked(bound if stated_bound is None else stated_bound, moved, sweeps, noise)
             finest = _jointly_masked(finest.at_hand(), planned, wanted, asked, secret, chapter, progress)
@@ -419,19 +421,18 @@ def _jointly_masked(
     if finest.chosen:
         return finest
     bound, move, sweeps, noise = asked
-    known = chapter.known(finest, "controlled", move)
+    fixed = chapter.fixed(finest, move)
     before = chapter.choice("controlled", finest.design.threshold, move)
     kept = noise if before is None else float(before.get("noise", 0))
     if noise not in (None, kept):
         raise InputError(f"noise={noise}: this population was published with {kept}, and keeps it. Leave it out.")
-    if before is None or known.unknown:
-        fixed = chapter.drawn(finest) if before is None else known
+    if before is None or fixed is None or fixed.unknown:
         masked = finest.controlled(
             planned, bound, secret=secret, previous=fixed, sweeps=sweeps, move=move, noise=kept or 0, progress=progress
         )
         _tell_of_bound(masked)
     else:
-        masked = finest.with_masks(known, Chosen.from_json(dict(before)))
+        masked = finest.with_masks(fixed, Chosen.from_json(dict(before)))
     _tell_of_other_tables(masked, wanted)
     return masked
 
@@ -448,10 +449,21 @@ def chosen_again(finest: FinestTable, secret: Secret, chapter: Chapter) -> Fines
     return masked.collect()
 
 
-def _summed(finest: AnyFinestTable, finer: Finer, method: str, chapter: Chapter, move: int) -> AnyFinestTable:
-    """The table with sums of the masked counts of a published finer one."""
+def _refuse_sums(method: str, chapter: Chapter) -> None:
+    """Refuse sums of a table whose published counts are no sums of masks, before any conflict is offered."""
+    before = [one for one in chapter.publications if one.data == chapter.data and not one.sums]
+    if before and not any(one.method == "controlled" for one in before):
+        raise UnsafeRelease(
+            f"from_ledger= (--from-ledger): the finer store was published with method={before[-1].method!r}, whose "
+            f"tables are no sums of masks. Nothing was published. Publish a table of the finer store with all columns "
+            f"that are needed, with that method, and take the rows from it."
+        )
     if method != "controlled":
         raise InputError("sums of a finer table are published with method='controlled'.")
+
+
+def _summed(finest: AnyFinestTable, finer: Finer, chapter: Chapter, move: int) -> AnyFinestTable:
+    """The table with sums of the masked counts of a published finer one."""
     known = chapter.known(finer.table, "controlled", move)
     choice = chapter.choice("controlled", finer.table.design.threshold, move)
     if choice is None or known.unknown:

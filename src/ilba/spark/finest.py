@@ -536,11 +536,25 @@ class SparkFinestTable(AnyFinestTable):
         number = F.col("tag").bitwiseAND(last).bitwiseXOR(F.col("bits"))
         value = F.when(number == 0, F.lit(0)).otherwise(_lowest(code) + number - 1)
         masked = F.when(F.col("small") == 0, F.col(COUNT)).otherwise(F.coalesce(value, F.lit(-1)))
-        cells = joined.withColumn("previous", masked).select(*self._about.columns, "previous", "tag").persist()
+        return self._as_known(joined.withColumn("previous", masked).select(*self._about.columns, "previous", "tag"))
+
+    def _as_known(self, masked: Frame) -> KnownMasks:
+        F = pyspark("sql.functions")
+        cells = masked.persist()
         unknown = F.sum((F.col("previous") < 0).cast("long"))
         differing = F.sum(((F.col("previous") >= 0) & (F.col("previous") != F.col(MASKED))).cast("long"))
         row = cells.agg(unknown, differing).collect()[0]
         return KnownMasks(cells, int(row[0] or 0), int(row[1] or 0))
+
+    def either(self, first: KnownMasks, second: KnownMasks) -> KnownMasks:
+        """The first known masks, and of small cells without one the second."""
+        F = pyspark("sql.functions")
+        words = self._about.words
+        others = second.masked.select(*words, F.col("previous").alias("other"))
+        lacking = (F.col("previous") < 0) & (F.col(COUNT) < self.design.threshold)
+        value = F.when(lacking, F.col("other")).otherwise(F.col("previous"))
+        joined = first.masked.join(others, list(words)).withColumn("previous", value)
+        return self._as_known(joined.select(*self._about.columns, "previous", "tag"))
 
     def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
         """Write the masks that are not known yet as Parquet files to a folder, and return their number.

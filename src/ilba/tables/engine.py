@@ -492,6 +492,10 @@ class AnyFinestTable(ABC):
         """
 
     @abstractmethod
+    def either(self, first: KnownMasks, second: KnownMasks) -> KnownMasks:
+        """The first known masks, and of small cells without one the second."""
+
+    @abstractmethod
     def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
         """Write the masks that are not known yet as Parquet files to a folder, and return their number.
 

@@ -661,8 +661,16 @@ class FinestTable(AnyFinestTable):
             there = found >> bits == 0
             masked[cells] = -1
             masked[cells[there]] = code.masked(self._count[cells[there]], found[there])
+        return self._as_known(masked)
+
+    def _as_known(self, masked: IntArray) -> KnownMasks:
         known = masked >= 0
         return KnownMasks(masked, int((~known).sum()), int((known & (masked != self._masked)).sum()))
+
+    def either(self, first: KnownMasks, second: KnownMasks) -> KnownMasks:
+        """The first known masks, and of small cells without one the second."""
+        lacking = (first.masked < 0) & (self._count < self.design.threshold)
+        return self._as_known(np.where(lacking, second.masked, first.masked))
 
     def write_masks(self, folder: Path, secret: Secret, purpose: str, known: KnownMasks, code: MaskCode) -> int:
         """Write the masks that are not known yet as Parquet files to a folder, and return their number."""
