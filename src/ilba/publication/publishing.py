@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ilba import __version__
+from ilba.data.reading import matching, parts_of
 from ilba.design.design import Origins, file_name
 from ilba.errors import InputError, MissingExtra, StoreError, UnsafeRelease, listing, notice, some
 from ilba.files import making, replacing
@@ -96,12 +97,11 @@ class _State:
     def content(self, file: Path) -> str:
         """The checksum of a file; it is read again only if its size or time has changed."""
         if file.is_dir():
-            return _mark(sorted((str(part.relative_to(file)), self.content(part)) for part in file.rglob("*.parquet")))
+            return _mark(sorted((str(part.relative_to(file)), self.content(part)) for part in parts_of(file)))
         try:
             about = file.stat()
         except OSError:
-            parts = [Path(part) for part in glob.glob(str(file), recursive=True)]  # noqa: PTH207 - absolute patterns
-            return _mark(sorted((self.name(part), self.content(part)) for part in parts))
+            return _mark(sorted((self.name(part), self.content(part)) for part in matching(str(file))))
         name = self.name(file)
         before = self.files.get(name)
         if before and before[:2] == [about.st_size, about.st_mtime_ns]:
