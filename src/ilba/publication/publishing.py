@@ -32,7 +32,7 @@ from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import can_compare, choices, measured
 from ilba.publication.doubts import tell_doubts
 from ilba.publication.file import words
-from ilba.publication.planning import counted, refuse_other, refuse_replacing, total_of
+from ilba.publication.planning import counted, proposed_entries, refuse_other, refuse_replacing, total_of
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import MANIFEST, Release
 from ilba.release.chapter import ledger_of
@@ -300,10 +300,7 @@ class _Run:
         proposed = self.prepared.said.proposed
         if proposed and not self._has_told:
             self._has_told = True
-            notice(
-                f"these entries were proposed from the data and not confirmed: {listing(proposed, 20)}. "
-                f"Check them in {self.prepared.file.name} and remove them from the list."
-            )
+            notice(proposed_entries(self.prepared))
 
     def is_released(self) -> bool:
         """Whether the release in the output folder is complete and was made by this file."""
