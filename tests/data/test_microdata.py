@@ -432,6 +432,35 @@ def test_hkey_ranks_put_the_hierarchy_in_order(people, finest, secret):
     assert ranked.frame.equals(finest.frame)
 
 
+def test_a_folder_counts_each_data_file_once_and_no_unfinished_write(tmp_path, secret):
+    def write(name, town):
+        (tmp_path / "lake" / name).parent.mkdir(parents=True, exist_ok=True)
+        pl.DataFrame({"town": [town] * 10}).write_parquet(tmp_path / "lake" / name)
+
+    def counted(data):
+        finest = ilba.build(data, ["town"], [], secret=secret)
+        return dict(finest.frame.select("town", "N").iter_rows())
+
+    write("_x=1/part.parquet", "kept")
+    for place in ("_temporary/0/_x=2/part.parquet", "_x=1/.staging/part.parquet", "_x=1/_old.parquet", ".p.parquet"):
+        write(place, "no data")
+    assert counted(tmp_path / "lake") == {"kept": 10}
+    write("_x=3/written.parquet/part.parquet", "once")  # a folder that is called like a file
+    assert counted(tmp_path / "lake") == {"kept": 10, "once": 10}
+    assert counted(tmp_path / "lake" / "_x=3" / "**" / "*.parquet") == {"once": 10}
+
+
+def test_damage_in_a_folder_names_the_damaged_file(tmp_path, people):
+    for name in "abc":
+        people.write_parquet(tmp_path / f"{name}.parquet", compression="uncompressed")
+    whole = (tmp_path / "b.parquet").read_bytes()
+    for broken in (b"", whole[:-9], whole[:4] + bytes(255 - one for one in whole[4:40]) + whole[40:]):
+        (tmp_path / "b.parquet").write_bytes(broken)
+        for data in (tmp_path, tmp_path / "*.parquet"):
+            with pytest.raises(ilba.InputError, match=r"b\.parquet', a part of '.*', cannot be read: it is damaged"):
+                ilba.build(data, HKEY, KEY)
+
+
 def test_codes_in_the_names_of_folders_stay_text(people, finest, secret, tmp_path):
     night = tmp_path / "night=2026-11-15"  # itself a part of a larger table, of which it is not a column
     for (region,), part in people.group_by("region"):

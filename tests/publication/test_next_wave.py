@@ -289,6 +289,33 @@ def test_a_strict_publication_without_secret_or_confirmation_fails_before_spark_
     assert says in run("--strict", "publish", "--engine", "spark", cwd=tmp_path, code=1).stderr
 
 
+@pytest.mark.long
+def test_a_strict_publication_that_made_a_secret_says_to_run_it_again_and_then_works(tmp_path, monkeypatch):
+    monkeypatch.delenv("ILBA_SECRET", raising=False)
+    monkeypatch.delenv("ILBA_LEDGER", raising=False)
+    (tmp_path / "publication.toml").write_text(FILE)
+    (tmp_path / "people_2025.csv").write_text("region,town,sex\n" + "a,b,f\n" * 9)
+    assert "Run it again: `ilba publish` finds it" in run("--strict", "publish", cwd=tmp_path, code=1).stderr
+    run("--strict", "publish", cwd=tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("towns", "code"), [("b\nc\nd\n", 1), ("b\nc\nd\nempty\n", 0)])
+def test_a_strict_plan_stops_at_a_code_list_at_which_a_strict_publication_stops(tmp_path, monkeypatch, towns, code):
+    monkeypatch.delenv("ILBA_SECRET", raising=False)
+    monkeypatch.delenv("ILBA_LEDGER", raising=False)
+    (tmp_path / "publication.toml").write_text(FILE + '\n[codes]\ntown = {file = "towns.csv", code = "town"}\n')
+    (tmp_path / "people_2025.csv").write_text("region,town,sex\n" + "a,b,f\n" * 99 + "a,c,f\n" + "a,d,f\n" * 50)
+    (tmp_path / "towns.csv").write_text("town\n" + towns)
+    (tmp_path / "confidential").mkdir()
+    ilba.Secret(bytes([4] * 32)).to_file(tmp_path / "confidential" / "publication.secret")  # it masks c with 0
+    planned = run("--strict", "plan", cwd=tmp_path, code=code)
+    published = run("--strict", "publish", cwd=tmp_path, code=code)
+    for done in (planned, published):
+        assert ("it looks as if it was made from the data" in done.stderr) == bool(code)
+    run("plan", cwd=tmp_path)
+
+
 @pytest.mark.slow
 def test_a_changed_file_of_a_pattern_is_counted_again(office):
     edit(office, ("people_2025.csv", "people_202[5].csv"))

@@ -299,7 +299,7 @@ def test_data_that_change_between_the_passes_are_not_counted_wrong(spark, tmp_pa
             yield pa.RecordBatch.from_pydict({"town": [f"{os.path.getsize(log)}"] * batch.num_rows})  # noqa: PTH202
 
     frame = spark.range(0, 9, numPartitions=1).mapInArrow(other_labels, "town string")
-    with pytest.raises(Exception, match="the data changed while it was counted"):
+    with pytest.raises(ilba.InputError, match=r"^the data changed while it was counted"):
         len(ilba.build(frame, ["town"], [], secret=SECRET))
 
 
@@ -793,7 +793,7 @@ def test_a_secret_file_stays_a_path_and_workers_check_that_it_is_the_same_secret
     finest = ilba.build(on_spark(spark, population()), HKEY, KEY, secret=path)
     path.unlink()
     SECRET.to_file(path)
-    with pytest.raises(Exception, match="holds another secret on a worker"):
+    with pytest.raises(ilba.SecretError, match=r"^the file '.*' holds another secret on a worker"):
         len(finest)
 
 
@@ -929,6 +929,59 @@ def test_files_that_spark_does_not_find_or_read_are_told_in_one_line(spark, tmp_
     (tmp_path / "empty").mkdir()
     with pytest.raises(ilba.InputError, match=r"Spark cannot read '.*empty': \[UNABLE_TO_INFER_SCHEMA\]"):
         engine.read(spark, str(tmp_path / "empty"))
+
+
+def test_a_parquet_file_of_no_bytes_is_refused_on_spark_and_so_is_a_damaged_one(spark, tmp_path):
+    lake = tmp_path / "the lake"
+    for region in ("01", "02", "Ü 3"):
+        (lake / f"region={region}").mkdir(parents=True)
+        pl.DataFrame({"town": [f"{region}a", f"{region}b"] * 9}).write_parquet(lake / f"region={region}" / "p.parquet")
+    file = lake / "region=Ü 3" / "p.parquet"
+    whole = file.read_bytes()
+    url = f"file://{lake}"
+    assert engine.read(spark, url).count() == 54
+    file.write_bytes(b"")
+    with pytest.raises(ilba.InputError, match=r"'/.*the lake/region=Ü 3/p\.parquet' cannot be read: a file of 0 bytes"):
+        ilba.build(spark.read.parquet(str(lake)), ["region", "town"], [], secret=SECRET)
+    with pytest.raises(ilba.InputError, match=r"region=Ü 3/p\.parquet' cannot be read: a file of 0 bytes"):
+        engine.read(spark, url)
+    for broken in (whole[:-9], whole[:4] + bytes(255 - one for one in whole[4:40]) + whole[40:]):
+        file.write_bytes(broken)
+        with pytest.raises(
+            ilba.InputError, match=r"^Spark could not read '/.*Ü 3/p\.parquet': it is damaged or not what"
+        ):
+            ilba.build(engine.read(spark, str(lake)), ["region", "town"], [], secret=SECRET)
+    file.write_bytes(whole)
+    frame = engine.read(spark, str(lake))
+    file.unlink()
+    with pytest.raises(
+        ilba.InputError, match=r"could not read '/.*Ü 3/p\.parquet': it has disappeared .* Run it again"
+    ):
+        ilba.build(frame, ["region", "town"], [], secret=SECRET)
+
+
+def test_spark_and_memory_leave_out_the_same_unfinished_writes(spark, tmp_path):
+    for number, place in enumerate(("_x=1", "_temporary/0/_x=1", "_x=1/.staging", "_x=2")):
+        (tmp_path / place).mkdir(parents=True)
+        pl.DataFrame({"town": [f"{number}"] * 9}).write_parquet(tmp_path / place / "p.parquet")
+    ours, theirs = (
+        ilba.build(data, ["_x", "town"], [], secret=SECRET) for data in (tmp_path, engine.read(spark, tmp_path))
+    )
+    assert ours.frame.equals(theirs.collect().frame)
+    assert ours.frame["town"].to_list() == ["0", "3"]
+
+
+def test_a_worker_that_dies_each_time_is_told_in_a_sentence_and_leaves_nothing_half(spark, tmp_path):
+    def killed(batches):
+        for batch in batches:
+            os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+    finest = ilba.build(on_spark(spark, population()), HKEY, KEY, secret=SECRET)
+    finest._cells = finest.cells.mapInArrow(killed, finest.cells.schema)
+    with pytest.raises(ilba.IlbaError, match=r"^a worker of Spark was killed .* Nothing was half written\."):
+        finest.save(tmp_path / "store")
+    assert not any(tmp_path.iterdir())
 
 
 def test_the_workers_write_the_masks_that_a_ledger_keeps_and_memory_reads_them(spark, tmp_path, monkeypatch):

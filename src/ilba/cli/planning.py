@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ilba.cli.words import ProgressBar, called, commands, engines, example, json_option, print_json, session_of
-from ilba.errors import UnsafeRelease
+from ilba.errors import Notice, UnsafeRelease
 
 
 @example("ilba inspect people.csv towns.xlsx towns.gpkg")
@@ -66,7 +66,10 @@ _publication = click.argument("publication", required=False, metavar="[PUBLICATI
 @click.option("--full", is_flag=True, help="Compare methods even with many cells, which is slow.")
 @json_option
 def plan_command(publication: str | None, full: bool, as_json: bool) -> None:
-    """Dry run of a publication file: records, cells, tables, ledger, loss and risk (confidential)."""
+    """Dry run of a publication file: records, cells, tables, ledger, loss and risk (confidential).
+
+    It counts in this process, also if `publish` counts on Spark. With --strict it stops where `publish` would.
+    """
     from ilba.publication.planning import plan
 
     with ProgressBar(as_json) as bar:
@@ -77,6 +80,8 @@ def plan_command(publication: str | None, full: bool, as_json: bool) -> None:
         click.echo(str(found))
     if not found.is_possible:
         raise UnsafeRelease("this publication would be refused: see REFUSED above.")
+    if found.stops and click.get_current_context().find_root().params["strict"]:
+        raise Notice(f"`{called()} --strict publish` would stop here: {found.stops[0]}")
 
 
 @example("ilba publish")

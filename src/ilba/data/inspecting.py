@@ -30,6 +30,7 @@ from ilba.data.reading import (
     is_names,
     is_note,
     kind_of,
+    parts_of,
     scan,
     sheets_of,
     told,
@@ -301,7 +302,7 @@ def _listed(paths: Sequence[Path_]) -> list[Path]:
         raise InputError("name at least one file, such as people.csv.")
     found: list[Path] = []
     for path in map(Path, paths):
-        if path.is_dir() and not any(path.rglob("*.parquet")):
+        if path.is_dir() and not parts_of(path):
             found += [file for file in sorted(path.iterdir()) if file.is_file() and _is_known(file)]
         elif path.exists():
             found.append(path)

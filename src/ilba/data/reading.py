@@ -108,7 +108,7 @@ def is_note(columns: Sequence[str]) -> pl.Expr:
 def _scan(text: str, schema: Schema | None, reading: Reading) -> pl.LazyFrame:
     file = Path(text)
     if file.is_dir():
-        parts = sorted(part for part in file.rglob("*.parquet") if not part.name.startswith((".", "_")))
+        parts = parts_of(file)
         if not parts:
             raise InputError(f"the folder {text!r} has no .parquet files.")
         # Folders named region=01 are a column, and its codes are text like any other.
@@ -124,7 +124,7 @@ def _scan(text: str, schema: Schema | None, reading: Reading) -> pl.LazyFrame:
         return _no_schema(schema, together)
     if not file.exists():
         if any(char in text for char in "*?["):
-            parts = sorted(Path(part) for part in glob.glob(text, recursive=True))  # noqa: PTH207 - absolute patterns
+            parts = matching(text)
             if not parts:
                 raise InputError(f"no file matches {text!r}.")
             kinds = {kind_of(part) for part in parts}
@@ -149,6 +149,26 @@ def _scan(text: str, schema: Schema | None, reading: Reading) -> pl.LazyFrame:
     if kind in WORKBOOKS:
         return _no_schema(schema, lambda: read_sheet(file, reading.sheet, reading.header).lazy())
     raise InputError(f"{text!r} cannot be read: its ending is unknown. Known are: {READ}.")
+
+
+def parts_of(folder: Path) -> list[Path]:
+    """The parquet files in a folder and below, as Spark finds them: what begins with `_` or `.` is no data.
+
+    Spark keeps failed and unfinished writes in such folders. A folder `_x=1` is a column, so it is data.
+    """
+
+    def is_data(name: str) -> bool:
+        return not name.startswith(".") and (not name.startswith("_") or "=" in name)
+
+    found = (part for part in folder.rglob("*.parquet") if all(map(is_data, part.relative_to(folder).parts)))
+    return sorted(part for part in found if not part.is_dir())
+
+
+def matching(pattern: str) -> list[Path]:
+    """The files that match a pattern, each once; a folder `x.parquet` stands for its parquet files."""
+    found = [Path(one) for one in glob.glob(pattern, recursive=True)]  # noqa: PTH207 - absolute patterns
+    folders = {one for one in found if one.is_dir() and kind_of(one) == "parquet"}
+    return sorted({*found} - folders | {part for one in folders for part in parts_of(one)})
 
 
 def kind_of(file: Path) -> str:
@@ -320,9 +340,32 @@ def told(read: Callable[[], T], said: str) -> T:
         hint = next((hint for word, hint in _HINTS.items() if word in str(problem).lower()), "")
         if "more fields" in str(problem).lower():
             hint = longer_line(said.strip("'")) or hint
-        raise InputError(f"{said} cannot be read: it is damaged or not what its name says.{hint}") from problem
+        part = _damaged_part(said.strip("'"))
+        named = said if part is None else f"{str(part)!r}, a part of {said},"
+        raise InputError(f"{named} cannot be read: it is damaged or not what its name says.{hint}") from problem
     except Exception as problem:
         engine = type(problem).__module__.partition(".")[0].lstrip("_")
         if engine != "duckdb":
             raise
         raise InputError(f"{said} cannot be read: DuckDB fails ({type(problem).__name__}). Run it there.") from None
+
+
+def _damaged_part(text: str) -> Path | None:
+    """The first parquet file of a folder or pattern that cannot be read; None if there is none."""
+    if Path(text).is_dir():
+        parts = parts_of(Path(text))
+    else:
+        parts = [] if Path(text).exists() else [part for part in matching(text) if kind_of(part) == "parquet"]
+    # First the ends of all files, where most damage shows, then what is in them.
+    for read in (pl.read_parquet_schema, _all_of):
+        for part in parts:
+            try:
+                read(part)
+            except (pl.exceptions.PolarsError, OSError):
+                return part
+    return None
+
+
+def _all_of(part: Path) -> None:
+    rows = pl.scan_parquet(part, glob=False, hive_partitioning=False)
+    rows.select(pl.all().is_not_null().sum()).collect(engine="streaming")

@@ -30,12 +30,14 @@ from ilba.publication.choices import (
     too_slow,
 )
 from ilba.publication.days import days_kept
-from ilba.publication.doubts import doubts
+from ilba.publication.doubts import advice, doubts
 from ilba.publication.file import words
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import Release
 from ilba.release.chapter import Chapter, looked_up, place_of
+from ilba.release.folder import shown_codes
 from ilba.release.ledger import Ledger
+from ilba.release.proving import lists_from_the_data
 from ilba.release.replacing import way
 from ilba.secret.secret import Secret
 from ilba.tables.building import build
@@ -88,6 +90,8 @@ class Plan:
     """the differences from the release in the output folder"""
     notes: tuple[str, ...] = ()
     """further notes"""
+    stops: tuple[str, ...] = ()
+    """the notes at which `ilba --strict publish` stops"""
     how: Mapping[str, Any] = field(default_factory=dict)
     """how masks are chosen jointly: `bound`, `sweeps`, `move` and `noise`, where the file names them"""
     typed: str = ""
@@ -120,6 +124,7 @@ class Plan:
             "choices": [one.to_json() for one in self.choices],
             "attackers": [one.to_json(K) for one in self.attackers], "refused": list(self.refused),
             "proposed": list(self.proposed), "against_last": list(self.against_last), "notes": list(self.notes),
+            "stops": list(self.stops),
         }  # fmt: skip
 
     @property
@@ -213,6 +218,8 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     compared: list[Choice] = []
     learnt: list[Measured] = []
     notes = [*days_kept(prepared), *doubts(finest)]
+    better = advice(finest)
+    stops = [one for one in notes if one not in better]
     if prepared.by is not None and prepared.by.keyed and finest.record_keys is None:
         notes.append(DRAWN_KEYS)
     begun = time.perf_counter()
@@ -227,6 +234,13 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
             if names := [name for name in (one.partition(":")[0] for one in slow) if name not in seen]:
                 left_out = listing(names)
                 notes.append(f"not compared, because it takes long with these tables: {left_out}. --full compares all")
+            if masked is not None:
+                found = lists_from_the_data(masked, prepared.labels, prepared.maps, shown_codes(masked, wanted))
+                unsure = (
+                    "" if is_own else " So it is with the temporary secret of this plan: `publish --strict` may stop."
+                )
+                stops += [one + unsure for one in found]
+                notes += [one + unsure for one in found]
             learnt = measured(masked, wanted, progress=progress) if masked is not None else []
         else:
             notes.append("the tables have too many cells to compare methods quickly; --full compares them anyway")
@@ -255,10 +269,19 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
         max(records - total, 0) if records else 0, len(finest), tuple(table.name for table in wanted),
         rows_of(finest, wanted), counting + _seconds(prepared, finest, comparing),
         tuple(prepared.recipe.changes), tuple(matches), said, tuple(compared), tuple(learnt), tuple(refused),
-        tuple(prepared.said.proposed), tuple(_against_last(prepared)), tuple(notes), how,
+        tuple(prepared.said.proposed), tuple(_against_last(prepared)), tuple(notes),
+        tuple(stops + ([proposed_entries(prepared)] if prepared.said.proposed else [])), how,
         prepared.typed + (_CORRECTION if is_other else ""),
         not compared and not is_compiled(sweep if name == "controlled" else close_area),
     )  # fmt: skip
+
+
+def proposed_entries(prepared: Prepared) -> str:
+    """Which entries of a publication file nobody confirmed."""
+    return (
+        f"these entries were proposed from the data and not confirmed: {listing(prepared.said.proposed, 20)}. "
+        f"Check them in {prepared.file.name} and remove them from the list."
+    )
 
 
 def _seconds(prepared: Prepared, finest: AnyFinestTable, comparing: float) -> float:

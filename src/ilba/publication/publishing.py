@@ -8,7 +8,6 @@ continues where it stopped, and a second run of an unchanged file does nothing. 
 from __future__ import annotations
 
 import contextlib
-import glob
 import hashlib
 import json
 import os
@@ -20,6 +19,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ilba import __version__
+from ilba.data.reading import matching, parts_of
 from ilba.design.design import Origins, file_name
 from ilba.errors import InputError, MissingExtra, StoreError, UnsafeRelease, listing, notice, some
 from ilba.files import making, replacing
@@ -32,7 +32,7 @@ from ilba.publication.choices import can_compare, choices, measured
 from ilba.publication.days import days_kept, days_of, recorded, released
 from ilba.publication.doubts import tell_doubts
 from ilba.publication.file import words
-from ilba.publication.planning import counted, refuse_other, refuse_replacing, total_of
+from ilba.publication.planning import counted, proposed_entries, refuse_other, refuse_replacing, total_of
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import MANIFEST, Release
 from ilba.release.chapter import ledger_of
@@ -99,12 +99,11 @@ class _State:
     def content(self, file: Path) -> str:
         """The checksum of a file; it is read again only if its size or time has changed."""
         if file.is_dir():
-            return _mark(sorted((str(part.relative_to(file)), self.content(part)) for part in file.rglob("*.parquet")))
+            return _mark(sorted((str(part.relative_to(file)), self.content(part)) for part in parts_of(file)))
         try:
             about = file.stat()
         except OSError:
-            parts = [Path(part) for part in glob.glob(str(file), recursive=True)]  # noqa: PTH207 - absolute patterns
-            return _mark(sorted((self.name(part), self.content(part)) for part in parts))
+            return _mark(sorted((self.name(part), self.content(part)) for part in matching(str(file))))
         name = self.name(file)
         before = self.files.get(name)
         if before and before[:2] == [about.st_size, about.st_mtime_ns]:
@@ -307,10 +306,7 @@ class _Run:
         proposed = self.prepared.said.proposed
         if proposed and not self._has_told:
             self._has_told = True
-            notice(
-                f"these entries were proposed from the data and not confirmed: {listing(proposed, 20)}. "
-                f"Check them in {self.prepared.file.name} and remove them from the list."
-            )
+            notice(proposed_entries(self.prepared))
 
     def is_released(self) -> bool:
         """Whether the release in the output folder is complete and was made by this file."""

@@ -21,6 +21,7 @@ from ilba.design.population import Population
 from ilba.errors import Advice, InputError, Notice, listing, notice, some
 from ilba.release.manifest import FORMAT, dump
 from ilba.release.reading import CODES, MANIFEST, digest
+from ilba.tables.engine import AnyFinestTable
 from ilba.tables.table import write_pieces
 
 Rows: TypeAlias = Literal["nonzero", "grid"]
@@ -102,6 +103,15 @@ def fill(
     manifest = _manifest(folder, declared, charted)
     (folder / MANIFEST).write_text(dump(manifest), encoding="utf-8")
     return shown
+
+
+def shown_codes(finest: AnyFinestTable, wanted: Sequence[Selection]) -> dict[str, pl.Series]:
+    """The codes with a published count of each column in a table, without writing the tables."""
+    seen = _Seen(finest.design)
+    for _, parts in finest.public_rows(wanted):
+        for _ in seen.noting(parts):
+            pass
+    return seen.codes()
 
 
 def _manifest(folder: Path, declared: Declared, charted: list[dict[str, str]]) -> dict[str, Any]:

@@ -90,15 +90,22 @@ def _equal(one: Path, other: Path) -> bool:
 
 
 def tell_of_lists_from_the_data(finest: AnyFinestTable, declared: Declared, shown: Mapping[str, pl.Series]) -> None:
-    """Warn of a declared list or map that names an area with only zeros in the tables, but no truly empty one.
+    """Give a notice for each of `lists_from_the_data`. It is confidential."""
+    for found in lists_from_the_data(finest, declared.given, declared.maps, shown):
+        notice(found)
 
-    Such a list tells that somebody is there. The notice is confidential.
+
+def lists_from_the_data(
+    finest: AnyFinestTable, given: pl.DataFrame, maps: Mapping[str, Any], shown: Mapping[str, pl.Series]
+) -> list[str]:
+    """The declared lists and maps that name an area with only zeros in the tables, but no truly empty one, in words.
+
+    Such a list tells that somebody is there.
     """
     lists = {
-        column: set(declared.given.filter(pl.col("variable") == column)["code"].drop_nulls())
-        for column in declared.design.columns
+        column: set(given.filter(pl.col("variable") == column)["code"].drop_nulls()) for column in finest.design.columns
     }
-    drawn = {column: _drawn(shape) for column, shape in declared.maps.items()}
+    drawn = {column: _drawn(shape) for column, shape in maps.items()}
     named = [("the code list", lists), ("the map", drawn)]
     silent = [
         (what, column, codes)
@@ -107,19 +114,21 @@ def tell_of_lists_from_the_data(finest: AnyFinestTable, declared: Declared, show
         if column in shown and not codes <= set(shown[column])
     ]
     if not silent:
-        return
+        return []
     occurring: dict[str, set[str]] = {}
     for listed, used in zip(finest.codes.lists, finest.occurring(), strict=True):
         texts = listed.labels[used].cast(pl.String)
         occurring |= {column: set(texts[column].drop_nulls()) for column in texts.columns}
+    found = []
     for what, column, codes in silent:
         if codes <= occurring[column]:
             missing = "shape for an area" if what == "the map" else "code"
-            notice(
+            found.append(
                 f"{what} of {column!r} has a {missing} whose counts are all 0 after masking, and none that is truly "
                 f"empty: it looks as if it was made from the data, and tells that somebody is there. Give all that can "
                 f"occur, empty ones too (confidential)."
             )
+    return found
 
 
 def _drawn(shape: Mapping[str, Any]) -> set[str]:

@@ -52,7 +52,7 @@ def choose_on_spark(
     cells = cells.drop(RECORD_KEY)
     with watched(cells.sparkSession, "choosing masks", progress):
         counted = mapped(cells, whole_numbers(["part", "which", "size"]), "count_small", shipped, layout.along)
-        sizes = as_polars(counted.groupBy("part", "which").agg(F.sum("size").alias("size")).toArrow())
+        sizes = as_polars(counted.groupBy("part", "which").agg(F.sum("size").alias("size")))
         by_count = _dense(sizes, 1, K)
         classes = by_count[1:]
         small = int(classes.sum())
@@ -65,7 +65,7 @@ def choose_on_spark(
         tiny = [int(x) for x in 1 + np.flatnonzero((classes > 0) & (classes <= TINY * K))]
         of_tiny = cells.where(F.col(COUNT).isin(tiny)).select(*word_names(codes.finest), COUNT)
         numbers = mapped(of_tiny, whole_numbers([COUNT, "number"]), "keyed_numbers", shipped, source)
-        keyed = as_polars(numbers.toArrow()) if tiny else pl.DataFrame(schema={COUNT: pl.Int64, "number": pl.Int64})
+        keyed = as_polars(numbers) if tiny else pl.DataFrame(schema={COUNT: pl.Int64, "number": pl.Int64})
         carry = Carry(blocks, rules, classes, keyed[COUNT].to_numpy(), keyed["number"].to_numpy())
         done = []
         for turn in rounds(blocks):
@@ -76,7 +76,7 @@ def choose_on_spark(
             names = [*word_names(codes.finest), COUNT, MASKED]
             with quiet():
                 chosen = here.groupBy("block").applyInArrow(choose, whole_numbers([*names, "part", "block"])).persist()
-            left = as_polars(chosen.where("part != 0").drop(*names[1:-2]).toArrow())
+            left = as_polars(chosen.where("part != 0").drop(*names[1:-2]))
             for block in turn:
                 carry.take(block, _done(left.filter(pl.col("block") == block.number), names[0], len(block.carried), K))
             done.append(chosen.where("part = 0").select(*names))

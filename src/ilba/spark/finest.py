@@ -23,8 +23,9 @@ from ilba.methods.controlled.search import Chosen, How, extra_bound
 from ilba.progress import Progress
 from ilba.secret.secret import ENVIRONMENT, Secret, given_secret
 from ilba.spark import frames
-from ilba.spark.frames import Frame, Piped, as_polars, labelled, mapped, pieces, quiet, whole_numbers
+from ilba.spark.frames import Frame, Piped, as_polars, labelled, mapped, pieces, quiet, rows, size, whole_numbers
 from ilba.spark.parts import UNKNOWN, CellParts, sent
+from ilba.spark.problems import telling
 from ilba.spark.records import SparkRecords
 from ilba.spark.saving import free_place, marked, read_cells, save_folder, save_url
 from ilba.spark.sessions import check_running, place, pyspark, watched
@@ -41,9 +42,7 @@ from ilba.tables.words import WORD, MaskCode, Words, read_words, write_words
 if TYPE_CHECKING:
     from ilba.methods.method import Method
 
-# Parts of Spark's error messages about a file that is not readable as Parquet.
 _WORDS_IN_A_FILE = 4_000_000
-_UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "UNABLE_TO_INFER_SCHEMA", "not a Parquet file")
 
 
 class SparkFinestTable(AnyFinestTable):
@@ -141,12 +140,12 @@ class SparkFinestTable(AnyFinestTable):
                 raise StoreError(f"there is no store {text!r}.")
             about, here = store.read(text)  # this also checks it
             cells = spark.read.parquet(place(text)).select(*about.columns)
-            if cells.count() != len(here):
+            if size(cells) != len(here):
                 raise store.damaged(text)
             return cls(about, cells, rows=len(here))
         try:
             if "://" in text:
-                lines = spark.read.text(f"{text}/{store.ABOUT}", wholetext=True).collect()
+                lines = rows(spark.read.text(f"{text}/{store.ABOUT}", wholetext=True))
                 told = store.Dataset.from_text("".join(row[0] for row in lines).strip(), text)
             else:
                 told = store.dataset_of(Path(text))
@@ -156,7 +155,7 @@ class SparkFinestTable(AnyFinestTable):
         try:
             is_whole = marked(cells, told.about) == (told.rows, told.mark)
         except Exception as problem:
-            if not any(word in str(problem) for word in _UNREADABLE):
+            if not isinstance(problem, InputError) and "UNABLE_TO_INFER_SCHEMA" not in str(problem):
                 raise
             is_whole = False
         if not is_whole:
@@ -252,7 +251,7 @@ class SparkFinestTable(AnyFinestTable):
 
     def _used(self, cells: Frame) -> list[IntArray]:
         digits = mapped(cells, whole_numbers(["place", "digit"]), "used_digits", self._shipped).distinct()
-        found = as_polars(digits.toArrow()).sort("digit")
+        found = as_polars(digits).sort("digit")
         return [found.filter(pl.col("place") == place)["digit"].to_numpy() for place in range(len(self.codes.lists))]
 
     def marks(self) -> tuple[str, str]:
@@ -265,7 +264,7 @@ class SparkFinestTable(AnyFinestTable):
         masks = F.bit_xor(F.when(F.col(MASKED) > 0, F.xxhash64(*names, MASKED)).otherwise(F.lit(0).cast("long")))
         if self.by is not None:
             masks = F.bit_xor(F.xxhash64(*names, RECORD_KEY))
-        row = paths.agg(count, masks).collect()[0]
+        row = rows(paths.agg(count, masks))[0]
         one, other = (f"{int(mark or 0) & (2**64 - 1):016x}" for mark in row)
         return one, other
 
@@ -273,7 +272,7 @@ class SparkFinestTable(AnyFinestTable):
         """The mean masked count of the cells with each true count in 1..K-1 (confidential): see `ilba.class_means`."""
         F = pyspark("sql.functions")
         small = self.cells.where(F.col(COUNT).between(1, self.design.threshold - 1))
-        return {int(x): float(mean) for x, mean in sorted(small.groupBy(COUNT).agg(F.avg(MASKED)).collect())}
+        return {int(x): float(mean) for x, mean in sorted(rows(small.groupBy(COUNT).agg(F.avg(MASKED))))}
 
     @cached_property
     def _shipped(self) -> Shipped:
@@ -426,7 +425,7 @@ class SparkFinestTable(AnyFinestTable):
             if cell_index.grid <= frames.KEPT:
                 return _taken(sums, cell_index)
             sums = sums.persist()
-            if sums.count() > frames.KEPT:
+            if size(sums) > frames.KEPT:
                 return sums
             try:
                 return _taken(sums, cell_index)
@@ -499,7 +498,7 @@ class SparkFinestTable(AnyFinestTable):
         if len(previous) != len(self):
             return None
         beside = self._beside(previous).persist()
-        if not beside.where(F.col("previous") < 0).isEmpty():
+        if rows(beside.where(F.col("previous") < 0).limit(1)):
             beside.unpersist()
             return None
         cells = beside.select(*self._about.words, COUNT, F.col("previous").alias(MASKED))
@@ -522,9 +521,9 @@ class SparkFinestTable(AnyFinestTable):
         F = pyspark("sql.functions")
         small = self._tagged(secret, purpose, self.design.threshold).where("small = 1").select("tag").persist()
         ordered = small.orderBy(F.col("tag").bitwiseXOR(F.lit(-(2**63)))).limit(most)  # as unsigned numbers
-        tags, size = as_polars(ordered.toArrow())["tag"].to_numpy().view(np.uint64), int(small.count())
+        tags, number = as_polars(ordered)["tag"].to_numpy().view(np.uint64), size(small)
         small.unpersist()
-        return tags, size
+        return tags, number
 
     def known_masks(self, secret: Secret, purpose: str, parts: Sequence[Path], code: MaskCode) -> KnownMasks:
         """The masks of this table's cells that are known from files of `write_masks`."""
@@ -543,7 +542,7 @@ class SparkFinestTable(AnyFinestTable):
         cells = masked.persist()
         unknown = F.sum((F.col("previous") < 0).cast("long"))
         differing = F.sum(((F.col("previous") >= 0) & (F.col("previous") != F.col(MASKED))).cast("long"))
-        row = cells.agg(unknown, differing).collect()[0]
+        row = rows(cells.agg(unknown, differing))[0]
         return KnownMasks(cells, int(row[0] or 0), int(row[1] or 0))
 
     def either(self, first: KnownMasks, second: KnownMasks) -> KnownMasks:
@@ -569,7 +568,8 @@ class SparkFinestTable(AnyFinestTable):
         word = F.col("tag").bitwiseXOR(number.cast("long")).alias(WORD)
         files = -(-known.unknown // _WORDS_IN_A_FILE)
         new = known.masked.where("previous < 0").select(word).repartition(files, WORD).sortWithinPartitions(WORD)
-        new.write.mode("append").option("compression", "zstd").parquet(place(str(folder)))
+        with telling():
+            new.write.mode("append").option("compression", "zstd").parquet(place(str(folder)))
         if _rows_in(folder) != known.unknown:
             for file in folder.iterdir():
                 file.unlink()
@@ -672,7 +672,7 @@ class SparkFinestTable(AnyFinestTable):
 
     def __len__(self) -> int:
         if self._rows is None:
-            self._rows = int(self.cells.count())
+            self._rows = size(self.cells)
         return self._rows
 
     def _size(self) -> int | None:
@@ -682,7 +682,7 @@ class SparkFinestTable(AnyFinestTable):
 def _taken(sums: Frame, cell_index: CellIndex) -> Sums:
     """The sums of a small table on the driver, sorted; partial sums are added up."""
     names = word_names(cell_index)
-    table = as_polars(sums.toArrow()).group_by(names).agg(pl.all().sum()).sort(names)
+    table = as_polars(sums).group_by(names).agg(pl.all().sum()).sort(names)
     return sums_of(cell_index, {name: table[name].to_numpy() for name in table.columns})
 
 

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba.cells.codes import CellIndex, CodeLists
+from ilba.spark.problems import telling
 from ilba.spark.sessions import pyspark
 
 Frame: TypeAlias = Any
@@ -85,8 +86,23 @@ def label_types(codes: CodeLists, cell_index: CellIndex) -> dict[str, Any]:
     return found
 
 
-def as_polars(table: Any) -> pl.DataFrame:
-    """An Arrow table from Spark as a polars frame."""
+def rows(frame: Frame) -> list[Any]:
+    """The few rows of a frame, on the driver."""
+    with telling():
+        found: list[Any] = frame.collect()
+    return found
+
+
+def size(frame: Frame) -> int:
+    """The number of rows of a frame."""
+    with telling():
+        return int(frame.count())
+
+
+def as_polars(result: Frame) -> pl.DataFrame:
+    """The rows of a frame on the driver, as a polars frame."""
+    with telling():
+        table = result.toArrow()
     frame: pl.DataFrame = pl.DataFrame(table)
     # Spark gives a timestamp in the time zone of the session; labels must not depend on it.
     zoned = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Datetime) and kind.time_zone]
@@ -96,5 +112,6 @@ def as_polars(table: Any) -> pl.DataFrame:
 def pieces(made: Piped, empty: pl.DataFrame) -> Iterator[pl.DataFrame]:
     """The result on the driver, partition by partition; only one or two are in memory. At least one piece."""
     yield empty
-    for row in made.then("enclose").frame("piece binary").toLocalIterator(prefetchPartitions=True):
-        yield pl.read_ipc_stream(io.BytesIO(row[0])).cast(empty.schema)
+    with telling():
+        for row in made.then("enclose").frame("piece binary").toLocalIterator(prefetchPartitions=True):
+            yield pl.read_ipc_stream(io.BytesIO(row[0])).cast(empty.schema)

@@ -16,7 +16,8 @@ from ilba.data.microdata import LabelMap, Missing, Source, check_missing, no_lab
 from ilba.design.design import COUNT, RESERVED, Design
 from ilba.design.recordkeys import KEY_RANGE, RECORD_KEY, RecordKeys
 from ilba.errors import InputError
-from ilba.spark.frames import Frame, as_polars, mapped, quiet, whole_numbers
+from ilba.spark.frames import Frame, as_polars, mapped, quiet, rows, whole_numbers
+from ilba.spark.problems import CHANGED, refuse_empty
 from ilba.spark.sessions import check_running, pyspark, quoted
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -54,6 +55,7 @@ class SparkMicrodata(Source):
         check_running(frame.sparkSession)
         super().__init__(frame.columns, "the data")
         self._frame = frame
+        refuse_empty(frame.inputFiles())
 
     def categories(self, columns: Sequence[str]) -> dict[str, int]:
         """The number of different values of each column."""
@@ -67,7 +69,7 @@ class SparkMicrodata(Source):
             (F.count_distinct(quoted(c)) + F.max(F.col(quoted(c)).isNull().cast("int"))).alias(f"n{i}")
             for i, c in enumerate(columns)
         ]
-        row = self._frame.agg(*each).collect()[0]
+        row = rows(self._frame.agg(*each))[0]
         return {column: int(row[place] or 0) for place, column in enumerate(columns)}
 
     def count(
@@ -131,7 +133,7 @@ class SparkMicrodata(Source):
             told = [F.col(short) if short in here else none for short, none in absent.items()]
             one = records.groupBy(*here).agg(F.count(F.lit(1)).alias(COUNT))
             branches.append(one.select(F.lit(place).alias("place"), *told, COUNT))
-        counted = as_polars(reduce(lambda one, other: one.unionAll(other), branches).toArrow())
+        counted = as_polars(reduce(lambda one, other: one.unionAll(other), branches))
         return [
             counted.filter(pl.col("place") == place).select(
                 *(pl.col(columns[name]).alias(name) for name in names), COUNT
@@ -143,7 +145,7 @@ class SparkMicrodata(Source):
         """The digits of each dimension in the kept records, and the number of kept records."""
         F = pyspark("sql.functions")
         counted = mapped(encoded, whole_numbers(["place", "digit", "size"]), "used_labels", dimensions)
-        used = as_polars(counted.groupBy("place", "digit").agg(F.sum("size").alias("size")).toArrow())
+        used = as_polars(counted.groupBy("place", "digit").agg(F.sum("size").alias("size")))
         digits = [used.filter(pl.col("place") == place)["digit"].to_numpy() for place in range(dimensions)]
         return digits, int(used.filter(pl.col("place") == 0)["size"].sum())
 
@@ -155,7 +157,7 @@ class SparkMicrodata(Source):
         number = F.expr(f"try_cast(replace(trim(cast({quoted(column)} as string)), ',', '.') as double)")
         split = F.max((number != F.rint(number)).cast("int"))
         missing = F.sum((number.isNull() | F.isnan(number)).cast("long"))
-        row = self._kept().agg(F.min(number), F.max(number), missing, split).collect()[0]
+        row = rows(self._kept().agg(F.min(number), F.max(number), missing, split))[0]
         keys = RecordKeys.of_column(column, row[0], row[1], int(row[2] or 0), bool(row[3]))
         whole = F.rint(number * KEY_RANGE) if row[3] else number
         return keys, [whole.cast("long")]
@@ -174,7 +176,7 @@ class SparkMicrodata(Source):
         """The different values of a column made by a recipe."""
         columns = self.spelled_in([name])
         counted = self._kept().select(*(self._plain(one) for one in columns)).groupBy(*map(quoted, columns)).count()
-        values = as_polars(counted.toArrow())
+        values = as_polars(counted)
         return self.as_labels(values.rename(dict(zip(values.columns, [*columns, COUNT], strict=True))), [name])
 
     def _plain(self, name: str) -> Any:
@@ -193,7 +195,7 @@ class SparkMicrodata(Source):
         F, types = pyspark("sql.functions"), pyspark("sql.types")
         spark = records.sparkSession
         frame = records
-        changed = F.raise_error(F.lit("the data changed while it was counted: a label is new. Count it again."))
+        changed = F.raise_error(F.lit(CHANGED))
         found = []
         for number, (spelling, digit) in enumerate(zip(raw, digits, strict=True)):
             names = spelling.columns[:-1]

@@ -8,7 +8,8 @@ from typing import Any
 
 from ilba.errors import InputError, WriteError
 from ilba.files import PRIVATE, making, replacing, writable_folder
-from ilba.spark.frames import Frame, Piped
+from ilba.spark.frames import Frame, Piped, rows
+from ilba.spark.problems import telling
 from ilba.spark.sessions import pyspark
 from ilba.spark.tasks import PART
 from ilba.tables import store
@@ -37,10 +38,10 @@ def save_folder(made: Piped, about: store.About, target: Path) -> int:
     with making(target) as temporary:
         folder = temporary / store.CELLS
         folder.mkdir(mode=0o700)
-        told = made.then("write_part", str(folder), about.columns).frame(PART).collect()
+        told = rows(made.then("write_part", str(folder), about.columns).frame(PART))
         parts, mark = [], 0
-        for file, rows, first, last, marked, digest in sorted(told):
-            parts.append(store.DatasetPart(file, rows, first, last, digest))
+        for file, here, first, last, marked, digest in sorted(told):
+            parts.append(store.DatasetPart(file, here, first, last, digest))
             mark ^= int(marked, 16)
         named = {part.file for part in parts}
         if "" in named or not named <= {file.name for file in folder.iterdir()}:
@@ -63,7 +64,8 @@ def save_url(cells: Frame, about: store.About, url: str) -> int:
     """Write a store to a URL, which only Spark itself can do, and return its number of cells."""
     spark = cells.sparkSession
     try:
-        cells.write.mode("errorifexists").parquet(f"{url}/{store.CELLS}")
+        with telling(f"What is at {url!r} now is no store. Remove it, and run it again."):
+            cells.write.mode("errorifexists").parquet(f"{url}/{store.CELLS}")
     except pyspark("errors").AnalysisException as problem:
         if "EXISTS" not in str(problem).upper():
             raise
@@ -82,20 +84,20 @@ def read_cells(spark: Any, *paths: str) -> Frame:
 def marked(cells: Frame, about: store.About) -> tuple[int, int]:
     """The number of cells and their mark, as `store.marked` computes it."""
     F = pyspark("sql.functions")
-    rows, mark = cells.agg(F.count(F.lit(1)), F.bit_xor(F.xxhash64(*about.columns))).collect()[0]
-    return int(rows), int(mark or 0) & (2**64 - 1)
+    number, mark = rows(cells.agg(F.count(F.lit(1)), F.bit_xor(F.xxhash64(*about.columns))))[0]
+    return int(number), int(mark or 0) & (2**64 - 1)
 
 
 def _dataset(spark: Any, folder: str, about: store.About) -> store.Dataset:
     """The description of the cells that were written to a URL. The workers read them back."""
     F = pyspark("sql.functions")
     ends = F.count(F.lit(1)), F.min("cell0"), F.max("cell0"), F.bit_xor(F.xxhash64(*about.columns))
-    by_file = read_cells(spark, folder).groupBy("_metadata.file_name").agg(*ends).collect()
+    by_file = rows(read_cells(spark, folder).groupBy("_metadata.file_name").agg(*ends))
     found = {file: told for file, *told in by_file}
     content = spark.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(folder)
-    parts, rows, mark = [], 0, 0
-    for file, digest in sorted(content.select("_metadata.file_name", F.sha2("content", 256)).collect()):
+    parts, number, mark = [], 0, 0
+    for file, digest in sorted(rows(content.select("_metadata.file_name", F.sha2("content", 256)))):
         here, first, last, hashed = found.get(file, (0, 0, 0, 0))
         parts.append(store.DatasetPart(file, here, first, last, digest))
-        rows, mark = rows + here, mark ^ hashed
-    return store.Dataset(about, rows, mark & (2**64 - 1), tuple(parts))
+        number, mark = number + here, mark ^ hashed
+    return store.Dataset(about, number, mark & (2**64 - 1), tuple(parts))

@@ -24,6 +24,7 @@ from typing import Any
 from ilba.data.reading import Reading
 from ilba.errors import InputError, MissingExtra
 from ilba.progress import Progress, ProgressStep
+from ilba.spark.problems import refuse_empty_at, telling
 
 _JAVA = 17
 _CHARSETS = ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1", "us-ascii")
@@ -228,15 +229,19 @@ def read(
         columns = _found(lambda: spark.read.format(kind).load(place(text)), text).schema
     finally:
         spark.conf.set(inferring, before)
-    return spark.read.format(kind).schema(columns).load(place(text))
+    frame = spark.read.format(kind).schema(columns).load(place(text))
+    if "://" in text:
+        refuse_empty_at(spark, text, frame.inputFiles())
+    return frame
 
 
 def _found(scan: Callable[[], Any], text: str) -> Any:
     """The frame of some files, or an error in one line if Spark cannot find or read them."""
     problems = pyspark("errors")
     try:
-        frame = scan()
-        frame.columns  # noqa: B018 - Connect looks at the files only when it is asked
+        with telling():
+            frame = scan()
+            frame.columns  # noqa: B018 - Connect looks at the files only when it is asked
     except problems.AnalysisException as problem:
         if problem.getCondition() == "PATH_NOT_FOUND":
             raise InputError(

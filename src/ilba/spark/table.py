@@ -13,7 +13,7 @@ from ilba.cells.codes import CodeLists
 from ilba.design.design import COUNT, MASKED, Selection
 from ilba.files import replacing
 from ilba.methods.moves import KeyedMoves
-from ilba.spark.frames import Frame, Piped, as_polars, label_types, labelled, pieces
+from ilba.spark.frames import Frame, Piped, as_polars, label_types, labelled, pieces, size
 from ilba.spark.sessions import pyspark, quoted
 from ilba.spark.tasks import Shipped
 from ilba.tables.sealed import seal
@@ -71,7 +71,7 @@ class SparkTable(AnyTable):
     @cached_property
     def loss(self) -> pl.DataFrame:
         """The distribution of the information loss, masked minus true: Loss, n, perc and a Total row (confidential)."""
-        found = as_polars(self.detail.groupBy("loss").count().toArrow()).drop_nulls().sort("loss")
+        found = as_polars(self.detail.groupBy("loss").count()).drop_nulls().sort("loss")
         return loss_frame(found["loss"].to_numpy(), found["count"].to_numpy())
 
     def collect(self) -> Table:
@@ -123,7 +123,7 @@ class SparkTable(AnyTable):
             write_pieces(self.public_parts() if public else self._frame_parts(), temporary, **AS_R)
 
     def __len__(self) -> int:
-        return int(self.detail.count())
+        return size(self.detail)
 
     def __repr__(self) -> str:
         return f"SparkTable({self.title}; K={self.design.threshold}; confidential)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ilba.errors import SecretError, listing, notice
+from ilba.errors import Notice, SecretError, listing, notice
 from ilba.secret.secret import Secret
 
 
@@ -58,10 +58,14 @@ def save_beside(secret: Secret, target: Path) -> None:
             )
         return
     secret.to_file(place)
-    notice(
+    told = (
         f"no secret was given, so a new one was made and saved as {str(place)!r} (only you can read it). "
         f"Keep it: the same secret gives the same masks tomorrow, and another secret would give counts away."
     )
+    try:
+        notice(told)
+    except Notice:  # --strict stops here, once
+        raise Notice(f"{told} Run it again: `ilba publish` finds it, `ilba build` takes --secret {place}.") from None
 
 
 def beside_url() -> SecretError:
