@@ -12,6 +12,7 @@ import xlsxwriter
 
 import ilba
 from ilba.data import inspecting
+from ilba.data.columns import facts_of
 from ilba.publication.proposing import init
 from support import messy
 from support.commands import run
@@ -255,3 +256,12 @@ def test_dates_that_are_nearly_all_different_are_dates_and_none_is_shown(tmp_pat
     assert (found.records.column("born").kind, found.records.column("born").date) == ("date", "%d/%m/%Y")
     assert "born" not in found.keys
     assert not any(one in str(found) for one in born)
+
+
+def test_numbers_with_dots_before_three_digits_are_asked_about_and_decimal_commas_may_have_them():
+    asked = facts_of(pl.Series("income", ["2.611", "667", "1.999"] * 20))
+    assert (asked.kind, asked.thousands) == ("decimal", True)
+    assert "thousands or decimals?" in asked.remarks(5)[0]
+    read = facts_of(pl.Series("income", ["1.530,55", "605,17", "2.000"] * 20))
+    assert (read.kind, read.comma, read.thousands) == ("decimal", True, False)
+    assert not facts_of(pl.Series("share", ["0.125", "2.611"] * 20)).thousands

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from ilba.data.missing import SHORT, spells_missing
-from ilba.data.recipe import dates_in
+from ilba.data.recipe import THOUSANDS, dates_in
 from ilba.errors import listing
 
 Kind: TypeAlias = Literal[
@@ -80,6 +80,8 @@ class ColumnFacts:
     """how dates are written, or several forms"""
     comma: bool = False
     """whether numbers have a decimal comma"""
+    thousands: bool = False
+    """whether each dot stands before three digits, so that nobody knows whether it separates thousands or decimals"""
     totals: tuple[str, ...] = ()
     """values that look like a line of totals"""
     label: str = ""
@@ -128,6 +130,8 @@ class ColumnFacts:
             said.append(f"written as {self.date if isinstance(self.date, str) else listing(self.date)}")
         if self.comma:
             said.append("decimal comma")
+        if self.thousands:
+            said.append("thousands or decimals? For bands write decimal = ',' or '.' under [source]")
         if self.label:
             said.append(f"called {self.label!r}")
         return said
@@ -179,6 +183,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
         "blanks": blanks,
         "date": date,
         "comma": comma,
+        "thousands": not comma and not date and _has_thousands(values["trimmed"]),
         "totals": tuple(sorted(sums["trimmed"].unique())),
     }
     facts = ColumnFacts(column.name, kind, values.height, records, label=label, **common)
@@ -205,8 +210,11 @@ def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str | list[
     if len(values) < different - 1:  # several: the ages are in groups already
         return "category", "", False
     whole = bool(values.str.contains(r"^-?\d{1,18}$").all())
-    comma = bool(values.str.contains(r"^-?\d+,\d+$").any()) and bool(values.str.contains(r"^-?\d+(,\d+)?$").all())
-    decimal = not whole and bool(values.str.contains(r"^-?\d*[.,]?\d+([eE][-+]?\d+)?$").all())
+    grouped = values.str.contains(THOUSANDS)  # 1.530,55
+    comma = bool(values.str.contains(r"\d,\d+$").any()) and bool(
+        (values.str.contains(r"^-?\d+(,\d+)?$") | grouped).all()
+    )
+    decimal = not whole and (comma or bool(values.str.contains(r"^-?\d*[.,]?\d+([eE][-+]?\d+)?$").all()))
     mostly_unique = different > 0.5 * records and records >= 20
     date = "" if whole and not _looks_compact(values) else _date_of(values)
     if date:
@@ -220,6 +228,12 @@ def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str | list[
     if different <= _MOST_CATEGORIES:
         return "category", "", False
     return ("code" if values.str.contains(r"^[\w.\-]{1,20}$").all() else "text"), "", False
+
+
+def _has_thousands(values: pl.Series) -> bool:
+    """Whether values are numbers in which each dot stands before three digits, and some have one."""
+    dotted = values.str.contains(THOUSANDS)
+    return bool(dotted.any() and (dotted | values.str.contains(r"^-?\d+$")).all())
 
 
 def _number(name: str, numbers: pl.Series, different: int) -> Kind:

@@ -193,6 +193,7 @@ class _Run:
         self._finest: AnyFinestTable | None = None
         self._has_told = False
         said = msgspec.to_builtins(prepared.said)
+        said["source"]["decimal"] = said["source"]["decimal"] or "."  # it counts the same
         counts = (
             "source",
             "hierarchies",
