@@ -44,6 +44,8 @@ _IDENTIFIERS = re.compile(r"(^|_)(id|uuid|pid|hid|ssn|nr|number|num|key)$|^id|�
 _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y", "%d/%m/%y")
 _MONTH_FIRST = ("%m/%d/%Y", "%m/%d/%y")
 """only alone: beside %d/%m/%Y nobody knows what 01/02/2026 is"""
+_MEN = re.compile("masc|male|man|män|maen|mand|mies|mees|muž|muš|moš|męż")
+"""how words for men begin that begin with m"""
 _MOST_CATEGORIES = 100
 _NO_AGE = r"^(-\d+|9{3,}|\D{1,20})$"
 """how an age column spells that there is no age"""
@@ -305,21 +307,34 @@ def _alike(there: pl.DataFrame) -> tuple[tuple[tuple[str, ...], ...], int, bool,
     return found, pad, case, recode
 
 
+def _first_letters(codes: set[str], words: list[str]) -> dict[str, str]:
+    """Words with the codes that are certainly their first letters."""
+    found = {}
+    for word in words:
+        fitting = [one for one in codes if word.startswith(one)]
+        if len(fitting) == 1 and sum(other.startswith(fitting[0]) for other in words) == 1:
+            found[word] = fitting[0]
+    if len(found) == 1 and len(words) > 1 and codes - set(found.values()):  # both others may be of another language
+        return {}
+    return {word: code for word, code in found.items() if not (code == "m" and "h" in codes and _MEN.match(word))}
+
+
 def _abbreviations(values: Iterable[str]) -> dict[str, str]:
     """Words with their first letters, such as female and f, and shortened words with a dot, such as fem.
 
-    A word has only one form of first letters, and a shortened word stands for only one value.
+    A word has only one form of first letters, and a shortened word stands for only one value. First letters that may
+    stand for another value are left alone: beside h, m is a woman (mulher, mujer) and not masculino.
     """
     values = list(values)
     short = [value for value in values if len(value) <= 2 and value.isalpha()]
     words = [value for value in values if len(value) > 2 and value.isalpha()]
-    found = {}
-    for word in words:
-        fitting = [one for one in short if word.startswith(one)]
-        if len(fitting) == 1 and sum(other.startswith(fitting[0]) for other in words) == 1:
-            found[word] = fitting[0]
-    for dotted in (value for value in values if value.endswith(".") and value[:-1].isalpha()):
+    dots = [value for value in values if value.endswith(".") and value[:-1].isalpha()]
+    pairs = _first_letters({*short, *(one[:-1] for one in dots if len(one) <= 3)}, words)
+    found = {word: letters for word, letters in pairs.items() if letters in short}
+    for dotted in dots:
         meant = {found.get(one, one) for one in (*short, *words) if one.startswith(dotted[:-1])}
+        if len(dotted) <= 3:
+            meant = {dotted[:-1]} & set(short) or {word for word, letters in pairs.items() if letters == dotted[:-1]}
         if len(meant) == 1:
             found[dotted] = meant.pop()
     return found
