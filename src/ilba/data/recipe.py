@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 from msgspec import Meta, Struct, field
 
+from ilba.data.csvfiles import other_separator
 from ilba.data.missing import spells_missing
 from ilba.data.plain import checked
 from ilba.data.reading import Reading, scan
@@ -229,8 +230,8 @@ class Recipe:
             source = self.made_from(name)
             if source not in there:
                 raise InputError(
-                    f"recipe.{name} is made from {source!r}, which {said} does not have.{nearest(source, there)} "
-                    f"Its columns are {listing(there, 30)}."
+                    f"recipe.{name} is made from {source!r}, which {said} does not have."
+                    f"{other_separator(there) or nearest(source, there)} Its columns are {listing(there, 30)}."
                 )
 
     def declared_bands(self) -> dict[str, list[tuple[str, str]]]:

@@ -30,7 +30,7 @@ from ilba.publication.choices import (
     too_slow,
 )
 from ilba.publication.days import days_kept
-from ilba.publication.doubts import doubts
+from ilba.publication.doubts import doubts, unused_keys
 from ilba.publication.file import words
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import Release
@@ -212,7 +212,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     refused += [*_other_release(prepared), *_unwritable(prepared)]
     compared: list[Choice] = []
     learnt: list[Measured] = []
-    notes = [*days_kept(prepared), *doubts(finest)]
+    notes = [*days_kept(prepared), *doubts(finest), *unused_keys(prepared.design, prepared.wanted)]
     if prepared.by is not None and prepared.by.keyed and finest.record_keys is None:
         notes.append(DRAWN_KEYS)
     begun = time.perf_counter()

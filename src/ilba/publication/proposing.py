@@ -449,7 +449,7 @@ class _Proposal:
             *(f"{_name(c.name)} = {_toml({'en': c.label})}" for c in source.columns if c.label and c.name in self.keys),
             "",
             "[tables]",
-            f"max_keys = {min(len(self.keys), _MAX_KEYS)}",
+            f"max_keys = {min(len(self.keys), _MAX_KEYS)}" if self.keys else f"# max_keys = {_MAX_KEYS}",
             '# names = ["town.sex", "town.age"]     # only these tables',
             "",
             "[outputs]",
