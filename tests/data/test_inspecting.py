@@ -12,6 +12,7 @@ import xlsxwriter
 
 import ilba
 from ilba.data import inspecting
+from ilba.data.columns import facts_of
 from ilba.publication.proposing import init
 from support import messy
 from support.commands import run
@@ -255,3 +256,43 @@ def test_dates_that_are_nearly_all_different_are_dates_and_none_is_shown(tmp_pat
     assert (found.records.column("born").kind, found.records.column("born").date) == ("date", "%d/%m/%Y")
     assert "born" not in found.keys
     assert not any(one in str(found) for one in born)
+
+
+def test_numbers_with_dots_before_three_digits_are_asked_about_and_decimal_commas_may_have_them():
+    asked = facts_of(pl.Series("income", ["2.611", "667", "1.999"] * 20))
+    assert (asked.kind, asked.thousands) == ("decimal", True)
+    assert "thousands or decimals?" in asked.remarks(5)[0]
+    read = facts_of(pl.Series("income", ["1.530,55", "605,17", "2.000"] * 20))
+    assert (read.kind, read.comma, read.thousands) == ("decimal", True, False)
+    assert not facts_of(pl.Series("share", ["0.125", "2.611"] * 20)).thousands
+
+
+@pytest.mark.parametrize(
+    ("values", "recode"),
+    [
+        (["H", "M", "Masculino", "Feminino"], {}),
+        (["H.", "M.", "Masculino", "Feminino"], {}),
+        (["H", "M", "Masculino"], {}),
+        (["H", "M", "Homem", "Masculino", "Feminino"], {"homem": "h"}),
+        (["H", "M", "Hombre", "Mujer"], {"hombre": "h", "mujer": "m"}),
+        (["H", "M", "High", "Medium", "Low"], {"high": "h", "medium": "m"}),
+        (["F", "M", "Female", "Male", "X", "Unknown"], {"female": "f", "male": "m"}),
+        (["M", "Z", "Muž", "Žena"], {}),
+        (["M.", "Masculino", "F", "Feminino"], {"m.": "masculino", "feminino": "f"}),
+    ],
+)
+def test_a_letter_that_may_stand_for_another_value_is_not_merged_with_a_word(values, recode):
+    assert facts_of(pl.Series("sexo", values * 20)).recode == recode
+
+
+def test_init_prints_the_values_that_a_proposed_recode_merges(tmp_path):
+    rows = {"town": ["01", "02", "03"] * 40, "sex": ["F", "M", "Female", "Male"] * 30}
+    pl.DataFrame(rows).write_csv(tmp_path / "p.csv")
+    assert "sex: 'female' becomes 'f', 'male' becomes 'm'. Is this right?" in run("init", "p.csv", cwd=tmp_path).stdout
+    plain = json.loads(run("init", "p.csv", "-o", "q.toml", "--json", cwd=tmp_path).stdout)
+    assert plain["recodes"] == {"sex": {"female": "f", "male": "m"}}
+
+
+def test_portuguese_and_spanish_words_for_missing_values_are_known():
+    words = ["s/d", "Ignorado", "ignorada", "Sin datos", "SEM DADOS"]
+    assert facts_of(pl.Series("x", [*words, "a", "b"] * 20)).spellings == tuple(sorted(words))

@@ -321,3 +321,41 @@ def test_every_step_of_a_recipe_is_described():
 
     schema = msgspec.json.schema(ColumnRecipe)["$defs"]["ColumnRecipe"]["properties"]
     assert all(entry.get("description") for entry in schema.values())
+
+
+def banded(values, decimal="", **steps):
+    recipe = ilba.Recipe({"x": {"bands": "0-999,1000-1999,2000+"} | steps}, decimal=decimal)
+    return recipe.applied(pl.DataFrame({"x": values, "N": [1] * len(values)}), ["x"])["x"].to_list()
+
+
+def test_with_decimal_commas_a_dot_before_three_digits_separates_thousands_and_any_other_dot_is_refused():
+    assert banded(["2.611", "667", "1.530,55", "1.234.567", "0,5"], ",") == [
+        *("2000+", "0000-0999", "1000-1999", "2000+", "0000-0999"),
+    ]
+    with pytest.raises(ilba.InputError, match=r"'1.5'.*replace = \{'.' = ','\}"):
+        banded(["1.5", "2.611"], ",")
+    assert banded(["1.5", "2.611"], ",", replace={".": ","}) == ["0000-0999"] * 2
+    assert banded([2.611, 1667.5], ",") == ["0000-0999", "1000-1999"]  # numbers, not texts
+
+
+def test_dots_before_three_digits_alone_are_asked_about_and_declaring_the_sign_answers():
+    with pytest.raises(ilba.InputError, match=r"thousands, or decimals\?.*decimal = ','.*decimal = '\.'"):
+        banded(["2.611", "667"])
+    assert banded(["2.611", "667"], ".") == ["0000-0999"] * 2
+    assert banded(["2.611", "667"], replace={".": ""}) == ["2000+", "0000-0999"]
+    assert banded(["2.611", "0.667"]) == banded(["2.611", "6.67"]) == banded([2.611, 3.125]) == ["0000-0999"] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("1.530,55", r"decimal commas, write decimal = ','"),
+        ("1,530.55", r'replace = {"," = ""}'),
+        ("1\u00a0530", r'replace = {"\u00a0" = ""}'),
+        ("1.234.567", r'replace = {"." = ""}'),
+    ],
+)
+def test_the_error_of_a_number_with_other_signs_names_the_step_that_reads_it(value, said):
+    with pytest.raises(ilba.InputError) as caught:
+        banded([value, "5"])
+    assert said in str(caught.value)

@@ -127,3 +127,31 @@ def test_strict_stops_at_a_doubt_and_goes_on_with_advice(tmp_path):
         "nearly the same"
         in run("--strict", *["q.csv" if w == "p.parquet" else w for w in words], cwd=tmp_path, code=1).stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "typed", "said"), [("\t", "tab", "tabs"), ("|", "|", "bars"), (",", ",", "commas")]
+)
+@pytest.mark.parametrize("more", ["", "[recipe]\nAGS = {pad = 4}"])
+def test_a_file_with_another_separator_than_the_declared_one_is_told_so(folder, written, typed, said, more):
+    pl.read_csv(folder / "p.csv").write_csv(folder / "q.txt", separator=written)
+    with pytest.raises(ilba.InputError, match=f"separated by {said}, not by the declared.*leave separator out") as told:
+        asked(folder, source='file = "q.txt"\nseparator = ";"', more=more)
+    assert f"separator = {typed!r}" in str(told.value)
+    asked(folder, source='file = "q.txt"', more=more)
+
+
+@pytest.mark.long
+def test_a_declared_key_that_no_table_has_is_named(folder):
+    asked(folder, more="[tables]\nmax_keys = 0")
+    assert "no table has 'sex'" in run("plan", cwd=folder).stdout
+    assert "no table has 'sex'" in run("publish", cwd=folder).stderr
+    asked(folder, more='[tables]\nnames = ["AGS.sex"]')
+    assert "no table has" not in run("plan", cwd=folder).stdout
+
+
+def test_init_without_keys_leaves_max_keys_out(tmp_path):
+    pl.DataFrame({"town": ["01", "02", "03"] * 40}).write_csv(tmp_path / "p.csv")
+    run("init", "p.csv", cwd=tmp_path)
+    assert "\n# max_keys = 3\n" in (tmp_path / "publication.toml").read_text()
+    assert Prepared(tmp_path).said.tables.max_keys is None

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from ilba.cli.words import ProgressBar, called, commands, engines, example, json_option, print_json, session_of
-from ilba.errors import Notice, UnsafeRelease
+from ilba.errors import Notice, UnsafeRelease, listing
 
 
 @example("ilba inspect people.csv towns.xlsx towns.gpkg")
@@ -43,16 +43,20 @@ def inspect_command(paths: tuple[str, ...], mask_thr: int, as_json: bool) -> Non
 def init_command(paths: tuple[str, ...], out: str, mask_thr: int, population: str, wave: str, as_json: bool) -> None:
     """Inspect files and propose a publication: one commented file to edit and keep."""
     from ilba.publication.file import load
-    from ilba.publication.proposing import init
+    from ilba.publication.proposing import init, recodes
 
     file = init(*paths, out=out, mask_thr=mask_thr, population=population, wave=wave)
     said = load(file)
+    becomes = recodes(file, said)
     if as_json:
-        print_json({"file": str(file), "source": said.source.file, "proposed": list(said.proposed)})
+        plain = {"file": str(file), "source": said.source.file, "proposed": list(said.proposed)}
+        print_json({**plain, "recodes": becomes})
         return
     areas = [(one if isinstance(one, list) else [*one.levels, one.column]) for one in said.hierarchies.values()]
     chains = "; ".join(" > ".join(columns) for columns in areas)
     click.echo(f"records of {said.source.file} by {chains}; keys {', '.join(said.keys) or 'none'}")
+    for column, pairs in becomes.items():
+        click.echo(f"{column}: {listing(f'{old!r} becomes {new!r}' for old, new in pairs.items())}. Is this right?")
     click.echo(f"{file}: check and correct each proposed entry, then remove it from the list `proposed`")
     click.echo(f"Next: {called()} plan{'' if out == 'publication.toml' else ' ' + shlex.quote(str(file))}")
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import polars as pl
 
 from ilba.data.missing import SHORT, spells_missing
-from ilba.data.recipe import dates_in
+from ilba.data.recipe import THOUSANDS, dates_in
 from ilba.errors import listing
 
 Kind: TypeAlias = Literal[
@@ -44,6 +44,8 @@ _IDENTIFIERS = re.compile(r"(^|_)(id|uuid|pid|hid|ssn|nr|number|num|key)$|^id|�
 _DATES = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%Y/%m/%d", "%Y%m%d", "%d.%m.%y", "%d/%m/%y")
 _MONTH_FIRST = ("%m/%d/%Y", "%m/%d/%y")
 """only alone: beside %d/%m/%Y nobody knows what 01/02/2026 is"""
+_MEN = re.compile("masc|male|man|män|maen|mand|mies|mees|muž|muš|moš|męż")
+"""how words for men begin that begin with m"""
 _MOST_CATEGORIES = 100
 _NO_AGE = r"^(-\d+|9{3,}|\D{1,20})$"
 """how an age column spells that there is no age"""
@@ -80,6 +82,8 @@ class ColumnFacts:
     """how dates are written, or several forms"""
     comma: bool = False
     """whether numbers have a decimal comma"""
+    thousands: bool = False
+    """whether each dot stands before three digits, so that nobody knows whether it separates thousands or decimals"""
     totals: tuple[str, ...] = ()
     """values that look like a line of totals"""
     label: str = ""
@@ -128,6 +132,8 @@ class ColumnFacts:
             said.append(f"written as {self.date if isinstance(self.date, str) else listing(self.date)}")
         if self.comma:
             said.append("decimal comma")
+        if self.thousands:
+            said.append("thousands or decimals? For bands write decimal = ',' or '.' under [source]")
         if self.label:
             said.append(f"called {self.label!r}")
         return said
@@ -179,6 +185,7 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
         "blanks": blanks,
         "date": date,
         "comma": comma,
+        "thousands": not comma and not date and _has_thousands(values["trimmed"]),
         "totals": tuple(sorted(sums["trimmed"].unique())),
     }
     facts = ColumnFacts(column.name, kind, values.height, records, label=label, **common)
@@ -205,8 +212,11 @@ def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str | list[
     if len(values) < different - 1:  # several: the ages are in groups already
         return "category", "", False
     whole = bool(values.str.contains(r"^-?\d{1,18}$").all())
-    comma = bool(values.str.contains(r"^-?\d+,\d+$").any()) and bool(values.str.contains(r"^-?\d+(,\d+)?$").all())
-    decimal = not whole and bool(values.str.contains(r"^-?\d*[.,]?\d+([eE][-+]?\d+)?$").all())
+    grouped = values.str.contains(THOUSANDS)  # 1.530,55
+    comma = bool(values.str.contains(r"\d,\d+$").any()) and bool(
+        (values.str.contains(r"^-?\d+(,\d+)?$") | grouped).all()
+    )
+    decimal = not whole and (comma or bool(values.str.contains(r"^-?\d*[.,]?\d+([eE][-+]?\d+)?$").all()))
     mostly_unique = different > 0.5 * records and records >= 20
     date = "" if whole and not _looks_compact(values) else _date_of(values)
     if date:
@@ -220,6 +230,12 @@ def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str | list[
     if different <= _MOST_CATEGORIES:
         return "category", "", False
     return ("code" if values.str.contains(r"^[\w.\-]{1,20}$").all() else "text"), "", False
+
+
+def _has_thousands(values: pl.Series) -> bool:
+    """Whether values are numbers in which each dot stands before three digits, and some have one."""
+    dotted = values.str.contains(THOUSANDS)
+    return bool(dotted.any() and (dotted | values.str.contains(r"^-?\d+$")).all())
 
 
 def _number(name: str, numbers: pl.Series, different: int) -> Kind:
@@ -291,21 +307,34 @@ def _alike(there: pl.DataFrame) -> tuple[tuple[tuple[str, ...], ...], int, bool,
     return found, pad, case, recode
 
 
+def _first_letters(codes: set[str], words: list[str]) -> dict[str, str]:
+    """Words with the codes that are certainly their first letters."""
+    found = {}
+    for word in words:
+        fitting = [one for one in codes if word.startswith(one)]
+        if len(fitting) == 1 and sum(other.startswith(fitting[0]) for other in words) == 1:
+            found[word] = fitting[0]
+    if len(found) == 1 and len(words) > 1 and codes - set(found.values()):  # both others may be of another language
+        return {}
+    return {word: code for word, code in found.items() if not (code == "m" and "h" in codes and _MEN.match(word))}
+
+
 def _abbreviations(values: Iterable[str]) -> dict[str, str]:
     """Words with their first letters, such as female and f, and shortened words with a dot, such as fem.
 
-    A word has only one form of first letters, and a shortened word stands for only one value.
+    A word has only one form of first letters, and a shortened word stands for only one value. First letters that may
+    stand for another value are left alone: beside h, m is a woman (mulher, mujer) and not masculino.
     """
     values = list(values)
     short = [value for value in values if len(value) <= 2 and value.isalpha()]
     words = [value for value in values if len(value) > 2 and value.isalpha()]
-    found = {}
-    for word in words:
-        fitting = [one for one in short if word.startswith(one)]
-        if len(fitting) == 1 and sum(other.startswith(fitting[0]) for other in words) == 1:
-            found[word] = fitting[0]
-    for dotted in (value for value in values if value.endswith(".") and value[:-1].isalpha()):
+    dots = [value for value in values if value.endswith(".") and value[:-1].isalpha()]
+    pairs = _first_letters({*short, *(one[:-1] for one in dots if len(one) <= 3)}, words)
+    found = {word: letters for word, letters in pairs.items() if letters in short}
+    for dotted in dots:
         meant = {found.get(one, one) for one in (*short, *words) if one.startswith(dotted[:-1])}
+        if len(dotted) <= 3:
+            meant = {dotted[:-1]} & set(short) or {word for word, letters in pairs.items() if letters == dotted[:-1]}
         if len(meant) == 1:
             found[dotted] = meant.pop()
     return found

@@ -72,6 +72,19 @@ def _scanned(sources: Sequence[Source], separator: str, header: int) -> pl.LazyF
     return pl.scan_csv(given, infer_schema=False, separator=separator, skip_lines=max(header - 1, 0))
 
 
+def other_separator(names: Sequence[str]) -> str:
+    """Say that a file has another separator than the declared one; nothing if its only column does not show one."""
+    known = {**_SEPARATORS, ",": "commas"}
+    found = max(known, key=names[0].count) if len(names) == 1 else ""
+    if not found or found not in names[0]:
+        return ""
+    typed = "tab" if found == "\t" else found
+    return (
+        f" The file seems to be separated by {known[found]}, not by the declared separator: leave separator out, or "
+        f"write separator = {typed!r}."
+    )
+
+
 def known_encoding(name: str) -> str:
     """Python's name of an encoding; an unknown one is refused."""
     try:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import polars as pl
 
 from ilba.cells.codes import CodeList, CodeLists, canonical
-from ilba.data.csvfiles import longer_line
+from ilba.data.csvfiles import longer_line, other_separator
 from ilba.data.reading import READ, Reading, Schema, kind_of, missing_extra, scan, told
 from ilba.data.recipe import Recipe
 from ilba.design.design import COUNT, MASKED, Design
@@ -170,8 +170,8 @@ class Source:
                     raise InputError(f"{argument} names {column!r}, which is in the index. Give data.reset_index().")
                 raise InputError(
                     f"{argument} names {column!r}, which {self._said} does not have."
-                    f"{nearest(column, self.columns)} Its columns are {listing(self.columns, 30)}."
-                    f"{_hint_of(column, self._said)}"
+                    f"{other_separator(self.columns) or nearest(column, self.columns)} "
+                    f"Its columns are {listing(self.columns, 30)}.{_hint_of(column, self._said)}"
                 )
 
     def refuse_counted(self, instead: str) -> None:

@@ -31,6 +31,7 @@ MISSING = frozenset(
         "N.D.",
         "b.d.",
         "s.d.",
+        "S.D.",
         "n.r.",
         "N.R.",
         "n/r",
@@ -46,7 +47,8 @@ MISSING = frozenset(
 WORDS = frozenset(
     [
         *("b/d", "brak danych", "nie ustalono", "nie podano", "neuvedeno", "nezjištěno", "keine angabe"),
-        *("não informado", "sem informação", "δξ/δα"),
+        *("não informado", "sem informação", "δξ/δα", "s/d", "s/i", "sin datos", "sin dato", "sem dados"),
+        *("ignorado", "ignorada"),
     ]
 )
 """in lower case: no data, not stated, not found out"""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import graphlib
 import itertools
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ import numpy as np
 import polars as pl
 from msgspec import Meta, Struct, field
 
+from ilba.data.csvfiles import other_separator
 from ilba.data.missing import spells_missing
 from ilba.data.plain import checked
 from ilba.data.reading import Reading, scan
@@ -110,8 +112,9 @@ class Recipe:
         Count only records with these values: a mapping from a column of the data to its values.
     without : dict, optional
         Do not count records with these values, such as a line of totals: {"town": ["Total"]}.
-    decimal : {".", ","}, default "."
-        How numbers are written.
+    decimal : {".", ","}, optional
+        How numbers are written. With ",", a dot before three digits separates thousands. Left out, it is ".", and a
+        column of bands in which each dot stands before three digits is refused: nobody knows what 2.611 is.
     folder : path, default "."
         The folder of the files that the recipe names.
 
@@ -136,7 +139,7 @@ class Recipe:
         missing: Sequence[str] = (),
         where: Mapping[str, Sequence[str]] | None = None,
         without: Mapping[str, Sequence[str]] | None = None,
-        decimal: str = ".",
+        decimal: str = "",
         folder: Path_ = ".",
     ) -> None:
         self.trim, self.missing, self.decimal, self.folder = trim, tuple(missing), decimal, Path(folder)
@@ -146,7 +149,7 @@ class Recipe:
             name: given if isinstance(given, ColumnRecipe) else checked(given, ColumnRecipe, f"recipe.{name}")
             for name, given in (columns or {}).items()
         }
-        if decimal not in (".", ","):
+        if decimal not in ("", ".", ","):
             raise InputError(f"decimal={decimal!r} is not known. It is '.' or ','.")
         for name, entry in self.columns.items():
             _check(name, entry)
@@ -227,8 +230,8 @@ class Recipe:
             source = self.made_from(name)
             if source not in there:
                 raise InputError(
-                    f"recipe.{name} is made from {source!r}, which {said} does not have.{nearest(source, there)} "
-                    f"Its columns are {listing(there, 30)}."
+                    f"recipe.{name} is made from {source!r}, which {said} does not have."
+                    f"{other_separator(there) or nearest(source, there)} Its columns are {listing(there, 30)}."
                 )
 
     def declared_bands(self) -> dict[str, list[tuple[str, str]]]:
@@ -281,7 +284,8 @@ class Recipe:
         spelled = texts = as_text(column)
         if spelled is None or texts is None:
             return column
-        for step, does in self._steps(name, entry, own is None, as_text(found)):
+        decimal = self.decimal if not found.dtype.is_numeric() else "."  # of texts; numbers have a point
+        for step, does in self._steps(name, entry, own is None, as_text(found), decimal):
             after = does(texts)
             changed = int(number.filter(after.ne_missing(texts)).sum())
             note = Change(name, step, changed)
@@ -291,7 +295,7 @@ class Recipe:
         return column if texts.equals(spelled) else texts
 
     def _steps(
-        self, name: str, entry: ColumnRecipe, raw: bool, found: pl.Series | None
+        self, name: str, entry: ColumnRecipe, raw: bool, found: pl.Series | None, decimal: str
     ) -> list[tuple[str, Callable[[pl.Series], pl.Series]]]:
         steps: list[tuple[str, Callable[[pl.Series], pl.Series]]] = []
         if (self.trim if entry.trim is None else entry.trim) and raw:
@@ -313,7 +317,7 @@ class Recipe:
         if prefix := entry.prefix:
             steps.append(("prefix", lambda texts: texts.str.head(prefix)))
         if bands := _bands(entry):
-            steps.append(("bands", lambda texts: _banded(name, texts, bands, self.decimal, entry.unmatched)))
+            steps.append(("bands", lambda texts: _banded(name, texts, bands, decimal, entry.unmatched)))
         if entry.recode is not None:
             steps.append(("recode", lambda texts: self._recoded(name, texts, entry, found)))
         return steps
@@ -374,6 +378,11 @@ class Recipe:
 
 
 # --- the steps
+
+THOUSANDS = r"^[-+]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?$"
+"""numbers in which each dot stands before three digits"""
+_POINTED = r"^[-+]?(\d+\.\d*|\.\d+)$"
+"""numbers with one dot"""
 
 
 class Band(NamedTuple):
@@ -544,8 +553,8 @@ def _banded(name: str, texts: pl.Series, bands: Sequence[Band], decimal: str, un
     if bands[-1].high is None:  # 90+ lies in 85+
         opened = texts.filter(texts.str.ends_with("+")).unique()
         spelled |= {text: text[:-1] for text in opened if _is_from(text, bands[-1].low / unit)}
-    numbers = texts.replace(spelled)  # data that has bands already
-    numbers = numbers.str.replace(",", ".", literal=True) if decimal == "," else numbers
+    is_band = texts.is_in(list(spelled)).fill_null(False)  # data that has bands already
+    numbers = texts.replace(spelled).zip_with(is_band, _numbers(name, texts, is_band, bands[0].places, decimal))
     values = numbers.cast(pl.Float64, strict=False)
     values = (values * unit).round(6).floor() if unit > 1 else values.floor()  # 2.3 * 100 is a little below 230
     found = np.searchsorted(np.array([band.low for band in bands]), values.fill_null(-1).to_numpy(), side="right") - 1
@@ -555,11 +564,46 @@ def _banded(name: str, texts: pl.Series, bands: Sequence[Band], decimal: str, un
     lost = pl.Series(~inside) & texts.is_not_null()
     if lost.any() and unmatched == "stop":
         raise InputError(
-            f"recipe.{name}: {_examples(texts.filter(lost))} in no band. Add a band, name a missing value with "
-            f"missing = [..], or write unmatched = 'keep' or 'missing'."
+            f"recipe.{name}: {_examples(texts.filter(lost))} in no band.{_signs(texts.filter(lost), decimal)} Add a "
+            f"band, name a missing value with missing = [..], or write unmatched = 'keep' or 'missing'."
         )
     kept = codes.set(pl.Series(~inside), None)
     return (texts.zip_with(lost, kept) if unmatched == "keep" else kept).rename(texts.name)
+
+
+def _numbers(name: str, texts: pl.Series, is_band: pl.Series, places: int, decimal: str) -> pl.Series:
+    """Texts as numbers with a decimal point. A dot that can be read in two ways is refused."""
+    pointed = texts.filter(~is_band & texts.str.contains(_POINTED))
+    thousands = pointed.str.contains(THOUSANDS)
+    if decimal == ",":
+        if not thousands.all():
+            raise InputError(
+                f"recipe.{name}: {_examples(pointed.filter(~thousands))} not a number with decimal = ',' (under "
+                f"[source]): a dot separates thousands there. If this column has decimal points, write "
+                f"replace = {{'.' = ','}} in its recipe; if all have, leave decimal out."
+            )
+        whole = texts.str.contains(THOUSANDS).fill_null(False)
+        numbers = texts.str.replace_all(".", "", literal=True).zip_with(whole, texts)
+        return numbers.str.replace(",", ".", literal=True)
+    if not decimal and len(pointed) and places in (0, 3) and thousands.all():
+        raise InputError(
+            f"recipe.{name}: {_examples(pointed)} written with a dot before three digits. Does it separate thousands, "
+            f"or decimals? For thousands, write decimal = ',' under [source], for decimals, decimal = '.' (in Python, "
+            f"Recipe(.., decimal=..)); for this column alone, replace = {{'.' = ''}} removes the dots."
+        )
+    return texts
+
+
+def _signs(lost: pl.Series, decimal: str) -> str:
+    """Say how numbers with other signs are read: thousands, or decimal commas."""
+    said = ""
+    for sign in (",", " ", "\u00a0", "\u202f", "'", "\u2019", "."):
+        rest = r"([.,]\d+)?" if sign != "." else ""
+        if lost.str.contains(rf"^[-+]?[1-9]\d{{0,2}}({re.escape(sign)}\d{{3}})+{rest}$").any():
+            said += f' If {sign!r} separates thousands, write replace = {{{json.dumps(sign)} = ""}}.'
+    if decimal != "," and lost.str.contains(r"^[-+]?[\d.]+,\d+$").any():
+        said += " If numbers have decimal commas, write decimal = ',' under [source]."
+    return said
 
 
 def _is_from(text: str, low: float) -> bool:

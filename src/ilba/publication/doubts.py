@@ -6,10 +6,12 @@ All are found from code lists and small tables, not from records, and give a sen
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 import polars as pl
 
 from ilba.data.missing import spells_missing
+from ilba.design.design import Design, Selection
 from ilba.errors import Advice, Notice, listing, notice
 from ilba.tables.engine import AnyFinestTable
 
@@ -41,6 +43,18 @@ def advice(finest: AnyFinestTable) -> list[str]:
     widest = max(sizes, key=lambda key: sizes[key], default="")
     cure = f" {widest} has {sizes[widest]:,} values: group them with bands or width in its recipe." if widest else ""
     return [f"a finest cell has fewer than 2 records on average, so nearly all counts are masked.{cure}"]
+
+
+def unused_keys(design: Design, tables: Iterable[Selection]) -> list[str]:
+    """Keys that are in no table: they make finest cells smaller, and nobody sees them."""
+    used = {key for table in tables for key in table.keys}
+    left = [key for key in design.keys if key not in used]
+    if not left:
+        return []
+    return [
+        f"no table has {listing(map(repr, left))}, declared in keys. Publish it by a larger max_keys, or by names or "
+        f"keys under [tables] of publication.toml, or leave it out of keys."
+    ]
 
 
 def _alike(finest: AnyFinestTable) -> list[str]:

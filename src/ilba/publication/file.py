@@ -44,7 +44,7 @@ class SourceEntry(Struct, frozen=True):
     file: Annotated[Name, Meta(description="csv, xlsx, parquet, SPSS, Stata, SAS or R; relative to this file")]
     encoding: Annotated[str, Meta(description="of a csv file: utf-8, utf-16, cp949, cp1252, latin-1")] = ""
     separator: Annotated[str, Meta(description="of a csv file: a letter, or tab")] = ""
-    decimal: Annotated[Literal[".", ","], Meta(description="how numbers are written")] = "."
+    decimal: Annotated[Literal["", ".", ","], Meta(description="how numbers are written; ',' also reads 1.530,55")] = ""
     sheet: Annotated[str, Meta(description="of a workbook")] = ""
     header: Header = 0
     notes: Notes = ""

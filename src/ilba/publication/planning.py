@@ -30,7 +30,7 @@ from ilba.publication.choices import (
     too_slow,
 )
 from ilba.publication.days import days_kept
-from ilba.publication.doubts import advice, doubts
+from ilba.publication.doubts import advice, doubts, unused_keys
 from ilba.publication.file import words
 from ilba.publication.prepared import Matched, Prepared
 from ilba.release import Release
@@ -220,6 +220,7 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     notes = [*days_kept(prepared), *doubts(finest)]
     better = advice(finest)
     stops = [one for one in notes if one not in better]
+    notes += unused_keys(prepared.design, prepared.wanted)
     if prepared.by is not None and prepared.by.keyed and finest.record_keys is None:
         notes.append(DRAWN_KEYS)
     begun = time.perf_counter()

@@ -17,6 +17,7 @@ import msgspec
 import polars as pl
 
 from ilba.data.codelists import code_columns, no_code_list, read_labels
+from ilba.data.csvfiles import other_separator
 from ilba.data.hierarchies import read_hierarchy
 from ilba.data.reading import Reading, scan
 from ilba.data.recipe import ColumnRecipe, Recipe, as_text
@@ -441,8 +442,8 @@ class Prepared:
     def _chosen(self, frame: pl.DataFrame, name: str, where: str, place: int) -> str:
         if name and name not in frame.columns:
             raise InputError(
-                f"{where} names the column {name!r}, which the file does not have.{nearest(name, frame.columns)} "
-                f"It has {listing(frame.columns, 20)}."
+                f"{where} names the column {name!r}, which the file does not have."
+                f"{other_separator(frame.columns) or nearest(name, frame.columns)} It has {listing(frame.columns, 20)}."
             )
         return name or frame.columns[place]
 

@@ -21,7 +21,7 @@ from ilba.data.reading import LABELLED, kind_of, value_labels
 from ilba.data.shapes import is_map
 from ilba.errors import InputError, listing, notice
 from ilba.files import creating, replacing
-from ilba.publication.file import NAME, SCHEMA, schema_text
+from ilba.publication.file import NAME, SCHEMA, PublicationFile, schema_text
 
 Path_: TypeAlias = str | os.PathLike[str]
 CONFIDENTIAL = "confidential"
@@ -95,6 +95,16 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
     with creating(target, mode=0o644) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return target
+
+
+def recodes(file: Path, said: PublicationFile) -> dict[str, dict[str, str]]:
+    """For each column the values that a proposed recode changes, from its file in the confidential folder."""
+    found = {}
+    for column, entry in said.recipe.items():
+        place = entry.get("recode") if isinstance(entry, Mapping) else None
+        if isinstance(place, str) and place.startswith(f"{CONFIDENTIAL}/"):
+            found[column] = dict(pl.read_csv(file.parent / place, infer_schema=False).iter_rows())
+    return found
 
 
 def _name_and_wave(stem: str) -> tuple[str, str]:
@@ -298,7 +308,7 @@ class _Proposal:
             steps["pad"] = pad
         if column.recode:
             file = self._free(f"{CONFIDENTIAL}/recode-{column.name.replace('/', '-')}")
-            words = list(column.recode)
+            words = sorted(column.recode)
             self.files[file] = pl.DataFrame({"value": words, "becomes": [column.recode[one] for one in words]})
             steps |= {"recode": file, "unmatched": "keep"}
         return steps
@@ -439,7 +449,7 @@ class _Proposal:
             *(f"{_name(c.name)} = {_toml({'en': c.label})}" for c in source.columns if c.label and c.name in self.keys),
             "",
             "[tables]",
-            f"max_keys = {min(len(self.keys), _MAX_KEYS)}",
+            f"max_keys = {min(len(self.keys), _MAX_KEYS)}" if self.keys else f"# max_keys = {_MAX_KEYS}",
             '# names = ["town.sex", "town.age"]     # only these tables',
             "",
             "[outputs]",

@@ -21,7 +21,7 @@ import msgspec
 from ilba import __version__
 from ilba.data.reading import matching, parts_of
 from ilba.design.design import Origins, file_name
-from ilba.errors import InputError, MissingExtra, StoreError, UnsafeRelease, listing, notice, some
+from ilba.errors import Advice, InputError, MissingExtra, StoreError, UnsafeRelease, listing, notice, some
 from ilba.files import making, replacing
 from ilba.output import charts, decision, pdf
 from ilba.output.export import FORMATS, export
@@ -30,7 +30,7 @@ from ilba.output.report import report
 from ilba.progress import Progress, ProgressStep, silent
 from ilba.publication.choices import can_compare, choices, measured
 from ilba.publication.days import days_kept, days_of, recorded, released
-from ilba.publication.doubts import tell_doubts
+from ilba.publication.doubts import tell_doubts, unused_keys
 from ilba.publication.file import words
 from ilba.publication.planning import counted, proposed_entries, refuse_other, refuse_replacing, total_of
 from ilba.publication.prepared import Matched, Prepared
@@ -192,6 +192,7 @@ class _Run:
         self._finest: AnyFinestTable | None = None
         self._has_told = False
         said = msgspec.to_builtins(prepared.said)
+        said["source"]["decimal"] = said["source"]["decimal"] or "."  # it counts the same
         counts = (
             "source",
             "hierarchies",
@@ -271,6 +272,8 @@ class _Run:
         for doubt in days_kept(prepared):
             notice(doubt)
         tell_doubts(self.finest)
+        for doubt in unused_keys(prepared.design, prepared.wanted):
+            notice(doubt, Advice)
         self._tell_proposed()
         if said.proposed:
             self.finest.declared_by(Origins("proposed" if "keys" in said.proposed else "declared"))
