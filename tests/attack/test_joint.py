@@ -785,3 +785,19 @@ def test_a_release_of_sums_is_left_out_and_proves_nothing_without_the_finer_one(
     assert attack(coarse, fine).exact
     told = JointProof(both)._given(Bound(0, both.lattice.base, False, 0))
     assert told == "town a, sex 0 is not published."
+
+
+def test_releases_by_other_methods_are_refused_with_the_methods_that_are_audited_together(tmp_path):
+    people = pl.DataFrame({"town": ["a", "b"] * 40, "sex": ["f"] * 50 + ["m"] * 30})
+    finest = ilba.build(people, hkey=["town"], key=["sex"], secret=Secret(bytes(32)))
+    first = finest.release(tmp_path / "first", ledger=False, method="rounding:3", accept_risk=True)
+    second = finest.release(tmp_path / "second", ledger=False, method="rounding:3", accept_risk=True)
+    says = (
+        "first was made by 'rounding'. Several releases are audited together only if their methods are iLBA, controlled"
+    )
+    with pytest.raises(InputError, match=re.escape(says)):
+        ilba.audit([first, second])
+    told = run("audit", "first", "second", cwd=tmp_path, code=2).stderr
+    assert "Audit each by itself: ilba audit RELEASE --store STORE" in " ".join(told.split())
+    with pytest.raises(InputError, match="table 1 was made by 'rounding'"):
+        ilba.audit([finest.with_method("rounding:3"), second])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -157,3 +158,16 @@ def test_the_name_of_a_file_is_short_and_belongs_to_one_table(name, more):
         assert len(file_name(long)) <= 200
         assert file_name(long) == long or len(long) > 200
     assert file_name(name * 250 + "a") != file_name(name * 250 + "b")
+
+
+@pytest.mark.parametrize("asked", ["NUTS1,division", "division, NUTS1"])
+def test_levels_of_several_hierarchies_without_their_names_are_advised_as_they_were_asked_for(asked):
+    design = Design.of({"region": ["NUTS1", "NUTS2"], "branch": ["section", "division"]}, ["size"])
+    with pytest.raises(InputError, match=r"does not say which hierarchy.*region.*branch") as told:
+        design.select(asked)
+    typed = re.search(r"\(--level (.+)\)", str(told.value))[1]
+    assert sorted(typed.split(",")) == ["branch=division", "region=NUTS1"]
+    assert design.select(dict(one.split("=") for one in typed.split(","))).levels == (1, 2)
+    for unknown in ("NUTS1,town", "NUTS1,NUTS2", 2):
+        with pytest.raises(InputError, match=r"--level region=1,branch=1\)"):
+            design.select(unknown)

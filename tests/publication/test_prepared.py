@@ -182,7 +182,7 @@ AREAS = '[hierarchies]\narea = ["region", "town"]\n[codes]\n'
 )
 def test_a_list_of_all_levels_for_one_level_is_refused_with_what_to_type(of_all_levels, entry, says, cells):
     prepared, finest = finest_of(of_all_levels, f"{AREAS}{entry}\n", f'cells = "{cells}"\n')
-    with pytest.raises(ilba.InputError, match=says + ".* too, name them in a file under `lists`"):
+    with pytest.raises(ilba.InputError, match=says + r".* too, name them in a file of .*: lists = \['codes.csv'\]"):
         prepared.matched(finest)
 
 
@@ -193,6 +193,40 @@ def test_a_list_of_all_levels_with_parents_names_every_level(of_all_levels):
         ("region", "01", "North", None), ("region", "02", "South", None),
         ("town", "01001", "One", "01"), ("town", "01002", "Two", "01"), ("town", "02001", "Three", "02"),
     ]  # fmt: skip
+
+
+def test_a_list_that_the_finest_column_has_already_is_not_advised_for_it_again(of_all_levels):
+    both = 'town = {file = "all.csv", parent = "above"}\nregion = {file = "all.csv"}\n'
+    with pytest.raises(
+        ilba.InputError, match=r"of 'region'\. Remove codes\.region: codes\.town has .*names this level"
+    ) as e:
+        matched(of_all_levels, AREAS + both)
+    assert "instead" not in str(e.value)
+
+
+@pytest.mark.parametrize("zeros", [True, False])
+@pytest.mark.parametrize("file", ["nace.hrc", "edges.csv"])
+def test_the_file_of_a_hierarchy_places_the_codes_of_a_list_of_all_levels_also_short_paths(folder, file, zeros):
+    edges = [("A", ""), ("01", "A"), ("011", "01"), ("012", "01"), ("E", ""), ("036", "E")]
+    (folder / "nace.hrc").write_text("A\n@01\n@@011\n@@012\nE\n@036\n")
+    (folder / "edges.csv").write_text("code,above\n" + "".join(f"{code},{above}\n" for code, above in edges))
+    more = [("0111", "011"), ("038", "E")]  # finer than the hierarchy, and not in it
+    lines = [(code, f"Name {code}", above) for code, above in [*edges, *more]]
+    if not zeros:
+        lines = [(code.lstrip("0"), name, above.lstrip("0")) for code, name, above in lines]
+    (folder / "all.csv").write_text("code,name,above\n" + "".join(",".join(line) + "\n" for line in lines))
+    (folder / "p.csv").write_text("nace,sex\n" + "".join(f"{code},{s}\n" * 9 for code in ("011", "036") for s in "fm"))
+    text = f'[hierarchies]\nh = {{column = "nace", levels = ["section", "division"], file = "{file}"}}\n[codes]\n'
+    text += f'nace = {{file = "all.csv", parent = "above"{"" if zeros else ", pad = 3"}}}\n'
+    prepared, finest = finest_of(folder, text)
+    assert prepared.labels.select("variable", "code", "label_en", "parent").rows() == [
+        ("section", "A", "Name A", None), ("section", "E", "Name E", None),
+        ("division", "01", "Name 01", "A"), ("division", "036", "Name 036", "E"), ("division", "038", "Name 038", "E"),
+        ("nace", "011", "Name 011", "01"), ("nace", "012", "Name 012", "01"), ("nace", "036", "Name 036", "036"),
+        ("nace", "038", "Name 038", "038"),
+    ]  # fmt: skip
+    (match,) = prepared.matched(finest)
+    assert (match.without, match.orphans, match.strays) == ((), (), ())
 
 
 def test_a_region_with_the_number_of_a_town_is_named_and_stays_a_region(of_all_levels):

@@ -208,6 +208,39 @@ def test_a_fitting_file_of_tau_argus_becomes_the_hierarchy(tmp_path):
     assert counted(Prepared(tmp_path))[0].table("branch_1").frame["N_masked"].to_list() == [80, 40]
 
 
+@pytest.mark.parametrize("codes", [["01.1", "01.2", "36"], ["10.1", "10.2", "36"]])
+def test_codes_of_a_given_hierarchy_are_codes_although_they_look_like_decimals(tmp_path, codes):
+    first, second, short = codes
+    (tmp_path / "nace.hrc").write_text(f"A\n@{first[:2]}\n@@{first}\n@@{second}\nE\n@{short}\n")
+    upper = [("A", "", "Farms"), ("E", "", "Water"), (first[:2], "A", "Crops")]
+    rows = [*upper, (first, first[:2], "Rye"), (second, first[:2], "Rice"), (short, "E", "Supply")]
+    pl.DataFrame(rows, ["code", "above", "name"], orient="row").write_csv(tmp_path / "names.csv")
+    pl.DataFrame({"nace": codes * 40, "size": ["s", "l"] * 60}).write_csv(tmp_path / "p.csv")
+    pl.DataFrame({"code": ["x", "y"]}).write_csv(tmp_path / "other.csv")
+    with pytest.warns(ilba.Notice, match=r"^nothing of \S*other\.csv is used"):
+        ilba.init(*(tmp_path / name for name in ("p.csv", "nace.hrc", "names.csv", "other.csv")), out=tmp_path)
+    plain = proposed(tmp_path)
+    assert plain["hierarchies"]["area"] == {"column": "nace", "levels": ["nace_1", "nace_2"], "file": "nace.hrc"}
+    assert plain["codes"]["nace"] == {"file": "names.csv", "code": "code", "parent": "above", "label": {"en": "name"}}
+    assert plain["keys"] == ["size"]
+    assert Prepared(tmp_path).matched(counted(Prepared(tmp_path))[0])
+
+
+def test_a_column_for_each_given_hierarchy_is_proposed(tmp_path):
+    (tmp_path / "nace.hrc").write_text("A\n@10.1\n@10.2\n")
+    (tmp_path / "nuts.hrc").write_text("AT1\n@AT11\n@AT12\n")
+    pl.DataFrame({"nace": ["10.1", "10.2"] * 40, "nuts": ["AT11"] * 50 + ["AT12"] * 30}).write_csv(tmp_path / "p.csv")
+    found = ilba.inspect(*(tmp_path / name for name in ("p.csv", "nuts.hrc", "nace.hrc")))
+    assert found.hierarchies == (("nuts",), ("nace",))
+
+
+def test_identifiers_that_a_code_list_has_too_stay_identifiers(tmp_path):
+    pl.DataFrame({"pid": range(1000, 1100), "sex": ["f", "m"] * 50}).write_csv(tmp_path / "p.csv")
+    pl.DataFrame({"pid": range(1000, 1090), "street": [f"s{n}" for n in range(90)]}).write_csv(tmp_path / "homes.csv")
+    found = ilba.inspect(tmp_path / "p.csv", tmp_path / "homes.csv")
+    assert [one.kind for one in found.records.columns] == ["identifier", "category"]
+
+
 def test_a_hierarchy_goes_to_the_column_with_most_of_its_codes_not_to_the_first(tmp_path):
     (tmp_path / "isced.hrc").write_text("low\n@1\n@2\nhigh\n@3\n@4\n")
     level = [code for code in "1234" for _ in range(30)]

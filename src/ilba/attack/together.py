@@ -22,6 +22,7 @@ from ilba.attack.explanations import LARGEST
 from ilba.attack.joint import JointAttack, explain_jointly
 from ilba.attack.joint_verdict import JointReport
 from ilba.attack.lattice import table_of
+from ilba.attack.published import POLICIES
 from ilba.attack.refinement import Joined, Placed, Words, refine, truth_of
 from ilba.errors import InputError, listing
 from ilba.progress import Progress, within
@@ -63,6 +64,8 @@ def audit_together(
     opened = [Release(one) if isinstance(one, str | os.PathLike) else one for one in given]
     releases = []
     for one, name in zip(opened, _names(opened), strict=True):
+        if isinstance(one, Release | FinestTable):
+            _require_policy(one, name)
         if isinstance(one, Release):
             releases.append(Joined.of_release(one, name, lists))
         elif isinstance(one, FinestTable):
@@ -100,6 +103,18 @@ def audit_together(
             else [f"nothing: any count may have changed between the waves {named}, so each wave is audited by itself"]
         )
     return JointReport.of(reports, tuple(assumed), time.perf_counter() - start)
+
+
+def _require_policy(one: Release | FinestTable, name: str) -> None:
+    """Refuse tables by a method that the attack on several releases does not know."""
+    own = one.by.name if isinstance(one, FinestTable) and one.by is not None else None
+    method = one.manifest["method"] if isinstance(one, Release) else own or one.method
+    if method not in POLICIES:
+        raise InputError(
+            f"{name} was made by {method!r}. Several releases are audited together only if their methods are iLBA, "
+            f"controlled or variants of them ({listing(POLICIES)}). Audit each by itself: ilba audit RELEASE --store "
+            f"STORE, and --method for a ptable of your own."
+        )
 
 
 def _names(opened: Sequence[Any]) -> list[str]:

@@ -143,8 +143,8 @@ def audit_command(
     """Attack all tables of a store or a release together and show what everybody can prove (confidential).
 
     Tables of a store have the published masks if there are any, else those of iLBA. Several releases of the same people
-    are attacked together, also with different methods, thresholds and columns. Releases of different waves are compared
-    only with --unchanged or --changed.
+    are attacked together if each is by iLBA or controlled, also with different thresholds and columns; audit a release
+    by another method alone. Releases of different waves are compared only with --unchanged or --changed.
     """
     from ilba.attack.audit import audit
     from ilba.release import Release

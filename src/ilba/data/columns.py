@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import polars as pl
@@ -200,6 +200,12 @@ def facts_of(column: pl.Series, label: str = "") -> ColumnFacts:
     )
 
 
+def as_codes(facts: ColumnFacts) -> ColumnFacts:
+    """The facts of a column whose values are codes, whatever they look like."""
+    kind: Kind = "category" if facts.values <= _MOST_CATEGORIES else "code"
+    return replace(facts, kind=kind, date="", comma=False)
+
+
 def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str | list[str], bool]:
     """The kind of the values, the forms of dates, and whether numbers have a decimal comma."""
     different = len(values)
@@ -217,6 +223,8 @@ def _kind(name: str, values: pl.Series, records: int) -> tuple[Kind, str | list[
         (values.str.contains(r"^-?\d+(,\d+)?$") | grouped).all()
     )
     decimal = not whole and (comma or bool(values.str.contains(r"^-?\d*[.,]?\d+([eE][-+]?\d+)?$").all()))
+    if decimal and not _WEIGHTS.search(name) and values.str.contains(r"^0\d").any():  # a code, such as 01.1
+        decimal = False
     mostly_unique = different > 0.5 * records and records >= 20
     date = "" if whole and not _looks_compact(values) else _date_of(values)
     if date:

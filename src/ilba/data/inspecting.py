@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from ilba import notebook
-from ilba.data.columns import AREAS, ColumnFacts, facts_of, few, few_text
+from ilba.data.columns import AREAS, ColumnFacts, as_codes, facts_of, few, few_text
 from ilba.data.csvfiles import guessed, read_head, read_tail
 from ilba.data.hierarchies import read_hierarchy
 from ilba.data.reading import (
@@ -55,6 +55,8 @@ _STRAY = 0.05
 """the largest share of records with another parent in a column that is nearly a level above"""
 _NEEDED = 0.5
 """the share of the codes of a column that a matching code list or map must have"""
+_NEARLY_ALL = 0.9
+"""the share of the values of a column that a hierarchy or code list has, if they are codes whatever they look like"""
 _CONTRARY = 0.2
 """the largest share of records whose code and name a code list does not have together"""
 
@@ -279,7 +281,8 @@ def inspect(*paths: Path_, mask_thr: int = 5) -> Inspection:
     tables = [one for parts in sheets for one in parts if one.columns and one.what == "table"]
     source = max(tables, key=lambda one: (one.records, len(one.columns)), default=None)
     if source is not None:
-        source = _related(replace(source, what="records"))
+        others = [one for parts in sheets for one in parts if one.path != source.path]
+        source = _related(_with_codes(replace(source, what="records"), others))
     matches: list[Match] = []
     found = []
     for parts in sheets:
@@ -510,6 +513,37 @@ def _ends_in_notes(file: Path, reading: Reading) -> bool:
 # --- how columns belong together
 
 
+def _with_codes(source: FileFacts, others: Sequence[FileFacts]) -> FileFacts:
+    """The records; a column with the codes of a given hierarchy or code list is one of codes, not of quantities.
+
+    A list of households has their numbers, too: only a hierarchy makes codes of identifiers, ages and dates.
+    """
+    leaves = [other.frame[LEAVES] for other in others if other.what == "hierarchy"]
+    listed = [
+        other.frame[column.name]
+        for other in others
+        if other.what == "table" and other.columns and other.records < source.records
+        for column in other.columns
+        if column.kind != "decimal" or column.name == other.columns[0].name
+    ]
+    known = {"decimal": [*leaves, *listed], "number": [*leaves, *listed]}
+    known |= dict.fromkeys(("identifier", "age", "date"), leaves)
+    columns = []
+    for column in source.columns:
+        found = None
+        if (codes := known.get(column.kind)) and column.values > 1:
+            values = _codes_in(source, column)
+            found = next((m for one in codes if (m := _match("", values, "", one)) and m.best >= _NEARLY_ALL), None)
+        columns.append(as_codes(column) if found else column)
+    decimal = "," if any(one.comma for one in columns) else "."
+    return replace(source, columns=tuple(columns), decimal=decimal)
+
+
+def _codes_in(source: FileFacts, column: ColumnFacts) -> set[str]:
+    """The different values of a column, without those that are missing values."""
+    return set(source.frame[column.name].str.strip_chars().drop_nulls()) - set(column.spellings) - {""}
+
+
 def _related(one: FileFacts) -> FileFacts:
     """Find columns that are nested, and columns that are equivalent."""
     kinds = ("category", "code", "text")
@@ -600,8 +634,9 @@ def _chains(one: FileFacts, matches: Sequence[Match]) -> tuple[tuple[str, ...], 
             apart.append(rest)
     listed = [match.column for match in matches if match.column not in taken and one.column(match.column).kind != "age"]
     areas = [match.column for match in matches if match.file.lower().endswith((".geojson", ".gpkg", ".shp", ".json"))]
+    trees = {match.column for match in matches if match.by == LEAVES}
     for column in dict.fromkeys([*areas, *listed]):
-        if column not in taken and not apart:
+        if column not in taken and (column in trees or not apart):
             apart.append((column,))
             taken.add(column)
     if not apart:
@@ -622,7 +657,7 @@ def _matches(source: FileFacts, others: Sequence[FileFacts]) -> list[Match]:
                 or column.values < 2
             ):
                 continue
-            codes = set(source.frame[column.name].str.strip_chars().drop_nulls()) - set(column.spellings) - {""}
+            codes = _codes_in(source, column)
             for candidate in other.frame.get_columns():
                 match = _match(column.name, codes, other.path, candidate)
                 if match and match.best >= _NEEDED:

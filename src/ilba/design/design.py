@@ -330,8 +330,13 @@ class Design:
                 return tuple(hierarchy.level(level) if i == place else 0 for i in range(len(names)))
         if _whole(level) == 0:
             return tuple(0 for _ in names)
-        example = ", ".join(f"{name!r}: 1" for name in names)
-        typed = ",".join(f"{name}=1" for name in names)
+        columns = {column: h.name for h in self.hierarchies for column in h.columns}
+        asked = [part.strip() for part in level.split(",")] if isinstance(level, str) else []
+        told: dict[str, str | int] = {columns[one]: one for one in asked if one in columns}
+        if not asked or len(told) < len(asked):  # an unknown column, or two of one hierarchy
+            told = dict.fromkeys(names, 1)
+        example = ", ".join(f"{name!r}: {one!r}" for name, one in told.items())
+        typed = ",".join(f"{name}={one}" for name, one in told.items())
         raise InputError(
             f"level={level!r} does not say which hierarchy. This store has {listing(names)}: give level={{{example}}} "
             f"(--level {typed})."

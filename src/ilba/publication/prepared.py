@@ -318,16 +318,25 @@ class Prepared:
         rows = []
         if entry.parent:
             parents = frame[self._chosen(frame, entry.parent, f"codes.{column}.parent", 0)].str.strip_chars().to_list()
-            paths = self._climbed(column, listed, parents)
+            paths, uppers = self._climbed(column, listed, codes.to_list(), parents) or (None, set())
         else:
-            paths = self._paths(column, codes)
+            paths, uppers = self._paths(column, codes), set()
         if entry.parent and paths is None:
             parents = self._spelled(self._levels_above(column)[-1:], column, codes)(parents)
         if paths is not None:
             above = paths.columns
             spelled = self._spelled(above if entry.parent else [], column, codes)
-            uppers = _uppers(dict(zip(listed, paths[above[-1]].to_list(), strict=True)))
-            named_above = {lang: dict(zip(listed, texts, strict=True)) for lang, texts in labels.items() if uppers}
+            uppers = uppers or _uppers(dict(zip(listed, paths[above[-1]].to_list(), strict=True)))
+            finest = [code if one not in uppers else one for code, one in zip(codes, listed, strict=True)]
+            named_above = {
+                lang: {
+                    one: text
+                    for names in (finest, listed, spelled(listed))
+                    for one, text in zip(names, texts, strict=True)
+                }
+                for lang, texts in labels.items()
+                if uppers
+            }
             is_own = pl.Series([one not in uppers for one in listed], dtype=pl.Boolean)
             paths, codes, frame = paths.filter(is_own), codes.filter(is_own), frame.filter(is_own)
             labels = {lang: frame[one].str.strip_chars().to_list() for lang, one in chosen.items()}
@@ -356,7 +365,8 @@ class Prepared:
     def _spelled(self, above: Sequence[str], column: str, codes: pl.Series) -> Callable[[list[Any]], list[Any]]:
         """How parents of a column are spelled as the codes of the levels above: a list that lost zeros lost theirs."""
         known: set[str] = set()
-        paths = self._paths(column, codes)
+        tree = self._tree(column)
+        paths = self._paths(column, codes) if tree is None else tree
         for level in above:
             if level in self.said.codes:
                 known |= set(self._listed(level)[2])
@@ -387,16 +397,43 @@ class Prepared:
         origin = self.recipe.made_from(column)
         return upper if all(self.recipe.made_from(one) == origin for one in upper) else []
 
-    def _climbed(self, column: str, listed: list[str], parents: list[str | None]) -> pl.DataFrame | None:
-        """The declared parents of a list of all levels for the finest column, level by level; None for other lists."""
+    def _climbed(
+        self, column: str, listed: list[str], codes: list[str], parents: list[str | None]
+    ) -> tuple[pl.DataFrame, set[str]] | None:
+        """The levels above each code of a list of all levels for the finest column, and its codes of other levels.
+
+        The file of the hierarchy places the codes, else the declared parents do. None for other lists.
+        """
         levels, above = self._levels(column), dict(zip(listed, parents, strict=True))
-        if column not in levels[1:] or column != levels[-1] or not _uppers(above):
+        others = _uppers(above)
+        if column not in levels[1:] or column != levels[-1] or not others:
             return None
-        paths, path = {}, [one or None for one in parents]
-        for level in reversed(levels[:-1]):
-            paths[level] = path
-            path = [above.get(one) or None if one else None for one in path]
-        return pl.DataFrame(paths, schema=dict.fromkeys(paths, pl.String)).select(levels[:-1])
+        tree, size = self._tree(column), len(levels) - 1
+        leaves = {} if tree is None else {path[-1]: path[:-1] for path in tree.rows()}
+        placed = {one: leaves[code] for one, code in zip(listed, codes, strict=True) if code in leaves}
+        rows: list[Sequence[str | None]] = []
+        for one, code in zip(listed, codes, strict=True):
+            path: list[str | None] = [one]
+            while upper := above.get(path[0] or ""):
+                path.insert(0, upper)
+            if any(upper in placed for upper in path[:-1]):
+                others.add(one)  # it is finer than the hierarchy
+            if tree is None:
+                rows.append([*[None] * size, *path[:-1]][-size:])
+            else:
+                rows.append(placed.get(one) or [*path[:-1], *[code] * size][:size])
+        return pl.DataFrame(rows, dict.fromkeys(levels[:-1], pl.String), orient="row"), others - set(placed)
+
+    def _tree(self, column: str) -> pl.DataFrame | None:
+        """The paths of the finest codes in the file of a column's hierarchy; None if it has none."""
+        for given in self.said.hierarchies.values():
+            if isinstance(given, HierarchyFields) and given.file and given.column == column:
+                paths = self._paths_in(given, self.place(given.file))
+                levels = [*given.levels, column]
+                return (
+                    paths.rename(dict(zip(paths.columns, levels, strict=True))) if paths.width == len(levels) else None
+                )
+        return None
 
     def _paths(self, column: str, codes: pl.Series) -> pl.DataFrame | None:
         """Apply the recipe to declared codes, level by level; None if it does not make the levels above."""
@@ -523,6 +560,12 @@ class Prepared:
         finest = self._levels(column)[-1]
         told = f"codes.{column}: {file!r} also has codes of {level!r}: {listing(strays, 5)}. "
         told += f"They would be published as empty areas of {column!r}. "
+        other = self.said.codes.get(finest)
+        if column != finest and other and other.file == file and other.parent:
+            told += (
+                f"Remove codes.{column}: codes.{finest} has the same list with its parents, and names this level, too."
+            )
+            return told
         if column != finest:
             told += f"Declare it for {finest!r} instead, where codes of upper levels name these levels: "
             told += f"codes.{finest} = {{file = {file!r}, code = '..', parent = '..'}}. Or keep only the codes of "
@@ -532,7 +575,10 @@ class Prepared:
             told += f"of {column!r} in it."
         else:
             told += f"Keep only the codes of {column!r} in it."
-        return told + f" If {column!r} has these codes, too, name them in a file under `lists`."
+        told += (
+            f" If {column!r} has these codes, too, name them in a file of variable, code, label_en and parent, at the "
+        )
+        return told + "top: lists = ['codes.csv']."
 
     @property
     def title(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -84,6 +85,10 @@ def init(*paths: Path_, out: Path_ = NAME, mask_thr: int = 5, population: str = 
         )
     proposal = _Proposal(found, target, mask_thr, population, wave)
     text = proposal.text()
+    entries = _strings(tomllib.loads(text))
+    idle = [str(one) for one in map(Path, paths) if one.is_file() and proposal.place(str(one)) not in entries]
+    if idle:
+        notice(f"nothing of {listing(idle, 5)} is used. `ilba inspect` with the same files says what matches.")
     folder = target.parent / CONFIDENTIAL
     if not folder.exists():
         folder.mkdir(mode=0o700)
@@ -141,6 +146,13 @@ def _finest_codes(frame: pl.DataFrame, by: str) -> pl.DataFrame:
     return frame.filter(~pl.col(by).is_in(set().union(*(one for one in named if one <= codes))))
 
 
+def _strings(value: Any) -> set[str]:
+    """All texts in a publication file."""
+    if isinstance(value, Mapping | list):
+        return set().union(*map(_strings, value.values() if isinstance(value, Mapping) else value))
+    return {value} if isinstance(value, str) else set()
+
+
 def _toml(value: Any) -> str:
     """A value as TOML spells it."""
     if isinstance(value, Mapping):
@@ -185,7 +197,8 @@ class _Proposal:
     def _is_tree(self, match: Match) -> bool:
         return match.by == LEAVES and match.file.lower().endswith(".hrc")
 
-    def _place(self, path: str) -> str:
+    def place(self, path: str) -> str:
+        """A file as the publication file names it."""
         return Path(os.path.relpath(path, self.folder)).as_posix()
 
     def _hierarchies(self) -> dict[str, list[str]]:
@@ -326,7 +339,7 @@ class _Proposal:
 
     def _file(self, one: FileFacts) -> dict[str, Any]:
         reading = one.reading
-        plain: dict[str, Any] = {"file": self._place(one.path)}
+        plain: dict[str, Any] = {"file": self.place(one.path)}
         if reading.encoding and not reading.encoding.startswith("utf"):
             plain["encoding"] = reading.encoding
         if reading.separator and reading.separator != ",":
@@ -348,7 +361,8 @@ class _Proposal:
                 continue
             listed = next(one for one in self.found.files if one.path == match.file)
             padding = self._padding(column, match)  # the parents in a list without zeros lack theirs, too
-            found[column] = self._file(listed) | {"code": match.by} | (padding or self._parent(column, listed))
+            parent = self._parent(column, listed) or self._parent_in(column, listed, match.by)
+            found[column] = self._file(listed) | {"code": match.by} | (padding or parent)
             label = self._label_in(listed, match.by)
             if label:
                 found[column]["label"] = {"en": label}
@@ -374,6 +388,16 @@ class _Proposal:
         chain = next((one for one in self.hierarchies.values() if column in one), [column])
         upper = [one for one in chain[: chain.index(column)] if one in listed.frame.columns][-1:]
         return {"parent": upper[0]} if upper else {}
+
+    def _parent_in(self, column: str, listed: FileFacts, by: str) -> dict[str, str]:
+        """The column of a list of all levels with the code one level up: each of its values is a code of the list."""
+        is_finest = any(chain[-1] == column and len(chain) > 1 for chain in self.hierarchies.values())
+        codes = set(listed.frame[by].str.strip_chars().drop_nulls())
+        for name in (one for one in listed.frame.columns if one != by) if is_finest else ():
+            parents = set(listed.frame[name].str.strip_chars().drop_nulls()) - {""}
+            if parents and parents < codes:
+                return {"parent": name}
+        return {}
 
     def _label_in(self, listed: FileFacts, code: str) -> str:
         """The column of labels: nearly unique, and with such a name or the longest texts."""
@@ -415,7 +439,7 @@ class _Proposal:
             '# ledger = "agency.ledger"     # left out, ILBA_LEDGER, else beside the secret',
             "",
             "[source]",
-            f"file = {_toml(self._place(source.path))}",
+            f"file = {_toml(self.place(source.path))}",
             *self._source_lines(),
             "",
             "[population]",
@@ -467,7 +491,7 @@ class _Proposal:
         above = self.above.get(columns[-1])
         if not above:
             return columns
-        file = self._place(self.trees[columns[-1]].file)
+        file = self.place(self.trees[columns[-1]].file)
         return {"column": columns[-1], "levels": above, "file": file}
 
     def _folder_lines(self) -> list[str]:
@@ -516,7 +540,7 @@ class _Proposal:
         if shapes := {name: match for name, match in self.shapes.items() if name in used}:
             lines.append("[maps]")
             for name, match in shapes.items():
-                entry = {"file": self._place(match.file), "code": match.by} | self._padding(name, match)
+                entry = {"file": self.place(match.file), "code": match.by} | self._padding(name, match)
                 lines.append(f"{_name(name)} = {_toml(entry)}")
             lines.append("")
         return lines
