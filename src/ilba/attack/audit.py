@@ -312,9 +312,17 @@ def tables_by(method: Method | str, finest: AnyFinestTable, wanted: Sequence[Sel
     asked = method_of(method)
     if asked.policy is not None:
         return PublishedTables.of(finest, asked.policy, wanted)
-    if asked.keyed and (finest.record_keys or finest.own_secret() is not None):
-        return MethodTables.published_by(finest.with_method(asked), wanted)
-    return MethodTables.made_by(asked, finest.collect(), wanted)
+    return MethodTables.as_released(asked, finest, wanted)
+
+
+def by_field(method: Method | str) -> Method | None:
+    """A method of the field, which draws by itself; None for the methods of this package."""
+    if isinstance(method, str) and method in POLICIES:
+        return None
+    from ilba.methods.lab import method_of  # imports all methods, so only when needed
+
+    asked = method_of(method)
+    return asked if asked.policy is None else None
 
 
 def in_percent(rows: pl.DataFrame, shares: Sequence[str] = _SHARES) -> pl.DataFrame:

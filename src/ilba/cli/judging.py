@@ -106,7 +106,7 @@ def report_command(
 @click.option(
     "--secret",
     type=click.Path(),
-    help="The secret for --mask-thr [else a temporary secret], or of --store, to find its published masks.",
+    help="The secret of the store [else the one beside it], or for --mask-thr [else a temporary secret].",
 )
 @click.option("--within", metavar="AREA", help="Only this area of the top level, for a store larger than memory.")
 @click.option("--areas", is_flag=True, help="One top-level area after the other, for a large store or release.")
@@ -146,7 +146,7 @@ def audit_command(
     are attacked together, also with different methods, thresholds and columns. Releases of different waves are compared
     only with --unchanged or --changed.
     """
-    from ilba.attack.audit import audit
+    from ilba.attack.audit import audit, by_field
     from ilba.release import Release
 
     chosen = method or mask_thr or tables or levels or keys or max_keys is not None or within is not None or areas
@@ -200,7 +200,7 @@ def audit_command(
         return
     finest = opened(source) if within is None else open_store(source, within=within)
     if not method and not mask_thr:
-        finest = _as_published(finest)
+        finest = _as_published(finest, secret)
     if mask_thr or len(method) > 1:
         if require_safe:
             raise InputError("--require-safe needs one audit. Leave out --mask-thr, and give at most one --method.")
@@ -215,7 +215,9 @@ def audit_command(
     _tell_of_length(finest, wanted, as_json)
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
-        own_method = method[0] if method else finest.method
+        own_method: Any = method[0] if method else finest.method
+        if secret and method and (asked := by_field(own_method)) is not None:
+            finest, own_method = finest.with_method(asked, secret), asked
         report = audit(finest, own_method, **wanted, solver_seconds=solver_seconds, progress=bar)
     _told_of_method(finest, method, as_json)
     _told_of_audit(report, out, as_json, require_safe)
@@ -278,10 +280,10 @@ def _tell_of_length(finest: FinestTable, wanted: dict[str, Any], as_json: bool) 
         )
 
 
-def _as_published(finest: FinestTable) -> FinestTable:
+def _as_published(finest: FinestTable, secret: str | None = None) -> FinestTable:
     """The counts with their published masks if there are any."""
     with suppress(InputError, SecretError, UnsafeRelease):  # no secret or ledger here, or one without these counts
-        return finest.published().collect()
+        return finest.published(secret=secret).collect()
     return finest
 
 

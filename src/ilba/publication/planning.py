@@ -233,11 +233,11 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     comparing = time.perf_counter() - begun - sum(compiled)
     if learnt:
         notes.append("attackers guess or have further knowledge; docs/understand/attackers.md describes each of them")
-        if not is_own:
-            notes.append(
-                "there is no secret yet: this plan uses a temporary one. Its figures will differ a little, what the "
-                "insider proves may double or halve"
-            )
+    if compared and not is_own:
+        insider = ", what the insider proves may double or halve" if learnt else ""
+        notes.append(
+            f"there is no secret yet: this plan uses a temporary one. Its figures will differ a little{insider}"
+        )
     if is_other:
         notes.append(_other_data(prepared))
     name = prepared.by.name if prepared.by else prepared.said.method
