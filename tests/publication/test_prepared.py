@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import ilba
+from ilba.errors import Notice
 from ilba.publication.planning import counted
 from ilba.publication.prepared import Prepared
 
@@ -44,6 +45,22 @@ def paths(finest):
 
 
 EXPECTED = [("01", "01001"), ("01", "01002"), ("02", "02001")]
+
+
+@pytest.mark.slow
+def test_a_second_publication_file_plans_with_the_secret_that_it_will_publish_with(folder, monkeypatch):
+    monkeypatch.delenv("ILBA_LEDGER", raising=False)
+    text = '[hierarchies]\narea = ["town"]\n[population]\nname = "p"\n'
+    (folder / "publication.toml").write_text(HEAD + text)
+    with pytest.warns(Notice, match="a new one was made"):
+        ilba.publish(folder)
+    (folder / "k3.toml").write_text("mask_thr = 3\n" + HEAD + text)
+    assert Prepared(folder / "k3.toml").secret() == Prepared(folder).secret()
+    with pytest.warns(Notice, match="using the secret .*publication.secret"):
+        planned = ilba.plan(folder / "k3.toml")
+    assert "conflicts with an earlier publication" in planned.ledger
+    assert not planned.is_possible
+    assert "no secret" not in str(planned)
 
 
 def test_a_level_is_made_from_the_first_letters_of_codes(folder):

@@ -281,6 +281,7 @@ def counted(
     Without `output` nothing is written. If there is no secret yet, a temporary one draws the masks of the plan.
     """
     secret = prepared.secret()
+    prepared.tell_of_secret()
     is_own = secret is not None or output is not None
     said = prepared.said
     data: Any = prepared.source

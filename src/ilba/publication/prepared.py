@@ -30,7 +30,7 @@ from ilba.methods.lab import method_of
 from ilba.methods.method import Method
 from ilba.publication.file import NAME, FileEntry, HierarchyFields, PublicationFile, found_at, load, words
 from ilba.secret.secret import Secret, given_secret
-from ilba.tables.beside import secret_path
+from ilba.tables.beside import secret_beside, secret_for, secret_path
 from ilba.tables.engine import AnyFinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
@@ -170,11 +170,19 @@ class Prepared:
         return "" if self.file == Path(NAME) else f" {shlex.quote(str(self.file))}"
 
     def secret(self) -> Secret | None:
-        """The secret, if there is one already."""
+        """The secret, if there is one already: as the file says, of the environment or beside the store."""
         if self.said.secret:
             return given_secret(self.place(self.said.secret))
-        own = secret_path(self.store)
-        return given_secret(None) or (Secret.from_file(own) if own.exists() else None)
+        found = given_secret(None)
+        if found is not None:
+            return found
+        beside = secret_beside(self.store)
+        return None if beside is None else Secret.from_file(beside)
+
+    def tell_of_secret(self) -> None:
+        """Say that the secret of another publication in the folder is used, if nothing names a secret."""
+        if not self.said.secret and given_secret(None) is None and not secret_path(self.store).exists():
+            secret_for(self.store)
 
     @property
     def ledger(self) -> Path | None:
