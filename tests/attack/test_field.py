@@ -13,6 +13,7 @@ from ilba.attack.field import MethodTables
 from ilba.attack.lattice import table_of
 from ilba.design.tables import wanted_tables
 from ilba.errors import InputError, SecretError
+from ilba.methods.lab import method_of
 from ilba.methods.method import Shown
 from support.attacks import public_release
 from support.stores import ZERO
@@ -82,6 +83,29 @@ def test_methods_are_compared_and_audited_by_the_numbers_of_a_release(request, s
     for node, rows in audited.tables.items():
         detail = released[table_of(table.design, node).name]
         assert sorted(rows.value) == sorted(detail["N_masked"].filter(detail["N"] > 0))
+
+
+@pytest.mark.parametrize(
+    ("method", "smallest"),
+    [
+        ("cell-key:D=2,V=1", 1),
+        ("cell-key:D=5,V=3,js=2", 3),
+        ("cell-key:D=2,V=1,threshold=4", 4),
+        ("rounding:3", 3),
+        ("rounding:base=7,kind=conventional", 7),
+        ("small-count-rounding:4", 4),
+        ("suppression", 5),
+        ("suppression:max_n=2", 3),
+        ("noise:1", 1),
+        ("controlled", 5),
+    ],
+)
+def test_a_method_says_the_smallest_number_that_it_publishes(keyed, method, smallest):
+    asked = method_of(method)
+    assert asked.smallest(5) == smallest
+    if asked.policy is None:
+        numbers = [one.detail["N_masked"] for one in keyed.with_method(asked).tables(wanted_tables(keyed.design))]
+        assert all(one.filter(one > 0).is_between(smallest, 200).all() for one in numbers)
 
 
 def test_another_secret_in_the_environment_does_not_stop_a_comparison(finest, monkeypatch, tmp_path):

@@ -169,6 +169,21 @@ class Prepared:
         """The argument of a command that names this publication file."""
         return "" if self.file == Path(NAME) else f" {shlex.quote(str(self.file))}"
 
+    @property
+    def risk_command(self) -> str:
+        """The command that measures attackers on the release."""
+        typed = ["ilba", "risk", str(self.release), "--store", str(self.store)]
+        if self.said.secret and (self.by is not None or not self.said.ledger):
+            typed += ["--secret", str(self.place(self.said.secret))]
+        if "ptable=" in self.said.method:  # a release holds only the checksum of its p-table
+            typed += ["--method", self._method]
+        return shlex.join(typed)
+
+    @property
+    def _method(self) -> str:
+        """The method, with the place of its p-table."""
+        return re.sub(r"(?<=ptable=)[^,\s]+", lambda file: str(self.place(file[0])), self.said.method)
+
     def secret(self) -> Secret | None:
         """The secret, if there is one already: as the file says, of the environment or beside the store."""
         if self.said.secret:
@@ -260,7 +275,7 @@ class Prepared:
     @cached_property
     def by(self) -> Method | None:
         """The method, unless it is one of the two that choose or draw masks."""
-        found = method_of(re.sub(r"(?<=ptable=)[^,\s]+", lambda file: str(self.place(file[0])), self.said.method))
+        found = method_of(self._method)
         return found if found.policy is None else None
 
     @cached_property
