@@ -522,9 +522,9 @@ def risk_command(
         counted: AnyFinestTable | None = opened(store) if store else None
         if is_release and counted is not None and secret:
             counted = store_of(measured, counted, method, secret)
-        elif not is_release and method is None:
+        elif not is_release and not method:
             measured = _as_published(measured, secret)
-        elif not is_release and secret and (asked := by_field(method)) is not None:
+        elif not is_release and method and secret and (asked := by_field(method)) is not None:
             measured, method = measured.with_method(asked, secret), None
         report = risk(
             measured,
