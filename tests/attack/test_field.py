@@ -8,9 +8,12 @@ import pytest
 
 import ilba
 from ilba import methods
+from ilba.attack.audit import tables_by
 from ilba.attack.field import MethodTables
+from ilba.attack.lattice import table_of
 from ilba.design.tables import wanted_tables
-from ilba.errors import InputError
+from ilba.errors import InputError, SecretError
+from ilba.methods.lab import method_of
 from ilba.methods.method import Shown
 from support.attacks import public_release
 from support.stores import ZERO
@@ -54,6 +57,71 @@ def test_a_store_shows_what_an_outsider_reads_in_its_public_tables(finest, metho
         assert _ends(tables, node) == _ends(read, node)
     with pytest.raises(InputError, match="publishes its masks"):
         MethodTables.published_by(finest, wanted_tables(own.design, names))
+
+
+@pytest.fixture(scope="module")
+def keyed():
+    """Forty records in two towns, each with a key of its own."""
+    rows = {"town": [*"aaab"] * 10, "x": [0, 1, 2, 0, 1] * 8, "key": [(i * 37) % 256 for i in range(40)]}
+    return ilba.build(pl.DataFrame(rows), ["town"], ["x"], 5, secret=ZERO, record_key="key")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [methods.CellKey(D=2, V=1.0), methods.Rounding(5), methods.SmallCountRounding(7), methods.Noise(1.0)],
+    ids=str,
+)
+@pytest.mark.parametrize("store", ["finest", "keyed"])
+def test_methods_are_compared_and_audited_by_the_numbers_of_a_release(request, store, method):
+    table = request.getfixturevalue(store)
+    wanted = wanted_tables(table.design)
+    released = {one.selection.name: one.detail for one in table.with_method(method).tables(wanted)}
+    loss = np.concatenate([one["loss"].filter(one["N"] > 0).abs().to_numpy() for one in released.values()])
+    (row,) = ilba.compare(table, methods=[method], attackers=[]).rows.iter_rows(named=True)
+    assert (row["mean_loss"], row["max_loss"]) == (pytest.approx(loss.mean()), loss.max())
+    audited = tables_by(method, table, wanted)
+    for node, rows in audited.tables.items():
+        detail = released[table_of(table.design, node).name]
+        assert sorted(rows.value) == sorted(detail["N_masked"].filter(detail["N"] > 0))
+
+
+@pytest.mark.parametrize(
+    ("method", "smallest"),
+    [
+        ("cell-key:D=2,V=1", 1),
+        ("cell-key:D=5,V=3,js=2", 3),
+        ("cell-key:D=2,V=1,threshold=4", 4),
+        ("rounding:3", 3),
+        ("rounding:base=7,kind=conventional", 7),
+        ("small-count-rounding:4", 4),
+        ("suppression", 5),
+        ("suppression:max_n=2", 3),
+        ("noise:1", 1),
+        ("controlled", 5),
+    ],
+)
+def test_a_method_says_the_smallest_number_that_it_publishes(keyed, method, smallest):
+    asked = method_of(method)
+    assert asked.smallest(5) == smallest
+    if asked.policy is None:
+        numbers = [one.detail["N_masked"] for one in keyed.with_method(asked).tables(wanted_tables(keyed.design))]
+        assert all(one.filter(one > 0).is_between(smallest, 200).all() for one in numbers)
+
+
+def test_another_secret_in_the_environment_does_not_stop_a_comparison(finest, monkeypatch, tmp_path):
+    wanted = wanted_tables(finest.design, ["town.x"])
+    finest.save(tmp_path / "s.parquet")
+    (tmp_path / "s.secret").unlink(missing_ok=True)
+    (tmp_path / "other").mkdir()
+    moved = ilba.open_store(tmp_path / "s.parquet")
+    other = ilba.Secret(bytes(range(32))).to_file(tmp_path / "other" / "agency.secret")
+    monkeypatch.setenv("ILBA_SECRET", str(other))
+    made = MethodTables.as_released(methods.Rounding(5), moved, wanted)
+    assert made.shown[(1, 1)].value.tolist() == (
+        MethodTables.made_by(methods.Rounding(5), moved, wanted).shown[(1, 1)].value.tolist()
+    )
+    with pytest.raises(SecretError, match="another secret"):
+        MethodTables.as_released(methods.Rounding(5), moved, wanted, ilba.Secret(bytes(range(32))))
 
 
 def test_a_blank_means_any_count_that_is_left_blank(finest):

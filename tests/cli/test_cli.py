@@ -147,6 +147,26 @@ def test_a_public_table_takes_the_secret_that_its_error_asks_for(tmp_path, monke
     assert len(ilba.Ledger(tmp_path / "kept" / "agency.ledger").publications) == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["rounding:5", "cell-key:D=2,V=1", "small-count-rounding"])
+def test_a_release_by_any_method_is_judged_with_the_secret_of_its_store(folder, tmp_path, method):
+    shutil.copy(folder / "full_tb.parquet", tmp_path / "s.parquet")
+    (tmp_path / "kept").mkdir()
+    secret = ["--secret", str(shutil.copy(folder / "k", tmp_path / "kept" / "agency.secret"))]
+    tables = ["--max-keys", "1", "--levels", "town"]
+    run("release", "s.parquet", *secret, *tables, "--method", method, "--accept-risk", "--out", "r", cwd=tmp_path)
+    of_release = run("audit", "r", "--store", "s.parquet", *secret, "--json", cwd=tmp_path)
+    of_store = run("audit", "s.parquet", *secret, *tables, "--method", method, "--json", cwd=tmp_path)
+    proven = [json.loads(one.stdout)["cells_disclosed"] for one in (of_release, of_store)]
+    assert proven[0] == proven[1]
+    proof = [*secret, "--attacker", "proof", "--json"]
+    measured = [
+        run("risk", "r", "--store", "s.parquet", *proof, cwd=tmp_path),
+        run("risk", "s.parquet", *tables, "--method", method, *proof, cwd=tmp_path),
+    ]
+    assert [json.loads(one.stdout)["attackers"][0]["proven"] for one in measured] == proven
+
+
 def test_a_table_is_written_privately_with_its_loss(folder, finest):
     done = run("table", "full_tb.parquet", "--level", "2", "--out", "t.csv", "--loss", "l.csv", cwd=folder)
     assert "wrote t.csv" in done.stderr

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
+import shlex
+import warnings
 
 import polars as pl
 import pytest
 
 import ilba
+from ilba.design.tables import wanted_tables
+from ilba.errors import Notice
 from ilba.publication.planning import counted
 from ilba.publication.prepared import Prepared
+from support.commands import run
 
 HEAD = 'keys = ["sex"]\n[source]\nfile = "p.csv"\n'
 
@@ -44,6 +51,53 @@ def paths(finest):
 
 
 EXPECTED = [("01", "01001"), ("01", "01002"), ("02", "02001")]
+
+
+@pytest.mark.slow
+def test_a_second_publication_file_plans_with_the_secret_that_it_will_publish_with(folder, monkeypatch):
+    monkeypatch.delenv("ILBA_LEDGER", raising=False)
+    text = '[hierarchies]\narea = ["town"]\n[population]\nname = "p"\n'
+    (folder / "publication.toml").write_text(HEAD + text)
+    with pytest.warns(Notice, match="a new one was made"):
+        ilba.publish(folder)
+    (folder / "k3.toml").write_text("mask_thr = 3\n" + HEAD + text)
+    assert Prepared(folder / "k3.toml").secret() == Prepared(folder).secret()
+    with pytest.warns(Notice, match="using the secret .*publication.secret"):
+        planned = ilba.plan(folder / "k3.toml")
+    assert "conflicts with an earlier publication" in planned.ledger
+    assert not planned.is_possible
+    assert "no secret" not in str(planned)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["cell-key:D=2,V=1", "rounding:3", "small-count-rounding"])
+def test_the_decision_page_tells_of_the_published_numbers(folder, monkeypatch, method):
+    monkeypatch.delenv("ILBA_LEDGER", raising=False)
+    rows = [f"{town},{sex},{n % 256}" for n, (town, sex) in enumerate(zip("aab" * 30, "fmmfmff" * 13, strict=False))]
+    (folder / "p.csv").write_text("town,sex,key\n" + "\n".join(rows) + "\n")
+    (folder / "kept").mkdir()
+    ilba.Secret(bytes(32)).to_file(folder / "kept" / "agency.secret")
+    head = f'method = "{method}"\naccept_risk = true\nsecret = "kept/agency.secret"\n{HEAD}record_key = "key"\n'
+    text = '[hierarchies]\narea = ["town"]\n[outputs]\nlanguages = ["en", "ko"]\nformats = []\n'
+    (folder / "publication.toml").write_text(head + text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ilba.publish(folder)
+    store, release = folder / "confidential" / "publication.parquet", folder / "release"
+    finest = ilba.open_store(store).with_method(method, folder / "kept" / "agency.secret")
+    made = finest.tables(wanted_tables(finest.design))
+    loss = pl.concat([table.detail["loss"].abs().cast(pl.Int64) for table in made])
+    english, korean = ((folder / "confidential" / f"decision.{lang}.html").read_text("utf-8") for lang in ("en", "ko"))
+    row = f'<em class="tag calm">this publication</em></th><td>{loss.mean():.2f}</td>'
+    assert row in english
+    shown = re.findall(r"0 or at least</t[dh]>\s*<td[^>]*>(\d+)", english)
+    assert shown == {"cell-key:D=2,V=1": [], "rounding:3": ["3"], "small-count-rounding": ["5"]}[method]
+    assert ("the same mask wherever the count is the same" in english) == (method == "rounding:3")
+    assert ("even if their count did not" in english) == ("같은 사람들이면" in korean) == method.startswith("cell-key")
+    command = shlex.split(html.unescape(re.search(r"before you decide: ([^<]*)", english)[1]))
+    assert command[:3] == ["ilba", "risk", str(release)]
+    assert "ilba risk" in korean
+    assert f"method='{method.partition(':')[0]}'" in run(*command[1:], "--attacker", "proof", cwd=folder).stdout
 
 
 def test_a_level_is_made_from_the_first_letters_of_codes(folder):

@@ -37,6 +37,7 @@ from ilba.methods.method import Method
 from ilba.progress import Progress
 from ilba.release import Release
 from ilba.release.telling import leaks
+from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 
@@ -220,7 +221,7 @@ def audit(
     start = time.perf_counter()
     folder: tuple[str, ...] | None = None
     if isinstance(finest, Release):
-        published = released(finest, store, _given(method))
+        published = released(finest, store, method)
         folder = tuple(leaks(finest))
     elif isinstance(finest, PublishedTables):
         published = finest
@@ -312,9 +313,17 @@ def tables_by(method: Method | str, finest: AnyFinestTable, wanted: Sequence[Sel
     asked = method_of(method)
     if asked.policy is not None:
         return PublishedTables.of(finest, asked.policy, wanted)
-    if asked.keyed and (finest.record_keys or finest.own_secret() is not None):
-        return MethodTables.published_by(finest.with_method(asked), wanted)
-    return MethodTables.made_by(asked, finest.collect(), wanted)
+    return MethodTables.as_released(asked, finest, wanted)
+
+
+def by_field(method: Method | str) -> Method | None:
+    """A method of the field, which draws by itself; None for the methods of this package."""
+    if isinstance(method, str) and method in POLICIES:
+        return None
+    from ilba.methods.lab import method_of  # imports all methods, so only when needed
+
+    asked = method_of(method)
+    return asked if asked.policy is None else None
 
 
 def in_percent(rows: pl.DataFrame, shares: Sequence[str] = _SHARES) -> pl.DataFrame:
@@ -354,7 +363,7 @@ def losses(shown: PublishedTables) -> npt.NDArray[np.int64]:
     return np.concatenate(found)
 
 
-def released(release: Release, store: AnyFinestTable | None, method: Method | None = None) -> PublishedTables:
+def released(release: Release, store: AnyFinestTable | None, method: Method | str | None = None) -> PublishedTables:
     """The published tables of a release. Given a store, check that the release was made from it."""
     if release.manifest.get("sums", False):
         raise InputError(
@@ -366,13 +375,10 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | No
         told = release.manifest["method"]
         if told in POLICIES:
             return PublishedTables.from_frames(release.code_lists(), frames, told, release.move)
-        return MethodTables.from_release(_method_of(release, method), release.code_lists(), frames)
+        return MethodTables.from_release(_method_of(release, _given(method)), release.code_lists(), frames)
     if not isinstance(store, AnyFinestTable):
         raise InputError(f"store={store!r} is not a finest table. Open it: store=ilba.open_store({str(store)!r})")
-    store = _as_released(release, store)
-    if release.manifest["method"] not in POLICIES and store.by is None:
-        asked = _method_of(release, method)
-        store = (store if asked.keyed else store.collect()).with_method(asked)
+    store = store_of(release, store, method)
     published = tables_by(store.by or store.method, store, wanted_tables(store.design, list(release.tables)))
     for node, rows in published.tables.items():
         selection = table_of(store.design, node)
@@ -388,6 +394,21 @@ def released(release: Release, store: AnyFinestTable | None, method: Method | No
         if not _shown(theirs).equals(_shown(ours)):
             raise InputError(_differs(release, store, selection.name))
     return published
+
+
+def store_of(
+    release: Release,
+    store: AnyFinestTable,
+    method: Method | str | None = None,
+    secret: Secret | str | os.PathLike[str] | None = None,
+) -> AnyFinestTable:
+    """The store of a release as it was published: with the published masks, or with the method of the release."""
+    if release.manifest["method"] in POLICIES:
+        return _as_released(release, store) if secret is None else store.published(secret=secret)
+    if store.by is not None:
+        return store
+    asked = _method_of(release, _given(method))
+    return (store if asked.keyed else store.collect()).with_method(asked, secret)
 
 
 def _as_released(release: Release, store: AnyFinestTable) -> AnyFinestTable:

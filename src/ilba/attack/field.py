@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -16,6 +17,7 @@ from ilba.design.design import MASKED, Selection
 from ilba.errors import InputError
 from ilba.methods.method import FAR, Method, SeededChance, Shown
 from ilba.methods.moves import BLANK
+from ilba.secret.secret import Secret
 from ilba.tables.engine import AnyFinestTable
 from ilba.tables.finest import FinestTable
 from ilba.tables.rollup import Sums, released
@@ -53,6 +55,25 @@ class MethodTables(PublishedTables):
     ) -> MethodTables:
         """Publish tables of a finest table by a method, with the same draws on every run."""
         return cls._made(method, finest, wanted, lambda sums: finest.made(method, sums, SeededChance(seed)).shown)
+
+    @classmethod
+    def as_released(
+        cls,
+        method: Method,
+        finest: AnyFinestTable,
+        wanted: Sequence[Selection],
+        secret: Secret | str | os.PathLike[str] | None = None,
+    ) -> MethodTables:
+        """Publish tables as a release of this store shows them: by its record keys and its secret.
+
+        If neither is at hand, the draws are the same on every run, and a release shows other numbers.
+        """
+        own = finest.own_secret(secret)
+        if secret is None and own is not None and finest.fingerprint not in (None, own.fingerprint):
+            own = None  # ILBA_SECRET belongs to another store
+        if own is None and not (method.keyed and finest.record_keys):
+            return cls.made_by(method, finest.collect(), wanted)
+        return cls.published_by((finest if method.keyed else finest.collect()).with_method(method, own), wanted)
 
     @classmethod
     def published_by(cls, finest: AnyFinestTable, wanted: Sequence[Selection]) -> MethodTables:

@@ -85,7 +85,8 @@ def risk(
     tables : str or iterable of str, default "all"
         "all", restricted by `levels`, `keys` and `max_keys`; or names of tables such as "LA3.gender", or selections.
     method : str, optional
-        How the tables are made, as in `audit`. By default, as this finest table makes them.
+        How the tables are made, as in `audit`. By default, as this finest table makes them. A release takes only its
+        own method, and needs it if it was made with a p-table.
     levels : iterable of int, str or dict, optional
         Only tables at these levels, each given as in `table`. By default, all levels, including 0.
     keys : str or sequence of str, optional
@@ -131,7 +132,7 @@ def risk(
     given_store = finest if isinstance(finest, FinestTable) else store if isinstance(store, FinestTable) else None
     if isinstance(finest, Release):
         stated, noise = finest.manifest.get("bound"), finest.noise
-        published = released(finest, store)
+        published = released(finest, store, method)
     elif isinstance(finest, PublishedTables):
         stated, noise, published = None, 0.0, finest
     elif isinstance(finest, AnyFinestTable):

@@ -62,7 +62,7 @@ def slivers(
         With a finest table: publish both geographies by each of these methods, and say whether anybody can prove that
         the difference is small.
     secret : Secret or path, optional
-        The secret of the finest table, for a method that chooses masks.
+        The secret of the finest table, for a method that chooses masks or draws.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def _told(
     if method.policy is not None:
         published = PublishedTables.of(masked, method.policy, wanted)
     else:
-        published = MethodTables.made_by(method, masked, wanted)
+        published = MethodTables.as_released(method, masked, wanted, secret)
     ends = []
     for selection in wanted:
         node = node_of(design, selection)

@@ -106,7 +106,7 @@ def report_command(
 @click.option(
     "--secret",
     type=click.Path(),
-    help="The secret for --mask-thr [else a temporary secret], or of --store, to find its published masks.",
+    help="The secret of the store [else the one beside it], or for --mask-thr [else a temporary secret].",
 )
 @click.option("--within", metavar="AREA", help="Only this area of the top level, for a store larger than memory.")
 @click.option("--areas", is_flag=True, help="One top-level area after the other, for a large store or release.")
@@ -146,7 +146,7 @@ def audit_command(
     are attacked together if each is by iLBA or controlled, also with different thresholds and columns; audit a release
     by another method alone. Releases of different waves are compared only with --unchanged or --changed.
     """
-    from ilba.attack.audit import audit
+    from ilba.attack.audit import audit, by_field, store_of
     from ilba.release import Release
 
     chosen = method or mask_thr or tables or levels or keys or max_keys is not None or within is not None or areas
@@ -168,9 +168,7 @@ def audit_command(
         "max_keys": max_keys,
     }
     if Path(source).is_dir() and not (Path(source) / ABOUT).exists():
-        own = (
-            "ptable" in Release(source).manifest.get("parameters", {}) and len(method) == 1
-        )  # only its checksum is there
+        own = _needs_method(source) and len(method) == 1
         if (method and not own) or mask_thr or tables or levels or keys or max_keys is not None or within is not None:
             raise InputError(
                 "a release is audited unchanged: leave out --method, --mask-thr, --within and the choice of tables."
@@ -179,7 +177,7 @@ def audit_command(
             bar.stage("attacking")
             counted: AnyFinestTable | None = opened(store) if store else None
             if counted is not None and secret:
-                counted = counted.published(secret=secret)
+                counted = store_of(Release(source), counted, method[0] if own else None, secret)
             report = audit(
                 Release(source), method[0] if own else None, store=counted, solver_seconds=solver_seconds, areas=areas,
                 progress=bar,
@@ -200,7 +198,7 @@ def audit_command(
         return
     finest = opened(source) if within is None else open_store(source, within=within)
     if not method and not mask_thr:
-        finest = _as_published(finest)
+        finest = _as_published(finest, secret)
     if mask_thr or len(method) > 1:
         if require_safe:
             raise InputError("--require-safe needs one audit. Leave out --mask-thr, and give at most one --method.")
@@ -215,10 +213,19 @@ def audit_command(
     _tell_of_length(finest, wanted, as_json)
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
-        own_method = method[0] if method else finest.method
+        own_method: Any = method[0] if method else finest.method
+        if secret and method and (asked := by_field(own_method)) is not None:
+            finest, own_method = finest.with_method(asked, secret), asked
         report = audit(finest, own_method, **wanted, solver_seconds=solver_seconds, progress=bar)
     _told_of_method(finest, method, as_json)
     _told_of_audit(report, out, as_json, require_safe)
+
+
+def _needs_method(release: str) -> bool:
+    """Whether a release holds only the checksum of its p-table, so that its method has to be given."""
+    from ilba.release import Release
+
+    return "ptable" in Release(release).manifest.get("parameters", {})
 
 
 def _several(
@@ -278,10 +285,10 @@ def _tell_of_length(finest: FinestTable, wanted: dict[str, Any], as_json: bool) 
         )
 
 
-def _as_published(finest: FinestTable) -> FinestTable:
+def _as_published(finest: FinestTable, secret: str | None = None) -> FinestTable:
     """The counts with their published masks if there are any."""
     with suppress(InputError, SecretError, UnsafeRelease):  # no secret or ledger here, or one without these counts
-        return finest.published().collect()
+        return finest.published(secret=secret).collect()
     return finest
 
 
@@ -461,6 +468,7 @@ def _called(rows: pl.DataFrame) -> list[pl.Expr]:
 )
 @click.option("--store", type=click.Path(), help="With a release: its store, to compare with the truth.")
 @click.option("--method", help="A method of `ilba audit` [as published, else ilba].")
+@click.option("--secret", type=click.Path(), help="The secret of the store [ILBA_SECRET, else the one beside it].")
 @click.option(
     "--cells", type=int, help="Compute probabilities for at most this many finest cells, in a sample of areas."
 )
@@ -479,6 +487,7 @@ def risk_command(
     solver_seconds: float,
     store: str | None,
     method: str | None,
+    secret: str | None,
     cells: int | None,
     within: str | None,
     tables: list[str] | None,
@@ -493,6 +502,7 @@ def risk_command(
     Tables of a store have the published masks if there are any, else those of iLBA.
     """
     from ilba.attack.attackers import Insider, Register, read_register
+    from ilba.attack.audit import by_field, store_of
     from ilba.attack.risk import ALL, CELLS, risk
     from ilba.release import Release
 
@@ -500,7 +510,8 @@ def risk_command(
     if register:
         chosen.append(Register(dict(read_register(spec) for spec in register)))
     is_release = Path(source).is_dir() and not (Path(source) / ABOUT).exists()
-    if is_release and (tables or levels or keys or max_keys is not None or method or within is not None):
+    other = method and not (is_release and _needs_method(source))
+    if is_release and (tables or levels or keys or max_keys is not None or other or within is not None):
         raise InputError("a release is measured unchanged: leave out --method, --within and the choice of tables.")
     if store and not is_release and Path(source).exists():
         raise InputError("--store goes with a release. Here the store itself is measured.")
@@ -508,8 +519,13 @@ def risk_command(
     with ProgressBar(as_json) as bar:
         bar.stage("attacking")
         measured = measured or open_store(source, within=within)
-        if not is_release and method is None:
-            measured = _as_published(measured)
+        counted: AnyFinestTable | None = opened(store) if store else None
+        if is_release and counted is not None and secret:
+            counted = store_of(measured, counted, method, secret)
+        elif not is_release and not method:
+            measured = _as_published(measured, secret)
+        elif not is_release and method and secret and (asked := by_field(method)) is not None:
+            measured, method = measured.with_method(asked, secret), None
         report = risk(
             measured,
             chosen,
@@ -521,7 +537,7 @@ def risk_command(
             bound=bound,
             cells=CELLS if cells is None else cells,
             solver_seconds=solver_seconds,
-            store=opened(store) if store else None,
+            store=counted,
             progress=bar,
         )
     if out:

@@ -36,6 +36,10 @@ class _Own(Method):
         """Say what one number tells by itself; `audit` says what all numbers tell together."""
         raise InputError(f"what {self.name} tells depends on K and on the finest table: see ilba.audit.")
 
+    def smallest(self, K: int) -> int:
+        """Publish nothing from 1 to K - 1."""
+        return K
+
 
 @dataclass(frozen=True)
 class SCA(_Own):
@@ -193,6 +197,13 @@ class CellKey(Method):
         """Find the counts that the p-table can move to each value."""
         return self.moves.reach(value)
 
+    def smallest(self, K: int) -> int:
+        """Find the first number that the p-table can move a count to, and that is not left blank."""
+        first = max(self.threshold, 1)
+        numbers = np.arange(first, first + self.moves.last + int(np.abs(self.moves.change).max()) + 2)
+        _, most = self.moves.reach(numbers)
+        return int(numbers[most >= 0][0])
+
     def blank_range(self, K: int) -> tuple[int, int]:
         """Say that a blank is a count that was below the threshold after its move."""
         return 0, self.threshold - 1 + int(np.abs(self.moves.change).max())
@@ -266,6 +277,10 @@ class Rounding(Method):
         above = (self.base - 1) // 2 if self.kind == "conventional" else self.base - 1
         return np.maximum(value - below, 0), value + above
 
+    def smallest(self, K: int) -> int:
+        """Publish multiples of the base."""
+        return self.base
+
     def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
         """Give the chance of rounding there, which falls with the distance; conventional rounding has no chance."""
         if self.kind == "conventional":
@@ -310,6 +325,10 @@ class SmallCountRounding(Method):
         low = np.where(alone & (value > self.base), value, low)
         high = np.where(alone, np.where(value >= self.base, value, most), high)
         return low, high
+
+    def smallest(self, K: int) -> int:
+        """Publish sums of numbers that are 0 or at least the base."""
+        return self.base
 
     def chance(self, value: IntArray, count: IntArray, size: IntArray, tables: int) -> FloatArray | None:
         """Assume that a small finest count is raised without bias; for a sum, use its range alone."""
@@ -374,6 +393,10 @@ class Suppression(Method):
     def preimage(self, value: IntArray, size: IntArray) -> tuple[IntArray, IntArray]:
         """Read every published number as exact."""
         return value, value
+
+    def smallest(self, K: int) -> int:
+        """Leave counts up to max_n blank."""
+        return K if self.max_n is None else self.max_n + 1
 
     def blank_range(self, K: int) -> tuple[int, int]:
         """Say that a blank is 1..max_n if only primary cells are blank, otherwise any count above 0."""

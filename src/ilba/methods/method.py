@@ -270,7 +270,9 @@ class Method(ABC):
 
     def __init_subclass__(cls) -> None:
         """Complete the docstrings of a method; the sections are written once, here."""
-        documented_as(cls, Method, ("masks", "publish", "preimage", "blank_range", "chance", "blank_chance"))
+        documented_as(
+            cls, Method, ("masks", "publish", "preimage", "smallest", "blank_range", "chance", "blank_chance")
+        )
 
     @property
     def label(self) -> str:
@@ -357,6 +359,21 @@ class Method(ABC):
         tuple of two arrays
             The smallest and the largest count that each may stand for.
         """
+
+    def smallest(self, K: int) -> int:
+        """Say what the smallest published number above 0 can be. By default, 1.
+
+        Parameters
+        ----------
+        K : int
+            The threshold of the design.
+
+        Returns
+        -------
+        int
+            Every published number is 0 or at least this one.
+        """
+        return 1
 
     def blank_range(self, K: int) -> tuple[int, int]:
         """Say what anybody can conclude from a blank.

@@ -242,7 +242,8 @@ def compare(
     max_keys : int, optional
         At most this many keys in a table. Left out, any number.
     secret : Secret or path, optional
-        Its secret, to choose masks jointly. Left out, as for `FinestTable.controlled`.
+        Its secret, which chooses masks and draws as for a release. Left out, as for `FinestTable.controlled`. Methods
+        that draw have the same draws on every run if it is not at hand.
     bound : int, optional
         The bound for controlled masks, and for `over_bound`. Left out, floor(K/2) + K.
     progress : callable, optional
@@ -369,7 +370,7 @@ def _published(
                 if method.policy is not None:
                     one = _own(method.label, method.name, masked, method.policy, wanted, note)
                 else:
-                    made = MethodTables.made_by(method, masked, wanted)
+                    made = MethodTables.as_released(method, masked, wanted, secret)
                     bias = _bias(made)
                     one = _Candidate(method.label, method.name, made, bias, method.additive, method.bounded, note)
             except InputError as problem:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 from ilba import __version__
 from ilba.design.tables import wanted_tables
+from ilba.methods.method import Method
 from ilba.output import pages
 from ilba.output.wording import Labels
 from ilba.release import Release
@@ -58,8 +59,11 @@ WORDS: dict[str, dict[str, Any]] = {
         "everybody_some": "can prove {share} of the counts of 1 to {below} in all tables",
         "again": "A reader who compares it with earlier publications of the same people",
         "again_none": "finds the same mask wherever the count is the same; a changed mask shows that the count changed",
+        "again_keyed": "finds the same number wherever the people are the same; a changed number shows that the people "
+        "changed, even if their count did not",
+        "again_joint": "finds the same numbers if all counts are the same; if one changed, all numbers may change",
         "outside": "An attacker who knows exact totals, or nearly everybody in a group",
-        "outside_none": "was not measured here; measure it before you decide: ilba risk",
+        "outside_none": "was not measured here; measure it before you decide: {command}",
         "accepted": "can prove small counts; this conflict with the ledger was accepted",
         "attackers": {
             "register": "An attacker with exact counts of {tables} from a register",
@@ -140,8 +144,10 @@ WORDS: dict[str, dict[str, Any]] = {
         "everybody_some": "모든 표의 1~{below}인 빈도 중 {share}를 증명할 수 있음",
         "again": "같은 사람들에 대한 이전 공표와 비교하는 사람",
         "again_none": "빈도가 같으면 같은 조정값을 봄(원장이 보관). 조정값이 바뀌면 빈도가 바뀌었음을 알게 됨",
+        "again_keyed": "같은 사람들이면 같은 값을 봄. 값이 바뀌면 빈도가 같더라도 사람들이 바뀌었음을 알게 됨",
+        "again_joint": "모든 빈도가 같으면 같은 값을 봄. 빈도가 하나라도 바뀌면 모든 값이 바뀔 수 있음",
         "outside": "정확한 합계나 집단 구성원 대부분을 다른 경로로 아는 사람",
-        "outside_none": "여기서는 측정하지 않았음. 결정 전에 측정할 것: ilba risk",
+        "outside_none": "여기서는 측정하지 않았음. 결정 전에 측정할 것: {command}",
         "accepted": "원장에서 작은 빈도가 증명된다고 판정되었으나 그 위험을 감수함",
         "attackers": {
             "register": "등록부에서 {tables}의 정확한 빈도를 아는 사람",
@@ -204,6 +210,8 @@ def write(
     measured: Sequence[Mapping[str, Any]] = (),
     proposed: Sequence[str] = (),
     accepted: bool = False,
+    by: Method | None = None,
+    command: str = "ilba risk",
 ) -> Path:
     """Write the page for a release that was made.
 
@@ -231,6 +239,10 @@ def write(
         Entries that were proposed from the data and not confirmed.
     accepted : bool, default False
         Whether it was published despite a conflict with an earlier publication.
+    by : Method, optional
+        The method that made the tables, unless they come from masks.
+    command : str, default "ilba risk"
+        The command that measures attackers on this release.
 
     Returns
     -------
@@ -250,8 +262,8 @@ def write(
         is_yes=audit in ("certified", "safe"),
         reason=says["open" if _is_open(audit, own) else audit].format(below=K - 1),
         facts=facts,
-        against=_against(says, lang, release, audit, own, measured, accepted),
-        cost=_cost(says, own, release.additive, K),
+        against=_against(says, lang, release, audit, own, measured, says["accepted"] if accepted else "", by, command),
+        cost=_cost(says, own, release.additive, K, K if by is None else by.smallest(K)),
         choices=[_row(says, one, one is own) for one in _alternatives(choices, own)],
         proposed=list(proposed),
     )
@@ -297,7 +309,9 @@ def _against(
     audit: str,
     own: Mapping[str, Any] | None,
     measured: Sequence[Mapping[str, Any]],
-    accepted: bool,
+    accepted: str,
+    by: Method | None,
+    command: str,
 ) -> list[tuple[str, str, bool]]:
     """What each attacker learns; the last value says whether the tables protect against it."""
     safe, K = audit in ("certified", "safe"), release.design.threshold
@@ -309,7 +323,7 @@ def _against(
         proof = says["everybody_some"].format(below=K - 1, share=share)
     rows = [
         (says["everybody"], proof, safe),
-        (says["again"], says["accepted" if accepted else "again_none"], not accepted),
+        (says["again"], accepted or says[_again(by)], not accepted),
     ]
     labels = Labels(release.codes, lang)
     for one in measured:
@@ -318,8 +332,15 @@ def _against(
         by_secret = one["attacker"] == "insider" and release.manifest["method"] == "controlled"
         rows.append((who, *_learnt(says, one, K, says["by_secret"] if by_secret else "")))
     if not measured:
-        rows.append((says["outside"], says["outside_none"], False))
+        rows.append((says["outside"], says["outside_none"].format(command=command), False))
     return rows
+
+
+def _again(by: Method | None) -> str:
+    """Which words say what earlier publications tell: what a number of this method depends on."""
+    if by is None or not (by.keyed or by.joint):
+        return "again_none"
+    return "again_keyed" if by.keyed else "again_joint"
 
 
 def _named(labels: Labels, release: Release, table: str) -> str:
@@ -371,7 +392,9 @@ def _alternatives(choices: Sequence[Mapping[str, Any]], own: Mapping[str, Any] |
     return [*([own] if own is not None else []), *others[:3]]
 
 
-def _cost(says: Mapping[str, Any], own: Mapping[str, Any] | None, additive: bool, K: int) -> list[tuple[str, str]]:
+def _cost(
+    says: Mapping[str, Any], own: Mapping[str, Any] | None, additive: bool, K: int, smallest: int
+) -> list[tuple[str, str]]:
     rows = []
     if own is not None:
         rows += [
@@ -380,7 +403,9 @@ def _cost(says: Mapping[str, Any], own: Mapping[str, Any] | None, additive: bool
             (says["max"], f"{own['max_loss']}"),
             (says["within"].format(half=K // 2), pages.percent(own["within"])),
         ]
-    return [*rows, (says["shown"], f"{K}"), (says["adds"], says["true"] if additive else says["false"])]
+    if smallest > 1:
+        rows.append((says["shown"], f"{smallest}"))
+    return [*rows, (says["adds"], says["true"] if additive else says["false"])]
 
 
 def _row(says: Mapping[str, Any], one: Mapping[str, Any], is_own: bool) -> dict[str, Any]:

@@ -248,11 +248,11 @@ def plan(path: Path_ | None = None, *, full: bool = False, progress: Progress | 
     comparing = time.perf_counter() - begun - sum(compiled)
     if learnt:
         notes.append("attackers guess or have further knowledge; docs/understand/attackers.md describes each of them")
-        if not is_own:
-            notes.append(
-                "there is no secret yet: this plan uses a temporary one. Its figures will differ a little, what the "
-                "insider proves may double or halve"
-            )
+    if compared and not is_own:
+        insider = ", what the insider proves may double or halve" if learnt else ""
+        notes.append(
+            f"there is no secret yet: this plan uses a temporary one. Its figures will differ a little{insider}"
+        )
     if is_other:
         notes.append(_other_data(prepared))
     name = prepared.by.name if prepared.by else prepared.said.method
@@ -305,6 +305,7 @@ def counted(
     Without `output` nothing is written. If there is no secret yet, a temporary one draws the masks of the plan.
     """
     secret = prepared.secret()
+    prepared.tell_of_secret()
     is_own = secret is not None or output is not None
     said = prepared.said
     data: Any = prepared.source

@@ -31,7 +31,7 @@ from ilba.methods.lab import method_of
 from ilba.methods.method import Method
 from ilba.publication.file import NAME, FileEntry, HierarchyFields, PublicationFile, found_at, load, words
 from ilba.secret.secret import Secret, given_secret
-from ilba.tables.beside import secret_path
+from ilba.tables.beside import secret_beside, secret_for, secret_path
 from ilba.tables.engine import AnyFinestTable
 
 Path_: TypeAlias = str | os.PathLike[str]
@@ -170,12 +170,35 @@ class Prepared:
         """The argument of a command that names this publication file."""
         return "" if self.file == Path(NAME) else f" {shlex.quote(str(self.file))}"
 
+    @property
+    def risk_command(self) -> str:
+        """The command that measures attackers on the release."""
+        typed = ["ilba", "risk", str(self.release), "--store", str(self.store)]
+        if self.said.secret and (self.by is not None or not self.said.ledger):
+            typed += ["--secret", str(self.place(self.said.secret))]
+        if "ptable=" in self.said.method:  # a release holds only the checksum of its p-table
+            typed += ["--method", self._method]
+        return shlex.join(typed)
+
+    @property
+    def _method(self) -> str:
+        """The method, with the place of its p-table."""
+        return re.sub(r"(?<=ptable=)[^,\s]+", lambda file: str(self.place(file[0])), self.said.method)
+
     def secret(self) -> Secret | None:
-        """The secret, if there is one already."""
+        """The secret, if there is one already: as the file says, of the environment or beside the store."""
         if self.said.secret:
             return given_secret(self.place(self.said.secret))
-        own = secret_path(self.store)
-        return given_secret(None) or (Secret.from_file(own) if own.exists() else None)
+        found = given_secret(None)
+        if found is not None:
+            return found
+        beside = secret_beside(self.store)
+        return None if beside is None else Secret.from_file(beside)
+
+    def tell_of_secret(self) -> None:
+        """Say that the secret of another publication in the folder is used, if nothing names a secret."""
+        if not self.said.secret and given_secret(None) is None and not secret_path(self.store).exists():
+            secret_for(self.store)
 
     @property
     def ledger(self) -> Path | None:
@@ -253,7 +276,7 @@ class Prepared:
     @cached_property
     def by(self) -> Method | None:
         """The method, unless it is one of the two that choose or draw masks."""
-        found = method_of(re.sub(r"(?<=ptable=)[^,\s]+", lambda file: str(self.place(file[0])), self.said.method))
+        found = method_of(self._method)
         return found if found.policy is None else None
 
     @cached_property

@@ -426,6 +426,8 @@ class _Run:
                 measured=[one.to_json(release.design.threshold) for one in learnt],
                 proposed=list(said.proposed),
                 accepted=self._has_conflict(),
+                by=prepared.by,
+                command=prepared.risk_command,
             )
             if said.outputs.pdf:
                 pdf.write(page)
