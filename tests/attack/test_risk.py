@@ -418,7 +418,7 @@ def test_the_tables_of_another_method_are_measured_by_bets(town, secret, tmp_pat
     report = ilba.risk(town, ["outsider", "neighbour", "insider"], method="rounding:3")
     assert report.sample is None
     assert not any("refinement" in note for note in report.notes)
-    made = MethodTables.made_by(method_of("rounding:3"), town, wanted_tables(town.design))
+    made = MethodTables.published_by(town.with_method("rounding:3"), wanted_tables(town.design))
     known = Known.of(made)
     areas = np.arange(made.codes.lists[0].size(2))
     bets = Guessing(made, known, areas)
