@@ -13,8 +13,8 @@ import ilba
 from ilba import FinestTable, InputError, Ledger, Population, Release, Secret, SecretError, UnsafeRelease
 from ilba.errors import Advice, Conflict
 from ilba.methods.controlled.search import Chosen
-from ilba.release import adopting
 from ilba.release.adopting import told
+from ilba.release.chapter import Chapter
 from ilba.tables.engine import KnownMasks
 
 HKEY, KEY = ["LA1", "LA2", "LA3"], ["gender", "age"]
@@ -277,8 +277,8 @@ def test_a_lost_ledger_is_entered_anew(agency, monkeypatch):
     ledger_in(agency).adopt([], store, **options)
     shutil.rmtree(agency / "agency.ledger")
     (agency / "s.masks.parquet").touch()
-    enter = adopting._enter
-    monkeypatch.setattr(adopting, "_enter", lambda *given: [(agency / "s.masks.parquet").unlink(), enter(*given)])
+    enter = Chapter.enter
+    monkeypatch.setattr(Chapter, "enter", lambda *given: [(agency / "s.masks.parquet").unlink(), enter(*given)])
     (entered,) = ledger_in(agency).adopt([], store, **options)  # and somebody else removed the file of masks
     assert entered.tables == ("town",)
 

@@ -63,7 +63,7 @@ def adopt(
             checksum = "" if made is None else digest(made.path / MANIFEST)
             chapter.keep_masks(masked)
             if chapter.entered(told, checksum) is None:
-                _enter(chapter, made, told, checksum)
+                chapter.enter(told, "" if made is None else str(made.path.resolve()), checksum)
             else:
                 chapter.note_beside()  # this may be a ledger that was restored from a copy
             found.append(chapter.entered(told, checksum))
@@ -84,10 +84,6 @@ def _refuse_differing(published: Sequence[tuple[Release | None, FinestTable]]) -
                 f"rely on most. Then enter the other one alone with accept_conflict= (--accept-conflict) and the ID "
                 f"that is printed. Later publications keep the masks that were entered first."
             )
-
-
-def _enter(chapter: Chapter, release: Release | None, told: dict[str, Any], checksum: str) -> None:
-    chapter.enter(told, "" if release is None else str(release.path.resolve()), checksum)
 
 
 def _aside(place: Path) -> Path | None:

@@ -598,9 +598,10 @@ def _found(finest: AnyFinestTable, secret: Secret, ledger: Ledger, look: bool) -
     other = other or _caught(chapter.net, ledger, population.name)
     if not other and (part := _caught(chapter.net, ledger, population.name, Net.part_of)):
         chapter._conflicts.append(
-            f"these look like a part of the people of the population {part!r}, which was published before, or like "
-            f"these people and more, and are declared as {population.name!r}. {_COMPARED} Declare population={part!r}. "
-            f"A part is published with where= (--where) and from_ledger= (--from-ledger), the path of the store of all."
+            f"these look like a part of the people of the population {part!r}, or like those people and more. That "
+            f"population was published before, and these are declared as {population.name!r}. {_COMPARED} Declare "
+            f"population={part!r}. A part is published with where= (--where) and from_ledger= (--from-ledger), the "
+            f"path of the store of all."
         )
     if other:
         chapter._conflicts.append(

@@ -116,7 +116,7 @@ class Net:
 
     def same_cells(self, before: Net) -> bool:
         """Whether half or more of the small cells are the same, with labels and counts."""
-        return _shared(self.cells, before.cells) >= _EQUAL
+        return _is_like(self.cells, before.cells)
 
     def no_cells(self, before: Net) -> bool:
         """Whether not one small cell is the same, though both have many: no label is spelled as before."""
@@ -130,7 +130,7 @@ class Net:
 
     def _same_numbers(self, now: Sequence[Words], before: Sequence[Words], most: int, bits: float) -> bool:
         few = min(sum(bool(len(column)) for column in columns) for columns in (now, before))
-        alike = [(column, [other for other in before if _shared(column, other, most) >= _EQUAL]) for column in now]
+        alike = [(column, [other for other in before if _is_like(column, other, most)]) for column in now]
         alike = [(column, likes) for column, likes in alike if likes]
         equal = {number for column, likes in alike for other in likes for number in np.intersect1d(column, other)}
         return 2 * len(alike) >= few and self._bits(map(int, equal)) >= bits
@@ -161,7 +161,7 @@ class Net:
         """The equal numbers of each column that has a match, each with whether its label is also equal."""
         found = []
         for column in self.columns:
-            likes = [other for other in before.columns if _shared(column[:, 0], other[:, 0]) >= _EQUAL]
+            likes = [other for other in before.columns if _is_like(column[:, 0], other[:, 0])]
             if likes:
                 labels = {(int(number), int(label)) for other in likes for number, label in other}
                 numbers = {number for number, _ in labels}
@@ -268,10 +268,10 @@ def _alone(counts: IntArray) -> IntArray:
     return order[(value >= _TELLING) & (room > np.sqrt(value) / 4)]
 
 
-def _shared(one: Words, other: Words, most: int = SKETCH) -> float:
-    """The share of equal hashes among all, estimated from the `most` smallest of two sketches."""
+def _is_like(one: Words, other: Words, most: int = SKETCH) -> bool:
+    """Whether enough of all hashes are equal, estimated from the `most` smallest of two sketches."""
     union = np.union1d(one[:most], other[:most])[:most]
-    return len(np.intersect1d(np.intersect1d(one, other), union)) / len(union) if len(union) else 0.0
+    return bool(len(union)) and len(np.intersect1d(np.intersect1d(one, other), union)) >= _EQUAL * len(union)
 
 
 def _within(one: Words, other: Words) -> bool:
